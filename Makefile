@@ -22,6 +22,7 @@ run-topo: setup ## run the experiment; the report lands in runs/latest
 
 test: ## what one runs after every change, or the tests that ARGS names (root: some build a network)
 	@scripts/setup test
+	@$(if $(ARGS),,cd softswitch && ../$(AS_ROOT) ../$(PYTHON) -m pytest -n 3)
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(ARGS)
 
 coverage: ## the same tests with their branch coverage, which takes longer
@@ -29,10 +30,10 @@ coverage: ## the same tests with their branch coverage, which takes longer
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 --cov --cov-report= $(ARGS)
 
 paper: setup ## all runs behind the paper's figures and ours, and their report: half an hour, 5 minutes with QUICK=1
-	@$(AS_ROOT) $(PYTHON) -m hotline.paper all $(if $(QUICK),--quick) $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m studies.paper all $(if $(QUICK),--quick) $(ARGS)
 
 map: setup ## when does offload pay? a map over skew and keys a step, with DATA= your own log on it
-	@$(AS_ROOT) $(PYTHON) -m hotline.paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m studies.paper map $(if $(QUICK),--quick) $(if $(DATA),--data '$(DATA)') $(ARGS)
 
 simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: no network, no root
 	@./hotline simulate $(CONFIG) $(ARGS)
@@ -51,7 +52,7 @@ soak: ## tests that take long: whole experiments, sustained traffic, 100,000 sch
 	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
 
 fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")
-	@$(PYTHON) -m tests.fuzz $(ARGS)
+	@$(PYTHON) -m tools.fuzz $(ARGS)
 
 mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
 	@scripts/mutants $(ARGS)
@@ -60,12 +61,13 @@ check: setup ## style and types
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy
+	@cd softswitch && ../$(PYTHON) -m mypy
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
-	@$(AS_ROOT) $(PYTHON) -m tests.bench $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m tools.bench $(ARGS)
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
-	@$(AS_ROOT) $(PYTHON) -m tests.bench.repeat $(ARGS)
+	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock

@@ -19,6 +19,7 @@ from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
 from typing_extensions import Self
 
+from controller.encoding import RowEncoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Row, Update
 from foundation.concurrency import together
@@ -26,7 +27,6 @@ from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import VERSION
-from foundation.targets.encoding import EntityEncoder
 from foundation.words import counted
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
@@ -154,7 +154,7 @@ class SwitchClient:
     async def write(self, updates: Sequence[Update]) -> None:
         """Apply updates of different entries, in any order, `BATCH` in a Write."""
         # Side by side: the switch works on one batch while the next is encoded.
-        encoder = EntityEncoder(_schema(self._design).p4info)
+        encoder = RowEncoder(_schema(self._design).p4info)
         await together(
             self._write_batch(encoder, updates[start : start + BATCH])
             for start in range(0, len(updates), BATCH)
@@ -193,10 +193,10 @@ class SwitchClient:
             packet = fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)
             await self._unless_closed(self._switch.write([packet]))
 
-    async def _write_batch(self, encoder: EntityEncoder, batch: Sequence[Update]) -> None:
+    async def _write_batch(self, encoder: RowEncoder, batch: Sequence[Update]) -> None:
         with self._failures("write"):
             try:
-                encoded = [encoder.update(update.write()) for update in batch]
+                encoded = [encoder.update(update) for update in batch]
                 await self._unless_closed(self._switch.write(encoded))
             except fy.P4ClientError as error:
                 if not error.details:

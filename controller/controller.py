@@ -18,6 +18,7 @@ from controller.tables import (
     CPU_PORT,
     KIND_PRIVILEGED,
     ROWS,
+    Change,
     HotParam,
     Job,
     Server,
@@ -31,7 +32,6 @@ from foundation.protocol import addressing
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.control import Command
 from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLER_BASE
-from softswitch.pipeline import Change
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,26 +1,25 @@
 """The pipeline's tables as typed values: what an entry means, and how it is written and read.
 
-Every class here is one row of one table of p4src/. `write()` says it as the pipeline takes it, which
-`foundation.targets.encoding` puts into P4Runtime's messages; `of()` reads it back. MAC and IPv4 addresses are
-text; UDP ports, switch ports and ids are numbers.
+Every class here is one row of one table of p4src/. `entry()` has its numbers, which `controller.encoding`
+puts into P4Runtime's messages; `of()` reads it back. MAC and IPv4 addresses are text; UDP ports, switch ports
+and ids are numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import Enum
+from enum import Enum, IntEnum
 from functools import cache
 from ipaddress import IPv4Address
-from typing import Annotated, Any, ClassVar, TypeAlias, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
 
 import finsy as fy
+from finsy.proto import p4r
 from typing_extensions import Self
 
 from foundation.protocol import addressing
 from foundation.protocol.header import LANES
-from foundation.targets.encoding import GroupWrite
-from softswitch.pipeline import ActionCall, Change, EntryWrite, Replica
 
 CPU_PORT = addressing.CPU_PORT
 ROWS = 8192
@@ -28,6 +27,37 @@ SLOTS = 4096
 KIND_WORKER = 0
 KIND_PRIVILEGED = 1
 INGRESS = "HotlineIngress."
+
+
+class Change(IntEnum):
+    """Type of a P4Runtime update."""
+
+    INSERT = p4r.Update.INSERT
+    MODIFY = p4r.Update.MODIFY
+    DELETE = p4r.Update.DELETE
+
+
+class Replica(NamedTuple):
+    """A copy of a multicast packet: egress port, and its number there (`egress_rid`)."""
+
+    port: int
+    instance: int = 0
+
+
+class TableEntry(NamedTuple):
+    """A table entry in numbers: full P4 names, exact match fields and action parameters in their order."""
+
+    table: str
+    key: tuple[int, ...]
+    action: str
+    args: tuple[int, ...]
+
+
+class MulticastGroup(NamedTuple):
+    """An entry of the packet replication engine."""
+
+    group: int
+    replicas: tuple[Replica, ...]
 
 
 def _mac(value: int) -> str:
@@ -59,11 +89,11 @@ class Row:
         values = (getattr(self, field.name) for field in fields(self)[: self.MATCHED])
         return (*self.TABLES, *values)
 
-    def write(self, change: Change) -> EntryWrite | GroupWrite:
-        """What changes in the pipeline."""
+    def entry(self) -> TableEntry | MulticastGroup:
+        """Return the row as the switch has it."""
         numbers = tuple(_number(getattr(self, field.name)) for field in fields(self))
-        call = ActionCall(self.CONTROL + self.ACTION, numbers[self.MATCHED :])
-        return _write(change, self.CONTROL + self.TABLES[0], numbers[: self.MATCHED], call)
+        key, args = numbers[: self.MATCHED], numbers[self.MATCHED :]
+        return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
@@ -156,10 +186,10 @@ class HotParam(Row):
         """What no other entry of the switch has."""
         return self.TABLES[self.lane], self.job, self.key
 
-    def write(self, change: Change) -> EntryWrite:
-        """What changes in the pipeline."""
-        call = ActionCall(f"{INGRESS}lookup_{self.lane:02d}.{self.state.value}", (self.slot,))
-        return _write(change, INGRESS + self.TABLES[self.lane], (self.job, self.key), call)
+    def entry(self) -> TableEntry:
+        """Return the row as the switch has it."""
+        action = f"{INGRESS}lookup_{self.lane:02d}.{self.state.value}"
+        return TableEntry(INGRESS + self.TABLES[self.lane], (self.job, self.key), action, (self.slot,))
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
@@ -182,9 +212,9 @@ class Group(Row):
         """What no other group of the switch has."""
         return "multicast", self.group
 
-    def write(self, change: Change) -> GroupWrite:
-        """What changes in the switch's replication engine."""
-        return GroupWrite(change, self.group, () if change is Change.DELETE else self.replicas)
+    def entry(self) -> MulticastGroup:
+        """Return the group as the switch has it."""
+        return MulticastGroup(self.group, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,17 +224,9 @@ class Update:
     change: Change
     row: Row
 
-    def write(self) -> EntryWrite | GroupWrite:
-        """The update as the pipeline takes it."""
-        return self.row.write(self.change)
-
 
 Settings: TypeAlias = Row
 """What is in the switch from the beginning: rows of tables, and multicast groups."""
-
-
-def _write(change: Change, table: str, key: tuple[int, ...], call: ActionCall) -> EntryWrite:
-    return EntryWrite(change, table, key, None if change is Change.DELETE else call)
 
 
 @cache

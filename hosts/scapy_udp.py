@@ -15,9 +15,9 @@ from typing import TypeVar
 import numpy as np
 
 from foundation.designs.interface import Design
-from foundation.native.plain import plain
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.udp import BURST, Udp, datagram_of, flush, take
+from nativekit.plain import plain
 
 F = TypeVar("F", bound=Callable[..., int])
 

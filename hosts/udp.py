@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import clock_gettime, recvmmsg, sendmmsg
-from foundation.native.records import record, records
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from nativekit.compile import compiled, int64
+from nativekit.libc import clock_gettime, recvmmsg, sendmmsg
+from nativekit.records import record, records
 from softswitch.ports.layout import MMSGHDR
 
 BURST = 64

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import memcpy
+from nativekit.compile import compiled, int64
+from nativekit.libc import memcpy
 from simulator.ahead import is_there
 from simulator.cores import make_ready
 from simulator.links import address_of, carry, draw, finish_head, free_frame, new_frame

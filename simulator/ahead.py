@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from foundation.designs.halves import SERVER, WORKER
-from foundation.native.compile import compiled, int64
-from foundation.native.reference import row
+from nativekit.compile import compiled, int64
+from nativekit.reference import row
 from simulator.state import World
 
 seek_asked, fetch_asked = SERVER.seek, SERVER.fetch

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
+import softswitch.queues
+from foundation.compiled import loop
 from foundation.designs import halves
-from foundation.native.generic import Generic
-from foundation.native.loops import loop
-from foundation.native.reference import write_words
+from nativekit.generic import Generic
+from nativekit.reference import write_words
 
 _HERE = Path(__file__).parent
 
@@ -19,8 +20,8 @@ def _states(world: Any) -> list[tuple[Generic, type]]:
 
 
 _TRANSMIT, _HANDLE = cast(Any, halves.WORKER.transmit), cast(Any, halves.SERVER.handle)
-_BELOW = (*sorted((_HERE.parent / "softswitch" / "queues").glob("*.py")), *sorted(_HERE.glob("*.py")))
+_BELOW = (*sorted(Path(softswitch.queues.__file__).parent.glob("*.py")), *sorted(_HERE.glob("*.py")))
 entry_point = loop(_states, _HERE, _BELOW)
 """Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""
 write_world = entry_point(write_words)
-"""For worlds that are lent (`foundation.native.reference`)."""
+"""For worlds that are lent (`nativekit.reference`)."""

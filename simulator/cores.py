@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from foundation.designs.interface import NEVER
-from foundation.native.compile import compiled, int64
+from nativekit.compile import compiled, int64
 from simulator.events import put_event
 from simulator.links import draw
 from simulator.state import ALARM, BLOCKED, NOBODY, READY, RUNNING, STEP, World

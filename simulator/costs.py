@@ -13,8 +13,8 @@ from typing_extensions import Self
 
 from foundation.designs.interface import NEVER
 from foundation.logs.errors import DataError, reason_of
-from foundation.native.records import records
 from foundation.settings import Strict
+from nativekit.records import records
 from simulator.state import COSTS, LINK, QUANTILES, SPELL
 from softswitch.queues.shape import MOST_RATE, Rate, Shape, of_bytes
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import memcpy
+from nativekit.compile import compiled, int64
+from nativekit.libc import memcpy
 from simulator.events import put_event
 from simulator.state import World
 from softswitch.queues.fifo import WIRE_OVERHEAD

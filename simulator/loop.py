@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foundation.native.compile import compiled, int64
-from foundation.native.reference import borrowed
+from nativekit.compile import compiled, int64
+from nativekit.reference import borrowed
 from simulator.agents import arrive
 from simulator.compile import entry_point
 from simulator.cores import YIELDS, block, go_on, leave_core, make_ready, ring_alarm, take_turns

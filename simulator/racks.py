@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.native.compile import compiled, int64
 from foundation.protocol.addressing import BLOCK
+from nativekit.compile import compiled, int64
 from simulator.ahead import is_coming
 from simulator.links import carry, free_frame
 from simulator.state import AT_HOST, AT_SWITCH, FROM_RACK, NOBODY, World

@@ -6,10 +6,10 @@ from typing import Any
 
 from foundation.designs.halves import SERVER
 from foundation.designs.interface import COMMAND, NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.reference import row
 from foundation.protocol.header import PS_RPC_PORT
 from hosts.udp import BURST
+from nativekit.compile import compiled, int64
+from nativekit.reference import row
 from simulator.agents import drawn, flush, frame_of, take_frame
 from simulator.cores import block, go_on
 from simulator.links import finish_head, free_frame, new_frame, put_aside, turn_round

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foundation.native.records import checked, record
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.rpc import BUFFER_BYTES, RPC
+from nativekit.records import checked, record
 from softswitch.queues import Queues
 
 HEAD_BYTES = FRAME_OVERHEAD

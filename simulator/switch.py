@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import memcpy
 from foundation.protocol.addressing import CPU_PORT
+from nativekit.compile import carray, compiled, int64
+from nativekit.libc import memcpy
+from nativekit.memory import pointer
 from simulator.events import put_event
 from simulator.links import address_of, free_frame, new_frame, put_aside
 from simulator.racks import arrived_over, send_down
@@ -19,7 +20,7 @@ from simulator.state import DEPARTS_FROM, NOBODY, THROUGH_SWITCH, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.waiting import QUEUE_HEAD
-from softswitch.native import call_process, carray, pointer
+from softswitch.native import call_process
 from softswitch.queues.fifo import put, take_from
 from softswitch.queues.state import NONE
 from softswitch.v1model import PORT_NUMBERS

@@ -7,18 +7,23 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from controller.tables import Row, Update
+from controller.tables import Change, MulticastGroup, Row, TableEntry, Update
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
-from foundation.targets.encoding import GroupWrite
 from hosts.keys import KeySpace
 from simulator.contents import contents_of
+from softswitch import pipeline as switch
 from softswitch.compiled import CompiledPipeline
 from softswitch.errors import StateError
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from softswitch.pipeline import Change, ControlPlane
+
+_CHANGES = {
+    Change.INSERT: switch.Change.INSERT,
+    Change.MODIFY: switch.Change.MODIFY,
+    Change.DELETE: switch.Change.DELETE,
+}
 
 
 class Switchboard:
@@ -59,15 +64,25 @@ class Switchboard:
         return self.contents.overflows(self.pipeline)
 
 
-def write_rows(pipeline: ControlPlane, updates: Iterable[Update]) -> None:
+def write_rows(pipeline: switch.ControlPlane, updates: Iterable[Update]) -> None:
     """Insert, modify or delete rows and groups; raises `StateError` for the first that is refused."""
-    writes = [update.write() for update in updates]
-    for group in (write for write in writes if isinstance(write, GroupWrite)):
-        pipeline.write_multicast_group(group.group, group.replicas)
-    entries = [write for write in writes if not isinstance(write, GroupWrite)]
-    for entry, error in zip(entries, pipeline.write_entries(entries), strict=True):
+    writes = []
+    for update in updates:
+        entry, is_deleted = update.row.entry(), update.change is Change.DELETE
+        if isinstance(entry, MulticastGroup):
+            replicas = [switch.Replica(*each) for each in entry.replicas]
+            pipeline.write_multicast_group(entry.group, [] if is_deleted else replicas)
+        else:
+            writes.append(entry_write(update.change, entry))
+    for write, error in zip(writes, pipeline.write_entries(writes), strict=True):
         if error is not None:
-            raise StateError(f"{entry}: {error}")
+            raise StateError(f"{write}: {error}")
+
+
+def entry_write(change: Change, entry: TableEntry) -> switch.EntryWrite:
+    """Return the write of an entry, as pipelines take it."""
+    action = None if change is Change.DELETE else switch.ActionCall(entry.action, entry.args)
+    return switch.EntryWrite(_CHANGES[change], entry.table, entry.key, action)
 
 
 @cache

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.reference import row
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import BURST
 from hosts.worker.machine import octets, peer, receive, transmit, wake
 from hosts.worker.operate import SEND_BURST
+from nativekit.compile import compiled, int64
+from nativekit.reference import row
 from simulator.agents import drawn, flush, frame_of, take_frame
 from simulator.ahead import prepare
 from simulator.cores import block, go_on

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm, Design
-from foundation.native.plain import plain
-from foundation.native.records import records, zeros
-from foundation.native.reference import lent, row
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
@@ -23,6 +20,9 @@ from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
+from nativekit.plain import plain
+from nativekit.records import records, zeros
+from nativekit.reference import lent, row
 from simulator.compile import write_world
 from simulator.costs import (
     Hosts,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from foundation.targets.processes import find_bmv2
+from softswitch.processes import find_bmv2
 
 _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
 

@@ -16,8 +16,8 @@ from typing import Any
 from controller.tables import CPU_PORT
 from experiment.errors import SwitchFailed
 from foundation.protocol.addressing import Endpoint
-from foundation.targets.errors import SwitchEnded
-from foundation.targets.processes import (
+from softswitch.errors import SwitchEnded
+from softswitch.processes import (
     DEVICE_ID,
     SOFTSWITCH,
     WITHOUT_PROGRAM,

@@ -14,8 +14,8 @@ from experiment.config import Config
 from experiment.errors import PreflightError
 from foundation.designs.registry import design
 from foundation.protocol.addressing import switch_interfaces
-from foundation.targets.errors import Bmv2NotFound
-from foundation.targets.processes import find_bmv2
+from softswitch.errors import Bmv2NotFound
+from softswitch.processes import find_bmv2
 from topologies.leftovers import interface_exists
 
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from foundation.errors import HotlineError
-from foundation.tables import Tables, declare
+from topologies.embedding_tables import Tables, declare
 from topologies.members import Member, Message, send
 
 log = logging.getLogger(__name__)

@@ -20,12 +20,11 @@ from typing import Protocol
 import numpy as np
 
 from controller.errors import HotSetError
-from controller.tables import SLOTS, HotParam, State, Update
+from controller.tables import SLOTS, Change, HotParam, State, Update
 from foundation.concurrency import together
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import LANES
-from softswitch.pipeline import Change
 
 WAVE = 1024
 """Keys that change their home at a time: workers are refused these, and only these."""

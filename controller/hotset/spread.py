@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import polars as pl
 
-from foundation.cluster import cluster_at, threads_of
+from controller.dask_cluster import cluster_at, threads_of
 from foundation.logs.counts import Counts
 
 T = TypeVar("T")

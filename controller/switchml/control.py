@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from controller.routes import routes
 from controller.switchml.tables import Member, Receiver
-from controller.tables import Group, Settings
+from controller.tables import Group, Replica, Settings
 from foundation.designs.interface import Arm, Control, Hosts
 from foundation.designs.switchml import settings_of
 from foundation.errors import HotlineError
 from foundation.protocol import addressing
-from softswitch.pipeline import Replica
 
 MOST_WORKERS = 32
 """A bit each."""

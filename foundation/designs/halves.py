@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foundation.designs.interface import ServerHalf, WorkerHalf
-from foundation.native.generic import generics, implement
+from nativekit.generic import generics, implement
 
 WORKER = generics(WorkerHalf)
 SERVER = generics(ServerHalf)

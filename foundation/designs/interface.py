@@ -20,9 +20,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from foundation.native.compile import compiled
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
+from nativekit.compile import compiled
 
 Rpc = Any
 """A datagram in its buffer; of designs that speak Hotline's RPC a record (`foundation.protocol.rpc`)."""

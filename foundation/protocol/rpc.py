@@ -12,8 +12,6 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 
-from foundation.native.compile import compiled, int64, leaf
-from foundation.native.records import checked, records
 from foundation.protocol.hashing import LANE_SHIFT, MULTIPLIER
 from foundation.protocol.header import (
     HEADER_BYTES,
@@ -27,6 +25,8 @@ from foundation.protocol.header import (
     first_fault,
     offset_of,
 )
+from nativekit.compile import compiled, int64, leaf
+from nativekit.records import checked, records
 
 assert LANES <= 32
 assert HEADER_BYTES % 4 == 0, "it is copied word by word"

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from foundation.designs.interface import NEVER
-from foundation.native.compile import compiled, int64
-from foundation.native.words import swap16, swap32
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.wire import as_packet, is_sound
 from hosts.worker.lockstep import FLOATS
 from hosts.worker.row import ROW
 from hosts.worker.window import ME as WINDOW_ME
 from hosts.worker.window import next_overdue, retransmit
+from nativekit.compile import compiled, int64
+from nativekit.words import swap16, swap32
 
 ME = (
     *WINDOW_ME,

@@ -7,10 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.compiled import entry_point
 from foundation.logs.errors import DataError
-from foundation.native.compile import entry_point, int64
 from foundation.protocol.codec import Values
 from hosts.workload.trace import MiniBatch
+from nativekit.compile import int64
 
 Floats: TypeAlias = NDArray[np.floating]
 

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 
 from foundation.designs.halves import server_half
 from foundation.designs.interface import NEVER, SILENT, ServerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
@@ -35,6 +33,8 @@ from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.values import ME as VALUES_ME
 from hosts.ps.values import lanes_to_serve, make_cells, pull, push
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
 
 _ME = record(*ME, *VALUES_ME)
 

@@ -9,9 +9,6 @@ from numpy.typing import NDArray
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NOTHING, WorkerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
-from foundation.native.words import swap32, swap64
 from foundation.protocol.header import (
     HEADER_BYTES,
     KEY_BYTES,
@@ -37,6 +34,9 @@ from hosts.worker.window import (
     take_slot,
     time_round_trip,
 )
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
+from nativekit.words import swap32, swap64
 
 ME = record(
     *WINDOW_ME,

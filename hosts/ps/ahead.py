@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from foundation.native.caches import touch
-from foundation.native.compile import compiled, int64
-from foundation.native.words import swap16, swap32, swap64
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import Rpc
 from hosts.ps.rpcs import CALLER, find_job, home_of_caller
 from hosts.ps.share import RANK, home_of, locate
 from hosts.ps.values import CELL
+from nativekit.compile import compiled, int64
+from nativekit.prefetch import touch
+from nativekit.words import swap16, swap32, swap64
 
 _KEY_BYTES, _WORD_BYTES = 8, 4
 _CELL_BYTES, _RANK_BYTES, _CALLER_BYTES = CELL.itemsize, RANK.itemsize, CALLER.itemsize

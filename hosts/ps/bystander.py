@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from foundation.designs.halves import server_half
 from foundation.designs.interface import NEVER, SILENT, ServerHalf
-from foundation.native.compile import compiled
-from foundation.native.records import record, records
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import CONTACT, JOB, ME
 from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.values import make_cells
+from nativekit.compile import compiled
+from nativekit.records import record, records
 
 _ME = record(*ME)
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import memcpy
-from foundation.native.records import record, records
 from foundation.protocol.header import HEADER_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
+from nativekit.compile import compiled, int64
+from nativekit.libc import memcpy
+from nativekit.records import record, records
 
 FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
 """Who has sent a datagram: the last is an answer to the PS's own RPCs."""

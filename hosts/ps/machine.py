@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from foundation.compiled import loop
 from foundation.designs import halves
-from foundation.native.compile import int64
-from foundation.native.generic import Generic
-from foundation.native.libc import memcpy
-from foundation.native.loops import loop
-from foundation.native.reference import borrowed
 from hosts.ps.journal import FROM_WORKER
+from nativekit.compile import int64
+from nativekit.generic import Generic
+from nativekit.libc import memcpy
+from nativekit.reference import borrowed
 
 handle, stamp, needs_room = halves.SERVER.handle, halves.SERVER.stamp, halves.SERVER.needs_room
 

@@ -8,10 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from foundation.designs.interface import FOREIGN, SILENT
-from foundation.native.compile import compiled, int64
-from foundation.native.plain import plain
-from foundation.native.records import record, records
-from foundation.native.words import ones, swap16, swap32
 from foundation.protocol.header import (
     HEADER_BYTES,
     RESPONSE,
@@ -24,6 +20,10 @@ from foundation.protocol.header import (
     Header,
 )
 from foundation.protocol.rpc import ALL, PULL, Rpc, echo, well_formed
+from nativekit.compile import compiled, int64
+from nativekit.plain import plain
+from nativekit.records import record, records
+from nativekit.words import ones, swap16, swap32
 
 JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",

@@ -7,16 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from foundation.compiled import loop
 from foundation.designs.halves import SERVER
 from foundation.designs.interface import COMMAND as IS_COMMAND
 from foundation.designs.interface import FOREIGN as IS_FOREIGN
 from foundation.designs.interface import NEVER, NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import epoll_wait
-from foundation.native.loops import loop
-from foundation.native.records import checked, record, records
-from foundation.native.reference import borrowed
-from foundation.native.words import swap32
 from foundation.protocol.rpc import ALL, BUFFER_BYTES
 from hosts.ps.machine import server_states
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
@@ -36,6 +31,11 @@ from hosts.udp import (
     socket_names,
     take,
 )
+from nativekit.compile import compiled, int64
+from nativekit.libc import epoll_wait
+from nativekit.records import checked, record, records
+from nativekit.reference import borrowed
+from nativekit.words import swap32
 from softswitch.ports.layout import EPOLL_EVENT
 
 (

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import COMMAND
-from foundation.native.plain import plain
 from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
 from hosts.ps.machine import handle_one, lacks_room, stamp_one, take_in
 from hosts.ps.rpcs import with_room
+from nativekit.plain import plain
 
 _JOB = struct.Struct("!H")
 _JOB_AT = offset_of("job")

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.udp import BURST, MONOTONIC, NAME_BYTES, Udp, clock, flush, queue
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
 
 _ME = record("ns_per_rpc", "ns_per_lane", "held", "start", "due")
 _HELD = record("is_held", "due", "fd", "octets", ("name", "u1", (NAME_BYTES,)))

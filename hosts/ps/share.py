@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.native.compile import compiled, entry_point, int64
-from foundation.native.records import record, records
-from foundation.native.reference import borrowed
-from foundation.native.words import ones
+from foundation.compiled import entry_point
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import MULTIPLIER
 from foundation.protocol.rpc import NOBODY, hash_of, ps_of
 from hosts.keys import KeySpace
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
+from nativekit.reference import borrowed
+from nativekit.words import ones
 
 Places = NDArray[np.int64]
 

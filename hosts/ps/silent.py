@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled
+from nativekit.compile import compiled
 
 
 @compiled

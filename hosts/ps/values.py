@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
-from foundation.native.words import ones, swap32, swap64
 from foundation.protocol.header import LANES, VALUES, Header
 from foundation.protocol.rpc import ALL, Rpc
 from hosts.ps.share import Share, locate
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
+from nativekit.words import ones, swap32, swap64
 
 AWAY = 1 << 31
 """Bit of a cell's `updates`: the key is given away. A cell of zeros is owned, and takes no memory as yet."""

@@ -17,9 +17,6 @@ import numpy as np
 
 from foundation.designs.halves import server_half
 from foundation.designs.interface import NEVER, NOTHING, SILENT, ServerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
-from foundation.native.words import swap16, swap32
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT
 from hosts.dense.wire import (
@@ -39,6 +36,9 @@ from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes
 from hosts.ps.values import make_cells
 from hosts.udp import BURST
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
+from nativekit.words import swap16, swap32
 
 ME = record("n_ps", "next_row", "last_row", "next_out", *PS_ME)
 """`next_row` to `last_row` are chunks whose sums are owed to workers, NOTHING for none, each with the next

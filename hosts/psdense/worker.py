@@ -12,9 +12,6 @@ import numpy as np
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NOTHING, WorkerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
-from foundation.native.words import swap32
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.dense.packet import ADDEND, RESULT, SIZE
@@ -36,6 +33,9 @@ from hosts.dense.wire import as_packet, count_of, read_words, write_head, write_
 from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT, free_slot, next_again, open_window, take_slot, time_round_trip
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
+from nativekit.words import swap32
 
 _ME = record(*ME)
 

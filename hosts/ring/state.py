@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from foundation.native.records import record, records
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import rpcs
 from hosts.dense.packet import LEAST_SIZE, SIZE, WORKERS
@@ -14,6 +13,7 @@ from hosts.dense.vector import ME
 from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT, open_window
+from nativekit.records import record, records
 
 # First, so that numba does not take the record for one of another design's, with fields of its own behind.
 _ME = record("part", "in_part", "next_ack", "acks", "next_out", *ME)

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NOTHING, WorkerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.words import swap32
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
 from hosts.dense.packet import ADDEND, TAKEN
@@ -44,6 +42,8 @@ from hosts.dense.wire import (
 )
 from hosts.ring.state import ACKS, OUT, Member
 from hosts.worker.window import free_slot, next_again, take_slot, time_round_trip
+from nativekit.compile import compiled, int64
+from nativekit.words import swap32
 
 
 @compiled

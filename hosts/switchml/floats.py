@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from foundation.native.compile import compiled, int64
+from nativekit.compile import compiled, int64
 
 LEAST_EXPONENT, MOST_EXPONENT = -126, 127
 MOST = 2**31 - 1

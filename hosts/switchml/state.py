@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER
-from foundation.native.records import record, records
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import rpcs
 from hosts.switchml.packet import SLOTS, VALUES
 from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.timer import MINIMUM
+from nativekit.records import record, records
 
 ME = record(
     "job", "worker", "window", "pool", "workers", "op", "iteration", "n_keys", "calls", "pending", "due",

@@ -10,11 +10,11 @@ import numba
 import numpy as np
 from llvmlite import ir
 
-from foundation.native.compile import compiled, int64, leaf
-from foundation.native.records import checked
-from foundation.native.words import swap16
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
+from nativekit.compile import compiled, int64, leaf
+from nativekit.records import checked
+from nativekit.words import swap16
 
 CHUNK = checked(
     np.dtype(

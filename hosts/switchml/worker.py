@@ -12,7 +12,6 @@ import numpy as np
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NEVER, NOTHING, WorkerHalf
-from foundation.native.compile import compiled, int64
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.switchml.floats import as_float, as_integer, largest_exponent, scale_of
@@ -29,6 +28,7 @@ from hosts.switchml.wire import (
 )
 from hosts.worker.lockstep import FLOATS
 from hosts.worker.timer import expired, sample
+from nativekit.compile import compiled, int64
 
 
 @compiled

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING
-from foundation.native.records import records
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
 from hosts.worker.row import ROW
+from nativekit.records import records
 
 
 class BaseClient:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.native.compile import entry_point
+from foundation.compiled import entry_point
 from foundation.protocol.codec import Values
 from hosts.errors import LedgerError
 

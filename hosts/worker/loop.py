@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from foundation.designs.interface import Design
-from foundation.native.records import records
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
 from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
 from hosts.worker.row import ROW
+from nativekit.records import records
 
 _REPORT_NS = 500_000_000
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple, cast
 
+from foundation.compiled import loop
 from foundation.designs import halves
-from foundation.native.generic import Generic
-from foundation.native.loops import loop
-from foundation.native.plain import plain
-from foundation.native.reference import borrowed
+from nativekit.generic import Generic
+from nativekit.plain import plain
+from nativekit.reference import borrowed
 
 start, transmit, octets, peer, wake, deadline, receive, owed, take_owed, *_ = halves.WORKER
 

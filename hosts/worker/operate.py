@@ -7,12 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from foundation.compiled import loop
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.libc import ppoll
-from foundation.native.loops import loop
-from foundation.native.records import record, records
-from foundation.native.reference import borrowed
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import (
     BURST,
@@ -29,6 +25,10 @@ from hosts.udp import (
     take,
 )
 from hosts.worker.machine import octets, peer, receive, transmit, wake, worker_states
+from nativekit.compile import compiled, int64
+from nativekit.libc import ppoll
+from nativekit.records import record, records
+from nativekit.reference import borrowed
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
 """Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""

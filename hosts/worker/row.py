@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from foundation.native.records import record
+from nativekit.records import record
 
 ROW = record(
     "t0", "arrival", "w_proc", "w_queue", ("ps_proc", np.uint32), ("ps_queue", np.uint32),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.native.compile import compiled, int64
+from nativekit.compile import compiled, int64
 
 MS = 1_000_000
 MINIMUM, MAXIMUM = 20 * MS, 1000 * MS

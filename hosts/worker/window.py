@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record
-from foundation.native.words import ones
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
 from hosts.worker.timer import MINIMUM, expired, sample
+from nativekit.compile import compiled, int64
+from nativekit.records import record
+from nativekit.words import ones
 
 ME = (
     "job", "worker", "epoch", "window", "issued", "free", "again", "queued_again",

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.backlog import LIMIT, Backlog
-from foundation.native.records import records
 from hosts.worker.client import BaseClient
 from hosts.worker.logs import Origin
 from hosts.worker.row import ROW
+from nativekit.records import records
 
 ROWS = 1 << 16
 """Of one array: a block of the default run fills less, and is written when it has ended."""

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import Update
+from controller.tables import Change, Update
 from experiment.rows import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
-from foundation.native.reference import borrowed, lent
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
+from nativekit.reference import borrowed, lent
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
 from simulator.cores import make_ready
@@ -33,7 +33,6 @@ from simulator.switch import pass_from
 from simulator.world import Simulated, row_of
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
-from softswitch.pipeline import Change
 
 _COSTS = Hosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.native.plain import plain
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL
+from nativekit.plain import plain
 from simulator.faults.operations import KEYS, Operations, delta_of
 
 _delta_of = plain(delta_of)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from foundation.cluster import side_by_side
+from controller.dask_cluster import side_by_side
 from foundation.designs.registry import design
 from foundation.settings import Strict
 from simulator.faults.bed import Bed

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.native.compile import compiled, entry_point, int64
+from foundation.compiled import entry_point
 from foundation.protocol.rpc import PULL, PUSH
+from nativekit.compile import compiled, int64
 from simulator.faults.operations import KEYS, Operations, delta_of
 
 _MOST_UNKNOWN = 12

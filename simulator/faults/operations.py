@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
-from foundation.native.reference import borrowed, row
 from foundation.protocol.rpc import ALL, PULL, PUSH
 from hosts.worker.machine import owed, start, take_owed
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
+from nativekit.reference import borrowed, row
 from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
 from simulator.state import World

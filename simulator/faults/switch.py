@@ -15,7 +15,7 @@ from typing_extensions import Self
 
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
-from controller.tables import Row, Update
+from controller.tables import Change, Row, Update
 from foundation.designs.registry import design
 from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
@@ -24,7 +24,6 @@ from softswitch.ir.tables import Table
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.memory.rows import Words
-from softswitch.pipeline import Change
 
 R = TypeVar("R", bound=Row)
 _LARGEST = 64

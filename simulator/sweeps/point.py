@@ -15,12 +15,12 @@ from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
 from foundation.designs.registry import design as find_design
-from foundation.logs.kept import Made
-from foundation.modules import ROOT, needed_by
 from foundation.settings import Strict
 from simulator.aside import Made as Run
 from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
+from simulator.import_graph import ROOT, needed_by
+from simulator.task_cache import CachedResult
 
 
 class ArmResult(Strict):
@@ -67,14 +67,14 @@ class Cost(Strict):
     loop_s: float
 
 
-class Done(Made):
+class Done(CachedResult):
     """A point's file: made of what, and what came out."""
 
     result: Result
     cost: Cost
 
 
-def made_of(config: SimulationConfig) -> str:
+def fingerprint(config: SimulationConfig) -> str:
     """A digest of design, settings, program and code: points with the same one have the same result."""
     settings = config.model_dump_json(exclude={"runs"})
     return hashlib.sha256(f"{digest(config.design)} {settings}".encode()).hexdigest()[:16]
@@ -101,7 +101,7 @@ def do_point(text: str, scratch: str | None = None) -> str:
         simulation = made.record.simulation
         assert simulation is not None
         done = Done(
-            made_of=made_of(config),
+            fingerprint=fingerprint(config),
             result=result_of(made),
             cost=Cost(real_s=simulation.real_s, loop_s=simulation.loop_s),
         )

@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from foundation.logs.kept import Progress, Task, keep
 from simulator.sweeps.plan import Point
-from simulator.sweeps.point import Done, do_point, made_of
+from simulator.sweeps.point import Done, do_point, fingerprint
+from simulator.task_cache import Progress, Task, run_cached
 
 Results = dict[tuple[str, str], Done]
 """By sweep and point."""
@@ -31,7 +31,7 @@ def do_points(
     """
     tasks = [
         Task(
-            f"{point.sweep} {point.name}", file_of(point, folder), made_of(point.config),
+            f"{point.sweep} {point.name}", file_of(point, folder), fingerprint(point.config),
             point.config.model_dump_json(),
         )
         for point in points
@@ -40,5 +40,5 @@ def do_points(
         # Ours, as a process that is killed leaves what it has written.
         here = scheduler is None
         scratch = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if here else None
-        done = keep(partial(do_point, scratch=scratch), Done, tasks, scheduler, processes, progress)
+        done = run_cached(partial(do_point, scratch=scratch), Done, tasks, scheduler, processes, progress)
     return {(point.sweep, point.name): each for point, each in zip(points, done, strict=True)}

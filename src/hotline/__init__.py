@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from controller.controller import Controller
     from controller.hotset.choice import build as choose_hot_set
     from foundation.errors import HotlineError
-    from hotline.dense.told import answers_of as whatif
-    from hotline.dense.told import times_of as overlap
     from hotline.kv.worker import Worker
-    from hotline.policies.study import study
     from hotline.runs import Run, answer, read, report, report_of_cluster, run, simulate
+    from studies.dense.told import answers_of as whatif
+    from studies.dense.told import times_of as overlap
+    from studies.policies.study import study
 
 __all__ = [
     "Controller",
@@ -53,9 +53,9 @@ _WHERE = {
     "Worker": ("hotline.kv.worker", "Worker"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
-    "overlap": ("hotline.dense.told", "times_of"),
-    "study": ("hotline.policies.study", "study"),
-    "whatif": ("hotline.dense.told", "answers_of"),
+    "overlap": ("studies.dense.told", "times_of"),
+    "study": ("studies.policies.study", "study"),
+    "whatif": ("studies.dense.told", "answers_of"),
 }
 """Name -> module, and what it is called there. All others are of `_RUNS`."""
 _EXTRAS = {"torch"}

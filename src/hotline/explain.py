@@ -7,19 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from controller.hotset.control import CONTROL
-from controller.tables import HotParam, State
+from controller.tables import Change, HotParam, State, Update
 from foundation.designs.hotset import BOTH, DESIGN
 from foundation.designs.interface import Hosts
 from foundation.protocol import addressing, codec, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, Header, Op
+from simulator.switchboard import write_rows
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
-from softswitch.pipeline import Change, EntryWrite
 
 WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
@@ -66,9 +66,7 @@ def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
     pipeline = InterpretedPipeline(loaded, observer=recorder)
     params = [HotParam(BOTH.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
     rows = [*CONTROL.rows(HOSTS, [BOTH], EPOCH), *params]
-    writes = [row.write(Change.INSERT) for row in rows]
-    results = pipeline.write_entries([write for write in writes if isinstance(write, EntryWrite)])
-    assert not any(results), results
+    write_rows(pipeline, (Update(Change.INSERT, row) for row in rows))
     return pipeline, recorder
 
 

@@ -15,12 +15,12 @@ import pytest
 from controller.tables import CPU_PORT
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
-from foundation.targets.encoding import EntityEncoder
-from foundation.targets.p4runtime import read_p4info
+from softswitch.conformance.client import read_p4info
+from softswitch.conformance.encoding import EntityEncoder
 from softswitch.pipeline import Change, EntryWrite, Output
-from tests.bmv2.conftest import twins
+from switch_harness.bmv2 import twins
+from switch_harness.twins import Twins
 from tests.harness import frames, testnet
-from tests.harness.twins import Twins
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
 pytestmark = pytest.mark.bmv2

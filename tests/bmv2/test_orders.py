@@ -13,15 +13,16 @@ import pytest
 from finsy.proto import p4r
 
 from controller.tables import CPU_PORT
-from foundation.targets import processes
-from foundation.targets.errors import P4RuntimeError
-from foundation.targets.p4runtime import P4RuntimeClient, pipeline_config, read_p4info
+from softswitch import processes
+from softswitch.conformance.client import P4RuntimeClient, pipeline_config, read_p4info
+from softswitch.conformance.errors import P4RuntimeError
 from softswitch.p4runtime.codecs import values
-from tests.harness.effort import seeds
-from tests.harness.waiting import PATIENCE_S
+from switch_harness import PROGRAMS
+from switch_harness.effort import seeds
+from switch_harness.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
-ORDERS = ROOT / "tests" / "programs" / "compiled" / "orders"
+ORDERS = PROGRAMS / "orders"
 P4INFO = read_p4info(ORDERS)
 GROUP, ONE_SHOT, MULTICAST, CLONE = range(4)
 PROBE = struct.Struct(">5H")  # ask, number, key, mark, instance

@@ -7,13 +7,14 @@ from random import Random
 
 import pytest
 
+from controller.encoding import RowEncoder
 from controller.switchml.control import CONTROL
-from controller.tables import Update
+from controller.tables import Change, Update
 from foundation.designs.interface import Hosts
-from foundation.targets.encoding import EntityEncoder
-from foundation.targets.p4runtime import read_p4info
-from softswitch.pipeline import Change, Output
-from tests.bmv2.conftest import twins
+from softswitch.conformance.client import read_p4info
+from softswitch.p4runtime.messages import adopt
+from softswitch.pipeline import Output
+from switch_harness.bmv2 import twins
 from tests.harness import testnet
 from tests.harness.switchml import SwitchUnderTest, arm_with
 from tests.unit.kernel.test_switchml import WORKERS, drawn
@@ -33,11 +34,11 @@ def by_port(outputs: list[Output]) -> dict[int, list[bytes]]:
 
 @pytest.mark.parametrize("check", [False, True], ids=["published", "checked"])
 def test_bmv2_agrees(check: bool) -> None:
-    random, arm, encoder = Random(check), arm_with(check), EntityEncoder(read_p4info(PROGRAM))
+    random, arm, encoder = Random(check), arm_with(check), RowEncoder(read_p4info(PROGRAM))
     frames, answers = SwitchUnderTest(WORKERS, arm), 0
     with twins(PROGRAM) as both:
         for row in CONTROL.rows(Hosts(WORKERS, 1), [arm], 0):
-            assert both.codes(encoder.update(Update(Change.INSERT, row).write())) == (0, 0), row
+            assert both.codes(adopt(encoder.update(Update(Change.INSERT, row)))) == (0, 0), row
         for number in range(PACKETS):
             step = drawn(random)
             frame = frames.frame(step.worker, step.packet.build())

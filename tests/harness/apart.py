@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from foundation.native.compile import entry_point
-from foundation.native.plain import plain
-from foundation.native.reference import borrowed
+from foundation.compiled import entry_point
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import clear_piles, pack, pack_piles, pile_cold
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.worker.machine import COMPILED, Machine
+from nativekit.plain import plain
+from nativekit.reference import borrowed
 
 
 @entry_point

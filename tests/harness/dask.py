@@ -11,7 +11,7 @@ from pathlib import Path
 
 from distributed import Client
 
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness.waiting import PATIENCE_S, wait_for
 
 
 @contextmanager

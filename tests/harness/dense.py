@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING, SILENT, Design
-from foundation.native.plain import plain
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import Packet, parse
 from hosts.keys import KeySpace
 from hosts.worker.machine import Machine, plain_machine
+from nativekit.plain import plain
 
 MS = 1_000_000
 

@@ -16,7 +16,6 @@ from unittest.mock import patch
 
 import hosts.ps.__main__ as ps
 import hosts.worker.__main__ as worker
-from foundation.native.plain import plain
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.state import Calls
@@ -24,6 +23,7 @@ from hosts.ps.loop import Dialect
 from hosts.ps.serve import serve
 from hosts.worker.operate import operate
 from hosts.worker.trainer import spin_until
+from nativekit.plain import plain
 
 SLOW, QUICK = 2, 6
 """Jobs: those of *neither* and *again*, arms that are the same but for this."""

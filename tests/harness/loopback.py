@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from foundation.designs.registry import design
 from foundation.protocol import addressing
 from hosts.keys import KeySpace
-from tests.harness.waiting import PATIENCE_S
+from switch_harness.waiting import PATIENCE_S
 from topologies.members import Member, Message
 from topologies.rendezvous import Rendezvous, Terms
 

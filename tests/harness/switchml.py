@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from controller.switchml.control import CONTROL
-from controller.tables import Update
+from controller.tables import Change, Update
 from foundation.designs import switchml
 from foundation.designs.interface import Arm, Hosts
 from foundation.designs.switchml import DESIGN
@@ -22,7 +22,6 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.load import load_program
-from softswitch.pipeline import Change
 from softswitch.state.pipeline import StatePipeline
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.waiting import wait_for
+from switch_harness.waiting import wait_for
 from tests.mininet.run_topo import Traces
 
 

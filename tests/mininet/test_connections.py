@@ -12,15 +12,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from hotline.paper.connections.figure import delay_against_connections
-from hotline.paper.connections.settings import settings
+from studies.paper.connections.figure import delay_against_connections
+from studies.paper.connections.settings import settings
 
 pytestmark = pytest.mark.mininet
 PATIENCE_S = 600
 
 
 def start(output: Path, *options: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "hotline.paper.connections", "-o", str(output), *options]
+    command = [sys.executable, "-m", "studies.paper.connections", "-o", str(output), *options]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hosts.workload.generator import R1, generate
-from tests.harness.waiting import wait_for
+from switch_harness.waiting import wait_for
 from tests.unit.test_agent_processes import SIZE, Agent, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet

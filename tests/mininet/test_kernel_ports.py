@@ -24,16 +24,17 @@ from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.ports.ring import PortError
+from switch_harness import PROGRAMS
+from switch_harness.constructs import CONSTRUCTS, compiled
+from switch_harness.effort import steps
+from switch_harness.net import Net, frame, namespace
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness import testnet
-from tests.harness.constructs import CONSTRUCTS, compiled
-from tests.harness.effort import steps
 from tests.harness.vectors import Source, hot_set
-from tests.harness.waiting import PATIENCE_S, wait_for
-from tests.mininet.test_ports import Net, frame, namespace
 
 pytestmark = pytest.mark.mininet
 ROOT = Path(__file__).parents[2]
-PROGRAM = ROOT / "tests" / "bench" / "programs" / "compiled" / "l2.json"
+PROGRAM = PROGRAMS / "l2.json"
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def take_redirected(net: Net) -> None:
         subprocess.run(["ethtool", "-K", f"h{number}", "gro", "on"], check=True, capture_output=True)
 
 
-@pytest.mark.no_cover  # as in `tests.harness.effort.seeds`
+@pytest.mark.no_cover  # as in `switch_harness.effort.seeds`
 @pytest.mark.parametrize(
     "hook", [pytest.param(hook, marks=[] if hook is Hook.TCX else pytest.mark.soak) for hook in Hook]
 )

@@ -16,9 +16,10 @@ from typing import IO
 import pytest
 
 from softswitch.kernel.probe import probe
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness import PROGRAMS
+from switch_harness.net import Net, frame, ip, namespace
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.mininet.test_kernel_ports import cpu_interfaces, programs_at
-from tests.mininet.test_ports import Net, frame, ip, namespace
 
 pytestmark = pytest.mark.mininet
 ROOT = Path(__file__).parents[2]
@@ -127,7 +128,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
     )
     writer = stack.enter_context(
         subprocess.Popen(
-            [sys.executable, "-m", "tests.harness.steady_writer", P4RUNTIME],
+            [sys.executable, "-m", "switch_harness.steady_writer", P4RUNTIME],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -173,7 +174,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
     assert "PROMISC" not in subprocess.run(["ip", "link"], check=True, capture_output=True, text=True).stdout
 
 
-PROGRAM = ROOT / "tests" / "bench" / "programs" / "compiled" / "l2.json"
+PROGRAM = PROGRAMS / "l2.json"
 
 
 def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
         assert (said[0] == f"softswitch: goes on with what {folder} keeps\n") is (number == 1)
         switch.terminate()
         assert switch.wait() == 0
-    other = ROOT / "tests" / "programs" / "compiled" / "control.json"
+    other = PROGRAMS / "control.json"
     command = [*SWITCH, str(other), "--pin", str(folder), "-i", "1@s1", "-i", "2@s2", "--cpu-port", "255"]
     refused = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     assert refused.returncode == 1

@@ -19,12 +19,13 @@ from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.load import load_program
 from softswitch.ports.ring import PortError
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness import PROGRAMS
+from switch_harness.net import Net, frame, namespace
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.mininet.run_topo import record_of, run_topo
-from tests.mininet.test_ports import Net, frame, namespace
 
 pytestmark = pytest.mark.mininet
-PROGRAM = Path(__file__).parents[1] / "bench" / "programs" / "compiled" / "l2.json"
+PROGRAM = PROGRAMS / "l2.json"
 FRAMES = 200
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 RECEIVED_RPS = 9

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from tests.bench import plain
-from tests.bench.processes import choose_cores
-from tests.bench.scale import QUICK
-from tests.bench.sections.soak import soak_at
-from tests.bench.stage import Stage
-from tests.bench.switches import SOFTSWITCH
+from tools.bench import plain
+from tools.bench.processes import choose_cores
+from tools.bench.scale import QUICK
+from tools.bench.sections.soak import soak_at
+from tools.bench.stage import Stage
+from tools.bench.switches import SOFTSWITCH
 
 pytestmark = pytest.mark.mininet
 

@@ -18,7 +18,7 @@ import pytest
 
 from controller.hotset import choice
 from foundation.logs.columns import UPDATES
-from tests.harness.waiting import wait_for
+from switch_harness.waiting import wait_for
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
 ROOT = Path(__file__).parents[2]

@@ -32,7 +32,7 @@ from hosts.worker import ledger
 from hosts.worker.__main__ import main as worker_main
 from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
-from tests.harness.waiting import PATIENCE_S
+from switch_harness.waiting import PATIENCE_S
 
 JOBS = {1: "neither", 2: "proxy"}
 SIZE = 3000

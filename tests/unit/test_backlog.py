@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.logs.backlog import Backlog
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness.waiting import PATIENCE_S, wait_for
 
 
 class Disk:

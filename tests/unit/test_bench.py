@@ -12,19 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.bench import hotline, plain
-from tests.bench.baseline import C_LOOP
-from tests.bench.calls import installed, ns_a_packet
-from tests.bench.errors import BenchError
-from tests.bench.processes import Cores
-from tests.bench.results import Result, at_least, at_most
-from tests.bench.scale import QUICK
-from tests.bench.sections import load as load_section
-from tests.bench.sections.forwarding import forwarding
-from tests.bench.stage import Stage
-from tests.bench.switches import BMV2, KERNEL, SOFTSWITCH
-from tests.bench.traffic import Trial
-from tests.bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
+from tools.bench import hotline, plain
+from tools.bench.baseline import C_LOOP
+from tools.bench.calls import installed, ns_a_packet
+from tools.bench.errors import BenchError
+from tools.bench.processes import Cores
+from tools.bench.results import Result, at_least, at_most
+from tools.bench.scale import QUICK
+from tools.bench.sections import load as load_section
+from tools.bench.sections.forwarding import forwarding
+from tools.bench.stage import Stage
+from tools.bench.switches import BMV2, KERNEL, SOFTSWITCH
+from tools.bench.traffic import Trial
+from tools.bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 
 CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
     "hit": lambda: (hotline.setup(entries=64), hotline.hot()),
@@ -141,7 +141,7 @@ def model_stage(*targets: str) -> ModelStage:
 
 
 def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.bench.measure.time.sleep", lambda _: None)
+    monkeypatch.setattr("tools.bench.measure.time.sleep", lambda _: None)
     results = {result.what: result for result in forwarding(model_stage(SOFTSWITCH))}
     hit = "our program, 32 lanes hit"
     rate = results[hit].value(SOFTSWITCH)

@@ -16,20 +16,20 @@ from foundation.protocol import codec
 from foundation.protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
-from tests.bench.alone import batches_of, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
-from tests.bench.callers import Callers, Trial
-from tests.bench.echo import echoing
-from tests.bench.errors import BenchError
-from tests.bench.processes import Cores
-from tests.bench.report import as_json, as_tables
-from tests.bench.requests import make_requests
-from tests.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, SWITCHES, Result
-from tests.bench.scale import FULL, QUICK
-from tests.bench.sections.agents import Served, Trials, results_of
-from tests.bench.servers import parameter_server
-from tests.bench.stepper import Cost, stepping
-from tests.bench.switches import BMV2, KERNEL, SOFTSWITCH
-from tests.harness.waiting import PATIENCE_S
+from switch_harness.waiting import PATIENCE_S
+from tools.bench.alone import batches_of, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
+from tools.bench.callers import Callers, Trial
+from tools.bench.echo import echoing
+from tools.bench.errors import BenchError
+from tools.bench.processes import Cores
+from tools.bench.report import as_json, as_tables
+from tools.bench.requests import make_requests
+from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, SWITCHES, Result
+from tools.bench.scale import FULL, QUICK
+from tools.bench.sections.agents import Served, Trials, results_of
+from tools.bench.servers import parameter_server
+from tools.bench.stepper import Cost, stepping
+from tools.bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
 SIZE = 1000

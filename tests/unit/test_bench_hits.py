@@ -17,15 +17,15 @@ from foundation.protocol.header import LANES
 from hosts.workload.generator import R1
 from softswitch.compiled import CompiledPipeline
 from softswitch.load import load_program
-from tests.bench import counters, drawn, hotline, timed
-from tests.bench.baseline import C_LOOP
-from tests.bench.errors import BenchError
-from tests.bench.processes import Cores
-from tests.bench.scale import QUICK
-from tests.bench.sections import hits as section
-from tests.bench.stage import Stage
-from tests.bench.switches import SOFTSWITCH
-from tests.bench.workload import FIRST_SEQ, INGRESS
+from tools.bench import counters, drawn, hotline, timed
+from tools.bench.baseline import C_LOOP
+from tools.bench.errors import BenchError
+from tools.bench.processes import Cores
+from tools.bench.scale import QUICK
+from tools.bench.sections import hits as section
+from tools.bench.stage import Stage
+from tools.bench.switches import SOFTSWITCH
+from tools.bench.workload import FIRST_SEQ, INGRESS
 
 PROGRAM = load_program(hotline.PROGRAM.json.read_bytes())
 FIRST = count(0, 128)  # whole turns of a caller's window

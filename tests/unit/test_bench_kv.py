@@ -7,11 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 from hosts.sockets import open_udp
-from tests.bench.report import as_tables
-from tests.bench.results import BUILT_IN, LIBRARY
-from tests.bench.scripts import HOST, SERVER, Took, script
-from tests.bench.sections.kv import results_of
-from tests.bench.stepper import stepping
+from tools.bench.report import as_tables
+from tools.bench.results import BUILT_IN, LIBRARY
+from tools.bench.scripts import HOST, SERVER, Took, script
+from tools.bench.sections.kv import results_of
+from tools.bench.stepper import stepping
 
 CORE = min(os.sched_getaffinity(0))
 

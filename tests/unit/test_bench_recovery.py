@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from analysis.report import write_report
 from analysis.summary import summarise
 from experiment.config import load_config
-from tests.bench import recovery
-from tests.bench.recovery import ARMS, SETTINGS, WITHOUT, Change, changes, figures, main
 from tests.unit.analysis.synthetic import make_run
+from tools.bench import recovery
+from tools.bench.recovery import ARMS, SETTINGS, WITHOUT, Change, changes, figures, main
 
 FACTORS = {WITHOUT: 1.0, "again": 1.0, "durable = never": 1.5, "durable = always": 2.0, "replay_log": 0.9}
 

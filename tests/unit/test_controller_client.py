@@ -17,10 +17,9 @@ from finsy.proto import p4r, rpc_code, rpc_status
 from controller import client
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import HotParam, Job, Route, State, Update
+from controller.tables import Change, HotParam, Job, Route, State, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
-from softswitch.pipeline import Change
 
 OURS = design("hotset")
 ADDRESS = "10.0.0.1:7"

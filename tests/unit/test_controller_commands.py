@@ -22,7 +22,7 @@ from controller.hotset.follow.follower import Period
 from controller.hotset.follow.selection import Rule
 from controller.hotset.migrate import Move, Plan
 from controller.tables import HotParam, Job, State
-from hotline import progress
+from experiment import bars as progress
 from hotline.cli import common
 from hotline.cli.commands import hotline
 

@@ -42,14 +42,15 @@ from foundation.concurrency import together
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
 from hotline.cli import commands
+from switch_harness import PROGRAMS
+from switch_harness.waiting import PATIENCE_S
 from tests.harness.livenet import LiveNet
-from tests.harness.waiting import PATIENCE_S
 from tests.harness.wire import MODULUS
 
 JOB = 3
 KEYS = 300
-OTHER = Path(__file__).parents[1] / "programs" / "compiled"
-PLAIN = Path(__file__).parents[1] / "bench" / "programs" / "compiled" / "wire"
+OTHER = PROGRAMS
+PLAIN = PROGRAMS / "wire"
 SILENCE = 1.0
 
 

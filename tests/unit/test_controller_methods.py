@@ -11,6 +11,7 @@ import finsy as fy
 import pytest
 
 from controller.controller import Controller, Register
+from controller.encoding import RowEncoder
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
 from controller.tables import (
@@ -18,6 +19,7 @@ from controller.tables import (
     INGRESS,
     KIND_PRIVILEGED,
     ROWS,
+    Change,
     HotParam,
     Job,
     Route,
@@ -31,11 +33,9 @@ from foundation.designs.registry import design
 from foundation.protocol.control import Command
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, LANES
-from foundation.targets.encoding import EntityEncoder
-from softswitch.pipeline import Change
 
 SCHEMA = fy.P4Schema(design("hotset").p4info)
-ENCODER = EntityEncoder(SCHEMA.p4info)
+ENCODER = RowEncoder(SCHEMA.p4info)
 R = TypeVar("R", bound=Row)
 EPOCH = 77
 MAC = "02:00:00:00:00:01"
@@ -79,7 +79,7 @@ class Switch:
         self.asked.append(("check",))
 
     async def read(self, kind: type[R]) -> list[R]:
-        encoded = (ENCODER.update(row.write(Change.INSERT)).entity for row in self.rows)
+        encoded = (ENCODER.update(Update(Change.INSERT, row)).entity for row in self.rows)
         entries = [(fy.P4TableEntry.decode(entity, SCHEMA), entity) for entity in encoded]
         ids = [SCHEMA.tables[INGRESS + table].id for table in kind.TABLES]
         return [kind.of(entry) for entry, entity in entries if entity.table_entry.table_id in ids]

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from controller.errors import HotSetError
 from controller.hotset.migrate import WAVE, Move, execute, plan
-from controller.tables import HotParam, State, Update
+from controller.tables import Change, HotParam, State, Update
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import lane_of, ps_of
-from softswitch.pipeline import Change
 
 JOB = 7
 OTHER_JOB = 8

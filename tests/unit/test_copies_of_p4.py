@@ -11,6 +11,7 @@ import finsy as fy
 import pytest
 
 from controller import inband
+from controller.encoding import RowEncoder
 from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
 from controller.tables import (
     CPU_PORT,
@@ -18,12 +19,14 @@ from controller.tables import (
     KIND_PRIVILEGED,
     ROWS,
     SLOTS,
+    Change,
     HotParam,
     Job,
     Route,
     Row,
     Server,
     State,
+    Update,
     Worker,
 )
 from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
@@ -33,10 +36,8 @@ from foundation.protocol import addressing, header
 from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from foundation.protocol.scapy_layer import Hotline
-from foundation.targets.encoding import EntityEncoder
-from softswitch.pipeline import Change
-from tests.bench.workload import RUNS
 from tests.harness import p4_source, testnet
+from tools.bench.workload import RUNS
 
 P4 = p4_source.constants()
 ROOT = Path(__file__).parents[2]
@@ -45,7 +46,7 @@ P4INFOS = sorted((ROOT / "p4src").rglob("*.p4info.txtpb")) + sorted(
     (ROOT / "tests/designs").rglob("*.p4info.txtpb")
 )
 SCHEMA = fy.P4Schema(design("hotset").p4info)
-ENCODER = EntityEncoder(p4_source.p4info())
+ENCODER = RowEncoder(p4_source.p4info())
 
 
 def sizes(kind: str) -> dict[str, int]:
@@ -198,7 +199,7 @@ ROWS_OF_TABLES: list[Row] = [
 @pytest.mark.parametrize("row", ROWS_OF_TABLES)
 def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> None:
     """The P4Info gives each name a place: one that is not there, left out or too wide for it is an error."""
-    encoded = ENCODER.update(row.write(Change.INSERT))
+    encoded = ENCODER.update(Update(Change.INSERT, row))
     entry = fy.P4TableEntry.decode(encoded.entity, SCHEMA)
     table = SCHEMA.tables[entry.table_id]
     assert type(row).of(entry) == row
@@ -241,11 +242,11 @@ def finsys(row: Row) -> fy.P4TableEntry:
 
 @pytest.mark.parametrize("row", [*ROWS_OF_TABLES, HotParam(3, 7, 0, 0, State.HOT), Job(0, False, True)])
 def test_updates_are_what_finsy_encodes(row: Row) -> None:
-    assert ENCODER.update(row.write(Change.INSERT)) == (+finsys(row)).encode_update(SCHEMA)
-    assert ENCODER.update(row.write(Change.MODIFY)) == (~finsys(row)).encode_update(SCHEMA)
+    assert ENCODER.update(Update(Change.INSERT, row)) == (+finsys(row)).encode_update(SCHEMA)
+    assert ENCODER.update(Update(Change.MODIFY, row)) == (~finsys(row)).encode_update(SCHEMA)
     deleted = (-finsys(row)).encode_update(SCHEMA)
     deleted.entity.table_entry.ClearField("action")  # by which nothing is deleted
-    assert ENCODER.update(row.write(Change.DELETE)) == deleted
+    assert ENCODER.update(Update(Change.DELETE, row)) == deleted
 
 
 def test_sizes_of_tables_and_registers() -> None:

@@ -15,7 +15,7 @@ from foundation.protocol.header import Header
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
-from tests.harness.effort import examples
+from switch_harness.effort import examples
 from tests.harness.switches import PipelineSwitch, PlainSwitch, Switch
 from tests.harness.testbed import MS, Testbed
 from tests.harness.testnet import program

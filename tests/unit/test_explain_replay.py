@@ -15,11 +15,11 @@ from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.pipeline import ControlPlane
+from switch_harness.constructs import CONSTRUCTS, compiled
+from switch_harness.effort import examples
+from switch_harness.replay import Replay
+from switch_harness.state import StateDrawer, cells
 from tests.harness import testnet
-from tests.harness.constructs import CONSTRUCTS, compiled
-from tests.harness.effort import examples
-from tests.harness.replay import Replay
-from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import Source, hot_set
 
 Draw = Callable[[Random], tuple[int, bytes]]

@@ -24,8 +24,8 @@ from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
+from switch_harness.effort import examples
 from tests.harness import frames, testnet
-from tests.harness.effort import examples
 from tests.harness.frames import Parsed
 from tests.harness.testnet import EPOCH, OFFLOADED
 from tests.harness.wire import MODULUS

@@ -9,10 +9,6 @@ import numba
 import numpy as np
 import pytest
 
-from foundation.native.caches import touch
-from foundation.native.plain import plain
-from foundation.native.records import LINE
-from foundation.native.reference import borrowed
 from foundation.protocol.header import LANES, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.hotset.ps.state import make_server
@@ -25,8 +21,12 @@ from hosts.ps.rpcs import find_caller
 from hosts.ps.serve import look_ahead
 from hosts.ps.share import make_share, places_of
 from hosts.worker.window import SLOT
+from nativekit.plain import plain
+from nativekit.prefetch import touch
+from nativekit.records import LINE
+from nativekit.reference import borrowed
 from simulator.state import EVENT
-from tests.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
+from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
 
 SIZE = 5_000
 DENSE = KeySpace(SIZE)

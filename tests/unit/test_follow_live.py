@@ -17,11 +17,11 @@ from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
 from controller.hotset.follow.follower import Follower, Period, follow
 from controller.hotset.follow.selection import Rule
-from controller.tables import HotParam, State, Update
+from controller.tables import Change, HotParam, State, Update
 from foundation.protocol.hashing import lane_of
-from softswitch.pipeline import Change, CounterValue
+from softswitch.pipeline import CounterValue
+from switch_harness.waiting import PATIENCE_S
 from tests.harness.livenet import LiveNet
-from tests.harness.waiting import PATIENCE_S
 from tests.unit.test_controller_live import JOB, check_sums, hotline, start_hotline, states
 
 KEYS = 300

@@ -11,9 +11,9 @@ import pytest
 
 from foundation.logs import libsvm
 from foundation.protocol import control, header
-from tests.fuzz.loop import Fuzzer, shrunk, until
-from tests.fuzz.target import CORPUS, Finding, Target, attempt
-from tests.fuzz.targets import NAMES, target
+from tools.fuzz.loop import Fuzzer, shrunk, until
+from tools.fuzz.target import CORPUS, Finding, Target, attempt
+from tools.fuzz.targets import NAMES, target
 
 pytestmark = pytest.mark.no_cover  # the fuzzer traces lines itself
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from foundation.native.compile import compiled, int64
-from foundation.native.generic import generics, implement
-from foundation.native.plain import plain
-from foundation.native.records import record, records
-from foundation.native.reference import borrowed, row
+from nativekit.compile import compiled, int64
+from nativekit.generic import generics, implement
+from nativekit.plain import plain
+from nativekit.records import record, records
+from nativekit.reference import borrowed, row
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -36,8 +36,8 @@ from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.operate import SEND_BURST, make_wire, operate
 from hosts.worker.trainer import spin_until
 from hosts.workload.trace import Trace
+from switch_harness.waiting import wait_for
 from tests.harness.known_times import QUICK, SLOW, TAKES_NS
-from tests.harness.waiting import wait_for
 from tests.unit.test_agent_processes import Agent
 
 MS = 1_000_000

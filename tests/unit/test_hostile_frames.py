@@ -47,8 +47,8 @@ from softswitch.jit import MachineCode
 from softswitch.memory.layout import COUNTER_WORDS
 from softswitch.memory.words import WORD_BYTES
 from softswitch.pipeline import Change
+from switch_harness.effort import examples
 from tests.harness import frames, testnet
-from tests.harness.effort import examples
 from tests.harness.frames import Parsed
 
 PROGRAM = testnet.program()

@@ -17,7 +17,7 @@ from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from tests.harness.mutation import mutate
+from switch_harness.mutation import mutate
 from tests.harness.wire import answers
 
 SIZE = 100

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from controller.hotset import choice as hotset
 from hotline.cli.commands import hotline
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness.waiting import PATIENCE_S, wait_for
 
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = [str(CHECKOUT / "hotline")]
@@ -91,8 +91,8 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),
         ("hotline.runs.experiment", ("simulate",)),
-        ("hotline.dense.told.answers_of", ("whatif",)),
-        ("hotline.dense.gaps.gaps", ("overlap", "--gaps")),
+        ("studies.dense.told.answers_of", ("whatif",)),
+        ("studies.dense.gaps.gaps", ("overlap", "--gaps")),
     ],
 )
 def test_while_a_log_is_read_by_code_that_hears_no_signal(

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from tests.bench.intervals import MADE_UP, METHODS, NULLS, claimed, cover, cover_until_narrow, main, recorded
+from tools.bench.intervals import MADE_UP, METHODS, NULLS, claimed, cover, cover_until_narrow, main, recorded
 
 TRIALS = 400
 OURS = METHODS["sign flips, log ratios"]

@@ -13,11 +13,11 @@ import click
 import pytest
 import tomli
 
-from tests.mutants import child
-from tests.mutants.parts import part_of
+from tools.mutants import child
+from tools.mutants.parts import part_of
 
 ROOT = Path(__file__).parents[2]
-ROOMS = tomli.loads((ROOT / "tests" / "mutants" / "rooms.toml").read_text())
+ROOMS = tomli.loads((ROOT / "tools" / "mutants" / "rooms.toml").read_text())
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -43,7 +43,7 @@ def test_what_is_no_part(text: str) -> None:
 def test_agents_can_run_uncompiled() -> None:
     program = """
 import numba
-from tests.mutants.interpreted import interpret
+from tools.mutants.interpreted import interpret
 interpret()
 from hosts import warm
 warm.warm_worker()
@@ -65,7 +65,7 @@ def cat() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_child_that_runs_for_too_long(
     cat: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.mutants.child.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("tools.mutants.child.time.sleep", lambda seconds: None)
     assert child.status_of(cat.pid, 1.0) is None
 
 
@@ -85,6 +85,6 @@ def test_no_time_passes_while_a_child_is_suspended(
             end()
             os.waitid(os.P_PID, cat.pid, os.WEXITED | os.WNOWAIT)
 
-    monkeypatch.setattr("tests.mutants.child.time.sleep", sleep)
+    monkeypatch.setattr("tools.mutants.child.time.sleep", sleep)
     assert child.status_of(cat.pid, 1.0) == 0
     assert sum(slept) > 1.0

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.native.caches import touch, touch_lines
-from foundation.native.compile import compiled, entry_point, int64
-from foundation.native.plain import plain
-from foundation.native.records import LINE, record, records, zeros
-from foundation.native.reference import borrowed
-from foundation.native.words import ones, swap16, swap32, swap64
+from foundation.compiled import entry_point
+from nativekit.compile import compiled, int64
+from nativekit.plain import plain
+from nativekit.prefetch import touch, touch_lines
+from nativekit.records import LINE, record, records, zeros
+from nativekit.reference import borrowed
+from nativekit.words import ones, swap16, swap32, swap64
 
 WORD = st.integers(0, 2**64 - 1)
 

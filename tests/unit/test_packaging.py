@@ -1,11 +1,9 @@
-"""softswitch can be installed alone, and says what it needs; the testbed cannot be installed but in place."""
+"""The testbed says what it needs, its switch's needs among it, and is not installed but in place."""
 
 from __future__ import annotations
 
 import ast
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,76 +12,10 @@ from typing import Any
 
 import pytest
 import tomli
-from finsy.proto import p4d, p4i, p4r, p4t, rpc_status
-from google.protobuf.descriptor import Descriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorSet
-
-from softswitch import __version__
-from softswitch.p4runtime import messages
-from tests.harness.namespaces import on_the_machines_network
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "softswitch"
-SOURCES = sorted(PACKAGE.rglob("*.py"))
-PROGRAM = ROOT / "tests" / "programs" / "compiled" / "control"
-LAYERS = ["status", "codecs", "p4info", "entities", "control"]  # of p4runtime, the lowest first
+SWITCH = ROOT / "softswitch"
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf"}
-
-# Argument: a compiled program.
-USE = """
-import asyncio, contextlib, io, sys
-from pathlib import Path
-from google.protobuf import text_format
-from softswitch import cli
-from softswitch.compiled import CompiledPipeline
-from softswitch.p4runtime import P4RuntimeServer
-from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.messages import p4i, p4r
-from softswitch.pipeline import ActionCall, Change, EntryWrite
-from softswitch.ports.loop import PortLoop
-
-for option in ("--version", "--help"):
-    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:
-        cli.command.main([option], prog_name="softswitch")
-    assert "softswitch" in printed.getvalue()
-
-program = Path(sys.argv[1])
-p4info = text_format.Parse(program.with_suffix(".p4info.txtpb").read_text(), p4i.P4Info())
-config = p4r.ForwardingPipelineConfig(
-    p4info=p4info, p4_device_config=program.with_suffix(".json").read_bytes()
-)
-pipeline = ControlledPipeline(config, CompiledPipeline, lambda: 0).pipeline
-forward = ActionCall("ControlIngress.forward_to", (2,))
-pipeline.write_entries([EntryWrite(Change.INSERT, "ControlIngress.forward", (0x0B,), forward)])
-frame = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
-assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
-
-
-async def serve():
-    with PortLoop({}, 255) as ports:
-        server = P4RuntimeServer(1, ports, CompiledPipeline)
-        server.load(config)
-        assert await server.start("127.0.0.1:0") > 0
-        await server.stop()
-
-
-asyncio.run(serve())
-print("used")
-"""
-
-SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
-FORBID = """
-import sys
-
-
-class Forbidden:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in FORBIDDEN:
-            raise ModuleNotFoundError(f"no {name} here", name=name)
-
-
-sys.meta_path.insert(0, Forbidden())
-"""
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -95,8 +27,7 @@ def requirements(folder: Path) -> set[str]:
 
 
 def rooms() -> set[str]:
-    """The testbed's other packages."""
-    return {each.parent.name for each in ROOT.glob("*/__init__.py")} - {"softswitch"}
+    return {each.parent.name for each in ROOT.glob("*/__init__.py")}
 
 
 def imported(source: Path) -> Iterator[str]:
@@ -110,121 +41,15 @@ def imported(source: Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-# -- softswitch
-
-
-def test_it_imports_nothing_but_what_its_distribution_requires() -> None:
-    required = {name.partition(">")[0] for name in requirements(PACKAGE)}
-    tops = {(module.partition(".")[0], source) for source in SOURCES for module in imported(source)}
-    others = {(top, source) for top, source in tops if top not in sys.stdlib_module_names | {"softswitch"}}
-    unknown = {(top, source) for top, source in others if INSTALLED_AS.get(top, top) not in required}
-    assert unknown == {("finsy", PACKAGE / "p4runtime" / "messages.py")}  # for type hints
-    assert required == {INSTALLED_AS.get(top, top) for top, _ in others - unknown}
-
-
-def test_arrows_in_p4runtime_go_down() -> None:
-    for source in (PACKAGE / "p4runtime").rglob("*.py"):
-        layer = source.relative_to(PACKAGE / "p4runtime").parts[0].removesuffix(".py")
-        if layer in LAYERS:
-            above = {f"softswitch.p4runtime.{name}" for name in LAYERS[LAYERS.index(layer) + 1 :]}
-            assert not above & set(imported(source)), source
-
-
-def test_its_distribution_has_all_packages_and_data() -> None:
-    declared = project(PACKAGE)["tool"]["setuptools"]
-    packages = {source.parent for source in SOURCES if source.name == "__init__.py"}
-    assert set(declared["packages"]) == {".".join(each.relative_to(ROOT).parts) for each in packages}
-    data = {
-        ROOT.joinpath(*package.split("."), name)
-        for package, names in declared["package-data"].items()
-        for name in names
-    }
-    assert data == {PACKAGE / "py.typed", messages.FILE}
-    assert all(file.is_file() for file in data)
-    assert (PACKAGE / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-
-
 def test_the_testbed_requires_what_its_switch_requires() -> None:
-    assert requirements(PACKAGE) <= requirements(ROOT)
-    assert project(PACKAGE)["project"]["requires-python"] == project(ROOT)["project"]["requires-python"]
+    assert requirements(SWITCH) <= requirements(ROOT)
+    assert project(SWITCH)["project"]["requires-python"] == project(ROOT)["project"]["requires-python"]
 
 
-def test_it_runs_outside_the_checkout_without_what_only_the_testbed_needs(tmp_path: Path) -> None:
-    needed = {name.partition(">")[0] for name in requirements(PACKAGE)}
-    only_testbed = {name.partition(">")[0] for name in requirements(ROOT)} - needed
-    forbidden = {"mininet", *rooms(), *only_testbed - {"setuptools", "typing-extensions"}}
-    assert {"finsy", "scapy", "polars", "analysis", "hosts"} < forbidden
-    script = tmp_path / "use.py"
-    script.write_text(f"FORBIDDEN = {sorted(forbidden)}\n{FORBID}\n{USE}")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(script), str(PROGRAM)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
-
-
-@pytest.mark.soak
-def test_its_sdist_and_the_wheel_made_of_it_work_in_an_environment_of_their_own(tmp_path: Path) -> None:
-    """Needs a package index."""
-    source = tmp_path / "softswitch"  # building leaves folders beside the sources
-    shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
-    binaries = tmp_path / "venv" / "bin"
-    install = [*on_the_machines_network(), str(binaries / "python"), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*install, *project(PACKAGE)["build-system"]["requires"]], check=True)
-    subprocess.run([binaries / "python", "-c", SDIST, tmp_path], cwd=source, check=True)
-    shutil.rmtree(source)
-    [sdist] = tmp_path.glob("*.tar.gz")
-    subprocess.run([*install, str(sdist)], check=True)  # pip makes a wheel of it
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    version = subprocess.run(
-        [str(binaries / "softswitch"), "--version"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert version.stdout == f"softswitch, version {__version__}\n"
-    command = [str(binaries / "python"), "-c", USE, str(PROGRAM)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
-    for absent in ("finsy", "mininet", "scapy", "analysis"):
-        asked = subprocess.run([binaries / "python", "-c", f"import {absent}"], cwd=tmp_path, env=environment)
-        assert asked.returncode != 0, absent
-
-
-# -- P4Runtime's messages
-
-
-def fields(message: Descriptor) -> dict[str, tuple[int, int]]:
-    return {field.name: (field.number, field.type) for field in message.fields}
-
-
-@pytest.mark.parametrize("module", ["p4d", "p4i", "p4r", "p4t", "rpc_status"])
-def test_the_messages_are_those_of_p4runtime(module: str) -> None:
-    theirs = {"p4d": p4d, "p4i": p4i, "p4r": p4r, "p4t": p4t, "rpc_status": rpc_status}[module]
-    ours = vars(getattr(messages, module))
-    assert set(ours) == set(theirs.DESCRIPTOR.message_types_by_name)
-    for name, kind in ours.items():
-        assert fields(kind.DESCRIPTOR) == fields(getattr(theirs, name).DESCRIPTOR), name
-        assert kind is not getattr(theirs, name)
-
-
-def test_the_messages_file_has_each_file_after_those_that_it_imports() -> None:
-    known: set[str] = set()
-    for file in FileDescriptorSet.FromString(messages.FILE.read_bytes()).file:
-        assert set(file.dependency) <= known
-        known.add(file.name)
-
-
-def test_messages_of_others_are_adopted() -> None:
-    theirs = p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=7)))
-    ours = messages.adopt(theirs)
-    assert type(ours) is messages.p4r.Update
-    assert ours.SerializeToString() == theirs.SerializeToString()
-    assert messages.adopt(ours) == ours
-
-
-# -- the testbed
+def test_its_tests_require_what_those_of_its_switch_require() -> None:
+    tests = set(project(SWITCH)["project"]["optional-dependencies"]["test"])
+    developers = set(project(ROOT)["project"]["optional-dependencies"]["dev"])
+    assert tests <= developers | requirements(ROOT)
 
 
 def test_the_testbed_requires_what_it_imports() -> None:
@@ -232,10 +57,14 @@ def test_the_testbed_requires_what_it_imports() -> None:
     extras = project(ROOT)["project"]["optional-dependencies"]
     required = {re.split("[>=;]", name)[0] for name in {*requirements(ROOT), *extras["torch"]}}
     # Mininet is a package of the distribution; the other two come with what is required.
-    known = sys.stdlib_module_names | rooms() | {"softswitch", "mininet", "markupsafe", "pydantic_core"}
+    known = (
+        sys.stdlib_module_names
+        | rooms()
+        | {"hotline", "softswitch", "nativekit", "mininet", "markupsafe", "pydantic_core"}
+    )
     wanted = {
         (INSTALLED_AS.get(top, top), source)
-        for room in rooms() - {"tests"}
+        for room in rooms() - {"tests", "tools"}
         for source in (ROOT / room).rglob("*.py")
         for top in {module.partition(".")[0] for module in imported(source)} - known
     }

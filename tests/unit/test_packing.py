@@ -19,9 +19,9 @@ from hosts.hotset.worker.counting import Counted, count_rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
-from hotline.paper.packing import shape_of
+from studies.paper.packing import shape_of
+from switch_harness.effort import examples
 from tests.harness.bitmap import lanes_in
-from tests.harness.effort import examples
 from tests.harness.packing import COST_AT_PS, pack, share_out
 
 FULL = 2**LANES - 1

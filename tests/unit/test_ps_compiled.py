@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.native.plain import plain
 from foundation.protocol import codec
 from foundation.protocol.codec import Message
 from foundation.protocol.errors import MalformedDatagram
@@ -21,8 +20,9 @@ from hosts.keys import KeySpace
 from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, slot_of
 from hosts.ps.server import RpcServer
 from hosts.ps.share import keys_at, keys_of, make_share, places_of
+from nativekit.plain import plain
+from switch_harness.mutation import mutate
 from tests.harness.model_server import ModelServer, ModelStore
-from tests.harness.mutation import mutate
 
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
 DENSE = KeySpace(SIZE)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foundation.native.plain import plain
 from foundation.protocol import codec, control
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
@@ -26,7 +25,8 @@ from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
-from tests.harness.waiting import PATIENCE_S
+from nativekit.plain import plain
+from switch_harness.waiting import PATIENCE_S
 
 NET = f"127.86.{os.getpid() % 250}"
 """Of this process: its tests run beside those of others."""

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from foundation.native.compile import compiled, entry_point, inlined, int64
-from foundation.native.plain import plain
-from foundation.native.records import record, records
-from foundation.native.reference import borrowed, lent, write_words
+from foundation.compiled import entry_point
+from nativekit.compile import compiled, inlined, int64
+from nativekit.plain import plain
+from nativekit.records import record, records
+from nativekit.reference import borrowed, lent, write_words
 
 _write: Any = numba.njit(write_words)  # not kept on disk, where whoever knows no `Room` could not read it
 

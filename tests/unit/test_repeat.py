@@ -19,7 +19,9 @@ from analysis.report import write_report
 from analysis.statistics import Comparison
 from analysis.summary import Summary, summarise
 from experiment.config import Config
-from tests.bench.repeat import (
+from tests.harness import summaries
+from tests.unit.analysis.synthetic import make_run
+from tools.bench.repeat import (
     SHORT,
     main,
     make_runs,
@@ -30,8 +32,6 @@ from tests.bench.repeat import (
     said_of_null,
     tallies,
 )
-from tests.harness import summaries
-from tests.unit.analysis.synthetic import make_run
 
 
 def comparison(difference: float, half: float | None, baseline: float = 1000.0) -> Comparison:
@@ -211,7 +211,7 @@ def test_runs_are_made_one_after_the_other(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / "made" / "latest").symlink_to(folder.name)
         return subprocess.CompletedProcess(command, 1 if len(commands) == 4 else 0)
 
-    monkeypatch.setattr("tests.bench.repeat.subprocess.run", run)
+    monkeypatch.setattr("tools.bench.repeat.subprocess.run", run)
     made = list(make_runs(2, SHORT, tmp_path / "made", with_seeds=True))
     assert [folder.name for folder in made] == ["run-1", "run-2"]
     config = tmp_path / "made" / "run.toml"

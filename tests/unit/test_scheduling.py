@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.namespaces import on_the_machines_network
+from switch_harness.namespaces import on_the_machines_network
 
 ROOT = Path(__file__).parents[2]
 TESTS = """

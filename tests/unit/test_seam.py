@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 
 from experiment.rows import rows
+from foundation.compiled import sources
 from foundation.designs.arms import judged
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import DesignError, design, known
 from foundation.errors import HotlineError
-from foundation.modules import ROOT
-from foundation.native.compile import sources
-from foundation.native.plain import plain
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.worker.operate import ENDED, make_wire, operate
+from nativekit.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
+from simulator.import_graph import ROOT
 from simulator.loop import ASKED, QUIET, awake, resume, run
 from simulator.switchboard import Switchboard
 from simulator.world import Simulated
@@ -37,7 +37,7 @@ from tests.designs.echo.worker import make_numbers
 ECHO = "tests.designs.echo"
 ROOMS = (
     *("analysis", "controller", "experiment", "foundation"),
-    *("hosts", "simulator", "src/hotline", "tests/bench", "topologies"),
+    *("hosts", "simulator", "src/hotline", "tools/bench", "topologies"),
 )
 SERVERS, NUMBERS = 2, 100
 

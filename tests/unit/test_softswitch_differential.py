@@ -14,8 +14,8 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
+from switch_harness.effort import examples, seeds
 from tests.harness import testnet
-from tests.harness.effort import examples, seeds
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
 
 PROGRAM = testnet.program()

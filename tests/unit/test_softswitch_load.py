@@ -13,10 +13,11 @@ import pytest
 
 from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.load import load_program
-from tests.harness.match_kinds import MATCH_KINDS
+from switch_harness import PROGRAMS
+from switch_harness.match_kinds import MATCH_KINDS
 from tests.harness.testnet import COMPILED
 
-BENCH = Path(__file__).parents[1] / "bench" / "programs" / "compiled"
+BENCH = PROGRAMS
 TEXT: dict[str, Any] = json.loads((COMPILED / "hotset.json").read_text())
 
 

@@ -27,9 +27,9 @@ from softswitch.pipeline import (
     UseMember,
 )
 from softswitch.state.memory import Memory
+from switch_harness.constructs import compiled, insert
+from switch_harness.effort import examples
 from tests.harness import testnet
-from tests.harness.constructs import compiled, insert
-from tests.harness.effort import examples
 
 JOBS = "HotlineIngress.identify.jobs"
 FORWARD = "HotlineIngress.forward.forward"

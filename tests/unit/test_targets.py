@@ -18,23 +18,25 @@ from finsy.proto import p4r
 
 from experiment.config import Config
 from experiment.errors import PreflightError
-from foundation.targets import processes
-from foundation.targets.encoding import EntityEncoder
-from foundation.targets.errors import Bmv2NotFound, P4RuntimeError, SwitchEnded, TargetError
-from foundation.targets.openers import TARGETS
-from foundation.targets.p4runtime import P4RuntimeClient, encode_writes, pipeline_config, read_p4info
-from hotline.conformance.runner import Outcome, run
+from softswitch import processes
+from softswitch.conformance.client import P4RuntimeClient, encode_writes, pipeline_config, read_p4info
+from softswitch.conformance.encoding import EntityEncoder
+from softswitch.conformance.errors import P4RuntimeError, TargetError
+from softswitch.conformance.runner import Outcome, run
+from softswitch.conformance.targets import TARGETS
+from softswitch.errors import Bmv2NotFound, SwitchEnded
 from softswitch.p4runtime.codecs import values
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from tests.bench import switches
-from tests.bench.processes import Cores
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness import PROGRAMS
+from switch_harness.waiting import PATIENCE_S, wait_for
+from tools.bench import switches
+from tools.bench.processes import Cores
 from topologies import preflight
 from topologies.leftovers import is_alive
 from topologies.machine import describe_versions
 
 ROOT = Path(__file__).parents[2]
-CONTROL = ROOT / "tests" / "programs" / "compiled" / "control"
+CONTROL = PROGRAMS / "control"
 CPU_PORT = 255
 NEITHER = "simple_switch_grpc is neither on PATH nor named by HOTLINE_BMV2"
 
@@ -302,7 +304,7 @@ def test_a_switch_that_ends_is_told_with_its_last_words() -> None:
 
 def test_a_switch_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
-        "import os, signal\nfrom foundation.targets import processes\n"
+        "import os, signal\nfrom softswitch import processes\n"
         "with processes.softswitch() as switch:\n"
         "    print(switch.process.pid, flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )

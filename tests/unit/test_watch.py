@@ -24,9 +24,9 @@ from controller.errors import DeviceError
 from controller.rates import take
 from controller.status import Counters
 from hotline.cli.commands import hotline
+from switch_harness.waiting import PATIENCE_S
 from tests.harness.arms import JOBS
 from tests.harness.livenet import LiveNet
-from tests.harness.waiting import PATIENCE_S
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
 
 CHECKOUT = Path(__file__).parents[2]

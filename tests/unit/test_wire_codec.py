@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
-from foundation.native.compile import entry_point
-from foundation.native.plain import plain
+from foundation.compiled import entry_point
 from foundation.protocol import codec, control, frames, scapy_layer
 from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
@@ -38,6 +37,7 @@ from foundation.protocol.header import (
 )
 from foundation.protocol.rpc import BUFFER_BYTES, Request, decode, encode, rpcs, well_formed
 from foundation.protocol.scapy_layer import Hotline, HotlineControl
+from nativekit.plain import plain
 from tests.harness.packing import pack
 from tests.harness.wire import is_rpc, requests
 

@@ -15,7 +15,7 @@ from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.machine import plain_machine
-from tests.harness.effort import examples
+from switch_harness.effort import examples
 from tests.harness.model_client import ModelClient, RpcRecord
 
 US, MS = 1_000, 1_000_000

@@ -10,7 +10,7 @@ import pytest
 from hosts.errors import LedgerError
 from hosts.worker import ledger
 from hosts.worker.ledger import Ledger
-from tests.harness.disk import files_of_at_most
+from switch_harness.disk import files_of_at_most
 
 POSITIONS = np.array([1, 4, 7])
 DELTAS = np.array([10, 2**32 - 1, 30], dtype=np.uint32)

@@ -17,9 +17,6 @@ import numpy as np
 import pytest
 
 from foundation.designs.registry import design
-from foundation.native.libc import ppoll
-from foundation.native.plain import plain
-from foundation.native.records import records
 from foundation.protocol import codec, scapy_layer
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.errors import MalformedDatagram
@@ -32,7 +29,10 @@ from hosts.udp import BURST, make_udp
 from hosts.worker.loop import Line, Sockets, make_operate
 from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
 from hosts.worker.row import ROW
-from tests.harness.waiting import PATIENCE_S
+from nativekit.libc import ppoll
+from nativekit.plain import plain
+from nativekit.records import records
+from switch_harness.waiting import PATIENCE_S
 
 SIZE = 200
 POSITIONS = np.arange(SIZE)

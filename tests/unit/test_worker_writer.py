@@ -17,7 +17,7 @@ from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker.logs import Origin
 from hosts.worker.writer import RpcWriter
-from tests.harness.waiting import PATIENCE_S
+from switch_harness.waiting import PATIENCE_S
 
 ORIGIN = Origin(1, 2, "neither", 0, 0.5, 0)
 ROWS = 4

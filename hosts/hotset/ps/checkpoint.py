@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from foundation.native.plain import plain
 from hosts.hotset.ps.moves import Mover
 from hosts.hotset.ps.state import Server
 from hosts.ps.rpcs import CALLER, find_caller
 from hosts.ps.values import CELL
+from nativekit.plain import plain
 
 _CHUNK = 1 << 20
 _find_caller = plain(find_caller)

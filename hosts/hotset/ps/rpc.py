@@ -12,13 +12,13 @@ lanes that were not added, and never will be.
 from __future__ import annotations
 
 from foundation.designs.interface import COMMAND, SILENT
-from foundation.native.compile import compiled, int64
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import Server
 from hosts.ps.journal import FROM_WORKER, note
 from hosts.ps.rpcs import NEW, STALE, admit, end_turn, find_caller, foreign, write_answer
 from hosts.ps.values import lanes_to_serve, pull, push
+from nativekit.compile import compiled, int64
 
 
 @compiled

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER
-from foundation.native.compile import compiled
-from foundation.native.records import record, records
 from hosts.ps.journal import NOTE_BYTES
 from hosts.ps.rpcs import CALLER, CALLERS, CONTACT, CONTACTS, JOB, ME
 from hosts.ps.rpcs import needs_room as lacks_room
 from hosts.ps.share import Share
 from hosts.ps.values import ME as VALUES_ME
 from hosts.ps.values import make_cells
+from nativekit.compile import compiled
+from nativekit.records import record, records
 
 _ME = record(*ME, *VALUES_ME, "is_durable")
 

@@ -7,14 +7,14 @@ it: one worker's operation is near anyway.
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from foundation.native.caches import touch, touch_lines
-from foundation.native.compile import compiled, int64
-from foundation.native.words import swap32
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
 from hosts.hotset.worker.state import CALL, Calls
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT
+from nativekit.compile import compiled, int64
+from nativekit.prefetch import touch, touch_lines
+from nativekit.words import swap32
 
 _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsize
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.words import ones, swap32
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of, well_formed
 from hosts.hotset.worker.calls import drop_call
@@ -17,6 +15,8 @@ from hosts.hotset.worker.recovery import keep, take_back
 from hosts.hotset.worker.refusals import miss, refuse
 from hosts.hotset.worker.state import Calls, hint
 from hosts.worker.window import free_slot, is_answered, log_answer, time_round_trip
+from nativekit.compile import compiled, int64
+from nativekit.words import ones, swap32
 
 
 @compiled

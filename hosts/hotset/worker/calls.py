@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
 from hosts.hotset.worker.state import Calls
+from nativekit.compile import compiled, int64
 
 
 @compiled

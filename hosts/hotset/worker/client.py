@@ -7,10 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import entry_point
-from foundation.native.plain import plain
-from foundation.native.reference import borrowed
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.header import WINDOW
 from hosts.hotset.worker.recovery import renew
@@ -19,6 +17,8 @@ from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import OWED, ReplayLog
+from nativekit.plain import plain
+from nativekit.reference import borrowed
 
 
 @entry_point

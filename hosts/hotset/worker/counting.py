@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import entry_point, int64
-from foundation.native.reference import borrowed
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.rpc import PULL
 from hosts.hotset.worker.calls import drop_call
@@ -18,6 +17,8 @@ from hosts.hotset.worker.client import Client
 from hosts.hotset.worker.requests import start
 from hosts.hotset.worker.state import Calls
 from hosts.keys import KeySpace
+from nativekit.compile import int64
+from nativekit.reference import borrowed
 
 
 class Counted(NamedTuple):

@@ -7,11 +7,11 @@ writes in the switch.
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import lane_of, ps_of
 from hosts.hotset.worker.calls import new_call, place, queue_call
 from hosts.hotset.worker.state import Calls
+from nativekit.compile import compiled, int64
 
 
 @compiled

@@ -14,12 +14,12 @@ RPCs for servers go first, in turn for each PS, as they take longest. `docs/desi
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.words import ones
 from foundation.protocol.header import LANES
 from foundation.protocol.rpc import ALL, lane_of, ps_of
 from hosts.hotset.worker.calls import drop_call, new_call, place, queue_call
 from hosts.hotset.worker.state import Calls, is_hinted
+from nativekit.compile import compiled, int64
+from nativekit.words import ones
 
 _COST_AT_PS = 2
 """Of an RPC that a PS gets, too: what it costs worker and PS, in RPCs that only a worker has."""

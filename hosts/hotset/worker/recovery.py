@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from foundation.native.compile import compiled, int64
-from foundation.native.words import ones
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import ALL, PUSH
 from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import refuse
 from hosts.hotset.worker.state import Calls
 from hosts.worker.replay import HELD, OWED
+from nativekit.compile import compiled, int64
+from nativekit.words import ones
 
 
 @compiled

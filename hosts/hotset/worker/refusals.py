@@ -8,10 +8,10 @@ switch did not have it: it goes to its own PS, at once.
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import clear_piles, pack_piles, pile_cold
 from hosts.hotset.worker.state import Calls
+from nativekit.compile import compiled, int64
 
 FIRST_BACKOFF_NS = 250_000
 MAX_DOUBLINGS = 7

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.words import swap32, swap64
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES
 from foundation.protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Request, Rpc, encode
 from hosts.hotset.worker.calls import new_call, queue_call
@@ -20,6 +18,8 @@ from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_refused_due, resend_refused
 from hosts.hotset.worker.state import Calls
 from hosts.worker.window import next_again, next_overdue, retransmit, take_slot
+from nativekit.compile import compiled, int64
+from nativekit.words import swap32, swap64
 
 
 @compiled

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import rpcs
 from hosts.worker.row import ROW
 from hosts.worker.window import ME as WINDOW_ME
 from hosts.worker.window import SLOT, open_window
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
 
 ME = record(
     *WINDOW_ME,

@@ -13,6 +13,7 @@ from rich.table import Table
 from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
 from controller.hotset.coverage import Coverage, coverage
+from experiment.bars import progress_bar
 from foundation.concurrency import left_alone
 from foundation.logs.counts import Counts
 from foundation.logs.update_log import is_compressed, is_update_log
@@ -24,7 +25,6 @@ from hotline.cli.common import (
     samples_per_step_option,
     scheduler_option,
 )
-from hotline.progress import progress_bar
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 _BAR = 30

@@ -58,7 +58,8 @@ def explain(
     """Explain what the switch does to one RPC.
 
     RPC is push or pull, of a worker, with keys that the switch holds. Tables are those of a run.
-    Nothing has to be up. `softswitch explain` does it for programs and frames of your own (docs/explain.md).
+    Nothing has to be up. `softswitch explain` does it for programs and frames of your own
+    (softswitch/docs/explain.md).
     """
     from hotline.explain import explain_rpc, program
     from softswitch.explain.filters import parse_filter, select

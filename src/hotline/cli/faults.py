@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from experiment.bars import progress_bar
 from foundation.errors import HotlineError
 from hotline.cli.common import (
     json_option,
@@ -19,7 +20,6 @@ from hotline.cli.common import (
     processes_option,
     side_by_side_option,
 )
-from hotline.progress import progress_bar
 
 if TYPE_CHECKING:
     from simulator.faults.matrix import Row, Tally

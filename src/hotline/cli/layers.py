@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from experiment.bars import progress_bar
 from foundation.concurrency import left_alone
 from foundation.words import counted
 from hotline.cli.common import json_option, one_line_errors, print_json
-from hotline.progress import progress_bar
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -34,8 +34,8 @@ def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) 
     SCRIPT is a Python file that has `model`, a torch.nn.Module on its device, and a function `loss()` that
     runs it forward on a mini-batch. Needs PyTorch, which set-up does not install: pip install 'torch>=2.1'.
     """
-    from hotline.dense.hooks import layers_of_script
-    from hotline.dense.layers import check_suffix, write_layers
+    from studies.dense.hooks import layers_of_script
+    from studies.dense.layers import check_suffix, write_layers
 
     with one_line_errors():
         check_suffix(output)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from experiment.bars import progress_bar
 from foundation.concurrency import left_alone
 from hotline.cli.common import (
     Number,
@@ -17,14 +18,13 @@ from hotline.cli.common import (
     plain_table,
     print_json,
 )
-from hotline.progress import progress_bar
 
 if TYPE_CHECKING:
-    from hotline.dense.catalogue import Model
-    from hotline.dense.gaps import Gap
-    from hotline.dense.packets import Contended
-    from hotline.dense.play import Collectives, Plan
-    from hotline.dense.told import Times
+    from studies.dense.catalogue import Model
+    from studies.dense.gaps import Gap
+    from studies.dense.packets import Contended
+    from studies.dense.play import Collectives, Plan
+    from studies.dense.told import Times
 
 _SCHEDULERS = ("wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best")
 _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
@@ -95,11 +95,11 @@ def overlap(
     MODEL is a table of layers or a name, as for `hotline whatif`; without it the five of Shi et al. (INFOCOM
     2021) are asked about. Unless told otherwise the network is theirs: 8 nodes at 10 Gbit/s.
     """
-    from hotline.dense.catalogue import open_models
-    from hotline.dense.page import write_overlap
-    from hotline.dense.play import Collectives
-    from hotline.dense.schedulers import SCHEDULERS
-    from hotline.dense.told import times_of
+    from studies.dense.catalogue import open_models
+    from studies.dense.page import write_overlap
+    from studies.dense.play import Collectives
+    from studies.dense.schedulers import SCHEDULERS
+    from studies.dense.told import times_of
 
     network = Collectives(alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, most=most)
     if show_gaps:
@@ -168,7 +168,7 @@ def _faster(of: Times, name: str, than: str) -> str:
 def _carried(
     models: list[Model], network: Collectives, plans: dict[str, list[Plan]]
 ) -> list[list[Contended]]:
-    from hotline.dense.packets import beside_model
+    from studies.dense.packets import beside_model
 
     with progress_bar("rings") as progress:
         found = []
@@ -200,7 +200,7 @@ def _gaps(network: Collectives, as_json: bool) -> None:
 
     from rich.console import Console
 
-    from hotline.dense.gaps import MODELS, gaps
+    from studies.dense.gaps import MODELS, gaps
 
     with progress_bar("random models") as progress:
         found = left_alone(lambda: gaps(network, progress=progress))

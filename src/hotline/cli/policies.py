@@ -18,8 +18,8 @@ from foundation.concurrency import left_alone
 from hotline.cli.common import Number, json_option, one_line_errors, plain_table, samples_per_step_option
 
 if TYPE_CHECKING:
-    from hotline.policies.generated import Built
-    from hotline.policies.results import Study
+    from studies.policies.generated import Built
+    from studies.policies.results import Study
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -93,9 +93,9 @@ def policies(
     iteration, worker, key, and op (pull or push) where pulls are logged, too. DATA are libsvm training sets,
     one behind the other. Needs no switch, no run and no root.
     """
-    from hotline.policies.page import write_page
-    from hotline.policies.results import WRITES_PER_S, Settings
-    from hotline.policies.study import check_names, study
+    from studies.policies.page import write_page
+    from studies.policies.results import WRITES_PER_S, Settings
+    from studies.policies.study import check_names, study
 
     built = _built(files, built_in, steps, half_life, shift)
     names = () if only is None else tuple(only.split(","))
@@ -126,7 +126,7 @@ def _built(
     files: tuple[Path, ...], built_in: str | None, steps: int, half_life: float | None, shift: bool
 ) -> Built | None:
     from hosts.workload.generator import R1, R2
-    from hotline.policies.generated import Built
+    from studies.policies.generated import Built
 
     if bool(files) == bool(built_in):
         raise click.UsageError("give LOG or DATA files, or else --built-in r1 or r2, and not both")
@@ -163,9 +163,9 @@ def _told() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def _print(found: Study) -> None:
-    from hotline.policies.figures import shown_size
-    from hotline.policies.table import cells, columns
-    from hotline.policies.words import findings, headline
+    from studies.policies.figures import shown_size
+    from studies.policies.table import cells, columns
+    from studies.policies.words import findings, headline
 
     size = shown_size(found)
     console = Console()

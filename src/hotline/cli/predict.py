@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from experiment.bars import progress_bar
 from foundation.concurrency import left_alone
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table
-from hotline.progress import progress_bar
 
 if TYPE_CHECKING:
     from simulator.costs import Hosts

@@ -11,12 +11,12 @@ import click
 from pydantic_core import to_jsonable_python
 from rich.text import Text
 
+from experiment.bars import progress_bar
 from foundation.concurrency import left_alone
 from foundation.errors import HotlineError
 from foundation.logs.columns import load_title
 from foundation.words import capital, counted
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table
-from hotline.progress import progress_bar
 
 if TYPE_CHECKING:
     from analysis.compare import ComparedRun

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from experiment.bars import told
 from foundation.concurrency import left_alone
 from hotline.cli.common import (
     json_option,
@@ -17,7 +18,6 @@ from hotline.cli.common import (
     processes_option,
     side_by_side_option,
 )
-from hotline.progress import told
 
 if TYPE_CHECKING:
     from simulator.sweeps.plan import Sweep

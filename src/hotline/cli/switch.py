@@ -10,6 +10,7 @@ from controller.controller import Controller
 from controller.hotset import choice as hotsets
 from controller.hotset.migrate import Plan
 from controller.tables import Job
+from experiment.bars import progress_bar
 from hotline.cli.common import (
     ON_OFF,
     dry_run_option,
@@ -20,7 +21,6 @@ from hotline.cli.common import (
     print_json,
     switch_options,
 )
-from hotline.progress import progress_bar
 
 _ONE = {"inserts": "insert", "modifies": "modify", "deletes": "delete"}
 

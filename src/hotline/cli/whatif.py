@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from experiment.bars import progress_bar
 from foundation.concurrency import left_alone
 from hotline.cli.common import (
     Number,
@@ -16,15 +17,14 @@ from hotline.cli.common import (
     plain_table,
     print_json,
 )
-from hotline.progress import progress_bar
 
 if TYPE_CHECKING:
-    from hotline.dense.catalogue import Model
-    from hotline.dense.fusion import Fusion
-    from hotline.dense.network import Network
-    from hotline.dense.packets import Beside
-    from hotline.dense.told import Needed
-    from hotline.dense.whatif import Row
+    from studies.dense.catalogue import Model
+    from studies.dense.fusion import Fusion
+    from studies.dense.network import Network
+    from studies.dense.packets import Beside
+    from studies.dense.told import Needed
+    from studies.dense.whatif import Row
 
 _INTO = click.Path(path_type=Path, file_okay=False)
 
@@ -119,9 +119,9 @@ def whatif(
     resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. Without
     MODEL the table of Zhang et al. (NetAI 2020) is printed, too, and their three models are asked about.
     """
-    from hotline.dense.catalogue import MEASURED, open_models
-    from hotline.dense.page import write_whatif
-    from hotline.dense.told import answers_of
+    from studies.dense.catalogue import MEASURED, open_models
+    from studies.dense.page import write_whatif
+    from studies.dense.told import answers_of
 
     if packets and aggregation != "ring":
         raise click.UsageError(f"--packets is of rings: leave out --aggregation {aggregation}")
@@ -154,8 +154,8 @@ def _network(
     workers: int, gbit: float, compression: float, aggregation: str, servers: int | None, utilisation: str,
     startup_us: float,
 ) -> Network:  # fmt: skip
-    from hotline.dense.errors import DenseError
-    from hotline.dense.network import Network, read_utilisation
+    from studies.dense.errors import DenseError
+    from studies.dense.network import Network, read_utilisation
 
     try:
         share: object = float(utilisation)
@@ -179,7 +179,7 @@ def _network(
 
 
 def _fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None) -> Fusion:
-    from hotline.dense.fusion import MIB, PRESETS, Fusion
+    from studies.dense.fusion import MIB, PRESETS, Fusion
 
     if cycle_ms is None and buffer_mib is None:
         return PRESETS[preset or "horovod-0.20"]
@@ -194,7 +194,7 @@ def _fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None
 def _print_theirs() -> None:
     from rich.console import Console
 
-    from hotline.dense.whatif import CLAIMED, FEWER, SETUPS, TARGET, table
+    from studies.dense.whatif import CLAIMED, FEWER, SETUPS, TARGET, table
 
     click.echo(
         "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
@@ -237,7 +237,7 @@ def _print(found: list[Needed]) -> None:
 
 
 def _beside(models: list[Model], network: Network, fusion: Fusion) -> list[Beside]:
-    from hotline.dense.packets import beside_formula
+    from studies.dense.packets import beside_formula
 
     with progress_bar("rings") as progress:
         return left_alone(
@@ -272,7 +272,7 @@ def _print_beside(found: list[Beside]) -> None:
 
 
 def _as_json(found: list[Needed], theirs: bool) -> dict[str, object]:
-    from hotline.dense.whatif import FEWER, SETUPS, table
+    from studies.dense.whatif import FEWER, SETUPS, table
 
     answer: dict[str, object] = {"models": [each.model_dump() for each in found]}
     if theirs:

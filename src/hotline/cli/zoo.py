@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from experiment.bars import told
 from foundation.concurrency import left_alone
 from hotline.cli.common import (
     json_option,
@@ -14,7 +15,6 @@ from hotline.cli.common import (
     processes_option,
     side_by_side_option,
 )
-from hotline.progress import told
 
 
 @click.command()
@@ -35,9 +35,9 @@ def zoo(quick: bool, into: Path, scheduler: str | None, processes: int, as_json:
     SwitchML, servers, a ring, in virtual time at 10 and 100 Gbit/s: goodput, bytes, what links allow, the
     memory of the switch, and training R1's hot set with workers that wait for each other or do not.
     """
-    from hotline.zoo.page import write_page
-    from hotline.zoo.plan import FULL, QUICK
-    from hotline.zoo.zoo import do_plan
+    from studies.allreduce.page import write_page
+    from studies.allreduce.plan import FULL, QUICK
+    from studies.allreduce.zoo import do_plan
 
     plan = QUICK if quick else FULL
     with one_line_errors():

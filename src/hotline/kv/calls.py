@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.tables import Table
 from hotline.kv.errors import Wrong
 from hotline.kv.loops import are_ascending, loopable
+from topologies.embedding_tables import Table
 
 
 class Rows(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foundation.errors import HotlineError
-from foundation.tables import TableError
+from topologies.embedding_tables import TableError
 
 __all__ = ["Closed", "Gone", "Misused", "NoAnswer", "NotUp", "TableError", "Wrong"]
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
-from foundation.native.compile import int64
-from softswitch.native import entry_point
+from nativekit.compile import cached_entry_point, int64
 
 NOT_FINITE = -1
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = Path(__file__)
+
+
+def entry_point(function: F) -> F:
+    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    return cached_entry_point(function, _FILE.parent, [_FILE])
 
 
 def loopable(array: Any, dtype: type) -> Any:

@@ -16,7 +16,6 @@ from typing_extensions import Self
 
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
-from foundation.tables import DEFAULT_SCALE, Table, make_tables
 from hosts.sockets import open_udp
 from hotline.kv.books import RunBooks
 from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
@@ -26,6 +25,7 @@ from hotline.kv.errors import Closed, Gone, Misused, NotUp
 from hotline.kv.fixed import from_fixed, to_fixed
 from hotline.kv.loops import NOT_FINITE, warm
 from hotline.kv.orders import Orders
+from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
 from topologies.rendezvous import RANK_VARIABLE
 
 log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """For PyTorch's models: layers whose rows are at the servers. Needs the extra `torch`."""
 
-from hotline.extras import torch_here
+from foundation.optional import torch_here
 
 torch_here()
 

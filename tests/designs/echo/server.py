@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from foundation.designs.halves import server_half
 from foundation.designs.interface import NEVER, NOTHING, SILENT, ServerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
 from tests.designs.echo.worker import ANSWER, ASKED, EXTRA, OCTETS
 
 LATER_NS = 1_000_000

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NEVER, NOTHING, WorkerHalf
-from foundation.native.compile import compiled, int64
-from foundation.native.records import record, records
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.worker.row import ROW
+from nativekit.compile import compiled, int64
+from nativekit.records import record, records
 
 OCTETS, TIMEOUT, WINDOW = 8, 10_000_000, 4
 ASKED, ANSWER, EXTRA, GREETING = 0, 1, 2, 3

@@ -12,7 +12,7 @@ from foundation.logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.merge import finish_merge, last_updates, merge_logs
 from foundation.logs.parts import save_arrays
-from tests.harness.disk import files_of_at_most
+from switch_harness.disk import files_of_at_most
 
 
 @pytest.fixture

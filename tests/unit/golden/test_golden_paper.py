@@ -10,16 +10,16 @@ import pytest
 
 from analysis.record import read_record
 from analysis.report import write_report
-from hotline.paper import map as maps
-from hotline.paper.connections.figure import delay_against_connections
-from hotline.paper.measured import read_measured
-from hotline.paper.own import place_of
-from hotline.paper.plan import Stage
-from hotline.paper.report import slopes, write_map, write_paper
-from hotline.paper.stages import result_of
+from studies.paper import map as maps
+from studies.paper.connections.figure import delay_against_connections
+from studies.paper.measured import read_measured
+from studies.paper.own import place_of
+from studies.paper.plan import Stage
+from studies.paper.report import slopes, write_map, write_paper
+from studies.paper.stages import result_of
 from tests.unit.golden.run import GoldenRun
-from tests.unit.paper.test_connections import measured
-from tests.unit.paper.test_map import packed
+from tests.unit.studies.paper.test_connections import measured
+from tests.unit.studies.paper.test_map import packed
 
 STAGES = [
     Stage("r1", 1),

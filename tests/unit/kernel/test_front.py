@@ -10,11 +10,11 @@ import pytest
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
+from switch_harness.constructs import CONSTRUCTS, compiled
+from switch_harness.effort import seeds, steps
+from switch_harness.kernel import LEAST, OnLoopback
+from switch_harness.state import StateDrawer, cells
 from tests.harness import testnet
-from tests.harness.constructs import CONSTRUCTS, compiled
-from tests.harness.effort import seeds, steps
-from tests.harness.kernel import LEAST, OnLoopback
-from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import Source, hot_set
 
 

@@ -14,10 +14,10 @@ from softswitch.ir import Program
 from softswitch.kernel.errors import KernelError
 from softswitch.kernel.pipeline import DirectPipeline
 from softswitch.pipeline import Change
+from switch_harness.constructs import CONSTRUCTS, compiled
+from switch_harness.effort import seeds, steps
+from switch_harness.state import StateDrawer, cells
 from tests.harness import testnet
-from tests.harness.constructs import CONSTRUCTS, compiled
-from tests.harness.effort import seeds, steps
-from tests.harness.state import StateDrawer, cells
 from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set, lane_of
 
 REFUSED = {"arithmetic": "numbers so wide that BPF's stack of 512 bytes is too small"}

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from softswitch.kernel.pipeline import DirectPipeline
-from tests.harness.effort import steps
+from switch_harness.effort import steps
 from tests.harness.switchml import SwitchUnderTest, arm_with, compiled_program
 from tests.unit.switchml.test_program import LANES, SLOTS, Step
 

@@ -14,8 +14,8 @@ from foundation.protocol.header import Op, offset_of
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import RECEIVED, SENT
 from softswitch.pipeline import Change, EntryWrite
+from switch_harness.kernel import LOOPBACK, OnLoopback
 from tests.harness import frames, testnet
-from tests.harness.kernel import LOOPBACK, OnLoopback
 from tests.harness.testnet import EPOCH, OFFLOADED, SERVICE, WORKER
 
 FRAMES = 500_000  # of each of two threads, in turns of one system call

@@ -17,9 +17,9 @@ import hotline
 from foundation.logs.columns import NEVER
 from hosts.worker import ledger
 from hotline.kv.errors import Gone, Misused
-from tests.harness.effort import examples
+from switch_harness.effort import examples
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import JOB, Meeting, meeting
-from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies.members import Member
 
 TABLES = {"rows": (30, 2)}

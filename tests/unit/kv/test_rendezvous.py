@@ -15,8 +15,8 @@ from foundation.errors import HotlineError
 from hotline.kv.connection import Connection
 from hotline.kv.errors import NotUp
 from hotline.kv.launch import down
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import Meeting, meeting
-from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies.rendezvous import Terms
 
 TABLES = {"a": [3, 1, 1.0]}

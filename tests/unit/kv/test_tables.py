@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.tables import MOST_PARAMETERS, TableError, declare, make_tables
 from hotline.kv.fixed import from_fixed, to_fixed
 from hotline.kv.loops import NOT_FINITE
+from topologies.embedding_tables import MOST_PARAMETERS, TableError, declare, make_tables
 
 SIZES = st.dictionaries(
     st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=4

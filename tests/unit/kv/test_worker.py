@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 
 import hotline
 from foundation.protocol import addressing
-from foundation.tables import TableError
 from hotline.kv import engine
 from hotline.kv.errors import Closed, Gone, Misused, NoAnswer, NotUp, Wrong
-from tests.harness.effort import examples
+from switch_harness.effort import examples
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import JOB, NET, Meeting, meeting
-from tests.harness.waiting import PATIENCE_S, wait_for
+from topologies.embedding_tables import TableError
 
 TABLES = {"users": (20, 3), "items": (12, 1)}
 SCALE = {"users": 2.0**10, "items": 1.0}

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from foundation.designs.interface import NOTHING, SILENT
 from foundation.designs.psdense import PSDENSE
-from foundation.native.plain import plain
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT, TAKEN, Packet, parse
 from hosts.keys import KeySpace
 from hosts.psdense.server import SERVER, Adder, make_adder
-from tests.harness.effort import examples
+from nativekit.plain import plain
+from switch_harness.effort import examples
 
 JOB, N_PS, PS = PSDENSE.job, 2, 1
 _handle, _transmit = plain(SERVER.handle), plain(SERVER.transmit)

@@ -16,8 +16,8 @@ from hosts.dense.packet import HEADER, MOST_SIZE, VALUE_BYTES
 from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.machine import COMPILED, plain_machine
 from hosts.worker.vectors import StalledError
+from switch_harness.effort import examples
 from tests.harness.dense import Bed, integers, total
-from tests.harness.effort import examples
 
 DESIGNS = pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=lambda design: design.name)
 

@@ -12,8 +12,6 @@ import pytest
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Design
-from foundation.native.plain import plain
-from foundation.native.records import records
 from foundation.protocol.codec import Caller
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import HEADER, TAKEN, Packet, parse
@@ -24,6 +22,8 @@ from hosts.worker.loop import Line, Sockets
 from hosts.worker.machine import plain_machine
 from hosts.worker.operate import operate
 from hosts.worker.row import ROW
+from nativekit.plain import plain
+from nativekit.records import records
 from tests.harness.dense import Bed
 
 VALUES = 100

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from foundation.designs.ring import DESIGN, RING
 from hosts.dense.packet import ADDEND, RESULT, TAKEN, Packet, parse
+from switch_harness.effort import examples
 from tests.harness.dense import Bed, integers
-from tests.harness.effort import examples
 
 SIZE = 64
 

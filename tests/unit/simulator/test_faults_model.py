@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from foundation.designs.hotset import BOTH
 from foundation.designs.registry import DEFAULT, design
-from foundation.native.plain import plain
 from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.hotset.ps.store import Store
 from hotline.cli.commands import hotline
+from nativekit.plain import plain
 from simulator.faults import matrix
 from simulator.faults.bed import Bed
 from simulator.faults.model import Judgement, judge

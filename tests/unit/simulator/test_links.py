@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.designs.interface import NEVER
-from foundation.native.plain import plain
-from foundation.native.records import records
 from foundation.protocol import frames
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from nativekit.plain import plain
+from nativekit.records import records
 from simulator.costs import Network, links_of
 from simulator.events import drop_event, put_event
 from simulator.links import carry, finish_head, mark_congestion, turn_round

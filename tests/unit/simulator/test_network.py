@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY
 from foundation.designs.interface import Arm
-from foundation.native.plain import plain
-from foundation.native.reference import lent_state
 from foundation.protocol.rpc import BUFFER_BYTES
+from nativekit.plain import plain
+from nativekit.reference import lent_state
 from simulator import drive as drives
 from simulator import loop
 from simulator.costs import Hosts, Network, Spell

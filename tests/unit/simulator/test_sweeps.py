@@ -17,22 +17,22 @@ import pytest
 from click.testing import CliRunner, Result
 
 from analysis.record import SimulatedArm
+from controller.dask_cluster import ClusterError
 from experiment.errors import ConfigError
-from foundation.cluster import ClusterError
 from foundation.designs.hotset import NEITHER
-from foundation.logs import kept
 from hotline.cli.commands import hotline
+from simulator import task_cache
 from simulator.aside import silent, simulated
 from simulator.config import DDL, SimulationConfig
 from simulator.errors import SimulationError
 from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from simulator.sweeps.page import table
 from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, along, changed, points_of, sweeps
-from simulator.sweeps.point import ArmResult, Cost, Done, do_point, made_of, result_of
+from simulator.sweeps.point import ArmResult, Cost, Done, do_point, fingerprint, result_of
 from simulator.sweeps.point import Result as PointResult
 from simulator.sweeps.spread import do_points, file_of
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.dask import cluster_of
-from tests.harness.waiting import PATIENCE_S, wait_for
 
 TINY = """
 workers = 2
@@ -144,7 +144,7 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
     for each in points:
         key = each.sweep, each.name
         assert here[each.name].result == local[key].result == away[key].result
-        assert local[key].made_of == away[key].made_of == made_of(each.config)
+        assert local[key].fingerprint == away[key].fingerprint == fingerprint(each.config)
     results = [here[each.name].result for each in points]
     assert results[0].arms["hot"] != results[1].arms["hot"] and results[0].rpcs > 100
     assert all((result.sent > 1_000, result.lost) == (True, 0) for result in results)
@@ -209,7 +209,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
         done.extend(str(config.top_k) for config in configs)
         return [(k, a_result(config).model_dump_json()) for k, config in enumerate(configs)]
 
-    monkeypatch.setattr(kept, "side_by_side", simulate)
+    monkeypatch.setattr(task_cache, "side_by_side", simulate)
     told: list[tuple[int, int, str]] = []
     first = do_points(points, tmp_path, None, 1, lambda *of: told.append(of))
     assert told == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
@@ -226,7 +226,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("foundation.cluster._PATIENCE_S", 0.5)
+    monkeypatch.setattr("controller.dask_cluster._PATIENCE_S", 0.5)
     with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
         do_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
 
@@ -272,7 +272,7 @@ def test_updates_that_are_lost_fail_and_the_page_stays(
         config = SimulationConfig.model_validate_json(text)
         return [(0, a_result(config, lost=3).model_dump_json())]
 
-    monkeypatch.setattr(kept, "side_by_side", simulate)
+    monkeypatch.setattr(task_cache, "side_by_side", simulate)
     result = sweep(tmp_path, "--along", "top_k=20")
     assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost, at 2 keys" in result.output
     assert (tmp_path / "sweeps" / "report.html").exists()
@@ -349,7 +349,7 @@ def a_result(config: SimulationConfig, lost: int = 0, **arms: ArmResult) -> Done
         sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
         virtual_s=1.5,
     )  # fmt: skip
-    return Done(made_of=made_of(config), result=result, cost=Cost(real_s=0.02, loop_s=0.01))
+    return Done(fingerprint=fingerprint(config), result=result, cost=Cost(real_s=0.02, loop_s=0.01))
 
 
 def numbers(values: object) -> list[float]:

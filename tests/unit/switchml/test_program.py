@@ -21,7 +21,7 @@ from hosts.switchml.packet import VALUES, Packet, parse
 from simulator.switchml.rules import MASK, Answer, Switch
 from simulator.switchml.shortest import request
 from simulator.switchml.window import Window
-from tests.harness.effort import examples
+from switch_harness.effort import examples
 from tests.harness.switchml import SwitchUnderTest, arm_with, described
 
 ROOT = Path(__file__).parents[3]

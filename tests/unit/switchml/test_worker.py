@@ -23,7 +23,7 @@ from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.vectors import StalledError
 from simulator.switchml.rules import Switch
 from simulator.switchml.window import Window
-from tests.harness.effort import examples
+from switch_harness.effort import examples
 
 JOB, SIZE = 0, 300
 MS = 1_000_000

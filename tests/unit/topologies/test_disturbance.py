@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiment.session import Reading
-from tests.harness.waiting import wait_for
+from switch_harness.waiting import wait_for
 from topologies.disturbance import Process, others_ticks, read
 
 STAT = """\

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.waiting import wait_for
+from switch_harness.waiting import wait_for
 from topologies.isolation import cpu_ns, give_back, isolated, quiet_threads
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiment.errors import PreflightError
-from tests.harness.waiting import wait_for
+from switch_harness.waiting import wait_for
 from topologies import leftovers
 from topologies.leftovers import is_alive, marked_processes, only_run
 

@@ -16,7 +16,7 @@ import pytest
 from experiment.config import Config, PlacementConfig
 from experiment.errors import PreflightError
 from foundation.designs.registry import design
-from foundation.targets.processes import reserved_port
+from softswitch.processes import reserved_port
 from topologies import preflight, up
 
 ALL_CAPABILITIES = "Name:\tpython\nCapEff:\t000001ffffffffff\n"

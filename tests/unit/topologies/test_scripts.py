@@ -19,8 +19,8 @@ from experiment.config import Config
 from experiment.errors import AgentFailed, RunFailed
 from experiment.session import Planned
 from foundation.designs.arms import arms_of
+from switch_harness.waiting import wait_for
 from tests.harness.sessions import real_session
-from tests.harness.waiting import wait_for
 from topologies.leftovers import is_alive
 from topologies.members import Member
 from topologies.scripts import arm as arm_module

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.waiting import PATIENCE_S, wait_for
+from switch_harness.waiting import PATIENCE_S, wait_for
 
 PRELUDE = """
 import asyncio, sys, threading, time

@@ -13,8 +13,8 @@ from rich.console import Console
 from analysis.record import Accounting, Block, RunRecord, ServerUse, read_record
 from experiment.config import Config
 from experiment.progress import Reporter
+from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.arms import JOBS
-from tests.harness.waiting import PATIENCE_S, wait_for
 from topologies import lifecycle
 from topologies.signals import STOP
 from topologies.virtual import add_virtual_time, can_be_simulated

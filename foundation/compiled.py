@@ -1,0 +1,98 @@
+"""Entry points of the agents' compiled code, cached on disk and compiled anew when a source changes.
+
+State is a `NamedTuple` of arrays of records, and functions take it as their first argument: nothing is
+allocated and nothing raised on the way of a datagram. Keys alone are unsigned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache, update_wrapper
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from nativekit.compile import cached_entry_point
+from nativekit.generic import Generic
+from nativekit.reference import lent_state
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parent
+_ROOMS = ("foundation/protocol", "foundation/designs", "hosts")
+"""Compiled functions of these rooms call each other."""
+
+
+def entry_point(function: F) -> F:
+    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    return cached_entry_point(function, _HERE, sources(Path(function.__code__.co_filename).parent))
+
+
+def sources(*folders: Path) -> tuple[Path, ...]:
+    """All that compiled functions may be made of: what designs share, and these folders.
+
+    A cached function is stale when any of it changes. Functions of other rooms may call any design's.
+    """
+    inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
+    theirs = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
+    found = {source for folder in theirs for source in folder.rglob("*.py") if source.stem != "__main__"}
+    return tuple(sorted({*_shared(), *found}))
+
+
+@cache
+def _shared() -> tuple[Path, ...]:
+    """What is of no design: in `hosts` a design has a folder of its name."""
+    designs = {description.stem for description in (_ROOT / "foundation" / "designs").glob("*.py")}
+    return tuple(
+        source
+        for room in _ROOMS
+        for source in (_ROOT / room).rglob("*.py")
+        if source.stem != "__main__" and source.relative_to(_ROOT / room).parts[0] not in designs
+    )
+
+
+Halves = Callable[[Any], Sequence[tuple[Generic, type]]]
+"""Of the first argument: the classes of its states, each with a function that it has a body of."""
+
+
+def loop(halves: Halves, home: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
+    """Decorate an entry point whose first argument is, or has, states of designs.
+
+    Its machine code is kept with the package at `home`, and is also made of the sources `below`.
+    """
+
+    def decorate(function: F) -> F:
+        return cast(F, update_wrapper(Loop(function, halves, home, below), function))
+
+    return decorate
+
+
+class Loop:
+    """A function of Python, and an entry point of each design that it is called for."""
+
+    def __init__(
+        self, function: Callable[..., Any], halves: Halves, home: Path, below: Sequence[Path]
+    ) -> None:
+        self.py_func = function
+        self._halves, self._home, self._below = halves, home, below
+        self._made: dict[Any, Callable[..., Any]] = {}
+
+    def __call__(self, first: Any, *rest: Any) -> Any:
+        """Call the entry point for the class of the first argument."""
+        return self.of(first)(first, *rest)
+
+    @property
+    def signatures(self) -> list[Any]:
+        """That it has been compiled for, of all designs."""
+        return [each for made in self._made.values() for each in cast(Any, made).signatures]
+
+    def of(self, first: Any) -> Callable[..., Any]:
+        """The entry point for what has states of these classes."""
+        halves = self._halves(lent_state(first))
+        owners = tuple([owner for _, owner in halves])
+        if owners not in self._made:
+            folders = {generic.folder_of(owner) for generic, owner in halves}
+            self._made[owners] = cached_entry_point(
+                self.py_func, self._home, (*sources(*folders), *self._below)
+            )
+        return self._made[owners]

@@ -1,1 +1,0 @@
-"""Switches and ways to drive them: in-process, BMv2, over P4Runtime."""

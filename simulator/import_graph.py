@@ -1,0 +1,63 @@
+"""Which of our modules a module needs, as its source says: what it imports, what these import, and so on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
+    """Module -> file of these modules and of all below `root` that they import, wherever in a file they do.
+
+    A package is its `__init__`. What is named only when it runs is not seen.
+    """
+    found: dict[str, Path] = {}
+    left, seen = list(modules), set[str]()
+    while left:
+        new = [name for name in _with_packages(left.pop()) if name not in seen]
+        seen.update(new)
+        for name in new:
+            file = _file_of(name, root)
+            if file is not None:
+                found[name] = file
+                left += _imports(file.read_bytes())
+    return found
+
+
+def _with_packages(module: str) -> Iterator[str]:
+    parts = module.split(".")
+    return (".".join(parts[:k]) for k in range(1, len(parts) + 1))
+
+
+def _file_of(module: str, root: Path) -> Path | None:
+    places = (
+        folder.joinpath(*module.split(".")) for folder in (root, root / "src", root / "softswitch" / "src")
+    )
+    files = (file for at in places for file in (at.with_suffix(".py"), at / "__init__.py"))
+    return next(filter(Path.is_file, files), None)
+
+
+@cache
+def _imports(source: bytes) -> frozenset[str]:
+    """Of `from a import b` both a and a.b, since b may be a module."""
+    names = set[str]()
+    for node in _statements(ast.parse(source).body):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module)
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return frozenset(names)
+
+
+def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:
+    """All of a block, and of the blocks in it."""
+    for statement in block:
+        yield statement
+        for inside in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _statements(getattr(statement, inside, ()))

@@ -1,0 +1,72 @@
+"""The decorators of compiled functions.
+
+Numba needs no C toolchain at run time, and compiled functions run without the GIL. Integers are signed 64-bit
+everywhere, addresses and lengths included: write `int64(x)` on every read of another type, since numba makes
+a float of `uint64 + int64`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba.extending import intrinsic as numba_intrinsic
+
+from nativekit.cache import cache_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KIT = Path(__file__).parent
+
+# To mypy these are Any: numba's hints say less than numba takes.
+_numba: Any = numba
+carray: Any = _numba.carray
+int64 = cast(Callable[[Any], int], np.int64)
+
+
+def compiled(function: F) -> F:
+    """Decorate a function that only compiled functions call."""
+    return cast(F, _numba.njit(error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+
+
+def inlined(function: F) -> F:
+    """Decorate a function that becomes part of its callers: the only kind that may return a record."""
+    return cast(F, _numba.njit(error_model="numpy", inline="always")(function))
+
+
+def cached_entry_point(function: F, home: Path, sources: Iterable[Path]) -> F:
+    """Return a function that Python calls, whose machine code is cached with the package at `home`.
+
+    To find a stale cache, numba looks only at the function's own file. Here the name of the cache's folder
+    has a digest of all `sources` and of this package, and says whether indices are checked
+    (NUMBA_BOUNDSCHECK).
+    """
+    files = sorted({*sources, *_KIT.glob("*.py")})
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+    checked = "-checked" if _numba.config.BOUNDSCHECK else ""
+    before = _numba.config.CACHE_DIR
+    _numba.config.CACHE_DIR = str(cache_of(home) / f"compiled-{digest}{checked}")
+    try:
+        return cast(F, _numba.njit(nogil=True, cache=True, error_model="numpy")(function))
+    finally:
+        _numba.config.CACHE_DIR = before
+
+
+def intrinsic(function: Callable[..., Any]) -> Any:
+    """Decorate a function that generates the LLVM IR of a call."""
+    return numba_intrinsic(function)
+
+
+def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate the LLVM IR of a function whose plain form is `python`: for the few with no common source."""
+
+    def decorate(generate: Callable[..., Any]) -> Any:
+        made = intrinsic(generate)
+        made.plain = python
+        return made
+
+    return decorate

@@ -1,0 +1,106 @@
+"""Functions with a body for each design: the class of the state, their first argument, says which.
+
+A loop calls `transmit(state, now)` and is compiled for a class of state with that class's `transmit`: what is
+chosen is chosen by type, when it is compiled. So there is one loop and no closure, and machine code on disk
+is found by signature. A plain twin looks at the class of the tuple that it is given.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
+
+from numba import extending as _extending
+from numba import typeof as _typeof
+from numba import types
+from numba.core import errors as _errors
+from numba.core import imputils as _imputils
+from numba.core.datamodel import models
+
+from nativekit.reference import Reference
+
+# To mypy these are Any: numba's internals have no hints.
+errors: Any = _errors
+extending: Any = _extending
+imputils: Any = _imputils
+typeof: Any = _typeof
+F = TypeVar("F", bound=NamedTuple)
+
+
+class Generic:
+    """A function that is another one for each class of its first argument."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._bodies: dict[type, Any] = {}
+        self.kind = _Kind(self)
+
+    def of(self, owner: type) -> Any:
+        """The compiled function for a class; raises `LookupError` where there is none."""
+        if owner not in self._bodies:
+            raise LookupError(f"{self.name} has no body for {owner.__module__}.{owner.__qualname__}")
+        return self._bodies[owner]
+
+    def add(self, owner: type, body: Any) -> None:
+        """Have a body for one more class: once, while modules are loaded, as code on disk has it inside.
+
+        Raises `ValueError` for a class with the name of another: numba takes a tuple that it is given for one
+        that it was given before if class and fields have the same names, and the fields the same types.
+        """
+        if any(known.__name__ == owner.__name__ for known in self._bodies):
+            raise ValueError(f"{self.name} has a body for a {owner.__name__} already")
+        self._bodies[owner] = body
+
+    def folder_of(self, owner: type) -> Path:
+        """Where the body for a class is."""
+        return Path(self.of(owner).py_func.__code__.co_filename).parent
+
+
+class _Kind(types.Callable, types.Opaque):
+    """The type of a generic: numba asks it what a call of these arguments is."""
+
+    def __init__(self, generic: Generic) -> None:
+        self.generic = generic
+        make: Any = super().__init__  # which has no hints
+        make(f"generic({generic.name})")
+
+    @property
+    def key(self) -> Any:
+        return id(self.generic)
+
+    def _chosen(self, state: Any) -> Any:
+        kind = state.of if isinstance(state, Reference) else state
+        if not isinstance(kind, types.BaseNamedTuple):
+            raise errors.TypingError(f"{self.generic.name} of {state}, which is no state of a design")
+        try:
+            return typeof(self.generic.of(cast(Any, kind).instance_class))
+        except LookupError as error:
+            raise errors.TypingError(str(error)) from error
+
+    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+        return self._chosen(args[0]).get_call_type(context, args, kws)
+
+    def get_call_signatures(self) -> Any:
+        return (), True
+
+    def get_impl_key(self, sig: Any) -> Any:
+        return self._chosen(sig.args[0]).get_impl_key(sig)
+
+
+extending.register_model(_Kind)(models.OpaqueModel)
+extending.typeof_impl.register(Generic)(lambda value, _context: value.kind)
+
+
+imputils.lower_constant(_Kind)(lambda context, *_: context.get_dummy_value())
+
+
+def generics(interface: type[F]) -> F:
+    """The functions of an interface, a `NamedTuple` of callables, for compiled callers of whatever design."""
+    made: Any = interface
+    return cast(F, made(*map(Generic, made._fields)))
+
+
+def implement(owner: type, interface: F, bodies: F) -> None:
+    """Let `bodies` be the functions of an interface for the states of class `owner`."""
+    for generic, body in zip(cast(Any, interface), cast(Any, bodies), strict=True):
+        generic.add(owner, body)

@@ -1,0 +1,53 @@
+"""Raw memory in compiled functions: pointers, bytes, and words that another thread or the kernel shares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from nativekit.compile import intrinsic
+
+
+@intrinsic
+def pointer(_typing: Any, address: Any) -> Any:
+    """An address as a pointer that `carray` takes."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.intp), generate
+
+
+@intrinsic
+def byte_at(_typing: Any, address: Any) -> Any:
+    """The byte at an address, as a signed 64-bit number."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        byte = builder.load(builder.inttoptr(values[0], ir.IntType(8).as_pointer()))
+        return builder.zext(byte, ir.IntType(64))
+
+    return types.int64(types.intp), generate
+
+
+@intrinsic
+def load_acquire(_typing: Any, address: Any) -> Any:
+    """Read a uint32 that another thread or the kernel publishes; later reads stay after it."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
+        return builder.load_atomic(word, "acquire", 4)
+
+    return types.uint32(types.intp), generate
+
+
+@intrinsic
+def store_release(_typing: Any, address: Any, value: Any) -> Any:
+    """Write a uint32 for another thread or the kernel; earlier reads and writes stay before it."""
+
+    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
+        builder.store_atomic(values[1], word, "release", 4)
+
+    return types.void(types.intp, types.uint32), generate

@@ -1,0 +1,36 @@
+"""What caches are told: memory that will be read soon. Nothing else can tell that they have been told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from nativekit.compile import compiled, leaf
+from nativekit.records import LINE
+
+_READ, _KEEP, _DATA = 0, 3, 1
+"""What LLVM's `prefetch` is told: for a read, into every cache, and no code."""
+
+
+@leaf(lambda address: None)
+def touch(_typing: Any, address: Any) -> Any:
+    """Have the caches fetch the line at an address, which need not be anybody's, and do not wait for it."""
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        place = builder.inttoptr(values[0], pointer)
+        builder.call(prefetch, [place, word(_READ), word(_KEEP), word(_DATA)])
+        return context.get_dummy_value()
+
+    return types.none(types.intp), code
+
+
+@compiled
+def touch_lines(address: int, octets: int) -> None:
+    """`touch` all lines of so many bytes."""
+    for at in range(0, octets, LINE):
+        touch(address + at)

@@ -1,0 +1,226 @@
+"""Tuples of arrays that stay where they are: functions take a pointer, and no reference is counted.
+
+Numba hands a tuple over as all the words of all its arrays (five hundred for a simulated world) in every
+call, and counts a reference at each access: together most of the time of what is made of many small
+functions. A function that takes `borrowed(state)` reads of it what it needs, and looks the same.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from llvmlite import ir
+from numba import extending as _extending
+from numba import typeof as _typeof
+from numba import types
+from numba.core import cgutils as _cgutils
+from numba.core.datamodel import models
+from numba.core.typing import templates
+from numba.np.arrayobj import make_array as _make_array
+
+from nativekit.compile import cached_entry_point, leaf
+
+# To mypy these are Any: numba's internals have no hints.
+cgutils: Any = _cgutils
+extending: Any = _extending
+make_array: Any = _make_array
+typeof: Any = _typeof
+T = TypeVar("T")
+
+
+class Reference(types.Type):
+    """A `NamedTuple` of type `of`, by its address."""
+
+    def __init__(self, of: Any) -> None:
+        self.of = of
+        make: Any = super().__init__  # which has no hints
+        make(name=f"Reference({of})")
+
+    @property
+    def key(self) -> Any:
+        """Not the name, which two classes may share."""
+        return self.of.key
+
+    def place(self, field: str) -> int:
+        """Number of a field; -1 where there is none."""
+        return self.of.fields.index(field) if field in self.of.fields else -1
+
+
+@extending.register_model(Reference)
+class _Pointer(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Reference) -> None:
+        make: Any = super().__init__  # which has no hints
+        make(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
+
+
+def _kind_of(_template: Any, kind: Reference, field: str) -> Any:
+    at = kind.place(field)
+    return None if at < 0 else _by_reference(kind.of.types[at])
+
+
+def _by_reference(kind: Any) -> Any:
+    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+
+
+@extending.infer_getattr
+class _Fields(templates.AttributeTemplate):
+    key = Reference
+    generic_resolve: Any = _kind_of
+
+
+def _field(context: Any, builder: ir.IRBuilder, kind: Reference, value: Any, field: str) -> Any:
+    at = kind.place(field)
+    place = cgutils.gep_inbounds(builder, value, 0, at)
+    found = kind.of.types[at]
+    if isinstance(found, types.BaseNamedTuple):
+        return place
+    return _uncounted(context, builder, found, builder.load(place))
+
+
+extending.lower_getattr_generic(Reference)(_field)
+
+
+def _uncounted(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
+    """The same arrays with no owner: numba leaves their counting out."""
+    if isinstance(kind, types.BaseTuple):
+        parts = [
+            _uncounted(context, builder, each, builder.extract_value(value, i))
+            for i, each in enumerate(cast(Any, kind).types)
+        ]
+        return context.make_tuple(builder, kind, parts)
+    if not isinstance(kind, types.Array):
+        return value
+    array = make_array(kind)(context, builder, value)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    return array._getvalue()
+
+
+@leaf(lambda value: value)
+def borrowed(_typing: Any, value: Any) -> Any:
+    """The same arrays by reference, for the time of a call from Python, which holds them."""
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        if not isinstance(value, types.BaseNamedTuple):
+            return _uncounted(context, builder, value, values[0])
+        place = cgutils.alloca_once(builder, values[0].type)
+        builder.store(values[0], place)
+        return place
+
+    return _by_reference(value)(value), code
+
+
+def _row_as_plain(stacked: Any, at: int) -> Any:
+    def of(field: Any) -> Any:
+        if hasattr(field, "_fields"):
+            return _row_as_plain(field, at)
+        return field[at] if field.flags.writeable else field
+
+    return type(stacked)(*map(of, stacked))
+
+
+@leaf(_row_as_plain)
+def row(typing: Any, stacked: Any, at: Any) -> Any:
+    """Row `at` of a tuple whose arrays have one more axis in front: a tuple of the same class, borrowed.
+
+    Arrays that are only read are shared by all rows and have no such axis.
+    """
+    result = _row_kind(typing, stacked.of, at)
+
+    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+        tuple_of_row = _row(context, builder, stacked.of, result, values[0], at, values[1])
+        place = cgutils.alloca_once(builder, tuple_of_row.type)
+        builder.store(tuple_of_row, place)
+        return place
+
+    return Reference(result)(stacked, at), code
+
+
+def _row_kind(typing: Any, stacked: Any, at: Any) -> Any:
+    parts = []
+    for field in stacked.types:
+        if isinstance(field, types.BaseNamedTuple):
+            parts.append(_row_kind(typing, field, at))
+        else:
+            found = typing.resolve_function_type(operator.getitem, (field, at), {})
+            parts.append(found.return_type if field.mutable else field)
+    made: Any = types.BaseTuple
+    return made.from_types(parts, stacked.instance_class)
+
+
+def _row(
+    context: Any, builder: ir.IRBuilder, stacked: Any, result: Any, place: Any, at: Any, number: Any
+) -> Any:
+    parts = []
+    for i, (field, kind) in enumerate(zip(stacked.types, result.types, strict=True)):
+        address = cgutils.gep_inbounds(builder, place, 0, i)
+        if isinstance(field, types.BaseNamedTuple):
+            parts.append(_row(context, builder, field, kind, address, at, number))
+            continue
+        part = _uncounted(context, builder, field, builder.load(address))
+        if field.mutable:
+            item = context.get_function(operator.getitem, kind(field, at))
+            part = _uncounted(context, builder, kind, item(builder, (part, number)))
+        parts.append(part)
+    return context.make_tuple(builder, result, parts)
+
+
+def lent(state: T, write: Callable[[Any, Any], int] | None = None) -> T:
+    """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
+
+    Its arrays would be looked up in each call, half a microsecond each. `write` is an entry point of
+    `write_words`, of whoever keeps machine code for such states apart.
+    """
+    return cast(T, _Lent(state, write or _write))
+
+
+def lent_state(given: Any) -> Any:
+    """The tuple of what may be `lent`."""
+    return given.state if isinstance(given, _Lent) else given
+
+
+class _Lent:
+    def __init__(self, state: Any, write: Callable[[Any, Any], int]) -> None:
+        self.state = state  # so that its arrays stay
+        self._place = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
+        write(state, self._place)
+        self.address: int = self._place.ctypes.data
+        self._numba_type_ = Reference(typeof(state))
+
+
+def _address_of(kind: Reference, given: Any, c: Any) -> Any:
+    address = c.pyapi.object_getattr_string(given, "address")
+    value = c.pyapi.number_as_ssize_t(address)
+    c.pyapi.decref(address)
+    return extending.NativeValue(
+        c.builder.inttoptr(value, c.context.get_value_type(kind)), c.pyapi.c_api_error()
+    )
+
+
+extending.unbox(Reference)(_address_of)
+
+
+def write_words(state: Any, place: Any) -> int:
+    """Write a tuple into bytes, where these are enough; returns how many are."""
+    needed: int = _write_at(state, place)
+    return needed
+
+
+_write = cached_entry_point(write_words, Path(__file__).parent, ())
+
+
+@leaf(lambda state, place: 0)
+def _write_at(_typing: Any, state: Any, place: Any) -> Any:
+    def code(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+        room = make_array(place)(context, builder, values[1])
+        needed = context.get_constant(types.intp, context.get_abi_sizeof(values[0].type))
+        with builder.if_then(builder.icmp_signed("<=", needed, room.nitems)):
+            at = builder.bitcast(room.data, values[0].type.as_pointer())
+            builder.store(values[0], at)
+        return needed
+
+    return types.intp(state, place), code

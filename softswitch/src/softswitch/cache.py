@@ -1,0 +1,71 @@
+"""Where machine code is kept for the next start."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from nativekit.cache import user_cache
+
+_PACKAGE = Path(__file__).parent
+_PATIENCE_S = 180.0
+_LOOK_EVERY_S = 0.1
+
+
+@cache
+def signature() -> str:
+    """Of this version of the switch: another one may make other code, and lay out memory in another way."""
+    sources = sorted(_PACKAGE.rglob("*.py"))
+    return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Let one of the user's processes compile what the others then find on disk.
+
+    One that takes longer than three minutes, or may be stopped, is not waited for.
+    """
+    folder = user_cache()
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):  # no folder to be had: each for itself
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = opened.enter_context(open(folder / "compiling.lock", "w"))
+            end = time.monotonic() + _PATIENCE_S
+            while not _locked(lock.fileno()) and time.monotonic() < end:
+                time.sleep(_LOOK_EVERY_S)
+        yield
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def kept(made_of: Sequence[str], make: Callable[[], bytes]) -> bytes:
+    """Object code, from disk if this user has had it made before of the same texts."""
+    digest = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:32]
+    path = user_cache() / f"{digest}.o"
+    with contextlib.suppress(OSError):
+        return path.read_bytes()
+    code = make()
+    _store(path, code)
+    return code
+
+
+def _store(path: Path, code: bytes) -> None:
+    """Keep object code, whole or not at all; a disk that cannot be written only costs time."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(code)
+        os.replace(file.name, path)

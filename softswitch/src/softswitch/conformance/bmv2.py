@@ -1,0 +1,138 @@
+"""BMv2 as a target: a `simple_switch_grpc` of its own for each program, told everything over P4Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import NoReturn
+
+from softswitch import processes
+from softswitch.conformance.client import P4RuntimeClient
+from softswitch.conformance.dataplane import Dataplane
+from softswitch.conformance.encoding import EntityEncoder, clone_session, multicast_group
+from softswitch.conformance.errors import P4RuntimeError, TargetError, Unsupported
+from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.pipeline import (
+    CounterValue,
+    EntryAction,
+    EntryKey,
+    EntryWrite,
+    MeterConfig,
+    Output,
+    Replica,
+)
+
+
+@contextmanager
+def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Dataplane]]:
+    """BMv2 without a program, all of its ports on gRPC; its own last words where it ends before the block."""
+    with processes.reserved_port() as port:
+        data = f"127.0.0.1:{port}"
+        options = ["--dp-grpc-server-addr", data]
+        with processes.bmv2(cpu_port=cpu_port, target_options=options) as switch:
+            try:
+                with P4RuntimeClient(switch.address) as client, closing(Dataplane(data)) as ports:
+                    yield client, ports
+            except TargetError as error:
+                ended = switch.ended()
+                if ended is None:
+                    raise
+                raise ended from error
+
+
+@contextmanager
+def running(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
+    """BMv2 with a program; gone at the end."""
+    with connected() as (client, ports):
+        client.set_pipeline(config)
+        ports.wait_until_started()
+        yield Bmv2(client, ports, config.p4info)
+
+
+class Bmv2:
+    """A running BMv2 (`softswitch.conformance.target.Target`)."""
+
+    def __init__(self, client: P4RuntimeClient, ports: Dataplane, p4info: p4i.P4Info) -> None:
+        self._client = client
+        self._ports = ports
+        self._encoder = EntityEncoder(p4info)
+        self._replicating: set[tuple[str, int]] = set()
+
+    def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
+        """BMv2 has a clock of its own, so that times are not used."""
+        return self._ports.process(port, frame)
+
+    # -- tables
+
+    def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
+        """One Write for each."""
+        return [self._write_entry(write) for write in writes]
+
+    def _write_entry(self, write: EntryWrite) -> Exception | None:
+        try:
+            self._client.write(self._encoder.update(write))
+        except P4RuntimeError as error:
+            return error
+        return None
+
+    def set_default(self, table: str, action: EntryAction | None) -> None:
+        """Replace or reset a table's default action."""
+        self._modify(self._encoder.default(table, action))
+
+    def _modify(self, entity: p4r.Entity) -> None:
+        self._client.write(p4r.Update(type=p4r.Update.MODIFY, entity=entity))
+
+    # -- counters, meters, registers
+
+    def entry_counter(self, entry: EntryKey) -> CounterValue:
+        """Read an entry's direct counter."""
+        (found,) = self._client.read(self._encoder.entry_counter(entry))
+        return _value(found.direct_counter_entry.data)
+
+    def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
+        """Read cells."""
+        found = self._client.read(*(self._encoder.counter(name, index) for index in range(start, stop)))
+        return [_value(each.counter_entry.data) for each in found]
+
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
+        """Write a cell."""
+        self._modify(self._encoder.counter(name, index, value))
+
+    def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
+        """Write the rates of a cell; None: every packet is green."""
+        self._modify(self._encoder.meter(name, index, config))
+
+    def read_register(self, name: str, _start: int, _stop: int) -> list[int]:
+        """BMv2's P4Runtime server has no registers."""
+        self._refuse_registers(name)
+
+    def write_register(self, name: str, _index: int, _value: int) -> None:
+        """BMv2's P4Runtime server has no registers."""
+        self._refuse_registers(name)
+
+    def _refuse_registers(self, name: str) -> NoReturn:
+        raise Unsupported(f"BMv2 does not serve registers over P4Runtime: {name}")
+
+    # -- replication
+
+    def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
+        """Create, replace or (no replicas) delete a multicast group."""
+        self._replicate(multicast_group(group, replicas), bool(replicas), ("group", group))
+
+    def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
+        """Create, replace or (no replicas) delete a clone session."""
+        self._replicate(clone_session(session, replicas, length), bool(replicas), ("session", session))
+
+    def _replicate(self, entity: p4r.Entity, has_replicas: bool, identity: tuple[str, int]) -> None:
+        was_there = identity in self._replicating
+        if has_replicas:
+            kind = p4r.Update.MODIFY if was_there else p4r.Update.INSERT
+            self._client.write(p4r.Update(type=kind, entity=entity))
+            self._replicating.add(identity)
+        elif was_there:
+            self._client.write(p4r.Update(type=p4r.Update.DELETE, entity=entity))
+            self._replicating.remove(identity)
+
+
+def _value(data: p4r.CounterData) -> CounterValue:
+    return CounterValue(data.packet_count, data.byte_count)

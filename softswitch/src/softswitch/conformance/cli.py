@@ -1,0 +1,103 @@
+"""`softswitch conformance`: the command line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from softswitch.conformance.pairs import Pair, pairs_in
+from softswitch.conformance.runner import Outcome, Verdict, run
+from softswitch.conformance.targets import TARGETS
+from softswitch.errors import SwitchError
+
+_LOG = logging.getLogger("conformance")
+_LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+_FOLDER = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--target", type=click.Choice(list(TARGETS)), default="compiled", show_default=True)
+@click.option("--programs", multiple=True, type=_FOLDER, metavar="DIR", help="Compiled programs, by name.")
+@click.option("--vectors", multiple=True, type=_FOLDER, metavar="DIR", help="Their STF files, by name.")
+@click.option("--json", "to_json", is_flag=True, help="Print a JSON object a line.")
+@click.option("-v", "--verbose", count=True, help="What *_read statements read; twice: tracebacks.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[PROGRAM.json VECTORS.stf]...")
+def command(
+    target: str,
+    programs: Sequence[Path],
+    vectors: Sequence[Path],
+    to_json: bool,
+    verbose: int,
+    files: Sequence[Path],
+) -> None:
+    """Run STF vectors on programs (BMv2 JSON, with NAME.p4info.txtpb beside NAME.json).
+
+    Prints one line a file: pass, fail or refused. The exit status is 1 where one failed.
+    """
+    logging.basicConfig(format="%(message)s", level=_LEVELS[min(verbose, 2)])
+    pairs = _named(files) + _found(programs, vectors)
+    if not pairs:
+        raise click.UsageError("no vectors: give PROGRAM.json VECTORS.stf, or --programs and --vectors")
+    outcomes: Counter[Outcome] = Counter()
+    for pair in _with_progress(pairs):
+        verdict = run(TARGETS[target], *pair)
+        outcomes[verdict.outcome] += 1
+        print(_as_json(target, verdict) if to_json else _as_text(verdict), flush=True)
+    counts = ", ".join(f"{outcomes[outcome]} {outcome.value}" for outcome in Outcome)
+    print(f"conformance: {target}: {counts} of {len(pairs)}", file=sys.stderr)
+    sys.exit(1 if outcomes[Outcome.FAIL] else 0)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; errors are one line on stderr, and the exit status is not 0."""
+    try:
+        command.main(arguments, prog_name="softswitch conformance")
+    except SwitchError as error:
+        sys.exit(f"conformance: error: {error}")
+
+
+def _named(files: Sequence[Path]) -> list[Pair]:
+    if len(files) % 2:
+        raise click.UsageError("files come in pairs: PROGRAM.json VECTORS.stf")
+    return [Pair(program, vectors) for program, vectors in zip(files[::2], files[1::2], strict=True)]
+
+
+def _found(programs: Sequence[Path], vectors: Sequence[Path]) -> list[Pair]:
+    if bool(programs) != bool(vectors):
+        raise click.UsageError("--programs and --vectors go together")
+    pairs, left = pairs_in(programs, vectors)
+    for path in left:
+        _LOG.warning("%s: no program of this name", path)
+    return pairs
+
+
+def _with_progress(pairs: Sequence[Pair]) -> Iterator[Pair]:
+    # Where the verdicts themselves are on the terminal, they are the progress.
+    if sys.stdout.isatty() or not sys.stderr.isatty():
+        yield from pairs
+        return
+    with click.progressbar(pairs, label="running vectors", file=sys.stderr) as bar:
+        yield from bar
+
+
+def _as_text(verdict: Verdict) -> str:
+    line = f"{verdict.outcome.value:8}{verdict.program} {verdict.vectors}"
+    return f"{line}: {verdict.reason}" if verdict.reason else line
+
+
+def _as_json(target: str, verdict: Verdict) -> str:
+    return json.dumps(
+        {
+            "target": target,
+            "program": str(verdict.program),
+            "vectors": str(verdict.vectors),
+            "outcome": verdict.outcome.value,
+            "reason": verdict.reason,
+        }
+    )

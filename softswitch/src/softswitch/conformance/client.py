@@ -1,0 +1,182 @@
+"""A plain P4Runtime client: primary over one stream, and every refusal in the switch's own words."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+from google.protobuf import text_format
+
+from softswitch.conformance.errors import P4RuntimeError, TargetError
+from softswitch.p4runtime.codecs import values
+from softswitch.p4runtime.messages import client_methods, p4i, p4r, rpc_status
+from softswitch.p4runtime.status import DETAILS_KEY
+from softswitch.processes import DEVICE_ID
+
+BATCH = 1_000
+"""Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
+RECONNECT_SOON = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+"""Channel options: a switch that has just been started listens in a moment, not in gRPC's second."""
+_ELECTION_ID = p4r.Uint128(low=1)
+_IN_FLIGHT = 2  # the switch works on one batch while the next is on its way
+_TIMEOUT = 60.0
+_WRITE = "/p4.v1.P4Runtime/Write"
+
+R = TypeVar("R")
+
+
+def read_p4info(program: Path) -> p4i.P4Info:
+    """P4Info in protobuf text, which stands beside NAME or NAME.json as NAME.p4info.txtpb; TargetError."""
+    path = program.with_suffix(".p4info.txtpb")
+    try:
+        return text_format.Parse(path.read_text(), p4i.P4Info())
+    except OSError as error:
+        raise TargetError(f"{path}: {error.strerror}; p4c-bm2-ss --p4runtime-files makes it") from None
+    except text_format.ParseError as error:
+        raise TargetError(f"{path}: not P4Info in text: {error}") from None
+
+
+def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
+    """What a switch is given to run NAME.json, or NAME, as p4c-bm2-ss leaves it; TargetError."""
+    path = program if program.suffix else program.with_suffix(".json")
+    try:
+        return p4r.ForwardingPipelineConfig(p4info=read_p4info(program), p4_device_config=path.read_bytes())
+    except OSError as error:
+        raise TargetError(f"{path}: {error.strerror}") from None
+
+
+def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[bytes]:
+    """Write requests of up to `size` updates each, for `P4RuntimeClient.send`."""
+    return [
+        p4r.WriteRequest(
+            device_id=DEVICE_ID, election_id=_ELECTION_ID, updates=updates[start : start + size]
+        ).SerializeToString()
+        for start in range(0, len(updates), size)
+    ]
+
+
+class P4RuntimeClient:
+    """`with P4RuntimeClient(address) as client`: primary controller, as soon as the switch answers.
+
+    Every call raises `P4RuntimeError` with the switch's own words.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.packets: queue.SimpleQueue[p4r.PacketIn] = queue.SimpleQueue()
+        """What the switch has sent to its CPU port."""
+        self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
+        self._stub = client_methods(self._channel)
+        # A stub that takes what `encode_writes` made as it is.
+        raw = self._channel.unary_unary(_WRITE, lambda data: data, lambda data: data)
+        self._write: Callable[..., grpc.Future[bytes]] = raw.future
+        self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
+        self._is_primary = threading.Event()
+        self._reader = threading.Thread(target=self._read_stream)
+
+    def __enter__(self) -> P4RuntimeClient:
+        try:
+            self._wait_until_it_answers()
+            self._reader.start()
+            arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=_ELECTION_ID)
+            self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
+            if not self._is_primary.wait(_TIMEOUT):
+                raise P4RuntimeError("no answer to the arbitration")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._requests.put(None)
+        self._channel.close()
+        if self._reader.is_alive():
+            self._reader.join()
+
+    def _wait_until_it_answers(self) -> None:
+        """By a call, for which a channel connects again: without one, it stays idle once it was connected."""
+        until = time.monotonic() + _TIMEOUT
+        while True:
+            left = until - time.monotonic()
+            try:
+                self._stub.Capabilities(p4r.CapabilitiesRequest(), timeout=left, wait_for_ready=True)
+                return
+            except grpc.RpcError as error:
+                assert isinstance(error, grpc.Call)
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                    raise P4RuntimeError(f"no answer over P4Runtime within {_TIMEOUT:.0f} s") from None
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    return  # an answer, too
+
+    def _read_stream(self) -> None:
+        try:
+            for message in self._stub.StreamChannel(iter(self._requests.get, None)):
+                if message.HasField("packet"):
+                    self.packets.put(message.packet)
+                elif message.HasField("arbitration"):
+                    self._is_primary.set()
+        except grpc.RpcError:
+            pass  # the switch is gone, as every other call then says
+
+    def set_pipeline(self, config: p4r.ForwardingPipelineConfig) -> None:
+        """Verify and commit a program; its tables are empty then."""
+        request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=DEVICE_ID,
+            election_id=_ELECTION_ID,
+            action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
+            config=config,
+        )
+        _call(lambda: self._stub.SetForwardingPipelineConfig(request, timeout=_TIMEOUT))
+
+    def write(self, *updates: p4r.Update) -> None:
+        """Apply updates in order; the error names the first that was refused."""
+        self.send(encode_writes(updates))
+
+    def send(self, requests: Iterable[bytes]) -> None:
+        """Send what `encode_writes` made, two at a time, and wait for all answers."""
+        waiting: deque[grpc.Future[bytes]] = deque()
+        for request in requests:
+            if len(waiting) == _IN_FLIGHT:
+                _call(waiting.popleft().result)
+            waiting.append(self._write(request, timeout=_TIMEOUT))
+        for future in waiting:
+            _call(future.result)
+
+    def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
+        """All entities that match the queries."""
+        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
+        answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT)))
+        return [found for answer in answers for found in answer.entities]
+
+    def packet_out(self, payload: bytes, *metadata: int) -> None:
+        """Send a packet, with the values of the `packet_out` header's fields."""
+        packet = p4r.PacketOut(payload=payload)
+        for number, value in enumerate(metadata, start=1):
+            packet.metadata.add(metadata_id=number, value=values.encode(value))
+        self._requests.put(p4r.StreamMessageRequest(packet=packet))
+
+
+def _call(do: Callable[[], R]) -> R:
+    try:
+        return do()
+    except grpc.RpcError as error:
+        raise refusal(error) from None
+
+
+def refusal(error: grpc.RpcError) -> P4RuntimeError:
+    """The first error that the details of a call name (P4Runtime 1.4 §12.3), else the call's own."""
+    assert isinstance(error, grpc.Call)
+    for key, value in error.trailing_metadata() or ():
+        if key == DETAILS_KEY:
+            for detail in rpc_status.Status.FromString(value).details:
+                found = p4r.Error()
+                if detail.Unpack(found) and found.canonical_code:
+                    reason = f"code {found.canonical_code}: {found.message or 'no message'}"
+                    return P4RuntimeError(reason, found.canonical_code)
+    code: int = error.code().value[0]
+    return P4RuntimeError(f"{error.code().name}: {error.details() or 'no message'}", code)

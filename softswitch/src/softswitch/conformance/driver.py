@@ -1,0 +1,184 @@
+"""Runs the statements of a file against a target in order, each packet to its end before the next one."""
+
+from __future__ import annotations
+
+import logging
+import operator
+from collections.abc import Callable, Sequence
+
+from softswitch.conformance import statements as stf
+from softswitch.conformance.errors import ConformanceError, Mismatch, StfError, Unsupported
+from softswitch.conformance.expectation import check
+from softswitch.conformance.names import Names
+from softswitch.conformance.replication import CliReplication
+from softswitch.conformance.target import Target
+from softswitch.errors import SwitchError
+from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
+from softswitch.words import counted
+
+_LOG = logging.getLogger("conformance")
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<=": operator.le,
+    "<": operator.lt,
+    ">=": operator.ge,
+    ">": operator.gt,
+}
+MICROSECONDS = 1_000_000
+
+
+class StfDriver:
+    """One run of one file."""
+
+    def __init__(self, target: Target, names: Names) -> None:
+        self._target = target
+        self._names = names
+        self._replication = CliReplication(target)
+        self._added: list[EntryWrite] = []
+        self._handles: dict[str, EntryWrite] = {}
+        self._rates: dict[tuple[str, int], MeterConfig] = {}
+        self._outputs: list[Output] = []
+        self._now = 0
+
+    def run(self, vectors: Sequence[stf.NumberedStatement]) -> None:
+        """Raise `Mismatch` where the switch differs, `Unsupported` where the target cannot do a statement."""
+        for number, statement in vectors:
+            try:
+                self._execute(statement)
+            except (ConformanceError, Unsupported) as error:
+                raise type(error)(f"line {number}: {error}") from error
+            except SwitchError as error:
+                raise Mismatch(f"line {number}: {error}") from error
+        check(vectors, self._outputs)
+
+    def _execute(self, statement: stf.Statement) -> None:
+        match statement:
+            case stf.Packet(port, data):
+                self._outputs += self._target.process(port, data, self._now, self._now)
+                self._now += 1
+            case stf.Expect() | stf.NoPacket() | stf.Wait():
+                pass  # the first two are compared at the end, and nothing is ever under way
+            case stf.Add():
+                self._add(statement)
+            case stf.SetDefault(table, call):
+                self._target.set_default(*self._names.default(table, call))
+            case stf.RemoveAll():
+                self._write([entry._replace(change=Change.DELETE, action=None) for entry in self._added])
+                self._added.clear()
+            case stf.CheckCounter():
+                self._check_counter(statement)
+            case stf.CounterRead(counter, index):
+                _LOG.info("%s[%d] is %s", counter, index, self._counter(counter, index))
+            case stf.CounterWrite(counter, index, packets, octets):
+                name = self._names.counter(counter)
+                self._target.write_counter(name, index, CounterValue(packets, octets))
+            case stf.RegisterRead() | stf.RegisterWrite() | stf.RegisterReset():
+                self._register(statement)
+            case stf.MeterGetRates() | stf.MeterSetRates():
+                self._meter(statement)
+            case _:
+                self._replicate(statement)
+
+    # -- tables and counters
+
+    def _add(self, add: stf.Add) -> None:
+        entry = self._names.entry(add)
+        self._write([entry])
+        self._added.append(entry)
+        if add.handle is not None:
+            self._handles[add.handle] = entry
+
+    def _write(self, writes: Sequence[EntryWrite]) -> None:
+        for error in self._target.write_entries(writes):
+            if error is not None:
+                raise error
+
+    def _check_counter(self, check: stf.CheckCounter) -> None:
+        if isinstance(check.cell, int):
+            value = self._counter(check.counter, check.cell)
+        else:
+            value = self._entry_counter(check.counter, check.cell)
+        got = value.packets if check.unit == "packets" else value.bytes
+        if not _COMPARE[check.comparison](got, check.value):
+            raise Mismatch(
+                f"counter {check.counter}({check.cell}): expected {check.unit} {check.comparison} "
+                f"{check.value}, got {got}"
+            )
+
+    def _counter(self, counter: str, index: int) -> CounterValue:
+        cells = self._target.read_counter(self._names.counter(counter), index, index + 1)
+        if not cells:
+            raise StfError(f"counter {counter} has no cell {index}")
+        return cells[0]
+
+    def _entry_counter(self, counter: str, handle: str) -> CounterValue:
+        if handle not in self._handles:
+            raise StfError(f"no entry was added as {handle}")
+        entry = self._handles[handle]
+        self._names.check_direct_counter(counter, entry.table)
+        return self._target.entry_counter(EntryKey(entry.table, entry.key, entry.priority))
+
+    # -- registers and meters
+
+    def _register(self, statement: stf.RegisterRead | stf.RegisterWrite | stf.RegisterReset) -> None:
+        name, size = self._names.register(statement.register)
+        match statement:
+            case stf.RegisterReset():
+                for index in range(size):
+                    self._target.write_register(name, index, 0)
+            case stf.RegisterRead(_, index):
+                _check_index("register", name, index, size)
+                _LOG.info("%s[%d] is %d", name, index, self._target.read_register(name, index, index + 1)[0])
+            case stf.RegisterWrite(_, index, value):
+                _check_index("register", name, index, size)
+                self._target.write_register(name, index, value)
+
+    def _meter(self, statement: stf.MeterGetRates | stf.MeterSetRates) -> None:
+        name, size = self._names.meter(statement.meter)
+        if statement.index is not None:
+            _check_index("meter", name, statement.index, size)
+        match statement:
+            case stf.MeterGetRates(_, index):
+                _LOG.info("%s[%d] is %s", name, index, self._rates.get((name, index)))
+            case stf.MeterSetRates(_, index, committed, peak):
+                config = MeterConfig(
+                    _per_second(committed.rate), committed.burst, _per_second(peak.rate), peak.burst
+                )
+                for cell in range(size) if index is None else (index,):
+                    self._target.write_meter(name, cell, config)
+                    self._rates[name, cell] = config
+
+    # -- replication
+
+    def _replicate(self, statement: stf.Statement) -> None:
+        match statement:
+            case stf.McGroupCreate(group):
+                self._replication.create_group(group)
+            case stf.McNodeCreate(instance, ports):
+                self._replication.create_node(instance, ports)
+            case stf.McNodeUpdate(node, ports):
+                self._replication.update_node(node, ports)
+            case stf.McNodeAssociate(group, node):
+                self._replication.associate(group, node)
+            case stf.MirroringAdd(session, port):
+                self._replication.mirror_to_port(session, port)
+            case stf.MirroringAddMc(session, group):
+                self._replication.mirror_to_group(session, group)
+            case stf.MirroringDelete(session):
+                self._replication.delete_session(session)
+            case stf.MirroringGet(session):
+                self._replication.check_session(session)
+
+
+def _per_second(rate: float) -> int:
+    """P4Runtime has whole packets or bytes a second, STF as simple_switch_CLI has rates a µs."""
+    each_second = rate * MICROSECONDS
+    if abs(each_second - round(each_second)) > 1e-6:
+        raise StfError(f"a rate of {rate:g} a µs is not a whole number a second")
+    return round(each_second)
+
+
+def _check_index(kind: str, name: str, index: int, size: int) -> None:
+    if index >= size:
+        raise StfError(f"{kind} {name} has {counted(size, 'cell')}, and no cell {index}")

@@ -1,0 +1,203 @@
+"""What a program's tables, profiles, counters, meters and replication are told, as P4Runtime messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from softswitch.ir import Between, Masked, Match
+from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.pipeline import (
+    ActionCall,
+    Change,
+    CounterValue,
+    EntryAction,
+    EntryKey,
+    EntryWrite,
+    MeterConfig,
+    Replica,
+    UseGroup,
+    UseMember,
+)
+
+UPDATE_TYPES = {
+    Change.INSERT: p4r.Update.INSERT,
+    Change.MODIFY: p4r.Update.MODIFY,
+    Change.DELETE: p4r.Update.DELETE,
+}
+
+
+class GroupWrite(NamedTuple):
+    """One update of a multicast group."""
+
+    change: Change
+    group: int
+    replicas: tuple[Replica, ...] = ()
+
+
+class EntityEncoder:
+    """Makes messages for one program, whose parts have their full P4 names."""
+
+    def __init__(self, p4info: p4i.P4Info) -> None:
+        self._tables = {table.preamble.name: table for table in p4info.tables}
+        preambles = [action.preamble for action in p4info.actions]
+        preambles += [profile.preamble for profile in p4info.action_profiles]
+        preambles += [counter.preamble for counter in p4info.counters]
+        preambles += [meter.preamble for meter in p4info.meters]
+        self._ids = {preamble.name: preamble.id for preamble in preambles}
+
+    # -- tables
+
+    def update(self, write: EntryWrite | GroupWrite) -> p4r.Update:
+        """The update of a table entry, or of a multicast group."""
+        update = p4r.Update(type=UPDATE_TYPES[write.change])
+        if isinstance(write, GroupWrite):
+            update.entity.CopyFrom(multicast_group(write.group, write.replicas))
+            return update
+        self._fill(update.entity.table_entry, EntryKey(write.table, write.key, write.priority))
+        if write.action is not None:
+            self._invoke(update.entity.table_entry, write.action)
+        return update
+
+    def default(self, table: str, action: EntryAction | None) -> p4r.Entity:
+        """A table's default action; None resets it (P4Runtime 1.4 §9.1.4)."""
+        entry = p4r.TableEntry(table_id=self._tables[table].preamble.id, is_default_action=True)
+        if action is not None:
+            self._invoke(entry, action)
+        return p4r.Entity(table_entry=entry)
+
+    def entry(self, key: EntryKey) -> p4r.TableEntry:
+        """An entry without its action, as queries name it."""
+        entry = p4r.TableEntry()
+        self._fill(entry, key)
+        return entry
+
+    def call(self, call: ActionCall) -> p4r.Action:
+        """An action with its arguments."""
+        action = p4r.Action()
+        self._call(action, call)
+        return action
+
+    def _fill(self, entry: p4r.TableEntry, key: EntryKey) -> None:
+        declared = self._tables[key.table]
+        entry.table_id, entry.priority = declared.preamble.id, key.priority
+        for field, match in zip(declared.match_fields, key.key, strict=True):
+            _add_match(entry, field, match)
+
+    def _call(self, action: p4r.Action, call: ActionCall) -> None:
+        action.action_id = self._ids[call.name]
+        for number, value in enumerate(call.args, start=1):
+            action.params.add(param_id=number, value=_octets(value))
+
+    def _invoke(self, entry: p4r.TableEntry, action: EntryAction) -> None:
+        match action:
+            case UseMember(member):
+                entry.action.action_profile_member_id = member
+            case UseGroup(group):
+                entry.action.action_profile_group_id = group
+            case ActionCall():
+                self._call(entry.action.action, action)
+
+    # -- action profiles
+
+    def member(self, profile: str, member: int, action: ActionCall | None = None) -> p4r.Entity:
+        """A member, without its action to be deleted."""
+        message = p4r.ActionProfileMember(action_profile_id=self._ids[profile], member_id=member)
+        if action is not None:
+            message.action.CopyFrom(self.call(action))
+        return p4r.Entity(action_profile_member=message)
+
+    def group(self, profile: str, group: int, members: Sequence[int] = ()) -> p4r.Entity:
+        """A group; a member that is listed several times has that weight."""
+        message = p4r.ActionProfileGroup(action_profile_id=self._ids[profile], group_id=group)
+        for member, weight in Counter(members).items():
+            message.members.add(member_id=member, weight=weight)
+        return p4r.Entity(action_profile_group=message)
+
+    # -- counters and meters
+
+    def counter(self, name: str, index: int, value: CounterValue | None = None) -> p4r.Entity:
+        """A cell, without a value to be read."""
+        entry = p4r.CounterEntry(counter_id=self._ids[name], index=p4r.Index(index=index))
+        if value is not None:
+            entry.data.packet_count, entry.data.byte_count = value
+        return p4r.Entity(counter_entry=entry)
+
+    def entry_counter(self, key: EntryKey, value: CounterValue | None = None) -> p4r.Entity:
+        """An entry's direct counter, without a value to be read."""
+        entry = p4r.DirectCounterEntry(table_entry=self.entry(key))
+        if value is not None:
+            entry.data.packet_count, entry.data.byte_count = value
+        return p4r.Entity(direct_counter_entry=entry)
+
+    def meter(self, name: str, index: int, config: MeterConfig | None) -> p4r.Entity:
+        """A cell's rates; None: every packet is green."""
+        cell = p4r.Index(index=index)
+        entry = p4r.MeterEntry(meter_id=self._ids[name], index=cell, config=_rates(config))
+        return p4r.Entity(meter_entry=entry)
+
+    def entry_meter(self, key: EntryKey, config: MeterConfig | None) -> p4r.Entity:
+        """An entry's direct meter's rates."""
+        entry = p4r.DirectMeterEntry(table_entry=self.entry(key), config=_rates(config))
+        return p4r.Entity(direct_meter_entry=entry)
+
+
+def multicast_group(group: int, replicas: Sequence[Replica] = ()) -> p4r.Entity:
+    """A multicast group."""
+    entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=map(_replica, replicas))
+    return _replication(p4r.PacketReplicationEngineEntry(multicast_group_entry=entry))
+
+
+def clone_session(session: int, replicas: Sequence[Replica] = (), length: int = 0) -> p4r.Entity:
+    """A clone session; `length` 0 does not truncate."""
+    entry = p4r.CloneSessionEntry(
+        session_id=session, replicas=map(_replica, replicas), packet_length_bytes=length
+    )
+    return _replication(p4r.PacketReplicationEngineEntry(clone_session_entry=entry))
+
+
+def _replication(entry: p4r.PacketReplicationEngineEntry) -> p4r.Entity:
+    return p4r.Entity(packet_replication_engine_entry=entry)
+
+
+def _replica(replica: Replica) -> p4r.Replica:
+    return p4r.Replica(egress_port=replica.port, instance=replica.instance)
+
+
+def _rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
+    if config is None:
+        return None
+    return p4r.MeterConfig(
+        cir=round(config.committed_rate),
+        cburst=config.committed_burst,
+        pir=round(config.peak_rate),
+        pburst=config.peak_burst,
+    )
+
+
+def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> None:
+    """Add a match field in canonical form: none where any value matches (P4Runtime 1.4 §9.1.1)."""
+    match match:
+        case int(value):
+            entry.match.add(field_id=field.id).exact.value = _octets(value)
+        case Masked(_, 0):
+            pass
+        case Between(0, high) if high == (1 << field.bitwidth) - 1:
+            pass
+        case Between(low, high):
+            bounds = entry.match.add(field_id=field.id).range
+            bounds.low, bounds.high = _octets(low), _octets(high)
+        case Masked(value, mask) if field.match_type == p4i.MatchField.LPM:
+            lpm = entry.match.add(field_id=field.id).lpm
+            lpm.value, lpm.prefix_len = _octets(value), mask.bit_count()
+        case Masked(value, mask) if field.match_type == p4i.MatchField.TERNARY:
+            ternary = entry.match.add(field_id=field.id).ternary
+            ternary.value, ternary.mask = _octets(value), _octets(mask)
+        case Masked(value, _):
+            entry.match.add(field_id=field.id).optional.value = _octets(value)
+
+
+def _octets(value: int) -> bytes:
+    """The canonical form of a number of any width (P4Runtime 1.4 §8.3)."""
+    return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")

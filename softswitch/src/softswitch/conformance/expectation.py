@@ -1,0 +1,71 @@
+"""What must leave the switch, compared with what did, as p4c's BMv2 runner compares.
+
+On every port that a file names, in a packet or in an expectation, exactly the expected frames leave, in this
+order; other ports may send anything. Bytes behind the expected ones are not compared, unless a `$` ends them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+
+from softswitch.conformance.errors import Mismatch
+from softswitch.conformance.statements import Expect, NoPacket, NumberedStatement, Packet
+from softswitch.pipeline import Output
+
+SHOWN = 512
+"""Hex digits of a frame that a message shows at most."""
+
+
+def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
+    """Raise `Mismatch` for the first frame that is wrong, missing or too many."""
+    expected: dict[int, list[tuple[int, Expect]]] = {}
+    none_at = None
+    for number, statement in vectors:
+        if isinstance(statement, Packet):
+            expected.setdefault(statement.port, [])
+        elif isinstance(statement, Expect):
+            expected.setdefault(statement.port, []).append((number, statement))
+        elif isinstance(statement, NoPacket):
+            none_at = number
+    if none_at is not None and outputs:
+        port, frame = outputs[0]
+        raise Mismatch(f"line {none_at}: expected no packet, got on port {port} {_cut(frame.hex())}")
+    for port, wanted in sorted(expected.items()):
+        _check_port(port, wanted, [output.frame for output in outputs if output.port == port])
+
+
+def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -> None:
+    for index, (expected, frame) in enumerate(zip_longest(wanted, got), start=1):
+        if expected is None:
+            problem = f"not expected is {_cut(frame.hex())}"
+        elif frame is None:
+            problem = f"missing is {_cut(expected[1].data or 'a packet of any content')}"
+        else:
+            problem = _difference(expected[1], frame.hex())
+        if problem:
+            where = f"line {expected[0]}: " if expected else ""
+            counts = f"{len(wanted)} expected, {len(got)} came"
+            raise Mismatch(f"{where}port {port}, packet {index} ({counts}): {problem}")
+
+
+def _difference(expected: Expect, got: str) -> str:
+    """Where a frame differs; empty if it does not."""
+    if expected.data is None:
+        return ""
+    wanted = expected.data
+    digits = enumerate(zip(wanted, got, strict=False))
+    differing = next((at for at, (want, have) in digits if want not in ("*", have)), None)
+    if differing is not None:
+        reason = f"differs at byte {differing // 2}"
+    elif len(got) < len(wanted):
+        reason = "too short"
+    elif expected.exact and len(got) > len(wanted):
+        reason = "too long"
+    else:
+        return ""
+    return f"{reason}: expected {_cut(wanted)}{'$' if expected.exact else ''}, got {_cut(got)}"
+
+
+def _cut(digits: str) -> str:
+    return digits if len(digits) <= SHOWN else f"{digits[:SHOWN]}…"

@@ -1,0 +1,190 @@
+"""What STF calls things, in the program's own terms: P4Info resolves names, key fields and arguments.
+
+As p4c's runner does: a name may lack its first letters (`t` for `ingress.t`) where only one ends so; a key
+field that is not given matches anything, or 0 where it must match exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from softswitch.conformance.errors import StfError
+from softswitch.conformance.statements import Add, Call, MaskedValue, MatchValue, Number, Prefix, Span
+from softswitch.ir import Between, Masked, Match
+from softswitch.p4runtime.messages import p4i
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.words import counted
+
+_PRIORITY_KINDS = (p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL)
+
+
+class _Named(Protocol):
+    @property
+    def preamble(self) -> p4i.Preamble: ...
+
+
+N = TypeVar("N", bound=_Named)
+
+
+class Names:
+    """Resolves what statements name; raises `StfError` for what the program does not have."""
+
+    def __init__(self, p4info: p4i.P4Info) -> None:
+        self._p4info = p4info
+        self._actions = {action.preamble.id: action for action in p4info.actions}
+
+    def entry(self, add: Add) -> EntryWrite:
+        """The insertion of an entry."""
+        table = self._table(add.table)
+        given: dict[int, MatchValue] = {}
+        for name, value in add.key:
+            given[_field(table, name).id] = value
+        key = tuple(_match(field, given.get(field.id)) for field in table.match_fields)
+        has_priority = any(field.match_type in _PRIORITY_KINDS for field in table.match_fields)
+        # STF counts from 0, P4Runtime from 1.
+        priority = (add.priority or 0) + 1 if has_priority else 0
+        action = self._call(table, add.call)
+        return EntryWrite(Change.INSERT, table.preamble.name, key, action, priority)
+
+    def default(self, table: str, call: Call) -> tuple[str, ActionCall]:
+        """The table's full name and the action call."""
+        found = self._table(table)
+        return found.preamble.name, self._call(found, call)
+
+    def counter(self, name: str) -> str:
+        """Full name of an indirect counter."""
+        return _find("counter", name, self._p4info.counters).preamble.name
+
+    def check_direct_counter(self, name: str, table: str) -> None:
+        """The counter must be the one of this table."""
+        counter = _find("direct counter", name, self._p4info.direct_counters)
+        if counter.direct_table_id != self._table(table).preamble.id:
+            raise StfError(f"counter {name} does not belong to table {table}")
+
+    def register(self, name: str) -> tuple[str, int]:
+        """Full name and number of cells."""
+        register = _find("register", name, self._p4info.registers)
+        return register.preamble.name, register.size
+
+    def meter(self, name: str) -> tuple[str, int]:
+        """Full name of an indirect meter, and number of cells."""
+        meter = _find("meter", name, self._p4info.meters)
+        return meter.preamble.name, meter.size
+
+    def _table(self, name: str) -> p4i.Table:
+        return _find("table", name, self._p4info.tables)
+
+    def _call(self, table: p4i.Table, call: Call) -> ActionCall:
+        actions = [self._actions[ref.id] for ref in table.action_refs]
+        action = _find(f"action of table {table.preamble.name}", call.action, actions)
+        given = dict(call.args)
+        unknown = set(given) - {parameter.name for parameter in action.params}
+        if unknown:
+            raise StfError(f"action {action.preamble.name} has no parameter {', '.join(sorted(unknown))}")
+        args = []
+        for parameter in action.params:
+            if parameter.name not in given:
+                raise StfError(f"action {action.preamble.name} needs parameter {parameter.name}")
+            args.append(_whole(given[parameter.name], parameter.bitwidth, f"parameter {parameter.name}"))
+        return ActionCall(action.preamble.name, tuple(args))
+
+
+def _find(kind: str, name: str, things: Iterable[N]) -> N:
+    by_name = {thing.preamble.name: thing for thing in things}
+    if name in by_name:
+        return by_name[name]
+    found = [full for full in by_name if full.endswith(name)]
+    if len(found) == 1:
+        return by_name[found[0]]
+    if found:
+        raise StfError(f"{kind} {name} is ambiguous: {', '.join(sorted(found))}")
+    raise StfError(f"the program has no {kind} {name}; it has {', '.join(sorted(by_name)) or 'none'}")
+
+
+def _field(table: p4i.Table, name: str) -> p4i.MatchField:
+    """The field of this name; `s$0.f` is `s[0].f`, and a header's name is its validity bit."""
+    name = re.sub(r"\$([0-9]+)", r"[\1]", name)
+    by_name = {field.name: field for field in table.match_fields}
+    valid = re.sub(r"(^|\.)valid$", r"\1$valid$", name)
+    for wanted in (name, name + "$", name + ".$valid$", valid):
+        if wanted in by_name:
+            return by_name[wanted]
+    for full, field in by_name.items():
+        if full.endswith(("." + name, f".{name}$", "." + valid)):
+            return field
+    raise StfError(f"table {table.preamble.name} has no match field {name}; it has {', '.join(by_name)}")
+
+
+def _match(field: p4i.MatchField, value: MatchValue | None) -> Match:
+    what, width = f"match field {field.name}", field.bitwidth
+    everything = (1 << width) - 1
+    match field.match_type, value:
+        case p4i.MatchField.EXACT, None:
+            return 0
+        case p4i.MatchField.EXACT, Number():
+            return _whole(value, width, what)
+        case p4i.MatchField.OPTIONAL, Number():
+            return Masked(_whole(value, width, what), everything)
+        case ((p4i.MatchField.LPM | p4i.MatchField.TERNARY | p4i.MatchField.OPTIONAL), None):
+            return Masked(0, 0)
+        case p4i.MatchField.LPM, Prefix(number, length):
+            return _prefix(number, length, width, what)
+        case p4i.MatchField.LPM, Number():
+            return _prefix(value, _prefix_length(value, width, what), width, what)
+        case p4i.MatchField.TERNARY, Number():
+            # As in p4c's runner, digits that were not written are not compared.
+            mask = everything if value.mask is None else value.mask
+            return _masked(value.value, mask, width, what)
+        case p4i.MatchField.TERNARY, MaskedValue(number, care):
+            return _masked(number.value, _whole(care, width, what), width, what)
+        case p4i.MatchField.RANGE, None:
+            return Between(0, everything)
+        case p4i.MatchField.RANGE, Number():
+            return Between(_whole(value, width, what), value.value)
+        case p4i.MatchField.RANGE, Span(low, high):
+            return Between(_whole(low, width, what), _whole(high, width, what))
+    kind = p4i.MatchField.MatchType.Name(field.match_type).lower()
+    raise StfError(f"{what} takes {_FORMS.get(kind, f'no value: it is {kind}')}")
+
+
+_FORMS = {
+    "exact": "a number",
+    "lpm": "a number, digits with '*' at the end, or value/length",
+    "ternary": "a number, digits with '*', or value&&&mask",
+    "range": "a number or low->high",
+    "optional": "a number",
+}
+
+
+def _whole(number: Number, width: int, what: str) -> int:
+    if number.has_wildcard:
+        raise StfError(f"{what} must not have '*' digits")
+    if number.value >> width:
+        raise StfError(f"{what}: {number.value:#x} has more than {counted(width, 'bit')}")
+    return number.value
+
+
+def _masked(value: int, mask: int, width: int, what: str) -> Masked:
+    if value >> width:
+        raise StfError(f"{what}: {value:#x} has more than {counted(width, 'bit')}")
+    mask &= (1 << width) - 1
+    return Masked(value & mask, mask)
+
+
+def _prefix_length(number: Number, width: int, what: str) -> int:
+    """As in p4c's runner: as many bits as digits were written before the first `*`."""
+    if number.bits is None or number.mask is None:
+        return width
+    length = number.mask.bit_count()
+    if number.mask != ((1 << length) - 1) << number.bits - length:
+        raise StfError(f"{what}: '*' digits of a prefix stand at its end")
+    return length
+
+
+def _prefix(number: Number, length: int, width: int, what: str) -> Masked:
+    if length > width:
+        raise StfError(f"{what}: the prefix is longer than its {counted(width, 'bit')}")
+    mask = ((1 << length) - 1) << width - length
+    return _masked(number.value, mask, width, what)

@@ -1,0 +1,45 @@
+"""Which program a file of vectors is for, where folders of both are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from softswitch.conformance.errors import ConformanceError
+
+
+class Pair(NamedTuple):
+    """A compiled program (BMv2 JSON) and a file of vectors."""
+
+    program: Path
+    vectors: Path
+
+
+def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pair], list[Path]]:
+    """Pairs by name, and the files of vectors that have no program.
+
+    `NAME.stf` and `NAME.CASE.stf` go with `NAME.json`, or with `FOLDER-NAME.json` where programs from several
+    folders were compiled into one.
+    """
+    compiled = {path.stem: path for folder in programs for path in _files(folder, "*.json")}
+    found, left = [], []
+    for path in (path for folder in vectors for path in _files(folder, "**/*.stf")):
+        program = next((compiled[name] for name in _names(path) if name in compiled), None)
+        if program is None:
+            left.append(path)
+        else:
+            found.append(Pair(program, path))
+    return found, left
+
+
+def _files(folder: Path, pattern: str) -> list[Path]:
+    if not folder.is_dir():
+        raise ConformanceError(f"{folder} is not a folder")
+    return sorted(folder.glob(pattern))
+
+
+def _names(path: Path) -> Iterator[str]:
+    yield f"{path.parent.name}-{path.stem}"
+    yield path.stem
+    yield path.stem.partition(".")[0]

@@ -1,0 +1,198 @@
+"""STF text to statements, one a line; `#` starts a comment, keywords are of any case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from softswitch.conformance import statements as stf
+from softswitch.conformance.errors import StfError
+from softswitch.conformance.tokens import Tokens
+
+_COMPARISONS = ("==", "!=", "<=", "<", ">=", ">")
+_UNITS = ("packets", "bytes")
+
+
+def read_vectors(path: Path) -> list[stf.NumberedStatement]:
+    """The statements of a file; `StfError` names file, line and what would be right."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StfError(f"{path}: cannot be read: {error}") from None
+    return parse(text, str(path))
+
+
+def parse(text: str, name: str) -> list[stf.NumberedStatement]:
+    """The statements of a text; `name` is what errors call it."""
+    lines = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        code = line.partition("#")[0].strip()
+        if code:
+            try:
+                lines.append(stf.NumberedStatement(number, _statement(code)))
+            except StfError as error:
+                raise StfError(f"{name}:{number}: {error}") from None
+    return lines
+
+
+def _statement(code: str) -> stf.Statement:
+    keyword, _, rest = code.replace("\t", " ").partition(" ")
+    keyword = keyword.lower()
+    if keyword == "packet":
+        return _packet(rest)
+    if keyword == "expect":
+        return _expect(rest)
+    if keyword not in _STATEMENTS:
+        raise StfError(f"unknown statement {keyword!r}")
+    try:
+        tokens = Tokens(rest)
+        statement = _STATEMENTS[keyword](tokens)
+        tokens.finish()
+    except StfError as error:
+        raise StfError(f"{keyword}: {error}") from None
+    return statement
+
+
+# -- packets
+
+
+def _packet(rest: str) -> stf.Packet:
+    port, data = _port_and_data("packet", rest)
+    if not re.fullmatch(r"(?:[0-9a-fA-F]{2})+", data):
+        raise StfError(f"packet: whole bytes in hex expected, not {data!r}")
+    return stf.Packet(port, bytes.fromhex(data))
+
+
+def _expect(rest: str) -> stf.Expect:
+    port, data = _port_and_data("expect", rest)
+    if not data:
+        return stf.Expect(port, None)
+    exact = data.endswith("$")
+    digits = data[:-1] if exact else data
+    if not re.fullmatch(r"[0-9a-fA-F*]*", digits):
+        raise StfError(f"expect: hex digits and '*', with '$' only at the end, expected, not {data!r}")
+    return stf.Expect(port, digits.lower(), exact)
+
+
+def _port_and_data(keyword: str, rest: str) -> tuple[int, str]:
+    port, _, data = rest.strip().partition(" ")
+    if not re.fullmatch(r"[0-9]+", port):
+        raise StfError(f"{keyword}: a port number expected, not {port!r}")
+    return int(port), "".join(data.split())
+
+
+# -- tables
+
+
+def _add(tokens: Tokens) -> stf.Add:
+    table = tokens.qualified_name("a table")
+    priority = tokens.integer() if tokens.kind == "decimal" else None
+    key = []
+    name = tokens.qualified_name("a match field or an action")
+    while tokens.skip_sign(":"):
+        key.append((name, _match(tokens)))
+        name = tokens.qualified_name("an action")
+    call = _arguments(tokens, name)
+    handle = tokens.word("a handle") if tokens.skip_sign("=") else None
+    return stf.Add(table, priority, tuple(key), call, handle)
+
+
+def _match(tokens: Tokens) -> stf.MatchValue:
+    number = tokens.number("a value")
+    if tokens.skip_sign("/"):
+        return stf.Prefix(number, tokens.integer("a prefix length"))
+    if tokens.skip_sign("&&&"):
+        return stf.MaskedValue(number, tokens.number("a mask"))
+    if tokens.skip_sign("->"):
+        return stf.Span(number, tokens.number("an upper bound"))
+    return number
+
+
+def _arguments(tokens: Tokens, action: str) -> stf.Call:
+    args: list[tuple[str, stf.Number]] = []
+    tokens.take_sign("(")
+    while not tokens.skip_sign(")"):
+        if args:
+            tokens.take_sign(",")
+        name = tokens.word("a parameter")
+        tokens.take_sign(":")
+        args.append((name, tokens.number("a value")))
+    return stf.Call(action, tuple(args))
+
+
+def _set_default(tokens: Tokens) -> stf.SetDefault:
+    table = tokens.qualified_name("a table")
+    return stf.SetDefault(table, _arguments(tokens, tokens.qualified_name("an action")))
+
+
+def _remove(tokens: Tokens) -> stf.RemoveAll:
+    if tokens.word("'all'").lower() != "all":
+        raise StfError("only 'all' can be removed")
+    return stf.RemoveAll()
+
+
+def _check_counter(tokens: Tokens) -> stf.CheckCounter:
+    counter = tokens.qualified_name("a counter")
+    tokens.take_sign("(")
+    is_handle = tokens.kind in ("name", "quoted")
+    cell = tokens.word().removeprefix("$") if is_handle else tokens.integer("an index or a handle")
+    tokens.take_sign(")")
+    if tokens.kind == "end":
+        return stf.CheckCounter(counter, cell)
+    unit = tokens.word("'packets' or 'bytes'").lower()
+    if unit not in _UNITS:
+        raise StfError(f"'packets' or 'bytes' expected, not {unit!r}")
+    return stf.CheckCounter(counter, cell, unit, tokens.take_sign(*_COMPARISONS), tokens.integer())
+
+
+# -- meters
+
+
+def _meter_set_rates(tokens: Tokens) -> stf.MeterSetRates:
+    meter, index = tokens.qualified_name("a meter"), tokens.integer("an index")
+    return stf.MeterSetRates(meter, index, *_rates(tokens))
+
+
+def _meter_array_set_rates(tokens: Tokens) -> stf.MeterSetRates:
+    return stf.MeterSetRates(tokens.qualified_name("a meter"), None, *_rates(tokens))
+
+
+def _rates(tokens: Tokens) -> tuple[stf.Rate, stf.Rate]:
+    return _rate(tokens), _rate(tokens)
+
+
+def _rate(tokens: Tokens) -> stf.Rate:
+    rate = tokens.real("a rate")
+    tokens.take_sign(":")
+    return stf.Rate(rate, tokens.integer("a burst"))
+
+
+_STATEMENTS: dict[str, Callable[[Tokens], stf.Statement]] = {
+    "no_packet": lambda _: stf.NoPacket(),
+    "add": _add,
+    "setdefault": _set_default,
+    "remove": _remove,
+    "wait": lambda _: stf.Wait(),
+    "check_counter": _check_counter,
+    "mirroring_add": lambda t: stf.MirroringAdd(t.integer("a session"), t.integer("a port")),
+    "mirroring_add_mc": lambda t: stf.MirroringAddMc(t.integer("a session"), t.integer("a group")),
+    "mirroring_delete": lambda t: stf.MirroringDelete(t.integer("a session")),
+    "mirroring_get": lambda t: stf.MirroringGet(t.integer("a session")),
+    "mc_mgrp_create": lambda t: stf.McGroupCreate(t.integer("a group")),
+    "mc_node_create": lambda t: stf.McNodeCreate(t.integer("a replication id"), t.integers("a port")),
+    "mc_node_update": lambda t: stf.McNodeUpdate(t.integer("a node"), t.integers("a port")),
+    "mc_node_associate": lambda t: stf.McNodeAssociate(t.integer("a group"), t.integer("a node")),
+    "counter_read": lambda t: stf.CounterRead(t.qualified_name("a counter"), t.integer("an index")),
+    "counter_write": lambda t: stf.CounterWrite(
+        t.qualified_name("a counter"), t.integer("an index"), t.integer("packets"), t.integer("bytes")
+    ),
+    "register_read": lambda t: stf.RegisterRead(t.qualified_name("a register"), t.integer("an index")),
+    "register_write": lambda t: stf.RegisterWrite(
+        t.qualified_name("a register"), t.integer("an index"), t.integer("a value")
+    ),
+    "register_reset": lambda t: stf.RegisterReset(t.qualified_name("a register")),
+    "meter_get_rates": lambda t: stf.MeterGetRates(t.qualified_name("a meter"), t.integer("an index")),
+    "meter_set_rates": _meter_set_rates,
+    "meter_array_set_rates": _meter_array_set_rates,
+}

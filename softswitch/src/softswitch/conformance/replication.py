@@ -1,0 +1,91 @@
+"""Multicast groups and clone sessions, kept as simple_switch_CLI keeps them, told as P4Runtime does.
+
+The CLI makes nodes (a replication id and ports), puts them into groups, and lets a clone session point at a
+group; in P4Runtime groups and sessions list their replicas. So each change writes whole groups and sessions.
+"""
+
+from __future__ import annotations
+
+from softswitch.conformance.errors import StfError
+from softswitch.conformance.target import Target
+from softswitch.pipeline import Replica
+
+
+class CliReplication:
+    """Groups and sessions of one target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._nodes: list[list[Replica]] = []
+        self._groups: dict[int, list[int]] = {}
+        self._session_groups: dict[int, int] = {}
+        self._sessions: set[int] = set()
+
+    def create_group(self, group: int) -> None:
+        """A group without nodes."""
+        if group in self._groups:
+            raise StfError(f"multicast group {group} exists already")
+        self._groups[group] = []
+
+    def create_node(self, instance: int, ports: tuple[int, ...]) -> None:
+        """A node; its number is that of the nodes before it."""
+        self._nodes.append([Replica(port, instance) for port in ports])
+
+    def update_node(self, node: int, ports: tuple[int, ...]) -> None:
+        """Other ports for a node, in all groups that it is in."""
+        self._check_node(node)
+        self._nodes[node] = [Replica(port, self._nodes[node][0].instance) for port in ports]
+        for group, nodes in self._groups.items():
+            if node in nodes:
+                self._write(group)
+
+    def associate(self, group: int, node: int) -> None:
+        """Put a node into a group."""
+        self._check_node(node)
+        self._check_group(group)
+        self._groups[group].append(node)
+        self._write(group)
+
+    def mirror_to_port(self, session: int, port: int) -> None:
+        """A clone session to one port; another of this number is replaced."""
+        self._session_groups.pop(session, None)
+        self._write_session(session, (Replica(port, 0),))
+
+    def mirror_to_group(self, session: int, group: int) -> None:
+        """A clone session to all replicas that a group has, now and after later changes."""
+        self._check_group(group)
+        self._session_groups[session] = group
+        self._write_session(session, self._replicas(group))
+
+    def check_session(self, session: int) -> None:
+        """`StfError` where there is no such session."""
+        if session not in self._sessions:
+            raise StfError(f"there is no clone session {session}")
+
+    def delete_session(self, session: int) -> None:
+        """Delete a clone session."""
+        self.check_session(session)
+        self._sessions.discard(session)
+        self._session_groups.pop(session, None)
+        self._target.write_clone_session(session, ())
+
+    def _write(self, group: int) -> None:
+        self._target.write_multicast_group(group, self._replicas(group))
+        for session, mirrored in self._session_groups.items():
+            if mirrored == group:
+                self._write_session(session, self._replicas(group))
+
+    def _write_session(self, session: int, replicas: tuple[Replica, ...]) -> None:
+        self._target.write_clone_session(session, replicas)
+        self._sessions.add(session)
+
+    def _replicas(self, group: int) -> tuple[Replica, ...]:
+        return tuple(replica for node in self._groups[group] for replica in self._nodes[node])
+
+    def _check_group(self, group: int) -> None:
+        if group not in self._groups:
+            raise StfError(f"there is no multicast group {group}")
+
+    def _check_node(self, node: int) -> None:
+        if node >= len(self._nodes):
+            raise StfError(f"there is no multicast node {node}; {len(self._nodes)} were created")

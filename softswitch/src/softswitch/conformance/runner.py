@@ -1,0 +1,57 @@
+"""One program with one file of vectors on one target, to a verdict."""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+from softswitch.conformance.client import pipeline_config
+from softswitch.conformance.driver import StfDriver
+from softswitch.conformance.errors import Unsupported
+from softswitch.conformance.names import Names
+from softswitch.conformance.parser import read_vectors
+from softswitch.conformance.targets import Opener
+from softswitch.errors import SwitchError
+
+_LOG = logging.getLogger("conformance")
+
+
+class Outcome(Enum):
+    """How a file of vectors ended."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    REFUSED = "refused"
+
+
+class Verdict(NamedTuple):
+    """The outcome of a file, with the reason where it did not pass."""
+
+    program: Path
+    vectors: Path
+    outcome: Outcome
+    reason: str = ""
+
+
+def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
+    """Run a file; whatever goes wrong is in the verdict, so that the next file can be run."""
+    try:
+        _run(opener, program, vectors)
+    except Unsupported as error:
+        return Verdict(program, vectors, Outcome.REFUSED, str(error))
+    except SwitchError as error:
+        return Verdict(program, vectors, Outcome.FAIL, str(error))
+    except Exception as error:  # a defect of the target, which must not end a run of hundreds
+        _LOG.debug("%s: the target crashed", vectors, exc_info=True)
+        text = " ".join(str(error).split())
+        return Verdict(program, vectors, Outcome.FAIL, f"crash: {type(error).__name__}: {text}")
+    return Verdict(program, vectors, Outcome.PASS)
+
+
+def _run(opener: Opener, program: Path, vectors: Path) -> None:
+    statements = read_vectors(vectors)
+    config = pipeline_config(program)
+    with opener(config) as target:
+        StfDriver(target, Names(config.p4info)).run(statements)

@@ -1,0 +1,53 @@
+"""The targets by name, each opened for one program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.conformance import bmv2
+from softswitch.conformance.errors import Unsupported
+from softswitch.conformance.target import Target
+from softswitch.errors import UnsupportedConstruct
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.ir import Program
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.pipeline import DirectPipeline
+from softswitch.load import load_program
+from softswitch.p4runtime.messages import p4r
+
+Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[Target]]
+"""Takes a program; raises `Unsupported` or `SwitchError` for one that it does not take."""
+
+
+def _in_process(pipeline: Callable[[Program], Target]) -> Opener:
+    @contextmanager
+    def opened(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+        try:
+            target = pipeline(load_program(config.p4_device_config))
+        except UnsupportedConstruct as error:
+            raise Unsupported(str(error)) from error
+        yield target
+
+    return opened
+
+
+@contextmanager
+def _in_kernel(config: p4r.ForwardingPipelineConfig) -> Iterator[Target]:
+    try:
+        pipeline = DirectPipeline(load_program(config.p4_device_config))
+    except (KernelError, UnsupportedConstruct) as error:
+        raise Unsupported(str(error)) from error
+    try:
+        yield pipeline
+    finally:
+        pipeline.close()
+
+
+TARGETS: dict[str, Opener] = {
+    "interpreter": _in_process(InterpretedPipeline),
+    "compiled": _in_process(CompiledPipeline),
+    "kernel": _in_kernel,
+    "bmv2": bmv2.running,
+}

@@ -1,0 +1,122 @@
+"""One line of STF as tokens, and a cursor over them that says what it expected."""
+
+from __future__ import annotations
+
+import re
+
+from softswitch.conformance.errors import StfError
+from softswitch.conformance.statements import Number
+
+_TOKEN = re.compile(
+    r"""
+    (?P<quoted>"[^"]+")
+  | (?P<hex>0[xX][0-9a-fA-F*]+)
+  | (?P<binary>0[bB][01*]+)
+  | (?P<decimal>[0-9]+)
+  | (?P<name>[A-Za-z_$][A-Za-z0-9_$]*)
+  | (?P<sign>&&&|->|==|!=|<=|>=|[:,.()\[\]=<>/])
+  | (?P<space>\s+)
+    """,
+    re.VERBOSE,
+)
+_BASES = {"hex": (16, 4), "binary": (2, 1)}
+
+
+class Tokens:
+    """A cursor over the tokens of a line; every method raises `StfError` where it finds something else."""
+
+    def __init__(self, text: str) -> None:
+        self._found: list[tuple[str, str]] = []
+        self._at = 0
+        start = 0
+        while start < len(text):
+            token = _TOKEN.match(text, start)
+            if token is None:
+                raise StfError(f"unexpected character {text[start]!r}")
+            kind = str(token.lastgroup)
+            if kind != "space":
+                self._found.append((kind, token[0]))
+            start = token.end()
+
+    @property
+    def kind(self) -> str:
+        """Kind of the next token: name, quoted, hex, binary, decimal, sign, or end."""
+        return self._found[self._at][0] if self._at < len(self._found) else "end"
+
+    @property
+    def text(self) -> str:
+        """The next token, empty at the end."""
+        return self._found[self._at][1] if self._at < len(self._found) else ""
+
+    def _take(self, expected: str, *kinds: str) -> str:
+        if self.kind not in kinds:
+            found = f"expected, not {self.text!r}" if self.text else "missing"
+            raise StfError(f"{expected} {found}")
+        text = self.text
+        self._at += 1
+        return text
+
+    def finish(self) -> None:
+        """Nothing may be left."""
+        if self.kind != "end":
+            raise StfError(f"end of line expected, not {self.text!r}")
+
+    def take_sign(self, *signs: str) -> str:
+        """One of some signs."""
+        if self.text not in signs:
+            self._take(" or ".join(f"{sign!r}" for sign in signs))
+        return self._take(signs[0], "sign")
+
+    def skip_sign(self, sign: str) -> bool:
+        """Whether this sign came next, which is then behind the cursor."""
+        found = self.kind == "sign" and self.text == sign
+        self._at += found
+        return found
+
+    def word(self, what: str = "a name") -> str:
+        """A name without dots; quotes are taken off."""
+        return self._take(what, "name", "quoted").strip('"')
+
+    def qualified_name(self, what: str = "a name") -> str:
+        """A name with dots and indices, as `ingress.t` or `hdr.stack[0].f`."""
+        name = self.word(what)
+        while True:
+            if self.skip_sign("."):
+                name += "." + self.word()
+            elif self.skip_sign("["):
+                name += f"[{self.integer('an index')}]"
+                self.take_sign("]")
+            else:
+                return name
+
+    def number(self, what: str = "a number") -> Number:
+        """A number in hex, binary (both may have `*` digits) or decimal."""
+        kind = self.kind
+        text = self._take(what, "hex", "binary", "decimal")
+        if kind == "decimal":
+            return Number(int(text))
+        base, bits_each = _BASES[kind]
+        digits = text[2:]
+        top = f"{base - 1:x}"
+        value = int(digits.replace("*", "0"), base)
+        mask = int("".join("0" if digit == "*" else top for digit in digits), base)
+        return Number(value, mask, bits_each * len(digits))
+
+    def integer(self, what: str = "a number") -> int:
+        """A number without `*` digits."""
+        number = self.number(what)
+        if number.has_wildcard:
+            raise StfError(f"{what} must not have '*' digits")
+        return number.value
+
+    def integers(self, what: str) -> tuple[int, ...]:
+        """Numbers up to the end of the line, at least one."""
+        found = [self.integer(what)]
+        while self.kind != "end":
+            found.append(self.integer(what))
+        return tuple(found)
+
+    def real(self, what: str) -> float:
+        """A decimal number with or without a fraction."""
+        text = self._take(what, "decimal")
+        return float(f"{text}.{self._take('a fraction', 'decimal')}" if self.skip_sign(".") else text)

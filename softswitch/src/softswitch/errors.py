@@ -1,0 +1,56 @@
+"""Exceptions of the switch: everything a user may be told derives from `SwitchError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class SwitchError(Exception):
+    """Base of all errors that the switch reports; its text is one clear line."""
+
+
+class ProgramError(SwitchError):
+    """The BMv2 JSON cannot be read as a program (missing part, wrong type, dangling reference)."""
+
+
+class UnsupportedConstruct(ProgramError):
+    """A construct that this switch does not implement, with the P4 source line that p4c recorded."""
+
+    def __init__(self, construct: str, where: str = "") -> None:
+        super().__init__(f"{where + ': ' if where else ''}{construct} is not supported by softswitch")
+        self.construct = construct
+        self.where = where
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Give an UnsupportedConstruct raised inside its location, unless it has one."""
+    try:
+        yield
+    except UnsupportedConstruct as error:
+        raise error if error.where else UnsupportedConstruct(error.construct, where) from None
+
+
+class StateError(SwitchError):
+    """A control-plane operation that the pipeline's state does not allow."""
+
+
+class EntryExists(StateError):
+    """INSERT of an entry whose match key is already in the table."""
+
+
+class EntryMissing(StateError):
+    """MODIFY or DELETE of an entry that is not in the table."""
+
+
+class TableFull(StateError):
+    """INSERT into a table that holds as many entries as its declared size."""
+
+
+class SwitchEnded(SwitchError):
+    """A switch process ended before it was told to."""
+
+
+class Bmv2NotFound(SwitchError):
+    """`simple_switch_grpc` is not where it was looked for."""

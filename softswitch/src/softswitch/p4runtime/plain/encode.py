@@ -1,0 +1,133 @@
+"""Updates that `scan` has found, as operations of `softswitch.state.write`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nativekit.compile import compiled, int64
+from softswitch.memory.rows import Words
+from softswitch.native import entry_point
+from softswitch.p4runtime.plain.scan import (
+    ACTION,
+    CHANGE,
+    END,
+    FIRST_MATCH,
+    FIRST_PARAM,
+    IDENTITY,
+    LENGTH,
+    START,
+    TABLE,
+    Bytes,
+)
+from softswitch.state.write import DELETE, INSERT, MODIFY
+
+WORD = 64
+FIELD = np.dtype([("id", "i8"), ("width", "i8"), ("shift", "i8")])
+"""A match field or a parameter, of a word at most; `shift` is where its lowest bit is in the key."""
+ACTION_ROW = np.dtype([("id", "i8"), ("index", "i8"), ("first", "i8"), ("end", "i8")])
+"""An action, with the program's index, and its parameters."""
+TABLE_ROW = np.dtype(
+    [("id", "i8"), ("row", "i8"), ("key_words", "i8"), ("first", "i8"), ("end", "i8"),
+     ("first_action", "i8"), ("end_action", "i8")]
+)  # fmt: skip
+"""A table, with the row that operations name it by, its match fields, and the actions of its entries."""
+Rows = npt.NDArray[Any]
+
+
+@compiled
+def _row_of(rows: Rows, first: int, end: int, identity: int) -> int:
+    """The row with an ID, or -1."""
+    for row in range(first, end):
+        if rows[row].id == identity:
+            return row
+    return -1
+
+
+@compiled
+def _fits(data: Bytes, value: Any, field: Any) -> bool:
+    """Whether a value is the field's, and no wider than it."""
+    if value[IDENTITY] != field.id or value[LENGTH] == 0:
+        return False
+    at, left = value[START], value[LENGTH]
+    while left > 1 and data[at] == 0:
+        at, left = at + 1, left - 1
+    bits = (left - 1) * 8
+    first = data[at]
+    while first:
+        bits += 1
+        first >>= 1
+    return bool(bits <= field.width)
+
+
+@compiled
+def _number(data: Bytes, value: Any) -> Any:
+    number = np.uint64(0)
+    for at in range(value[START], value[START] + value[LENGTH]):
+        number = number << np.uint64(8) | np.uint64(data[at])
+    return number
+
+
+@compiled
+def _put_key(ops: Words, at: int, number: Any, shift: int) -> None:
+    """Set a field of the key, which is 0 before; it may go over into the next word."""
+    word, bit = at + shift // WORD, np.uint64(shift % WORD)
+    ops[word] |= number << bit
+    if bit and number >> (np.uint64(WORD) - bit):
+        ops[word + 1] |= number >> (np.uint64(WORD) - bit)
+
+
+@entry_point
+def encode(
+    data: Bytes,
+    updates: npt.NDArray[np.int64],
+    values: npt.NDArray[np.int64],
+    tables: Rows,
+    actions: Rows,
+    fields: Rows,
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+) -> bool:
+    """Fill in operations and where they begin; whether all updates are of these tables, and right in form."""
+    at, last = int64(0), 0
+    for number in range(len(updates)):
+        update = updates[number]
+        if tables[last].id != update[TABLE]:
+            last = _row_of(tables, 0, len(tables), update[TABLE])
+            if last < 0:
+                return False
+        table = tables[last]
+        change = update[CHANGE]
+        if change != INSERT and change != MODIFY and change != DELETE:
+            return False
+        if update[FIRST_PARAM] - update[FIRST_MATCH] != table.end - table.first:
+            return False
+        starts[number] = at
+        ops[at], ops[at + 1] = change, table.row
+        at += 2
+        ops[at : at + table.key_words] = 0
+        for i in range(table.end - table.first):
+            field, value = fields[table.first + i], values[update[FIRST_MATCH] + i]
+            if not _fits(data, value, field):
+                return False
+            _put_key(ops, at, _number(data, value), field.shift)
+        at += table.key_words
+        if change != DELETE:
+            row = _row_of(actions, table.first_action, table.end_action, update[ACTION])
+            if row < 0:
+                return False
+            action = actions[row]
+            if update[END] - update[FIRST_PARAM] != action.end - action.first:
+                return False
+            ops[at] = action.index
+            at += 1
+            for i in range(action.end - action.first):
+                field, value = fields[action.first + i], values[update[FIRST_PARAM] + i]
+                if not _fits(data, value, field):
+                    return False
+                ops[at] = _number(data, value)
+                at += 1
+    starts[len(updates)] = at
+    return True

@@ -1,0 +1,244 @@
+"""Switches as processes of their own: softswitch and BMv2, which take the same options.
+
+Neither is given a program at its start; both serve P4Runtime on the loopback address.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import IO, NamedTuple, TypeVar
+
+from softswitch.errors import Bmv2NotFound, SwitchEnded
+
+DEVICE_ID = 1
+WITHOUT_PROGRAM = ("--no-p4",)
+SOFTSWITCH = (sys.executable, "-m", "softswitch")
+BMV2_PROGRAM = "simple_switch_grpc"
+BMV2_VARIABLE = "HOTLINE_BMV2"
+NO_BMV2 = f"{BMV2_PROGRAM} is neither on PATH nor named by {BMV2_VARIABLE}"
+_START_SECONDS = 120.0  # softswitch compiles itself when it has never been started
+_STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.005
+_READY = re.compile(r"P4Runtime on (\S+)\n")
+
+T = TypeVar("T")
+
+
+def find_bmv2() -> str:
+    """Path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH."""
+    found = installed_bmv2()
+    if found is None:
+        raise Bmv2NotFound(NO_BMV2)
+    return found
+
+
+def installed_bmv2() -> str | None:
+    """The same, None where it is not installed; Bmv2NotFound where HOTLINE_BMV2 names no program."""
+    named = os.environ.get(BMV2_VARIABLE)
+    if not named:
+        return shutil.which(BMV2_PROGRAM)
+    path = Path(named).absolute()
+    if path.is_dir():
+        path /= BMV2_PROGRAM
+    if not path.is_file() or not os.access(path, os.X_OK):
+        raise Bmv2NotFound(f"{BMV2_VARIABLE}={named}: {path} is not a program")
+    return str(path)
+
+
+@contextmanager
+def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
+    """A TCP port of the loopback for a gRPC server, which nobody else gets while the block runs.
+
+    It is bound here with SO_REUSEPORT, as gRPC binds, and nothing listens: the kernel gives it to nobody who
+    asks for any port, and to gRPC, which asks for this one. Thrift binds with SO_REUSEADDR.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, shared, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        yield port
+
+
+def switch_command(
+    program: Sequence[str],
+    address: str,
+    interfaces: Mapping[int, str] = {},
+    *,
+    cpu_port: int | None = None,
+    options: Sequence[str] = WITHOUT_PROGRAM,
+    target_options: Sequence[str] = (),
+) -> list[str]:
+    """Command line of a switch, by default without a program; `interfaces` by port number."""
+    ports = [word for port, interface in interfaces.items() for word in ("-i", f"{port}@{interface}")]
+    cpu = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
+    # BMv2 wants the options of its target behind a "--", and softswitch does not mind.
+    return [
+        *program, *options, "--device-id", str(DEVICE_ID), *ports,
+        "--", "--grpc-server-addr", address, *cpu, *target_options,
+    ]  # fmt: skip
+
+
+@cache
+def has_thrift(program: str) -> bool:
+    """Whether a BMv2 was built with Thrift, by which alone rates and depths of its queues are set."""
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return "--thrift-port" in told.stdout + told.stderr
+
+
+class SwitchProcess(NamedTuple):
+    """A switch process, what it prints, and where its P4Runtime server listens: HOST:PORT."""
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    address: str
+    thrift_port: int | None = None
+    """Of a BMv2 that has one."""
+
+    def log(self) -> str:
+        """What it has printed so far."""
+        # Not `read`: the process writes at the position of this very file.
+        size = os.fstat(self.output.fileno()).st_size
+        return os.pread(self.output.fileno(), size, 0).decode(errors="replace")
+
+    def ended(self) -> SwitchEnded | None:
+        """How it ended, with the last line that it printed; None while it runs."""
+        if self.process.poll() is None:
+            return None
+        lines = self.log().strip().splitlines()
+        last = lines[-1] if lines else "it printed nothing"
+        return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last}")
+
+    def wait_until_it_listens(self, patience_s: float = _START_SECONDS) -> None:
+        """Raise SwitchEnded if it ends before that, or takes too long."""
+        self._wait(self.listens, patience_s, f"does not listen at {self.address}")
+
+    def wait_for_address(self) -> SwitchProcess:
+        """The same process, at the address that softswitch prints when it is ready."""
+        return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
+
+    def end(self, patience_s: float = _STOP_SECONDS) -> None:
+        """End it, by force if it does not end itself."""
+        self.process.terminate()
+        try:
+            self.process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def _wait(self, done: Callable[[], T | None], patience_s: float, problem: str) -> T:
+        deadline = time.monotonic() + patience_s
+        while (found := done()) is None:
+            if (ended := self.ended()) is not None:
+                raise ended
+            if time.monotonic() > deadline:
+                raise SwitchEnded(f"the switch {problem} after {patience_s:.0f} s")
+            time.sleep(_POLL_SECONDS)
+        return found
+
+    def listens(self) -> bool | None:
+        """Whether it listens at its address, or None."""
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+        except OSError:
+            return None
+        return True
+
+    def _printed_address(self) -> str | None:
+        found = _READY.search(self.log())
+        return found and found[1]
+
+
+def start_switch(
+    command: Sequence[str],
+    output: IO[bytes],
+    address: str,
+    environment: Mapping[str, str] = {},
+    folder: Path | None = None,
+) -> SwitchProcess:
+    """Start a switch that prints into a file."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        cwd=folder,
+        env={**os.environ, **environment},
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+    return SwitchProcess(process, output, address)
+
+
+@contextmanager
+def softswitch(
+    interfaces: Mapping[int, str] = {},
+    *,
+    cpu_port: int | None = None,
+    options: Sequence[str] = WITHOUT_PROGRAM,
+    cores: Iterable[int] | None = None,
+    environment: Mapping[str, str] = {},
+    folder: Path | None = None,
+) -> Iterator[SwitchProcess]:
+    """A softswitch, which finds itself a port and serves P4Runtime, until the block ends."""
+    command = switch_command(SOFTSWITCH, "127.0.0.1:0", interfaces, cpu_port=cpu_port, options=options)
+    with _started(command, "", cores, environment, folder) as switch:
+        yield switch.wait_for_address()
+
+
+@contextmanager
+def bmv2(
+    interfaces: Mapping[int, str] = {},
+    *,
+    cpu_port: int | None = None,
+    target_options: Sequence[str] = (),
+    cores: Iterable[int] | None = None,
+) -> Iterator[SwitchProcess]:
+    """A BMv2, which serves P4Runtime, until the block ends."""
+    program, thrift_port = find_bmv2(), None
+    options: Sequence[str] = WITHOUT_PROGRAM
+    with ExitStack() as reserved:
+        address = f"127.0.0.1:{reserved.enter_context(reserved_port())}"
+        if has_thrift(program):  # all would have 9090
+            thrift_port = reserved.enter_context(reserved_port(socket.SO_REUSEADDR))
+            options = (*options, "--thrift-port", str(thrift_port))
+        command = switch_command(
+            [program],
+            address,
+            interfaces,
+            cpu_port=cpu_port,
+            options=options,
+            target_options=target_options,
+        )
+        with _started(command, address, cores) as switch:
+            switch.wait_until_it_listens()
+            yield switch._replace(thrift_port=thrift_port)
+
+
+@contextmanager
+def _started(
+    command: Sequence[str],
+    address: str,
+    cores: Iterable[int] | None = None,
+    environment: Mapping[str, str] = {},
+    folder: Path | None = None,
+) -> Iterator[SwitchProcess]:
+    # Each becomes the next; what it ends as may not outlive this process, however that dies.
+    bound_to_us = ["setpriv", "--pdeathsig", "KILL", "--"]
+    pinned = [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, cores))]
+    with tempfile.TemporaryFile() as output:
+        switch = start_switch([*bound_to_us, *pinned, *command], output, address, environment, folder)
+        try:
+            yield switch
+        finally:
+            switch.end()

@@ -1,0 +1,144 @@
+"""Queues at work: compiled functions, for compiled callers, which see no clock and allocate nothing.
+
+As in BMv2 (queueing.h, QueueingLogicPriRL) a packet is told when it comes how soon it may go, by the rate of
+its priority; of those that may go the highest priority does. A port with a rate in bits is a link besides,
+which is busy with each packet for its time on the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nativekit.compile import compiled, int64
+from softswitch.queues.state import NEVER, NONE, Queues
+
+WIRE_OVERHEAD = 24
+"""Bytes that a frame takes on a wire besides its own: preamble, checksum, gap (IEEE 802.3)."""
+_BITS_NS = 8 * 10**9
+
+
+@compiled
+def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
+    """Put a packet of `length` bytes in; its slot, or NONE: there was no room, and its loss is counted."""
+    queue, pool = queues.queues[p, priority], queues.pool
+    if queue.packets >= queue.most or queue.bytes + length > queue.most_bytes:
+        queue.dropped += 1
+        return NONE
+    s = int64(pool.free)
+    slot = queues.slots[s]
+    pool.free = slot.following
+    slot.port, slot.priority, slot.length, slot.following = p, priority, length, NONE
+    slot.enq_qdepth = queue.packets
+    queue.last_due = max(now, int64(queue.last_due) + int64(queue.gap))
+    slot.due = queue.last_due
+    if queue.packets:
+        queues.slots[queue.last].following = s
+    else:
+        queue.first = s
+    queue.last = s
+    queue.packets += 1
+    queue.bytes += length
+    _plan(queues, p)
+    return s
+
+
+@compiled
+def next_departure(queues: Queues) -> int:
+    """When the next packet may go, in ns; NEVER where none waits."""
+    p = _earliest(queues)
+    return NEVER if p == NONE else int64(queues.ports[p].due)
+
+
+@compiled
+def take(queues: Queues, now: int) -> int:
+    """Take out the next packet that may go; its slot, which stays as it is until the next `put`, or NONE."""
+    p = _earliest(queues)
+    return NONE if p == NONE else take_from(queues, p, now)
+
+
+@compiled
+def take_from(queues: Queues, p: int, now: int) -> int:
+    """Take out the next packet of one port, as `take` does of all; its `due` says when that may be."""
+    if queues.ports[p].due > now:
+        return NONE
+    for k in range(queues.queues.shape[1]):
+        priority = queues.queues.shape[1] - 1 - k
+        queue = queues.queues[p, priority]
+        if queue.packets and queues.slots[queue.first].due <= now:
+            s = _unlink(queues, queue)
+            slot, port = queues.slots[s], queues.ports[p]
+            if port.bits:
+                begins = max(int64(port.free_at), int64(slot.due))
+                port.free_at = begins + wire_time(int64(slot.length), int64(port.bits))
+            _plan(queues, p)
+            return s
+    return NONE
+
+
+@compiled
+def hold(queues: Queues, p: int) -> None:
+    """Let nothing of a port go before `release`."""
+    queues.ports[p].held = 1
+    _plan(queues, p)
+
+
+@compiled
+def release(queues: Queues, p: int) -> None:
+    """Let packets of a port go when they may."""
+    queues.ports[p].held = 0
+    _plan(queues, p)
+
+
+@compiled
+def clear(queues: Queues) -> None:
+    """Drop and count all that waits."""
+    for p in range(len(queues.ports)):
+        for priority in range(queues.queues.shape[1]):
+            queue = queues.queues[p, priority]
+            while queue.packets:
+                _unlink(queues, queue)
+                queue.dropped += 1
+        _plan(queues, p)
+
+
+@compiled
+def wire_time(length: int, bits: int) -> int:
+    """How long a frame takes a link of so many bit/s, in ns, rounded up."""
+    return -(-(length + WIRE_OVERHEAD) * _BITS_NS // bits)
+
+
+@compiled
+def _unlink(queues: Queues, queue: Any) -> int:
+    """Take out the first packet of a queue."""
+    s, pool = int64(queue.first), queues.pool
+    slot = queues.slots[s]
+    queue.first = slot.following
+    queue.packets -= 1
+    queue.bytes -= slot.length
+    slot.deq_qdepth = queue.packets
+    slot.following = pool.free
+    pool.free = s
+    return s
+
+
+@compiled
+def _plan(queues: Queues, p: int) -> None:
+    """Note when the port's next packet may go."""
+    due: int = int64(NEVER)
+    for priority in range(queues.queues.shape[1]):
+        queue = queues.queues[p, priority]
+        if queue.packets:
+            due = min(due, int64(queues.slots[queue.first].due))
+    port = queues.ports[p]
+    port.due = NEVER if due == NEVER or port.held else max(due, int64(port.free_at))
+
+
+@compiled
+def _earliest(queues: Queues) -> int:
+    """The port whose packet may go first; NONE where none waits."""
+    found: int = int64(NONE)
+    due: int = int64(NEVER)
+    for p in range(len(queues.ports)):
+        if queues.ports[p].due < due:
+            found, due = p, int64(queues.ports[p].due)
+    return found

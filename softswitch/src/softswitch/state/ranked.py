@@ -1,0 +1,191 @@
+"""Entries of ranked tables (`memory.layout`), as compiled functions.
+
+The match words of an operation are key words | mask words | rank | bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nativekit.compile import compiled, int64
+from softswitch.memory.layout import GROUPS, HEADER_WORDS
+from softswitch.memory.rows import Row, Words
+from softswitch.state.records import (
+    ONE,
+    bucket_record,
+    empty_bucket,
+    fill,
+    find,
+    free_record,
+    point_bucket,
+    put,
+    record_at,
+    take_record,
+)
+
+
+@compiled
+def _group(state: Words, table: Row, op: Words, start: int) -> Any:
+    """Number of the group of these mask words, or -1."""
+    words = table.field_words
+    for i in range(int64(state[table.header + GROUPS])):
+        number = int64(state[table.order + i])
+        group = table.groups + number * table.group_stride
+        same = True
+        for j in range(words):
+            same = same and state[group + j] == op[start + j]
+        if same:
+            return number
+    return int64(-1)
+
+
+@compiled
+def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
+    """Give these mask words a group, for now the last in order."""
+    words = table.field_words
+    number = 0
+    while state[table.groups + number * table.group_stride + table.group_entries] != 0:
+        number += 1
+    group = table.groups + number * table.group_stride
+    for j in range(words):
+        put(state, table, group + j, op[start + j])
+    put(state, table, group + table.group_rank, 0)
+    put(state, table, table.order + int64(state[table.header + GROUPS]), np.uint64(number))
+    put(state, table, table.header + GROUPS, state[table.header + GROUPS] + ONE)
+    return number
+
+
+@compiled
+def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
+    """Count one more entry of a group, and keep the order by falling rank."""
+    group = table.groups + number * table.group_stride
+    highest = group + table.group_rank
+    put(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
+    put(state, table, highest, max(state[highest], rank))
+    order = table.order
+    position = 0
+    while int64(state[order + position]) != number:
+        position += 1
+    while position > 0:
+        before = int64(state[order + position - 1])
+        if state[table.groups + before * table.group_stride + table.group_rank] >= state[highest]:
+            break
+        put(state, table, order + position, np.uint64(before))
+        position -= 1
+    put(state, table, order + position, np.uint64(number))
+
+
+@compiled
+def _leave_group(state: Words, table: Row, number: int) -> None:
+    """Count one entry less; an empty group is out of use. (Its highest rank stays an upper bound.)"""
+    entries = table.groups + number * table.group_stride + table.group_entries
+    put(state, table, entries, state[entries] - ONE)
+    if state[entries] == 0:
+        last = int64(state[table.header + GROUPS]) - 1
+        order = table.order
+        position = 0
+        while int64(state[order + position]) != number:
+            position += 1
+        for i in range(position, last):
+            put(state, table, order + i, state[order + i + 1])
+        put(state, table, table.header + GROUPS, np.uint64(last))
+
+
+@compiled
+def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> Any:
+    """`find` of the masked key words and the group's number, put together in the default record's key."""
+    key = table.header + HEADER_WORDS
+    for i in range(table.field_words):
+        state[key + i] = op[start + i]
+    state[key + table.field_words] = np.uint64(group)
+    return find(state, table, state, key)
+
+
+@compiled
+def _next(state: Words, table: Row, number: int) -> Any:
+    """Number of the record that follows in a chain, or 0."""
+    return int64(state[record_at(table, number) + table.link])
+
+
+@compiled
+def _link(state: Words, table: Row, position: int, before: int, number: int) -> None:
+    """Make a record (0: none) follow `before`, or be the first of its bucket."""
+    if before != 0:
+        put(state, table, record_at(table, before) + table.link, np.uint64(number))
+    elif number != 0:
+        point_bucket(state, table, position, number)
+    else:
+        empty_bucket(state, table, position)
+
+
+@compiled
+def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> Any:
+    """Whether a record of the right key has the operation's rank and bounds."""
+    record = record_at(table, number)
+    given = start + 2 * table.field_words
+    if state[record + table.rank] != op[given]:
+        return False
+    same = True
+    for i in range(table.bound_words):
+        same = same and state[record + table.bounds + i] == op[given + 1 + i]
+    return same
+
+
+@compiled
+def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
+    """Number of a ranked table's record, or 0."""
+    group = _group(state, table, op, start + table.field_words)
+    if group < 0:
+        return int64(0)
+    position = _find_in_group(state, table, op, start, group)
+    if position < 0:
+        return int64(0)
+    number = bucket_record(state, table, position)
+    while number != 0 and not _is_entry(state, table, number, op, start):
+        number = _next(state, table, number)
+    return number
+
+
+@compiled
+def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
+    """Add an entry that is not there, in its group and where its rank belongs in the chain of its key."""
+    words = table.field_words
+    rank = op[start + 2 * words]
+    group = _group(state, table, op, start + words)
+    if group < 0:
+        group = _new_group(state, table, op, start + words)
+    number = take_record(state, table)
+    record = record_at(table, number)
+    for i in range(words):
+        put(state, table, record + i, op[start + i])
+    put(state, table, record + words, np.uint64(group))
+    put(state, table, record + table.rank, rank)
+    for i in range(table.bound_words):
+        put(state, table, record + table.bounds + i, op[start + 2 * words + 1 + i])
+    fill(state, table, number, op, start + 2 * words + 1 + table.bound_words, stop)
+    position = _find_in_group(state, table, op, start, group)
+    if position < 0:
+        point_bucket(state, table, -1 - position, number)
+    else:
+        before, following = int64(0), bucket_record(state, table, position)
+        while following != 0 and state[record_at(table, following) + table.rank] >= rank:
+            before, following = following, _next(state, table, following)
+        put(state, table, record + table.link, np.uint64(following))
+        _link(state, table, position, before, number)
+    _join_group(state, table, group, rank)
+
+
+@compiled
+def remove_ranked(state: Words, table: Row, number: int) -> None:
+    """Take an entry's record out of its chain and its group, and free it."""
+    record = record_at(table, number)
+    group = int64(state[record + table.field_words])
+    position = find(state, table, state, record)
+    before, scan = int64(0), bucket_record(state, table, position)
+    while scan != number:
+        before, scan = scan, _next(state, table, scan)
+    _link(state, table, position, before, _next(state, table, number))
+    free_record(state, table, number)
+    _leave_group(state, table, group)

@@ -1,0 +1,156 @@
+"""A table's hash index and records in the block of memory (`memory.layout`), as compiled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir as llvm
+from numba import types
+
+from nativekit.compile import carray, compiled, int64, intrinsic
+from nativekit.memory import pointer
+from softswitch.llvmir import POINTER
+from softswitch.memory.index import find_at_function, hash_at_function
+from softswitch.memory.layout import ENTRIES, FREE, FREED, USED
+from softswitch.memory.rows import LOG_ENTRIES, Row, Words
+from softswitch.memory.words import HALF, LOW, WORD_BYTES
+
+_HALF = np.uint64(HALF)
+_LOW = np.uint64(LOW)
+_FREED = np.uint64(FREED)
+ONE = np.uint64(1)
+
+
+@intrinsic
+def _find_at(
+    _typing: Any, buckets: Any, mask: Any, records: Any, stride: Any, key: Any, key_words: Any
+) -> Any:
+    """`find_at` of `memory.index`; buckets, records and key by address."""
+
+    def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
+        buckets, mask, records, stride, key, key_words = values
+        at = (b.inttoptr(address, POINTER) for address in (buckets, records, key))
+        return b.call(find_at_function(b.module), [next(at), mask, next(at), stride, next(at), key_words])
+
+    return types.intp(*[types.intp] * 6), generate
+
+
+@intrinsic
+def _hash_at(_typing: Any, key: Any, key_words: Any) -> Any:
+    """`hash_at` of `memory.index`; the key by address."""
+
+    def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
+        return b.call(hash_at_function(b.module), [b.inttoptr(values[0], POINTER), values[1]])
+
+    return types.uint64(types.intp, types.intp), generate
+
+
+@compiled
+def address(words: Words, offset: int) -> Any:
+    """Address of a word."""
+    return words.ctypes.data + WORD_BYTES * offset
+
+
+@compiled
+def put(state: Words, table: Row, at: int, value: Any) -> None:
+    """Change a word, and note in the table's log, if it has one, that it has changed (`memory.rows`)."""
+    state[at] = value
+    if table.log != 0:
+        log = carray(pointer(table.log), 1 + LOG_ENTRIES, np.int64)
+        log[0] += 1
+        log[log[0]] = at
+
+
+@compiled
+def hash_key(key: Words, start: int, key_words: int) -> Any:
+    """Hash of the key at `key[start:]`."""
+    return _hash_at(address(key, start), key_words)
+
+
+@compiled
+def record_at(table: Row, number: int) -> Any:
+    """Word offset of a record by its number, counted from 1."""
+    return table.records + (number - 1) * table.stride
+
+
+@compiled
+def bucket_record(state: Words, table: Row, position: int) -> Any:
+    """Number of the record that a bucket points to."""
+    return int64(state[table.buckets + position] & _LOW)
+
+
+@compiled
+def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
+    """Make a bucket point to a record, whose key decides the tag."""
+    tag = hash_key(state, record_at(table, number), table.key_words) >> _HALF
+    put(state, table, table.buckets + position, (tag << _HALF) | np.uint64(number))
+
+
+@compiled
+def find(state: Words, table: Row, key: Words, start: int) -> Any:
+    """The bucket that holds the key at `key[start:]`, or -1 - the empty bucket where it would go."""
+    return _find_at(
+        address(state, table.buckets),
+        table.mask,
+        address(state, table.records),
+        table.stride,
+        address(key, start),
+        table.key_words,
+    )
+
+
+@compiled
+def empty_bucket(state: Words, table: Row, position: int) -> None:
+    """Empty a bucket and close the gap, so that probing needs no tombstones."""
+    mask, buckets = table.mask, table.buckets
+    gap = position
+    scan = (position + 1) & mask
+    while state[buckets + scan] != 0:
+        moved = record_at(table, bucket_record(state, table, scan))
+        home = int64(hash_key(state, moved, table.key_words) & np.uint64(mask))
+        if ((scan - home) & mask) >= ((scan - gap) & mask):
+            put(state, table, buckets + gap, state[buckets + scan])
+            gap = scan
+        scan = (scan + 1) & mask
+    put(state, table, buckets + gap, 0)
+
+
+# ---- records
+
+
+@compiled
+def take_record(state: Words, table: Row) -> Any:
+    """Number of a free record, zeroed and counted as used."""
+    header = table.header
+    number = int64(state[header + FREE])
+    if number != 0:
+        put(state, table, header + FREE, state[record_at(table, number)])
+    else:
+        put(state, table, header + USED, state[header + USED] + ONE)
+        number = int64(state[header + USED])
+    put(state, table, header + ENTRIES, state[header + ENTRIES] + ONE)
+    record = record_at(table, number)
+    for i in range(table.stride):
+        put(state, table, record + i, 0)
+    return number
+
+
+@compiled
+def free_record(state: Words, table: Row, number: int) -> None:
+    """Put a record on the free list."""
+    header = table.header
+    put(state, table, record_at(table, number), state[header + FREE])
+    put(state, table, record_at(table, number) + table.action, _FREED)
+    put(state, table, header + FREE, np.uint64(number))
+    put(state, table, header + ENTRIES, state[header + ENTRIES] - ONE)
+
+
+@compiled
+def fill(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
+    """Store action and run-time data; what packets have left between them stays."""
+    record = record_at(table, number)
+    put(state, table, record + table.action, op[start])
+    at = record + table.parameters
+    for i in range(start + 1, stop):
+        put(state, table, at + i - start - 1, op[i])

@@ -1,0 +1,162 @@
+"""The control plane's hand in the compiled pipeline's memory: batches of table writes.
+
+A batch is one call of compiled code that holds the lock, so the data plane sees all or nothing of it and
+never waits for Python. An operation is a run of words: change, table row, match words, action, data words.
+The match words of an exact table are its key words; those of others are in `ranked`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nativekit.compile import compiled, int64
+from nativekit.libc import pthread_mutex_lock, pthread_mutex_unlock
+from softswitch.memory.layout import ENTRIES
+from softswitch.memory.rows import Row, Words
+from softswitch.native import entry_point
+from softswitch.state.ranked import find_ranked, insert_ranked, remove_ranked
+from softswitch.state.records import (
+    bucket_record,
+    empty_bucket,
+    fill,
+    find,
+    free_record,
+    hash_key,
+    point_bucket,
+    put,
+    record_at,
+    take_record,
+)
+
+INSERT, MODIFY, DELETE = 1, 2, 3
+DONE, EXISTS, MISSING, FULL = 0, 1, 2, 3
+
+
+@compiled
+def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
+    number = take_record(state, table)
+    record = record_at(table, number)
+    for i in range(table.key_words):
+        put(state, table, record + i, op[start + i])
+    fill(state, table, number, op, start + table.key_words, stop)
+    point_bucket(state, table, -1 - find(state, table, op, start), number)
+
+
+@compiled
+def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) -> None:
+    empty_bucket(state, table, find(state, table, op, start))
+    free_record(state, table, number)
+
+
+@compiled
+def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
+    """Number of the entry's record, or 0."""
+    if table.is_ranked:
+        return find_ranked(state, table, op, start)
+    position = find(state, table, op, start)
+    return bucket_record(state, table, position) if position >= 0 else int64(0)
+
+
+@compiled
+def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: int) -> Any:
+    number = _number_of(state, table, op, start)
+    if change == INSERT:
+        if number != 0:
+            return EXISTS
+        if state[table.header + ENTRIES] >= np.uint64(table.size):
+            return FULL
+        if table.is_ranked:
+            insert_ranked(state, table, op, start, stop)
+        else:
+            _insert_exact(state, table, op, start, stop)
+    elif number == 0:
+        return MISSING
+    elif change == DELETE:
+        if table.is_ranked:
+            remove_ranked(state, table, number)
+        else:
+            _remove_exact(state, table, op, start, number)
+    else:
+        match_words = table.key_words
+        if table.is_ranked:
+            match_words = 2 * table.field_words + 1 + table.bound_words
+        fill(state, table, number, op, start + match_words, stop)
+    return DONE
+
+
+@entry_point
+def write_entries(
+    state: Words,
+    tables: npt.NDArray[Any],
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+    results: npt.NDArray[np.int8],
+    mutex: int,
+    waiting: Words,
+) -> None:
+    """Apply operations `ops[starts[i]:starts[i + 1]]`: change, table row, match words, action, data words."""
+    waiting[0] = 1
+    pthread_mutex_lock(mutex)
+    for i in range(len(results)):
+        table = tables[int64(ops[starts[i] + 1])]
+        results[i] = _write(state, table, ops, starts[i] + 2, starts[i + 1], int64(ops[starts[i]]))
+    pthread_mutex_unlock(mutex)
+    waiting[0] = 0
+
+
+@entry_point
+def can_do_all(
+    state: Words,
+    tables: npt.NDArray[Any],
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+    entries: npt.NDArray[np.int64],
+    seen: npt.NDArray[np.int32],
+) -> bool:
+    """Whether `write_entries` would do all of these operations of exact tables, no two of them on one key.
+
+    `entries` are those of each table, by row. `seen` has room for twice the operations, a power of two, of 0.
+    """
+    mask = len(seen) - 1
+    for i in range(len(starts) - 1):
+        change, row, key = int64(ops[starts[i]]), int64(ops[starts[i] + 1]), starts[i] + 2
+        table = tables[row]
+        if (find(state, table, ops, key) >= 0) == (change == INSERT):
+            return False
+        if change == INSERT:
+            if entries[row] >= table.size:
+                return False
+            entries[row] += 1
+        elif change == DELETE:
+            entries[row] -= 1
+        at = int64(hash_key(ops, key, table.key_words) & np.uint64(0x7FFFFFFF)) + row & mask
+        while seen[at] != 0:
+            other = starts[seen[at] - 1] + 1
+            is_same = int64(ops[other]) == row
+            for word in range(table.key_words):
+                if not is_same:
+                    break
+                is_same = ops[other + 1 + word] == ops[key + word]
+            if is_same:
+                return False
+            at = at + 1 & mask
+        seen[at] = i + 1
+    return True
+
+
+@entry_point
+def find_records(
+    state: Words,
+    tables: npt.NDArray[Any],
+    ops: Words,
+    starts: npt.NDArray[np.int64],
+    found: npt.NDArray[np.int64],
+) -> None:
+    """Word offsets of entries' records, or -1; `ops[starts[i]:]` is a table row and the match words."""
+    for i in range(len(found)):
+        table = tables[int64(ops[starts[i]])]
+        number = _number_of(state, table, ops, starts[i] + 1)
+        found[i] = record_at(table, number) if number != 0 else int64(-1)

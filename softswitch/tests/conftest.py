@@ -1,0 +1,3 @@
+"""Tests of softswitch."""
+
+pytest_plugins = ["switch_harness.plugin"]

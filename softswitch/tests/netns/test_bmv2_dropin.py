@@ -1,0 +1,150 @@
+"""softswitch in place of simple_switch_grpc, by the calls that p4lang's tutorials make."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from softswitch.bmv2.install import install
+from softswitch.processes import reserved_port
+from switch_harness import bmv2_client, ecn
+from switch_harness.constructs import PROGRAMS
+from switch_harness.net import Net, ip, namespace
+from switch_harness.waiting import PATIENCE_S, wait_for
+
+pytestmark = pytest.mark.netns
+
+ROOT = Path(__file__).parents[2]
+PROGRAM, P4INFO = PROGRAMS / "ecn.json", PROGRAMS / "ecn.p4info.txtpb"
+FRAMES = 60  # fewer than a queue has room for
+# What the tutorials' protobuf needs in the environment.
+OLD_PROTOBUF = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+
+
+@pytest.fixture(scope="module")
+def warmed() -> None:
+    """A first start compiles for minutes on a machine that is busy."""
+    subprocess.run([sys.executable, "-m", "softswitch.warm"], cwd=ROOT, check=True)
+
+
+@pytest.fixture
+def stack(warmed: None) -> Iterator[ExitStack]:
+    with namespace(), ExitStack() as opened:
+        ip("link", "set", "lo", "up")
+        yield opened
+
+
+@contextmanager
+def started(words: str, log: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A command line as the tutorials give it to a shell, with softswitch first in the PATH."""
+    install(folder)
+    environment = {**os.environ, **OLD_PROTOBUF, "PATH": f"{folder}:{os.environ['PATH']}"}
+    command = f"exec setpriv --pdeathsig KILL -- {words} >{shlex.quote(str(log))} 2>&1"
+    process = subprocess.Popen(["sh", "-c", command], env=environment)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def frames_of(pcap: Path) -> list[bytes]:
+    """The frames in a pcap file, each with a time of today."""
+    data = pcap.read_bytes()
+    magic, major, minor, _, _, _, link = struct.unpack_from("<IHHiIII", data)
+    assert (magic, major, minor, link) == (0xA1B2C3D4, 2, 4, 1)
+    found, at = [], 24
+    while at < len(data):
+        seconds, microseconds, captured, length = struct.unpack_from("<IIII", data, at)
+        assert captured == length
+        assert abs(seconds + microseconds / 1e6 - time.time()) < 3600
+        found.append(data[at + 16 : at + 16 + captured])
+        at += 16 + captured
+    return found
+
+
+def test_the_calls_of_the_tutorials(stack: ExitStack, tmp_path: Path) -> None:
+    """run_exercise.py's start of a switch, its controller's messages, and a congested link of TCLink's."""
+    net = Net(stack, range(1, 3))
+    for words in (
+        "qdisc add dev s2 root handle 5: htb default 1",
+        "class add dev s2 parent 5: classid 5:1 htb rate 4mbit burst 15k",
+    ):
+        subprocess.run(["tc", *words.split()], check=True)
+    grpc_port, thrift_port = (stack.enter_context(reserved_port(socket.SO_REUSEADDR)) for _ in range(2))
+    pcaps, log = tmp_path / "pcaps", tmp_path / "s1.log"
+    pcaps.mkdir()
+    words = (
+        f"simple_switch_grpc -i 1@s1 -i 2@s2 --pcap {pcaps} --nanolog ipc:///tmp/bm-0-log.ipc --device-id 0 "
+        f"{PROGRAM} --log-console --thrift-port {thrift_port} "
+        f"-- --grpc-server-addr 0.0.0.0:{grpc_port} --cpu-port 255"
+    )
+    with started(words, log, tmp_path / "bin") as switch:
+        wait_for(lambda: listens(grpc_port) and listens(thrift_port))
+        controller = [
+            sys.executable,
+            bmv2_client.__file__,
+            f"127.0.0.1:{grpc_port}",
+            str(PROGRAM),
+            str(P4INFO),
+        ]
+        environment = {**os.environ, **OLD_PROTOBUF, "PYTHONPATH": str(ROOT)}
+        subprocess.run(controller, env=environment, check=True)
+        sent = [ecn.frame(number, body=1000) for number in range(FRAMES)]
+        for frame in sent:
+            net.hosts[1].send(frame)
+        came = [net.hosts[2].recv(2000) for _ in sent]
+        wait_for(lambda: len(frames_of(pcaps / "s2_out.pcap")) == FRAMES)
+        switch.terminate()
+        assert switch.wait(PATIENCE_S) == 0
+    probes = [ecn.read(frame) for frame in came]
+    assert [probe.number for probe in probes] == list(range(FRAMES))
+    assert max(probe.enq_qdepth for probe in probes) > FRAMES // 3
+    assert probes[0].enq_qdepth == probes[-1].deq_qdepth == 0
+    assert frames_of(pcaps / "s1_in.pcap") == sent
+    assert frames_of(pcaps / "s2_out.pcap") == came
+    assert frames_of(pcaps / "s2_in.pcap") == frames_of(pcaps / "s1_out.pcap") == []
+    told = log.read_text()
+    assert "Traceback" not in told
+    assert re.search(rf"\[bmv2\] \[I\] \[thread \d+\] port 2 \(s2\): received 0, sent {FRAMES}\n", told)
+    assert "simple_switch_grpc: --nanolog: " in told
+
+
+def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path) -> None:
+    """As the tutorials wait for it, and without a program that its interfaces could run."""
+    port = stack.enter_context(reserved_port(socket.SO_REUSEADDR))
+    words = f"simple_switch --thrift-port {port} --log-file {tmp_path}/log --log-flush {PROGRAM}"
+    with started(words, tmp_path / "out", tmp_path / "bin") as switch:
+        wait_for(
+            lambda: (out := tmp_path / "out").exists() and "softswitch: ready: 0 ports" in out.read_text()
+        )
+        assert listens(port)
+        switch.terminate()
+        assert switch.wait(PATIENCE_S) == 0
+
+
+def test_a_pcap_file_that_cannot_be_written_is_an_error(stack: ExitStack, tmp_path: Path) -> None:
+    Net(stack, range(1, 2))
+    (tmp_path / "s1_in.pcap").mkdir()
+    port = stack.enter_context(reserved_port(socket.SO_REUSEADDR))
+    words = f"simple_switch --no-p4 -i 1@s1 --pcap {tmp_path} --thrift-port {port}"
+    with started(words, tmp_path / "out", tmp_path / "bin") as switch:
+        assert switch.wait(PATIENCE_S) == 1
+    last = (tmp_path / "out").read_text().splitlines()[-1]
+    assert last == f"simple_switch: error: {tmp_path}/s1_in.pcap: Is a directory"

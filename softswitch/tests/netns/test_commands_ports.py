@@ -1,0 +1,55 @@
+"""Ports that come and go, and queues that come later, in a switch that forwards on real veths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import cast
+
+import pytest
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.datapath import SwitchPorts
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.settings import Datapath
+from switch_harness.constructs import compiled
+from switch_harness.net import Net, namespace
+from switch_harness.waiting import wait_for
+
+pytestmark = pytest.mark.netns
+
+FORWARD, TO = "ControlIngress.forward", "ControlIngress.forward_to"
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with namespace(), ExitStack() as opened:
+        yield opened
+
+
+def test_a_port_that_comes_and_goes(stack: ExitStack) -> None:
+    net = Net(stack, range(1, 4))
+    names = {number: name for number, name in net.names.items() if number != 3}
+    frame = (9).to_bytes(6, "big") + bytes(60)
+    with SwitchPorts(names, wanted=Datapath.SOCKETS) as ports:
+        pipeline = cast(CompiledPipeline, ports.make(compiled("control")))
+        pipeline.write_entries([EntryWrite(Change.INSERT, FORWARD, (9,), ActionCall(TO, (3,)))])
+        ports.start(pipeline)
+        net.hosts[1].send(frame)
+        wait_for(lambda: ports.counters().no_such_port == 1)
+        before = ports.now()
+        ports.add(3, net.names[3])
+        assert ports.is_up(3)
+        net.hosts[1].send(frame)
+        assert net.hosts[3].recv(2000) == frame
+        wait_for(lambda: ports.counters().ports[3].tx == 1)
+        assert (ports.counters().ports[1].rx, ports.counters().no_such_port) == (2, 1)
+        assert ports.now() >= before
+        ports.set_queues(3, None, 1_000_000, 5)
+        net.hosts[1].send(frame)
+        assert net.hosts[3].recv(2000) == frame
+        ports.remove(3)
+        net.hosts[1].send(frame)
+        wait_for(lambda: ports.counters().no_such_port == 2)
+        assert list(ports.counters().ports) == [1, 2]
+        ports.stop()

@@ -1,0 +1,99 @@
+"""The switch as users start it, with rates and queues of ports, on real veths."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from softswitch import processes
+from softswitch.datapath import SwitchPorts
+from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
+from softswitch.queues import Shape
+from softswitch.settings import Datapath
+from switch_harness import ecn
+from switch_harness.constructs import PROGRAMS, compiled
+from switch_harness.net import Net, namespace
+from switch_harness.waiting import wait_for
+
+pytestmark = pytest.mark.netns
+
+ECN = str(PROGRAMS / "ecn.json")
+SLACK_US = 200  # two clocks, and whole microseconds
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with namespace(), ExitStack() as opened:
+        yield opened
+
+
+def shaped(rates: Sequence[str] = (), queues: Sequence[str] = ()) -> dict[int, Shape]:
+    return shapes_of((1, 2), dict(map(parse_port_rate, rates)), dict(map(parse_port_queue, queues)))
+
+
+@contextmanager
+def switch(net: Net, shapes: Mapping[int, Shape], threshold: int) -> Iterator[SwitchPorts]:
+    """Forwards from 1 to 2, and marks what finds so many waiting."""
+    with SwitchPorts(net.names, wanted=Datapath.AUTO, shapes=shapes) as ports:
+        assert ports.datapath is Datapath.SOCKETS
+        pipeline = ports.make(compiled("ecn"))
+        ecn.mark_from(pipeline, 2, threshold)
+        ports.start(pipeline)
+        yield ports
+        ports.stop()
+
+
+def test_a_burst_through_a_slow_port(stack: ExitStack) -> None:
+    """Between each two lies the first one's time on the wire, and who found two waiting is marked."""
+    net = Net(stack, range(1, 3))
+    lengths = [500, 1_000, 100, 1_500, 800, 68, 1_200]
+    frames = [ecn.frame(number, body=length - ecn.LEAST) for number, length in enumerate(lengths)]
+    with switch(net, shaped(["2=1mbit"], ["2=64kb"]), 2) as ports:
+        for frame in frames:
+            net.hosts[1].send(frame)
+        came = [net.hosts[2].recv(2000) for _ in frames]
+        probes = [ecn.read(frame) for frame in came]
+        assert [probe.number for probe in probes] == list(range(len(frames)))
+        begins = probes[0].enq_timestamp
+        for length, (sooner, later) in zip(lengths, pairwise(probes), strict=False):
+            begins = max(begins + (length + 24) * 8, later.enq_timestamp)
+            assert later.left >= begins - SLACK_US
+            assert sooner.left <= later.left
+        assert [ecn.is_marked(frame) for frame in came] == [probe.enq_qdepth >= 2 for probe in probes]
+        counters = ports.counters().ports
+        assert (counters[1].rx, counters[2].queue_dropped) == (len(frames), 0)
+        wait_for(lambda: ports.counters().ports[2].tx == len(frames))
+
+
+def test_a_queue_that_is_full_for_good(stack: ExitStack) -> None:
+    """At 1 bit/s the second frame would go in ten minutes."""
+    net = Net(stack, range(1, 3))
+    with switch(net, shaped(["*=1bit"], ["2=5"]), 1) as ports:
+        for number in range(20):
+            net.hosts[1].send(ecn.frame(number))
+        assert ecn.read(net.hosts[2].recv(2000)).number == 0
+        wait_for(lambda: ports.counters().ports[2].queue_dropped == 14)
+        ports.stop()
+        counters = ports.counters().ports
+        assert counters[1].rx == counters[2].tx + counters[2].queue_dropped == 20
+
+
+def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
+    net = Net(stack, range(1, 3))
+    told = tmp_path / "counters.json"
+    options = (ECN, "--port-rate", "2=100pps", "--port-queue", "*=3", "--counters", str(told))
+    with processes.softswitch(net.names, options=options) as started:
+        assert "datapath sockets: rates and queues of ports" in started.log()
+        for number in range(4):
+            net.hosts[1].send(ecn.frame(number))
+        probes = [ecn.read(net.hosts[2].recv(2000)) for _ in range(4)]
+        assert [probe.number for probe in probes] == list(range(4))
+        for k, probe in enumerate(probes):
+            assert probe.left >= probes[0].enq_timestamp + k * 10_000 - SLACK_US
+    counters = json.loads(told.read_text())["ports"]
+    assert (counters["1"]["rx"], counters["2"]["tx"], counters["2"]["queue_dropped"]) == (4, 4, 0)

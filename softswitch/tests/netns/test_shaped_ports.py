@@ -1,0 +1,84 @@
+"""Interfaces that tc shapes, as Mininet's TCLink does: packets wait for them, and programs see how many."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.datapath import SwitchPorts
+from softswitch.ports.qdiscs import shaped
+from softswitch.settings import Datapath
+from switch_harness import ecn
+from switch_harness.constructs import compiled
+from switch_harness.net import Net, namespace
+from switch_harness.waiting import wait_for
+
+pytestmark = pytest.mark.netns
+
+HTB = (  # TCLink's, of 8 Mbit/s
+    "qdisc add dev s2 root handle 5: htb default 1",
+    "class add dev s2 parent 5: classid 5:1 htb rate 8mbit burst 15k",
+)
+SMALL = (*HTB, "qdisc add dev s2 parent 5:1 handle 10: pfifo limit 1")  # which answers ENOBUFS
+TBF = ("qdisc add dev s2 root tbf rate 8mbit burst 2000 limit 1000000",)
+FRAMES = 60  # fewer than a queue has room for
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with namespace(), ExitStack() as opened:
+        yield opened
+
+
+def shape(commands: Sequence[str]) -> None:
+    for words in commands:
+        subprocess.run(["tc", *words.split()], check=True)
+
+
+@pytest.mark.parametrize("commands", [HTB, SMALL, TBF], ids=["htb", "htb with a full queue", "tbf"])
+def test_packets_wait_and_the_program_sees_it(stack: ExitStack, commands: Sequence[str]) -> None:
+    net = Net(stack, range(1, 4))
+    shape(commands)
+    assert shaped(net.names.values()).keys() == {"s2"}
+    ports = stack.enter_context(SwitchPorts(net.names, wanted=Datapath.AUTO))
+    assert ports.datapath is Datapath.SOCKETS
+    assert ports.describe_datapath().startswith("datapath sockets: s2 is shaped")
+    pipeline = ports.make(compiled("ecn"))
+    ecn.forward(pipeline, 3, 1)
+    ports.start(pipeline)
+    for number in range(FRAMES):
+        net.hosts[1].send(ecn.frame(number, body=1000))
+    net.hosts[3].send(ecn.frame(7))  # another port's are not held up
+    assert ecn.read(net.hosts[1].recv(2000)).deq_qdepth == 0
+    probes = [ecn.read(net.hosts[2].recv(2000)) for _ in range(FRAMES)]
+    wait_for(lambda: ports.counters().ports[2].tx == FRAMES)
+    counters = ports.counters().ports
+    assert (counters[1].rx, counters[2].tx_dropped, counters[2].queue_dropped) == (FRAMES, 0, 0)
+    assert [probe.number for probe in probes] == list(range(FRAMES))
+    for k, probe in enumerate(probes):
+        waited = sum(other.left > probe.enq_timestamp for other in probes[:k])
+        assert probe.enq_qdepth in (waited, waited - 1)  # it may go within the microsecond
+    assert max(probe.enq_qdepth for probe in probes) > FRAMES // 3
+    assert probes[-1].deq_qdepth == 0
+    ports.stop()
+
+
+def test_interfaces_that_are_not_shaped_change_nothing(stack: ExitStack) -> None:
+    net = Net(stack, range(1, 3))
+    subprocess.run(["tc", "qdisc", "add", "dev", "s2", "root", "pfifo", "limit", "10"], check=True)
+    assert shaped(net.names.values()) == {}
+    with SwitchPorts(net.names) as ports:
+        pipeline = ports.make(compiled("ecn"))
+        assert isinstance(pipeline, CompiledPipeline)
+        assert pipeline.waiting_bytes == 0
+
+
+def test_the_kernel_that_is_asked_for_does_not_wait(stack: ExitStack) -> None:
+    net = Net(stack, range(1, 3))
+    shape(TBF)
+    with SwitchPorts(net.names, wanted=Datapath.KERNEL) as ports:
+        assert ports.datapath is Datapath.KERNEL

@@ -1,0 +1,17 @@
+"""A BMv2 with a compiled program, all of its ports on gRPC, beside softswitch with the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from softswitch.conformance import bmv2
+from switch_harness.twins import Twins
+
+
+@contextmanager
+def twins(program: Path, cpu_port: int | None = None) -> Iterator[Twins]:
+    """Twins with a program, which is named by its path without suffix."""
+    with bmv2.connected(cpu_port) as (client, ports):
+        yield Twins(program, client, ports)

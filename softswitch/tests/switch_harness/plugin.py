@@ -1,0 +1,92 @@
+"""The pytest plugin of both projects: skips without root or BMv2, namespaces, Hypothesis profiles."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from softswitch.errors import Bmv2NotFound
+from softswitch.processes import NO_BMV2, installed_bmv2
+from switch_harness.effort import FAST_SHARE, SOAK_TIMES
+from switch_harness.namespaces import python_in_its_own
+
+# How long an example takes is the machine's affair, and that of what else runs on it.
+_ALL = settings.get_profile("default").max_examples
+settings.register_profile(
+    "test",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=_ALL // FAST_SHARE,
+)
+settings.register_profile("soak", settings.get_profile("test"), max_examples=SOAK_TIMES * _ALL)
+settings.load_profile("test")
+
+PYTHON = pytest.StashKey["str | None"]()
+"""The command of pytest-xdist's processes, if they have namespaces of their own."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Hear Ctrl-C, as do the processes of tests, also in the background of a script, where it is ignored.
+
+    And processes run the code of this checkout, wherever `.venv` was made. None compiles anew what another
+    has compiled: to rewrite the assertions of all tests takes each of xdist's 12 s.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.dont_write_bytecode = False
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, config.getini("pythonpath")))
+
+
+@pytest.hookimpl(optionalhook=True)  # pytest-xdist need not be there
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    """Have tests build networks beside each other, where namespaces can be had."""
+    config.stash[PYTHON] = python_in_its_own()
+    for spec in specs:
+        spec.python = spec.python or config.stash[PYTHON]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Whatever `--dist` says."""
+    from switch_harness.scheduling import Scheduling
+
+    return Scheduling(config, log, is_one_network=config.stash[PYTHON] is None)
+
+
+@pytest.hookimpl(hookwrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Have `no_cover` work in xdist's processes too, where pytest-cov has started coverage twice."""
+    if item.get_closest_marker("no_cover") is None:
+        yield
+        return
+    tracer = sys.gettrace()
+    sys.settrace(None)
+    yield
+    sys.settrace(tracer)
+
+
+def pytest_collection_finish() -> None:
+    """Have no collection of garbage look through all tests: it takes 0.3 s, and some ask for it often."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    try:
+        no_bmv2 = installed_bmv2() is None
+    except Bmv2NotFound as error:
+        raise pytest.UsageError(str(error)) from None
+    for item in items:
+        needs_root = any(item.get_closest_marker(name) for name in ("mininet", "netns"))
+        needs_bmv2 = item.get_closest_marker("bmv2")
+        if needs_root and os.geteuid() != 0:
+            item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
+        if needs_bmv2 and no_bmv2:
+            item.add_marker(pytest.mark.skip(reason=f"{NO_BMV2}; see Vagrantfile"))

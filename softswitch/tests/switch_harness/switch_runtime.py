@@ -1,0 +1,100 @@
+"""A switch in this process that takes commands: a program, interpreted, with ports that forward nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from softswitch.commands.shell import Shell
+from softswitch.errors import SwitchError
+from softswitch.hashing import Crc
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.pipelines import Pipelines
+from softswitch.runtime.switch import SwitchRuntime
+from switch_harness.p4runtime import CONTROL, Control, FakePorts, config
+
+
+class DevicePorts(FakePorts):
+    """Ports that note what they are told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interfaces = {1: "s1-eth1", 2: "s1-eth2"}
+        self.told: list[tuple[Any, ...]] = []
+
+    def names(self) -> dict[int, str]:
+        return dict(self.interfaces)
+
+    def is_up(self, port: int) -> bool:
+        return port == 1
+
+    def add(self, port: int, interface: str) -> None:
+        self.interfaces[port] = interface
+
+    def remove(self, port: int) -> None:
+        del self.interfaces[port]
+
+    def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
+        self.told.append((port, priority, rate, depth))
+
+    def set_crc(self, calculation: str, crc: Crc) -> None:
+        self.told.append((calculation, crc))
+
+
+class Commanded:
+    """A program that commands are about, with or without its P4Info."""
+
+    def __init__(
+        self, program: Path = CONTROL, p4info: bool = False, make: Any = InterpretedPipeline
+    ) -> None:
+        self.ports = DevicePorts()
+        self.pipelines = Pipelines[Any](self.ports, make, lambda _: None)
+        if p4info:
+            self.pipelines.load(adopt(config(program=program)))
+        else:
+            self.pipelines.load_bare(program.with_suffix(".json").read_bytes())
+        self.runtime = SwitchRuntime[Any](self.pipelines, self.ports, 1)
+        self.said: list[str] = []
+        self.shell = Shell(self.runtime, self.said.append)
+
+    def __enter__(self) -> Commanded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.ports.close()
+
+    @property
+    def pipeline(self) -> Any:
+        """What packets meet."""
+        return self.ports.started[-1]
+
+    @property
+    def control(self) -> Control:
+        """What commands are about."""
+        return self.runtime.control()
+
+    def does(self, *lines: str) -> list[str]:
+        """Do commands; what the last one printed."""
+        for line in lines:
+            self.said.clear()
+            self.shell.run(line)
+        return list(self.said)
+
+    def refuses(self, line: str) -> str:
+        """The error of a command."""
+        return str(self._error(line))
+
+    def wrong_word(self, line: str) -> str:
+        """The word of a command that is to be mended."""
+        return str(getattr(self._error(line), "word", ""))
+
+    def _error(self, line: str) -> SwitchError:
+        try:
+            self.does(line)
+        except SwitchError as error:
+            return error
+        raise AssertionError(f"{line} was done")

@@ -1,0 +1,46 @@
+"""Which datapath a program gets, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.datapath import SwitchPorts
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.pipeline import AttachedPipeline
+from softswitch.ports.impairment import Direction, Impairment
+from softswitch.settings import Datapath
+from switch_harness.constructs import compiled
+
+CPU = 255
+TOO_WIDE = "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
+
+
+def test_auto_decides_for_each_program_anew() -> None:
+    with SwitchPorts({}, wanted=Datapath.AUTO) as ports:
+        assert ports.describe_datapath() == "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"
+        for name, kind, said in (
+            ("arithmetic", CompiledPipeline, f"datapath sockets: {TOO_WIDE}"),
+            ("value_sets", AttachedPipeline, "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"),
+        ):
+            pipeline = ports.make(compiled(name))
+            assert isinstance(pipeline, kind)
+            ports.start(pipeline)
+            assert ports.describe_datapath() == said
+            assert ports.counters().datapath == ports.datapath.value
+            ports.stop()
+
+
+def test_a_program_that_bpf_cannot_do_is_refused_where_it_has_to_be_the_kernel() -> None:
+    with SwitchPorts({}, wanted=Datapath.KERNEL) as ports, pytest.raises(KernelError, match=TOO_WIDE):
+        ports.make(compiled("arithmetic"))
+
+
+def test_impairments_are_the_sockets() -> None:
+    how = {(CPU, Direction.IN): Impairment(loss=0.5)}
+    reason = "frames are impaired by the sockets alone"
+    with SwitchPorts({}, CPU, how, wanted=Datapath.AUTO) as ports:
+        assert ports.describe_datapath() == f"datapath sockets: {reason}"
+        assert isinstance(ports.make(compiled("value_sets")), CompiledPipeline)
+    with pytest.raises(KernelError, match=reason):
+        SwitchPorts({}, CPU, how, wanted=Datapath.KERNEL)

@@ -1,0 +1,20 @@
+"""The project's own vectors, by the kernel."""
+
+from __future__ import annotations
+
+import pytest
+
+from softswitch.conformance.pairs import Pair
+from softswitch.conformance.runner import Outcome, run
+from softswitch.conformance.targets import TARGETS
+from switch_harness.stf import PAIRS
+
+REFUSED = {"arithmetic"}
+"""Numbers too wide for BPF's stack."""
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
+def test_vectors(pair: Pair) -> None:
+    verdict = run(TARGETS["kernel"], *pair)
+    wanted = Outcome.REFUSED if pair.vectors.stem in REFUSED else Outcome.PASS
+    assert verdict.outcome is wanted, verdict

@@ -1,0 +1,366 @@
+"""What outlives a switch: wherever in its writes it is killed, its successor has all that it was told."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from finsy.proto import p4r
+
+from softswitch import ir
+from softswitch.compiled import CompiledPipeline
+from softswitch.datapath import SwitchPorts
+from softswitch.kernel import pins as pins_module
+from softswitch.kernel.errors import KernelError
+from softswitch.kernel.pins import Pins, unpin
+from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.pipelines import Pipelines
+from softswitch.p4runtime.status import Refusal
+from switch_harness.effort import seeds, steps
+from switch_harness.kernel import OnLoopback
+from switch_harness.p4runtime import ENTITIES, Clock, Control, config, controlled, read, write
+from switch_harness.p4runtime_draws import EVERYTHING, draw, serialized
+
+FIXED: dict[str, Any] = {"ports": {1: "s1"}, "cpu_port": 255}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "pins"
+    unmap()
+    if (tmp_path / "pins").exists():
+        unpin(tmp_path / "pins")
+
+
+class Killed(BaseException):
+    """In place of a signal."""
+
+
+class Switch:
+    """A control plane over pins, whose ports are none; `told` is what would have been told to the ports."""
+
+    def __init__(self, folder: Path) -> None:
+        self.pins = Pins(folder)
+        self.notice_socket, self._other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.cpu_socket = self._other
+        self.time = 0
+        self.views: list[npt.NDArray[np.uint64]] | None = None  # of memory, which keep it
+        self._pipelines = Pipelines[Any](self, self._make, SwitchPorts.folder_of)
+        with ExitStack() as undo:
+            undo.callback(self.kill)
+            if self.pins.kept is not None:
+                self._pipelines.go_on(Kept(self.pins.kept.folder), self._make_kept)
+            undo.pop_all()
+
+    def _make(self, program: ir.Program) -> OnLoopback:
+        pipeline = OnLoopback(program, generation=self.pins.begin())
+        if self.views is not None:
+            self.views.append(pipeline.arena.words)
+        return pipeline
+
+    def _make_kept(self, program: ir.Program) -> OnLoopback:
+        return OnLoopback(program, generation=self.pins.kept)
+
+    @property
+    def control(self) -> Control:
+        return self._pipelines.need_saved()
+
+    def set_config(self, action: str, cookie: int = 0) -> None:
+        request = p4r.SetForwardingPipelineConfigRequest(config=config(cookie, ENTITIES))
+        request.action = p4r.SetForwardingPipelineConfigRequest.Action.Value(action)
+        self._pipelines.set(adopt(request))
+
+    # -- as ports
+
+    def now(self) -> int:
+        return self.time
+
+    def start(self, pipeline: OnLoopback) -> None:
+        if pipeline.arena.is_kept:
+            pipeline.go_on()
+        assert pipeline.generation is not None
+        self.pins.commit(pipeline.generation)
+
+    def stop(self) -> None:
+        pass
+
+    def kill(self) -> None:
+        """Leave what a process leaves."""
+        self.pins.close()
+        self.notice_socket.close()
+        self._other.close()
+        del self._pipelines
+
+
+def kill_at(pipeline: Any, turns: int, is_done: bool) -> None:
+    """Have its process killed before or after that turn of its writes."""
+    memory = pipeline._kernel_memory
+    run = memory._run
+
+    def turn(frame: bytes) -> object:
+        nonlocal turns
+        turns -= bool(memory._box[0])  # else it is a read
+        if turns < 0 and not is_done:
+            raise Killed
+        ran = run(frame)
+        if turns < 0:
+            raise Killed
+        return ran
+
+    memory._run = turn
+
+
+def killed(switch: Switch, request: p4r.WriteRequest) -> bool:
+    """Whether a write ends the process."""
+    try:
+        switch.control.write(adopt(request))
+    except Killed:
+        return True
+    except Refusal:
+        pass
+    return False
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_the_next_process_has_all_that_the_one_before_was_told(folder: Path, seed: int) -> None:
+    random, kills = Random(seed), 0
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    oracle = controlled(ENTITIES, CompiledPipeline, clock := Clock())
+    for _ in range(steps(48)):
+        clock.now = switch.time = switch.time + random.randrange(1000)
+        updates = [draw(random)[0] for _ in range(random.randrange(1, 8))]
+        atomicity = random.choices(p4r.WriteRequest.Atomicity.values(), [4, 1, 1])[0]
+        request = p4r.WriteRequest(updates=updates, atomicity=atomicity)
+        if random.random() < 0.4:
+            kill_at(switch.control.pipeline, random.randrange(4), random.random() < 0.5)
+        if killed(switch, request):
+            kills += 1
+            switch = restarted(switch)
+        with suppress(Refusal):
+            write(oracle, *updates, atomicity=atomicity)
+        if random.random() < 0.1:
+            switch = restarted(switch)
+        assert serialized(read(switch.control, *EVERYTHING)) == serialized(read(oracle, *EVERYTHING))
+        assert same_memory(switch.control.pipeline, oracle.pipeline)
+    assert kills > 1
+    switch.kill()
+
+
+def unmap() -> None:
+    """Have the arena of a switch that has gone unmapped: this process can map it once."""
+    for _ in range(3):  # pipelines, then what their finalizers kept
+        gc.collect()
+
+
+def restarted(switch: Switch) -> Switch:
+    folder = switch.pins.folder
+    switch.kill()
+    unmap()
+    return Switch(folder)
+
+
+def same_memory(one: Any, other: Any) -> bool:
+    """Whether packets meet the same (the words that lookups compare with apart)."""
+    layout, words = one._layout, slice(0, one._layout.work)
+    ours, theirs = (each._memory.words[words].copy() for each in (one, other))
+    for table in layout.tables.values():
+        for each in (ours, theirs):
+            each[table.default : table.default + table.action] = 0
+    return bool((ours == theirs).all())
+
+
+def generations(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "bpf").iterdir() if path.name.isdigit())
+
+
+def test_what_was_saved_and_not_committed_goes(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    switch.set_config("VERIFY_AND_SAVE")
+    switch.set_config("VERIFY")
+    unmap()
+    assert generations(folder) == ["1", "2"]
+    switch = restarted(switch)
+    assert generations(folder) == ["1"]
+    switch.set_config("VERIFY_AND_COMMIT")
+    assert generations(folder) == ["2"]
+    assert not (folder / "1").exists()
+    switch.kill()
+
+
+def test_a_request_that_was_kept_in_part_goes(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    random = Random(1)
+    updates = [draw(random)[0] for _ in range(50)]
+    switch.control.write(adopt(p4r.WriteRequest(updates=updates)))
+    there = serialized(read(switch.control, *EVERYTHING))
+    journal = folder / "1" / "journal"
+    kept = journal.stat().st_size
+    with journal.open("ab") as file:
+        file.write(bytes(8) + (99).to_bytes(4, "little") + b"half")
+    switch = restarted(switch)
+    assert serialized(read(switch.control, *EVERYTHING)) == there
+    assert journal.stat().st_size == kept
+    switch.kill()
+
+
+def test_a_disk_that_is_full_refuses_the_write(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    before, size = serialized(read(switch.control, *EVERYTHING)), (folder / "1" / "journal").stat().st_size
+    in_part = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: in_part(descriptor, data[:9]))
+    random = Random(1)
+    with pytest.raises(Refusal, match="the request cannot be kept: No space left on device"):
+        switch.control.write(adopt(p4r.WriteRequest(updates=[draw(random)[0] for _ in range(9)])))
+    monkeypatch.undo()
+    assert serialized(read(switch.control, *EVERYTHING)) == before
+    assert (folder / "1" / "journal").stat().st_size == size
+    switch.kill()
+
+
+def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(Refusal, match="the pipeline config cannot be kept: No space left on device"):
+        switch.set_config("RECONCILE_AND_COMMIT", cookie=5)
+    monkeypatch.undo()
+    assert switch.control.config.cookie.cookie == 0
+    switch = restarted(switch)
+    switch.set_config("RECONCILE_AND_COMMIT", cookie=6)
+    switch = restarted(switch)
+    assert switch.control.config.cookie.cookie == 6
+    switch.kill()
+
+
+def test_files_of_a_pipeline_that_nobody_holds_are_closed(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    unmap()
+    for action in ("VERIFY", "VERIFY_AND_SAVE", "VERIFY_AND_COMMIT"):
+        switch.set_config(action)
+    unmap()
+    assert len([file for file in open_files() if file.startswith(str(folder)) and "journal" in file]) == 1
+    switch.kill()
+
+
+def open_files() -> Iterator[str]:
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of the folder itself
+            yield os.readlink(descriptor)
+
+
+def test_a_config_is_verified_while_one_before_is_on_its_way_out(folder: Path) -> None:
+    """Its number is free again before its memory is."""
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    switch.views = []
+    switch.set_config("VERIFY")
+    gc.collect()
+    assert generations(folder) == ["1"]
+    switch.set_config("VERIFY")
+    switch.views = None
+    switch.kill()
+
+
+def test_a_journal_that_lacks_what_packets_meet_is_refused(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    random = Random(1)
+    switch.control.write(adopt(p4r.WriteRequest(updates=[draw(random)[0] for _ in range(50)])))
+    os.truncate(folder / "1" / "journal", 0)
+    with pytest.raises(KernelError, match="of the tables are not in what is kept of them"):
+        restarted(switch)
+
+
+# ---- the folder
+
+
+def test_it_is_one_switch_s(folder: Path) -> None:
+    with closing(Pins(folder)), pytest.raises(KernelError) as refused:
+        Pins(folder)
+    assert str(refused.value) == f"--pin {folder}: the switch of process {os.getpid()} runs with it"
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"ports": {1: "s2"}}, "ports {'1': 's1'}, not ports {'1': 's2'}"),
+        ({"cpu_port": None}, "cpu_port 255, not cpu_port None"),
+    ],
+)
+def test_another_switch_is_refused(folder: Path, other: dict[str, Any], said: str) -> None:
+    with closing(Pins(folder)) as pins:
+        pins.check(**FIXED)
+    with closing(Pins(folder)) as pins:
+        pins.check(**FIXED)
+        with pytest.raises(KernelError) as refused:
+            pins.check(**{**FIXED, **other})
+    text = f"--pin {folder}: it was pinned with {said}; `--unpin {folder}` gives it up"
+    assert str(refused.value) == text
+
+
+def test_another_version_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Pins(folder)) as pins:
+        pins.check(**FIXED)
+        monkeypatch.setattr(pins_module, "signature", lambda: "0123456789abcdef")
+        with pytest.raises(KernelError, match="it was pinned with another version of softswitch; `--unpin"):
+            pins.check(**FIXED)
+
+
+def test_a_machine_that_was_started_anew_has_nothing(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    switch.pins.check(**FIXED)
+    switch.kill()
+    unmap()
+    unmount(folder / "bpf")
+    with closing(Pins(folder)) as pins:
+        assert pins.kept is None
+        assert pins.fixed() is None
+        assert sorted(path.name for path in folder.iterdir()) == ["bpf", "current", "lock"]
+
+
+def unmount(path: Path) -> None:
+    assert pins_module._libc.umount2(os.fsencode(path), 0) == 0
+
+
+def test_a_folder_that_cannot_be_had_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(KernelError) as refused:
+        Pins(tmp_path / "file")
+    assert str(refused.value) == f"--pin {tmp_path / 'file'}: File exists"
+
+
+def test_what_is_not_pinned_cannot_be_given_up(tmp_path: Path) -> None:
+    with pytest.raises(KernelError) as refused:
+        unpin(tmp_path / "nothing")
+    assert str(refused.value) == f"--unpin {tmp_path / 'nothing'}: no switch has pinned anything there"
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_nothing_is_left_when_it_is_given_up(folder: Path) -> None:
+    switch = Switch(folder)
+    switch.set_config("VERIFY_AND_COMMIT")
+    switch.kill()
+    unpin(folder)
+    assert not folder.exists()
+    assert str(folder) not in Path("/proc/self/mounts").read_text()

@@ -1,0 +1,126 @@
+"""Counters, meters, registers and value sets: each cell's words, and no others."""
+
+from __future__ import annotations
+
+import pytest
+
+from softswitch import ir
+from softswitch.errors import StateError, TableFull
+from softswitch.pipeline import CounterValue, MeterConfig
+from softswitch.state.cells import Cells
+from switch_harness.state_programs import State, program
+
+WIDTHS = (1, 8, 9, 16, 17, 33, 64, 65, 96, 130)
+BYTES = (1, 1, 2, 2, 4, 8, 8, 16, 16, 24)
+PROGRAM = program(
+    counters=(ir.Counter("first", 2), ir.Counter("second", 3)),
+    meters=(ir.Meter("slow", 2, False), ir.Meter("fast", 3, True)),
+    registers=tuple(ir.Register(f"r{width}", 3, width) for width in WIDTHS),
+    value_sets=(ir.ValueSet("narrow", (9, 8), 2), ir.ValueSet("wide", (33, 32), 2)),
+)
+
+
+@pytest.fixture
+def state() -> State:
+    return State(PROGRAM)
+
+
+@pytest.fixture
+def cells(state: State) -> Cells:
+    return Cells(PROGRAM, state.layout, state.memory)
+
+
+def test_counters(state: State, cells: Cells) -> None:
+    cells.write_counter("first", 1, CounterValue(1, 2))
+    cells.write_counter("second", 0, CounterValue(3, 4))
+    cells.write_counter("second", 2, CounterValue(5, 6))
+    assert state.words(state.layout.counters[0].first // 8, 10) == [0, 0, 1, 2, 3, 4, 0, 0, 5, 6]
+    assert cells.read_counter("second", 0, 3) == [(3, 4), (0, 0), (5, 6)]
+    assert cells.read_counter("second", 1, 3) == [(0, 0), (5, 6)]
+    assert cells.read_counter("first", 1, 99) == [(1, 2)]
+    assert cells.read_counter("first", 1, 1) == []
+
+
+def test_meters(state: State, cells: Cells) -> None:
+    cells.write_meter("fast", 1, MeterConfig(500_000, 10, 1_000_000, 20))
+    half, one = 0x3FE0000000000000, 0x3FF0000000000000
+    configured = [1, one, 20, 20, 0, half, 10, 10, 0]
+    assert state.words(state.layout.meters[0], 45) == [0] * 27 + configured + [0] * 9
+    cells.write_meter("slow", 1, MeterConfig(1_000_000, 1, 1_000_000, 2))
+    cells.write_meter("fast", 1, None)
+    assert state.words(state.layout.meters[0], 45) == [0] * 9 + [1, one, 2, 2, 0, one, 1, 1, 0] + [0] * 27
+
+
+@pytest.mark.parametrize(("width", "size"), list(zip(WIDTHS, BYTES, strict=True)))
+def test_registers(state: State, cells: Cells, width: int, size: int) -> None:
+    name, first = f"r{width}", state.layout.registers[WIDTHS.index(width)].first
+    most = (1 << width) - 1
+    before = bytes(state.memory.map)
+    cells.write_register(name, 1, most)
+    after = bytes(state.memory.map)
+    assert after[first + size : first + 2 * size] == most.to_bytes(size, "little")
+    assert after[: first + size] + bytes(size) + after[first + 2 * size :] == before
+    assert cells.read_register(name, 0, 3) == [0, most, 0]
+    assert cells.read_register(name, 1, 2) == [most]
+    assert cells.read_register(name, 1, 99) == [most, 0]
+    cells.write_register(name, 1, 0)
+    assert bytes(state.memory.map) == before
+
+
+BESIDE = program(
+    actions=(
+        ir.Action("both", (), (
+            ir.Assign(ir.FieldRef(0, 1), ir.Binary(ir.Op.OR, ir.FieldRef(0, 0), ir.FieldRef(0, 2))),
+            ir.RegisterRead(ir.FieldRef(0, 3), 1, ir.FieldRef(0, 0)),
+            ir.Count(0, ir.FieldRef(0, 1)),
+            ir.RegisterWrite(2, ir.FieldRef(0, 0), ir.Constant(1)),
+            ir.Count(1, ir.FieldRef(0, 0)),
+        )),
+    ),
+    counters=(ir.Counter("pushes", 40), ir.Counter("few", 4)),
+    registers=(ir.Register("alone", 40, 8), ir.Register("held", 40, 32), ir.Register("flag", 40, 1)),
+)  # fmt: skip
+
+
+def test_what_one_field_reaches_lies_side_by_side_and_is_read_and_written_apart() -> None:
+    state = State(BESIDE)
+    cells, layout = Cells(BESIDE, state.layout, state.memory), state.layout
+    first = layout.counters[0].first
+    assert layout.counters[0] == (first, 24)
+    assert (layout.registers[1], layout.registers[2]) == ((first + 16, 24), (first + 20, 24))
+    assert (layout.registers[0].step, layout.counters[1].step) == (1, 16)
+    for index in (0, 7, 39):
+        cells.write_counter("pushes", index, CounterValue(index + 1, 60))
+        cells.write_register("held", index, 0xFFFF_FF00 | index)
+        cells.write_register("flag", index, 1)
+    assert cells.read_counter("pushes", 6, 9) == [(0, 0), (8, 60), (0, 0)]
+    assert cells.read_register("held", 38, 99) == [0, 0xFFFF_FF27]
+    assert cells.read_register("flag", 0, 8) == [1, 0, 0, 0, 0, 0, 0, 1]
+    cells.write_register("held", 7, 0)
+    assert cells.read_counter("pushes", 7, 8) == [(8, 60)]
+    assert cells.read_register("flag", 7, 8) == [1]
+    assert cells.read_register("alone", 0, 40) == [0] * 40
+
+
+def test_value_sets(state: State, cells: Cells) -> None:
+    cells.write_value_set("narrow", [(0x1FF, 3), (1, 0xFF)])
+    cells.write_value_set("wide", [(1 << 32 | 5, 7)])
+    narrow, wide = state.layout.value_sets
+    assert state.words(narrow, 3) == [2, 0x1FF03, 0x1FF]
+    assert state.words(wide, 5) == [1, 5 << 32 | 7, 1, 0, 0]
+    cells.write_value_set("narrow", [(2, 2)])
+    assert state.words(narrow, 2) == [1, 0x202]
+    cells.write_value_set("narrow", [])
+    assert state.word(narrow) == 0
+    assert state.word(wide) == 1
+
+
+def test_what_is_not_there_is_refused(cells: Cells) -> None:
+    with pytest.raises(StateError, match="first has cells 0 to 1, not 2"):
+        cells.write_counter("first", 2, CounterValue(1, 1))
+    with pytest.raises(StateError, match="slow has cells 0 to 1, not 2"):
+        cells.write_meter("slow", 2, None)
+    with pytest.raises(StateError, match="r8 has cells 0 to 2, not 3"):
+        cells.write_register("r8", 3, 1)
+    with pytest.raises(TableFull, match="value set narrow is full: it holds 2 members, not 3"):
+        cells.write_value_set("narrow", [(1, 1)] * 3)

@@ -1,0 +1,160 @@
+"""Pipelines with queues between ingress and egress: machine code does as the interpreter, whatever befalls a
+packet in its queue, and as a pipeline without queues where nothing does."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.jit import MachineCode
+from softswitch.limits import MAX_PASSES
+from softswitch.pipeline import Depths, Output, Passed, Replica, Waiting
+from switch_harness import constructs, ecn
+from switch_harness.constructs import Construct, compiled
+from switch_harness.effort import examples
+from switch_harness.state import cells
+
+CONSTRUCTS = {**constructs.CONSTRUCTS, "ecn": ecn.CONSTRUCT}
+PRIORITIES = 4
+MOST_WAITING = 60
+"""Packets that go round make more of themselves; those beyond are dropped, as by a full queue."""
+GO_ROUND = {"resubmit_recirculate", "traffic"}
+
+
+@cache
+def machine_code(name: str) -> MachineCode:
+    return MachineCode(compiled(name), PRIORITIES, buffered=True)
+
+
+def pair(construct: Construct) -> tuple[InterpretedPipeline, CompiledPipeline]:
+    """The oracle and the machine code, with the same state."""
+    program = compiled(construct.name)
+    made = InterpretedPipeline(program, PRIORITIES), CompiledPipeline(program, machine_code(construct.name))
+    for pipeline in made:
+        construct.prepare(pipeline)
+        pipeline.seed_random(7)
+    return made
+
+
+def told(waiting: Waiting) -> tuple[int, int, int]:
+    return waiting.port, waiting.priority, waiting.length
+
+
+class Both:
+    """A packet at a time through oracle and machine code, which have to agree; what waits, of both."""
+
+    last = 0
+    """How many the last packet left waiting."""
+
+    def __init__(self, construct: Construct) -> None:
+        self.oracle, self.fast = pair(construct)
+        self.waiting: list[tuple[Waiting, Waiting]] = []
+
+    def enter(self, *arguments: Any) -> None:
+        self._agree(self.oracle.enter(*arguments), self.fast.enter(*arguments))
+
+    def leave(self, place: int, depths: Depths, now: int) -> None:
+        ours, theirs = self.waiting.pop(place)
+        self._agree(self.oracle.leave(ours, depths, now), self.fast.leave(theirs, depths, now))
+
+    def _agree(self, expected: Passed, passed: Passed) -> None:
+        assert passed.outputs == expected.outputs
+        assert list(map(told, passed.waiting)) == list(map(told, expected.waiting))
+        assert self.fast.take_notices() == self.oracle.take_notices()
+        self.last = len(passed.waiting)
+        self.waiting += zip(expected.waiting, passed.waiting, strict=True)
+        del self.waiting[MOST_WAITING:]
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+@settings(max_examples=examples(25), suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=False), steps=st.integers(1, 80))
+def test_interpreter_and_machine_code_agree(name: str, random: Random, steps: int) -> None:
+    both, now = Both(CONSTRUCTS[name]), random.choice([1, (1 << 32) - 5_000])
+    for _ in range(steps):
+        now += random.choice([0, 1, 10, 1_000, 100_000])
+        if both.waiting and random.random() < 0.6:
+            depths = Depths(random.choice([0, 1, 63, (1 << 19) + 2]), random.randrange(64))
+            both.leave(random.randrange(len(both.waiting)), depths, now)
+        else:
+            both.enter(*CONSTRUCTS[name].frame(random), now, now + 3)
+    assert cells(both.oracle) == cells(both.fast)
+
+
+def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
+    """Copies, priorities and packets that wait a second time are among what the test above draws."""
+    seen = set()
+    for name in ("replication", "traffic"):
+        both, random = Both(CONSTRUCTS[name]), Random(3)
+        for _ in range(300):
+            both.enter(*CONSTRUCTS[name].frame(random), 0, 3)
+            seen |= {"many"} if len(both.waiting) > 1 else set()
+            while both.waiting:
+                seen |= {"priority"} if both.waiting[0][0].priority else set()
+                before = len(both.waiting)
+                both.leave(0, Depths(), 4)
+                seen |= {"again"} if len(both.waiting) >= before else set()
+    assert seen == {"many", "priority", "again"}
+
+
+def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
+    both = Both(CONSTRUCTS["replication"])
+    for pipeline in (both.oracle, both.fast):
+        pipeline.write_multicast_group(1, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
+        pipeline.write_clone_session(2, [Replica(1, instance) for instance in range(MAX_PASSES + 9)])
+    both.enter(1, bytes([2, 1, 0, 1]) + bytes(12), 0, 0)  # to group 1
+    assert both.last == MAX_PASSES - 1
+    both.waiting.clear()
+    both.enter(1, bytes([8, 1, 0, 0, 0, 1]) + bytes(10), 0, 0)  # egress clones it to session 2
+    both.leave(0, Depths(), 0)
+    assert both.last == MAX_PASSES - 1
+
+
+def test_a_packet_sees_what_befell_it_in_its_queue() -> None:
+    for pipeline in pair(ecn.CONSTRUCT):
+        passed = pipeline.enter(1, ecn.frame(7, priority=3, body=100), 1_000, 1_010)
+        assert passed.outputs == []
+        [waiting] = passed.waiting
+        assert told(waiting) == (2, 3, len(ecn.frame(7, body=100)))
+        [output], again = pipeline.leave(waiting, Depths(enq=5, deq=2), 1_500)
+        assert (output.port, again) == (2, [])
+        assert ecn.read(output.frame) == ecn.Probe(7, 1_010, 5, 490, 2, 1_500)
+
+
+def by_port(outputs: list[Output]) -> dict[int, list[bytes]]:
+    return {port: [out.frame for out in outputs if out.port == port] for port, _ in outputs}
+
+
+@pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - GO_ROUND))
+def test_empty_queues_make_no_difference(name: str) -> None:
+    """But for the order of what goes round: egress of the copies waits until ingress has seen all."""
+    construct, program = CONSTRUCTS[name], compiled(name)
+    plain, random = CompiledPipeline(program, priority_queues=PRIORITIES), Random(5)
+    _, buffered = pair(construct)
+    construct.prepare(plain)
+    plain.seed_random(7)
+    for now in range(0, 90_000, 300):
+        port, frame = construct.frame(random)
+        expected = plain.process(port, frame, now, now + 3)
+        assert by_port(buffered.process(port, frame, now, now + 3)) == by_port(expected)
+        assert sorted(buffered.take_notices(), key=repr) == sorted(plain.take_notices(), key=repr)
+    assert cells(plain) == cells(buffered)
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "traffic"])
+def test_a_packet_function_without_queues_hands_over_no_waiting_packet(name: str) -> None:
+    """And has nothing of them: the same code as ever."""
+    code = MachineCode(compiled(name), PRIORITIES)
+    assert code.waiting_bytes == 0 < machine_code(name).waiting_bytes
+    pipeline = CompiledPipeline(compiled(name), code)
+    CONSTRUCTS[name].prepare(pipeline)
+    random = Random(1)
+    for now in range(100):
+        assert pipeline.enter(*CONSTRUCTS[name].frame(random), now, now).waiting == []

@@ -1,0 +1,311 @@
+"""Clients that are not ours, unmodified, on a running switch: finsy and p4runtime-shell."""
+
+import asyncio
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import finsy as fy
+import pytest
+from finsy.p4entity import P4ValueSetMember
+
+from switch_harness.namespaces import on_the_machines_network
+from switch_harness.waiting import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control.json"
+P4INFO = PROGRAM.with_suffix(".p4info.txtpb")
+ENTITIES = PROGRAM.with_name("entities.json")
+CPU_PORT = 255
+
+
+@contextmanager
+def switch(program: Path) -> Iterator[str]:
+    """The address of a switch process with a program and no port but the CPU's."""
+    flags = ["--device-id", "1", "--", "--grpc-server-addr", "127.0.0.1:0", "--cpu-port", str(CPU_PORT)]
+    p4info = program.with_suffix(".p4info.txtpb")
+    command = [sys.executable, "-m", "softswitch", str(program), "--p4info", str(p4info), *flags]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said, ready = process.stderr.readline(), process.stderr.readline()
+        assert said.startswith("softswitch: datapath ")
+        found = re.fullmatch(r"softswitch: ready: 0 ports, P4Runtime on (127\.0\.0\.1:\d+)\n", ready)
+        try:
+            assert found, ready + process.stderr.read()
+            yield found[1]
+        finally:
+            process.terminate()
+            rest = process.stderr.read()
+    assert (process.returncode, rest) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A switch with `control.p4`."""
+    with switch(PROGRAM) as found:
+        yield found
+
+
+@pytest.fixture
+def entities() -> Iterator[str]:
+    """A switch with `entities.p4`."""
+    with switch(ENTITIES) as found:
+        yield found
+
+
+def test_finsy(address: str) -> None:
+    wanted = fy.P4TableEntry(
+        "forward",
+        match=fy.Match(dst_addr=0x020000000107),
+        action=fy.Action("forward_to", port=3),
+        metadata=b"finsy",
+    )
+
+    async def session() -> None:
+        options = fy.SwitchOptions(p4info=P4INFO, fail_fast=True)
+        async with fy.Switch("s1", address, options) as switch:
+            assert [table.alias for table in switch.p4info.tables] == ["forward", "pairs", "types"]
+            await switch.insert([wanted])
+            assert await first_of(switch.read(wanted)) == wanted
+            with pytest.raises(fy.P4ClientError) as error:
+                await switch.insert([wanted])
+            (detail,) = error.value.details.values()
+            assert detail.canonical_code == fy.GRPCStatusCode.ALREADY_EXISTS
+            await switch.delete([wanted])
+            everything: Any = switch.read(fy.P4TableEntry("forward"))
+            assert [entry async for entry in everything] == []
+
+            # What goes out of the CPU port comes back; its first two bytes are then the header.
+            header, frame = (CPU_PORT << 7).to_bytes(2, "big"), b"frame of 14 bytes and more"
+            answer = asyncio.create_task(first_of(switch.read_packets()))
+            await asyncio.sleep(0)  # finsy keeps packets from now on
+            await switch.write([fy.P4PacketOut(header + frame, egress_port=CPU_PORT, _pad=0)])
+            packet = await answer
+            assert (packet.payload, packet["ingress_port"]) == (frame, CPU_PORT)
+
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
+
+
+def port(number: int) -> fy.Action:
+    return fy.Action("forward_to", port=number)
+
+
+MEMBERS = [fy.P4ActionProfileMember("paths", member_id=i, action=port(i)) for i in (1, 2, 3)]
+GROUP = fy.P4ActionProfileGroup(
+    "paths", group_id=1, max_size=6, members=[fy.P4Member(3, weight=2), fy.P4Member(1, weight=1)]
+)
+TO_GROUP = fy.P4TableEntry(
+    "balanced", match=fy.Match(dst_addr=(1 << 41, 16)), action=fy.P4IndirectAction(group_id=1)
+)
+ONE_SHOT = fy.P4TableEntry(
+    "balanced",
+    match=fy.Match(dst_addr=(1 << 41, 16)),
+    action=fy.P4IndirectAction([(2, port(5)), (1, port(6))]),
+)
+CONFIG = fy.P4MeterConfig(cir=1, cburst=2, pir=3, pburst=4)
+KEY: dict[str, Any] = {"match": fy.Match(ether_type=0x0800), "priority": 2}
+METERED = fy.P4TableEntry("metered", action=fy.Action("forward_metered", port=1), **KEY)
+STORED = [
+    fy.P4MulticastGroupEntry(1, replicas=[(1, 0), (2, 0), (1, 7)], metadata=b"note"),
+    fy.P4CloneSessionEntry(5, class_of_service=2, packet_length_bytes=64, replicas=[(3, 1)]),
+    fy.P4DigestEntry("learned_t", max_list_size=1, ack_timeout_ns=10**9),
+    METERED,
+]
+MODIFIED = [
+    fy.P4MeterEntry("rates", index=2, config=CONFIG),
+    fy.P4DirectMeterEntry(table_entry=fy.P4TableEntry("metered", **KEY), config=CONFIG),
+    fy.P4CounterEntry("counts", index=3, data=fy.P4CounterData(packet_count=4, byte_count=5)),
+    fy.P4RegisterEntry("cells", index=3, data=77),
+    fy.P4ValueSetEntry("odd_types", members=[P4ValueSetMember(0x1234), P4ValueSetMember(0x88CC)]),
+]
+
+
+async def first_of(items: Any) -> Any:
+    """The first of an asynchronous generator, which finsy declares as a coroutine of one."""
+    return await anext(items)
+
+
+async def check(client: fy.Switch, wanted: Sequence[Any]) -> None:
+    """Each is read back as it was written."""
+    for one in wanted:
+        found = await first_of(client.read(one))
+        assert found.encode(client.p4info) == one.encode(client.p4info)
+
+
+def test_finsy_writes_and_reads_every_kind_of_entity(entities: str) -> None:
+    async def session() -> None:
+        options = fy.SwitchOptions(p4info=ENTITIES.with_suffix(".p4info.txtpb"), fail_fast=True)
+        async with fy.Switch("s1", entities, options) as client:
+            written: list[Any] = [*MEMBERS, GROUP, TO_GROUP, *STORED]
+            for entry in written:
+                await client.insert([entry])
+            for changed in MODIFIED:
+                await client.modify([changed])
+            wanted = [*MEMBERS, GROUP, TO_GROUP, *STORED, *MODIFIED]
+            await check(client, wanted)
+            with pytest.raises(fy.P4ClientError) as error:
+                await client.delete([GROUP])
+            (detail,) = error.value.details.values()
+            assert detail.canonical_code == fy.GRPCStatusCode.FAILED_PRECONDITION
+            for entry in (TO_GROUP, GROUP, *MEMBERS, *STORED):
+                await client.delete([entry])
+            await client.insert([ONE_SHOT])
+            await check(client, [ONE_SHOT])
+            await client.delete([ONE_SHOT])
+
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
+
+
+def test_finsy_hears_digests_and_idle_timeouts(entities: str) -> None:
+    async def session() -> None:
+        options = fy.SwitchOptions(p4info=ENTITIES.with_suffix(".p4info.txtpb"), fail_fast=True)
+        async with fy.Switch("s1", entities, options) as client:
+            await client.insert([fy.P4DigestEntry("learned_t", max_list_size=1, ack_timeout_ns=10**12)])
+            digests = asyncio.create_task(first_of(client.read_digests("learned_t")))
+            await asyncio.sleep(0)  # finsy keeps them from now on
+            for source in (7, 7, 8):  # packets from the CPU port, whose sources the program learns
+                frame = (1).to_bytes(6, "big") + source.to_bytes(6, "big") + bytes(52)
+                await client.write([fy.P4PacketOut(frame, note=0)])
+            first = await digests
+            assert first.data == [{"src_addr": 7, "port": CPU_PORT}]
+            await client.write([first.ack()])
+            await client.delete([fy.P4DigestEntry("learned_t")])
+
+            idle = fy.P4TableEntry(
+                "seen", match=fy.Match(src_addr=9), action=fy.Action("learn"), idle_timeout_ns=20_000_000
+            )
+            notices = asyncio.create_task(first_of(client.read_idle_timeouts()))
+            await asyncio.sleep(0)
+            await client.insert([idle])
+            notice = await notices
+            assert [entry.match for entry in notice.table_entry] == [idle.match]
+            await client.delete([idle])
+
+    asyncio.run(asyncio.wait_for(session(), PATIENCE_S))
+
+
+SHELL_SESSION = """
+tables
+te = table_entry["forward"](action="forward_to")
+te.match["dst_addr"] = "02:00:00:00:01:07"
+te.action["port"] = "3"
+te.insert()
+found = list(table_entry["forward"].read())
+print("after insert:", len(found), str(found[0]) == str(te))
+te.delete()
+print("after delete:", len(list(table_entry["forward"].read())))
+exit()
+"""
+
+
+def shell(address: str, session: str) -> list[str]:
+    """What p4runtime-shell prints in a session."""
+    script = str(ROOT / "scripts" / "shell")
+    subprocess.run([*on_the_machines_network(), script, "--install"], check=True)
+    done = subprocess.run(
+        [script],
+        input=session,
+        env=os.environ | {"SWITCH": address},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return [line.removeprefix("P4Runtime sh >>> ") for line in done.stdout.splitlines()]
+
+
+@pytest.mark.soak
+def test_p4runtime_shell(address: str) -> None:
+    said = shell(address, SHELL_SESSION)
+    assert [line for line in said if line.startswith("ControlIngress.")] == [
+        "ControlIngress.forward",
+        "ControlIngress.pairs",
+        "ControlIngress.types",
+    ]
+    assert [line for line in said if line.startswith("after")] == [
+        "after insert: 1 True",
+        "after delete: 0",
+    ]
+
+
+ENTITY_SESSION = """
+for i in (1, 2):
+    m = action_profile_member["paths"](member_id=i, action="forward_to")
+    m.action["port"] = str(i)
+    m.insert()
+
+g = action_profile_group["paths"](group_id=1)
+g.add(2, 3)
+g.add(1)
+g.insert()
+te = table_entry["balanced"]
+te.match["dst_addr"] = "02:00:00:00:00:00/16"
+te.group_id = 1
+te.insert()
+print("said group:", [(m.member_id, m.weight) for m in list(action_profile_group["paths"].read())[0].members])
+print("said entry:", list(table_entry["balanced"].read())[0].group_id)
+te.delete()
+g.delete()
+print("said members:", len(list(action_profile_member["paths"].read())))
+for m in list(action_profile_member["paths"].read()):
+    m.delete()
+
+
+te = table_entry["balanced"]
+te.match["dst_addr"] = "02:00:00:00:00:00/16"
+a = Action("forward_to")
+a["port"] = "5"
+te.oneshot.add(a, 2)
+te.insert()
+print("said one-shot:", len(list(table_entry["balanced"].read())[0].oneshot.actions))
+te.delete()
+
+mge = multicast_group_entry(1)
+mge.add(1, 0).add(2, 0)
+mge.insert()
+print("said multicast:", len(list(multicast_group_entry(1).read())[0].replicas))
+mge.delete()
+cse = clone_session_entry(5)
+cse.add(1, 0)
+cse.insert()
+print("said clone:", len(list(clone_session_entry(5).read())[0].replicas))
+cse.delete()
+
+me = meter_entry["rates"]
+me.index = 1
+me.cir, me.cburst, me.pir, me.pburst = 1, 2, 3, 4
+me.modify()
+print("said meter:", [each.cir for each in me.read()])
+ce = counter_entry["counts"]
+ce.index = 1
+ce.packet_count = 9
+ce.modify()
+print("said counter:", [each.packet_count for each in ce.read()])
+de = digest_entry["learned_t"]
+de.max_list_size = 5
+de.insert()
+print("said digest:", [each.max_list_size for each in de.read()])
+de.delete()
+exit()
+"""
+
+
+@pytest.mark.soak
+def test_p4runtime_shell_writes_and_reads_what_it_knows(entities: str) -> None:
+    said = shell(entities, ENTITY_SESSION)
+    assert [line for line in said if line.startswith("said")] == [
+        "said group: [(2, 3), (1, 1)]",
+        "said entry: 1",
+        "said members: 2",
+        "said one-shot: 1",
+        "said multicast: 2",
+        "said clone: 1",
+        "said meter: [1]",
+        "said counter: [9]",
+        "said digest: [5]",
+    ], said

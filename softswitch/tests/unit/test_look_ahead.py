@@ -1,0 +1,95 @@
+"""Which look-ups are touched ahead, and where. That no outcome changes is what the differential tests say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from softswitch import ir
+from softswitch.codegen.ahead import look_ahead
+from softswitch.codegen.pipeline import build_module
+from softswitch.load import load_program
+from softswitch.memory.layout import make_layout
+from switch_harness.state_programs import key_field, program, table
+
+KEY, COPY, OTHER = ir.FieldRef(1, 0), ir.FieldRef(0, 0), ir.FieldRef(0, 1)
+PLAIN, COPIES, CHANGES = range(3)
+ACTIONS = (
+    ir.Action("plain", (), ()),
+    ir.Action("copies", (), (ir.Assign(COPY, KEY),)),
+    ir.Action("changes", (), (ir.Assign(KEY, ir.Constant(1)),)),
+)
+
+
+def looked_up(name: str, following: str | None, source: ir.FieldRef = KEY, action: int = PLAIN) -> ir.Table:
+    part = key_field(16)
+    key = [ir.KeyField(part.name, source, part.width)]
+    return table(name, key, 8, actions=(action,), default=None, next_nodes={action: following},
+                 next_without_action=following)  # fmt: skip
+
+
+def does(name: str, action: int, following: str | None) -> ir.Table:
+    """p4c's table without a key."""
+    return table(name, [], 1, actions=(action,), default=ir.Invocation(action, ()), default_is_const=True,
+                 next_nodes={action: following})  # fmt: skip
+
+
+def condition(name: str, yes: str | None, no: str | None, of: ir.Expression) -> ir.Conditional:
+    return ir.Conditional(name, of, yes, no)
+
+
+def ahead(*nodes: ir.Table | ir.Conditional) -> dict[str, list[tuple[str, Any]]]:
+    control = ir.Control("ingress", nodes[0].name, {node.name: node for node in nodes})
+    found = look_ahead(program(actions=ACTIONS, ingress=control), control)
+    return {at: [(each.table.name, each.key[0].source) for each in lookups] for at, lookups in found.items()}
+
+
+def test_two_look_ups_are_touched_before_the_first() -> None:
+    assert ahead(looked_up("a", "b"), looked_up("b", None)) == {"a": [("a", KEY), ("b", KEY)]}
+
+
+def test_one_alone_is_not() -> None:
+    assert ahead(looked_up("a", None)) == {}
+
+
+def test_a_key_is_followed_through_copies() -> None:
+    nodes = looked_up("a", "copy"), does("copy", COPIES, "b"), looked_up("b", None, COPY)
+    assert ahead(*nodes) == {"a": [("a", KEY), ("b", KEY)]}
+
+
+@pytest.mark.parametrize("change", [does("change", CHANGES, "b"), looked_up("change", "b", OTHER, CHANGES)])
+def test_not_past_a_change_of_the_key(change: ir.Table) -> None:
+    found = ahead(looked_up("a", "change"), change, looked_up("b", None))
+    assert ("b", KEY) not in found.get("a", [])
+
+
+@pytest.mark.parametrize(
+    ("of", "found"),
+    [(ir.IsValid(1), {"a": [("a", KEY), ("b", KEY)]}), (ir.Binary(ir.Op.EQ, OTHER, ir.Constant(0)), {})],
+)
+def test_validity_may_decide_whether_it_is_done_and_nothing_else(of: ir.Expression, found: object) -> None:
+    assert ahead(looked_up("a", "if"), condition("if", "b", None, of), looked_up("b", None)) == found
+
+
+def test_what_comes_on_both_ways_does_not_depend_on_the_condition() -> None:
+    of = ir.Binary(ir.Op.EQ, OTHER, ir.Constant(0))
+    nodes = condition("if", "a", "b", of), looked_up("a", "b"), looked_up("b", "c"), looked_up("c", None)
+    assert ahead(*nodes) == {"b": [("b", KEY), ("c", KEY)]}
+
+
+def test_of_two_ways_only_one_is_gone() -> None:
+    nodes = condition("if", "a", "b", ir.IsValid(1)), looked_up("a", None), looked_up("b", None)
+    assert ahead(*nodes) == {}
+
+
+def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None:
+    ours = load_program(Path("p4src/compiled/hotset.json").read_bytes())
+    [lookups] = look_ahead(ours, ours.ingress).values()
+    lanes = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(32)]
+    assert [each.table.name for each in lookups] == lanes
+    keys = ours.stacks[next(i for i, stack in enumerate(ours.stacks) if stack.name == "keys")]
+    assert [each.key[1].source for each in lookups] == [ir.FieldRef(header, 0) for header in keys.headers]
+    module, _ = build_module(ours, make_layout(ours))
+    assert str(module).count('call void @"llvm.prefetch') == 1

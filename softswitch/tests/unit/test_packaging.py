@@ -1,0 +1,180 @@
+"""The distribution: what it declares, contains and needs, and that it works when it is installed alone."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomli
+from finsy.proto import p4d, p4i, p4r, p4t, rpc_status
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+
+from softswitch import __version__
+from softswitch.p4runtime import messages
+from switch_harness.namespaces import on_the_machines_network
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ROOT / "src"
+SOURCES = sorted(PACKAGES.rglob("*.py"))
+OURS = {"softswitch", "nativekit"}
+PROGRAM = ROOT / "tests" / "programs" / "compiled" / "control"
+LAYERS = ["status", "codecs", "p4info", "entities", "control"]  # of p4runtime, the lowest first
+INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf"}
+
+# Argument: a compiled program.
+USE = """
+import asyncio, contextlib, io, sys
+from pathlib import Path
+from google.protobuf import text_format
+from softswitch import cli
+from softswitch.compiled import CompiledPipeline
+from softswitch.p4runtime import P4RuntimeServer
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+from softswitch.ports.loop import PortLoop
+
+for option in ("--version", "--help"):
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as printed:
+        cli.command.main([option], prog_name="softswitch")
+    assert "softswitch" in printed.getvalue()
+
+program = Path(sys.argv[1])
+p4info = text_format.Parse(program.with_suffix(".p4info.txtpb").read_text(), p4i.P4Info())
+config = p4r.ForwardingPipelineConfig(
+    p4info=p4info, p4_device_config=program.with_suffix(".json").read_bytes()
+)
+pipeline = ControlledPipeline(config, CompiledPipeline, lambda: 0).pipeline
+forward = ActionCall("ControlIngress.forward_to", (2,))
+pipeline.write_entries([EntryWrite(Change.INSERT, "ControlIngress.forward", (0x0B,), forward)])
+frame = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
+assert pipeline.process(1, frame, 0, 0) == [(2, frame)]
+
+
+async def serve():
+    with PortLoop({}, 255) as ports:
+        server = P4RuntimeServer(1, ports, CompiledPipeline)
+        server.load(config)
+        assert await server.start("127.0.0.1:0") > 0
+        await server.stop()
+
+
+asyncio.run(serve())
+print("used")
+"""
+
+SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+PROJECT: dict[str, Any] = tomli.loads((ROOT / "pyproject.toml").read_text())
+
+
+def requirements() -> set[str]:
+    return set(PROJECT["project"]["dependencies"])
+
+
+def imported(source: Path) -> Iterator[str]:
+    """The modules that a file imports, in full, whenever it does."""
+    for node in ast.walk(ast.parse(source.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 and node.module is not None, source
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+# -- softswitch
+
+
+def test_it_imports_nothing_but_what_its_distribution_requires() -> None:
+    required = {name.partition(">")[0] for name in requirements()}
+    tops = {(module.partition(".")[0], source) for source in SOURCES for module in imported(source)}
+    others = {(top, source) for top, source in tops if top not in sys.stdlib_module_names | OURS}
+    unknown = {(top, source) for top, source in others if INSTALLED_AS.get(top, top) not in required}
+    assert unknown == {("finsy", PACKAGES / "softswitch" / "p4runtime" / "messages.py")}  # for type hints
+    assert required == {INSTALLED_AS.get(top, top) for top, _ in others - unknown}
+
+
+def test_arrows_in_p4runtime_go_down() -> None:
+    for source in (PACKAGES / "softswitch" / "p4runtime").rglob("*.py"):
+        layer = source.relative_to(PACKAGES / "softswitch" / "p4runtime").parts[0].removesuffix(".py")
+        if layer in LAYERS:
+            above = {f"softswitch.p4runtime.{name}" for name in LAYERS[LAYERS.index(layer) + 1 :]}
+            assert not above & set(imported(source)), source
+
+
+def test_its_license_files_are_the_texts_of_its_license() -> None:
+    assert PROJECT["project"]["license"] == "Apache-2.0 OR GPL-2.0-or-later"
+    texts = {file.stem: file.read_text() for file in (ROOT / "LICENSES").iterdir()}
+    assert texts.keys() == {"Apache-2.0", "GPL-2.0-or-later"}
+    assert "Apache License" in texts["Apache-2.0"]
+    assert "GNU GENERAL PUBLIC LICENSE" in texts["GPL-2.0-or-later"]
+
+
+@pytest.mark.soak
+def test_its_sdist_and_the_wheel_made_of_it_work_in_an_environment_of_their_own(tmp_path: Path) -> None:
+    """Needs a package index."""
+    source = tmp_path / "softswitch"  # building leaves folders beside the sources
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    binaries = tmp_path / "venv" / "bin"
+    install = [*on_the_machines_network(), str(binaries / "python"), "-m", "pip", "install", "--quiet"]
+    subprocess.run([*install, *PROJECT["build-system"]["requires"]], check=True)
+    subprocess.run([binaries / "python", "-c", SDIST, tmp_path], cwd=source, check=True)
+    shutil.rmtree(source)
+    [sdist] = tmp_path.glob("*.tar.gz")
+    subprocess.run([*install, str(sdist)], check=True)  # pip makes a wheel of it
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    version = subprocess.run(
+        [str(binaries / "softswitch"), "--version"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert version.stdout == f"softswitch, version {__version__}\n"
+    command = [str(binaries / "python"), "-c", USE, str(PROGRAM)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
+    for absent in ("finsy", "mininet", "scapy", "analysis"):
+        asked = subprocess.run([binaries / "python", "-c", f"import {absent}"], cwd=tmp_path, env=environment)
+        assert asked.returncode != 0, absent
+
+
+# -- P4Runtime's messages
+
+
+def fields(message: Descriptor) -> dict[str, tuple[int, int]]:
+    return {field.name: (field.number, field.type) for field in message.fields}
+
+
+@pytest.mark.parametrize("module", ["p4d", "p4i", "p4r", "p4t", "rpc_status"])
+def test_the_messages_are_those_of_p4runtime(module: str) -> None:
+    theirs = {"p4d": p4d, "p4i": p4i, "p4r": p4r, "p4t": p4t, "rpc_status": rpc_status}[module]
+    ours = vars(getattr(messages, module))
+    assert set(ours) == set(theirs.DESCRIPTOR.message_types_by_name)
+    for name, kind in ours.items():
+        assert fields(kind.DESCRIPTOR) == fields(getattr(theirs, name).DESCRIPTOR), name
+        assert kind is not getattr(theirs, name)
+
+
+def test_the_messages_file_has_each_file_after_those_that_it_imports() -> None:
+    known: set[str] = set()
+    for file in FileDescriptorSet.FromString(messages.FILE.read_bytes()).file:
+        assert set(file.dependency) <= known
+        known.add(file.name)
+
+
+def test_messages_of_others_are_adopted() -> None:
+    theirs = p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=7)))
+    ours = messages.adopt(theirs)
+    assert type(ours) is messages.p4r.Update
+    assert ours.SerializeToString() == theirs.SerializeToString()
+    assert messages.adopt(ours) == ours

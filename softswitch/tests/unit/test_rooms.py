@@ -1,0 +1,101 @@
+"""Imports inside softswitch go down only, in no circle, and to no other project."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from itertools import chain
+from pathlib import Path
+
+SOURCES = Path(__file__).parents[2] / "src"
+
+FLOORS = (
+    {"cache", "errors", "hashing", "limits", "llvmir", "messages", "v1model", "verbs", "words"},
+    {"ir", "processes", "target"},
+    {"load", "pipeline", "memory"},
+    {"checks", "native"},
+    {"codegen", "interpreter", "queues", "state"},
+    {"jit"},
+    {"compiled"},
+    {"p4runtime", "ports"},
+    {"kernel", "runtime", "settings", "warm"},
+    {"commands", "conformance"},
+    {"explain"},
+    {"datapath"},
+    {"machine"},
+    {"running"},
+    {"bmv2", "cli"},
+    {"__main__"},
+)
+"""Rooms, which are modules and packages of softswitch, from the lowest: each imports only lower ones."""
+
+
+@cache
+def modules() -> dict[str, set[str]]:
+    """Return the modules of this project, each with those that it imports; a package is its `__init__`."""
+    files = {name_of(file): file for file in sorted(SOURCES.rglob("*.py"))}
+    return {name: {found for found in imports(file, files) if found in files} for name, file in files.items()}
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(SOURCES).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports(file: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Yield the names of imported modules; of `from a import b` a.b if that is a module, otherwise a."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            inside = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in known else node.module for name in inside)
+
+
+def switch_modules() -> dict[str, set[str]]:
+    ours = {name: found for name, found in modules().items() if name.startswith("softswitch.")}
+    return {name: found & ours.keys() for name, found in ours.items()}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_every_module_is_in_a_room() -> None:
+    assert set(map(room_of, switch_modules())) == set(chain(*FLOORS))
+
+
+def test_imports_go_down() -> None:
+    floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+    up = [
+        f"{module} -> {imported}"
+        for module, found in switch_modules().items()
+        for imported in found
+        if (importer := room_of(module)) != (room := room_of(imported))
+        and floor_of[room] >= floor_of[importer]
+    ]
+    assert up == []
+
+
+def test_no_two_modules_import_each_other() -> None:
+    order = list(TopologicalSorter(modules()).static_order())
+    assert order.index("nativekit.compile") < order.index("softswitch.native")
+    assert order.index("softswitch.v1model") < order.index("softswitch.compiled")
+
+
+def test_nativekit_imports_nothing_of_softswitch() -> None:
+    found = {name: imported for name, imported in modules().items() if name.split(".")[0] == "nativekit"}
+    assert {each.split(".")[0] for imported in found.values() for each in imported} == {"nativekit"}
+
+
+def test_no_other_project_is_imported() -> None:
+    allowed = {"softswitch", "nativekit", "click", "google", "grpc", "llvmlite", "numba", "numpy"}
+    found = {
+        f"{file.relative_to(SOURCES)} imports {name}"
+        for file in SOURCES.rglob("*.py")
+        for name in imports(file, {})
+        if name.split(".")[0] not in allowed | sys.stdlib_module_names
+    }
+    assert found == {"softswitch/p4runtime/messages.py imports finsy.proto"}  # for type hints

@@ -1,6 +1,0 @@
-"""`python -m hotline.conformance`."""
-
-from hotline.conformance.cli import main
-
-if __name__ == "__main__":
-    main()

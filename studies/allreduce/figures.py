@@ -1,0 +1,103 @@
+"""Figures of the zoo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from analysis.figures.model import Axis, Figure, Panel, Series
+from studies.allreduce.contenders import contender
+from studies.allreduce.numbers import Learned, Limit, Line, Numbers
+from studies.allreduce.parts import COLOURS, NAMES, OF_LINKS
+from studies.allreduce.training import ARMS
+
+_MILLIONS = 1e-6
+_LEAST_LOSS = 0.00001
+"""Where no loss is drawn on an axis that is logarithmic."""
+
+
+def figures_of(numbers: Numbers) -> Iterator[Figure]:
+    """All that there are."""
+    n, workers = f"{numbers.values:,} values", f"{numbers.workers} workers"
+    goodput = Axis("million values/s of a worker", is_log=True)
+    yield Figure(
+        "zoo-workers", "Goodput against workers", Axis("workers", is_log=True), goodput,
+        list(_panels(numbers.goodput_by_workers, _MILLIONS)),
+        caption=f"An all-reduce of {n}; hosts take no time, and nothing is lost.",
+    )  # fmt: skip
+    yield Figure(
+        "zoo-packets", "Goodput against packet size", Axis("values of a packet"), goodput,
+        list(_panels(numbers.goodput_by_packet, _MILLIONS)), kind="points",
+        caption=f"{n}, {workers}. SwitchML has packets of 64 values here.",
+    )  # fmt: skip
+    yield Figure(
+        "zoo-loss", "Goodput against loss", Axis("share of the frames that are lost", is_log=True), goodput,
+        list(_panels(numbers.goodput_by_loss, _MILLIONS)), kind="points",
+        caption=f"{n}, {workers}. The leftmost points are without loss. Median of the seeds, and their "
+        "range. What is lost is sent again after 20 ms or more.",
+    )  # fmt: skip
+    yield Figure(
+        "zoo-length", "Time of an all-reduce against its length", Axis("values", is_log=True),
+        Axis("ms", is_log=True), list(_panels(numbers.ms_by_length, 1.0)),
+        caption=f"{workers}; hosts take no time, and nothing is lost.",
+    )  # fmt: skip
+    yield parts(numbers.limits, f"{n}, {workers}")
+    yield from _courses(numbers.training)
+
+
+def _panels(lines: Sequence[Line], scale: float) -> Iterator[Panel]:
+    for gbit in dict.fromkeys(line.gbit for line in lines):
+        yield Panel(f"{gbit:g} Gbit/s", [_series(line, scale) for line in lines if line.gbit == gbit])
+
+
+def _series(line: Line, scale: float) -> Series:
+    of = contender(line.contender)
+    low, high = (None if each is None else scale * np.array(each) for each in (line.low, line.high))
+    # Without loss, on an axis that has no 0.
+    x = [each or _LEAST_LOSS for each in line.x]
+    return Series(line.contender, np.array(x), scale * np.array(line.y), of.colour, of.dash, low, high)
+
+
+def parts(limits: Sequence[Limit], what: str) -> Figure:
+    """What the time is made of, as far as links go: hosts and loss are in the table."""
+    panels = []
+    for gbit in dict.fromkeys(limit.gbit for limit in limits):
+        found = [limit for limit in limits if limit.gbit == gbit]
+        names = [limit.contender for limit in found]
+        series = [
+            Series(
+                part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in found]), colour
+            )
+            for part, colour in zip(NAMES, COLOURS, strict=True)
+            if part in OF_LINKS
+        ]
+        panels.append(Panel(f"{gbit:g} Gbit/s", series))
+    return Figure(
+        "zoo-parts", "What the time of an all-reduce is made of", Axis("times the limit for values"),
+        Axis(""), panels, kind="bars",
+        caption=f"{what}; hosts take no time, and nothing is lost. Parts are told below the tables.",
+    )  # fmt: skip
+
+
+def _courses(training: Sequence[Learned]) -> Iterator[Figure]:
+    for name, along, title in (
+        ("zoo-loss-steps", "step", "mini-batches of all workers"),
+        ("zoo-loss-time", "ms", "ms"),
+    ):
+        panels = []
+        for question in dict.fromkeys(each.question for each in training):
+            found = [each for each in training if each.question == question]
+            panels.append(
+                Panel(question, [
+                    Series(
+                        each.arm, np.array(each.course[along]), np.array(each.course["loss"]),
+                        ARMS[each.arm].colour, dash=0 if each.waits else 2,
+                    )
+                    for each in found
+                ])
+            )  # fmt: skip
+        yield Figure(
+            name, f"Training R1's hot set: loss against {title}", Axis(title), Axis("log loss, nats"), panels,
+            caption="Dotted: designs in which no worker waits for another.",
+        )  # fmt: skip

@@ -1,0 +1,199 @@
+"""The page of the zoo, and its figures as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from analysis.figures.files import write_figures
+from analysis.page.build import Page, build
+from analysis.page.plots import plot
+from analysis.page.tables import Row, Table
+from analysis.wording import plain
+from foundation.logs.errors import DataError, reason_of
+from foundation.logs.parts import write_text
+from studies.allreduce.figures import figures_of
+from studies.allreduce.numbers import Learned, Line, Numbers
+from studies.allreduce.parts import NAMES
+from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
+
+_READING = (
+    "The same P4 programs and agents as in a real run, on a virtual clock. The switch is a device of its "
+    f"own: it takes {SWITCH_US:g} µs for a frame, and {SWITCH_MPPS:,.0f} million frames a second. A cable "
+    f"takes {DELAY_US:g} µs each way, and {QUEUE_KB:,.0f} KiB wait before it at most.",
+    "Where it is not said otherwise, hosts take no time, so that links alone do. A worker has up to 64 "
+    "packets on the way.",
+    "psdense has as many servers as workers, or one for four workers. switchml-checked also compares the "
+    "numbers of chunks, which costs no byte on any link.",
+    "Each part of the time is what one run takes more than another. Values: what the busiest link needs for "
+    "the values alone. Headers: with acknowledgements, preambles and gaps. Filling up: until frames are "
+    "everywhere. A round trip: once, to whoever answers. The window: what workers wait for results beyond "
+    "that. Hosts: with what our agents take. Retransmissions: with 0.1 % of the frames lost.",
+    "R1's hot set: the model has the 20,000 parameters that are updated most. In hot and none a worker pulls "
+    "and pushes those of its mini-batch. In the others a push is an all-reduce of all 20,000.",
+)
+
+
+def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
+    """Write report.html, numbers.json and the folder `figures`; the path of the report."""
+    drawn = list(figures_of(numbers))
+    target = folder / "figures"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be made: {reason_of(error)}") from error
+    write_figures(drawn, target)
+    page = Page(
+        title="The zoo: designs side by side",
+        ran=ran,
+        plots=[plot(figure) for figure in drawn],
+        tables=tables_of(numbers),
+        reading=_READING,
+    )
+    write_text(folder / "numbers.json", numbers.model_dump_json(indent=2) + "\n")
+    report = folder / "report.html"
+    write_text(report, build(page))
+    return report
+
+
+def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
+    """With their headings."""
+    found: list[tuple[str, Sequence[Table]]] = [
+        ("Goodput", [
+            goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
+            goodput("Million values/s of a worker, by frames lost", numbers.goodput_by_loss, "%"),
+        ]),
+        ("Beside what links need", [limits(numbers), parts(numbers)]),
+        ("Frame bytes a value on every link", [octets(numbers)]),
+        ("Memory of the switch", [memory(numbers)]),
+        ("R1's hot set", [training(question, numbers) for question in _questions(numbers.training)]),
+    ]  # fmt: skip
+    if numbers.headlines:
+        found.append(("A step of training", [headlines(numbers)]))
+    return found
+
+
+def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
+    """A column for each value of x, which is a share with unit %."""
+    rows: list[Row] = [
+        (f"{line.contender}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
+        for line in lines
+    ]
+    told = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in lines[0].x)
+    return Table(title, ("", *told), rows)
+
+
+def _three_digits(number: float) -> str:
+    """1,320 and 0.735, and no powers of ten."""
+    return f"{float(f'{number:.3g}'):,g}"
+
+
+def limits(numbers: Numbers) -> Table:
+    """Time, limits, and how far it is from them."""
+    rows: list[Row] = [
+        (
+            f"{each.contender}, {each.gbit:g} Gbit/s",
+            *map(plain, (
+                f"{each.servers}", f"{each.payload_ms:,.4g}", f"{each.limit_ms:,.4g}", f"{each.ms:,.4g}",
+                f"{each.ms / each.payload_ms - 1:+.0%}", f"{each.ms / each.limit_ms - 1:+.1%}",
+            )),
+        )
+        for each in numbers.limits
+    ]  # fmt: skip
+    head = (
+        "", "servers", "limit for values, ms", "with headers, ms", "measured, ms", "above the first",
+        "above the second",
+    )  # fmt: skip
+    return Table(f"An all-reduce of {numbers.values:,} values by {numbers.workers} workers", head, rows)
+
+
+def parts(numbers: Numbers) -> Table:
+    """What it is made of."""
+    rows: list[Row] = [
+        (
+            f"{each.contender}, {each.gbit:g} Gbit/s",
+            *(plain(f"{each.parts_ms[name]:,.3f}") for name in NAMES),
+            plain(f"{each.whole_ms:,.3f}"),
+        )
+        for each in numbers.limits
+    ]
+    return Table("What the time is made of, ms", ("", *NAMES, "together"), rows)
+
+
+def octets(numbers: Numbers) -> Table:
+    """Up is to the switch."""
+    rows: list[Row] = [
+        (
+            each.contender,
+            *map(plain, (f"{each.workers}", f"{each.servers}", f"{each.chunk_size}")),
+            *(
+                plain(f"{of:.2f}")
+                for of in (each.worker_up, each.worker_down, each.server_up, each.server_down)
+            ),
+        )
+        for each in numbers.octets
+    ]
+    head = (
+        "", "workers", "servers", "values of a packet", "a worker's, up", "down", "a server's, up", "down",
+    )  # fmt: skip
+    note = (
+        "SwitchML's packet of 64 values has 308 bytes: 4.81 a value. Floats take a batch of exponents more."
+    )
+    return Table("Frame bytes a value, without preambles and gaps", head, rows, [note])
+
+
+def memory(numbers: Numbers) -> Table:
+    """In registers of the compiled programs."""
+    rows: list[Row] = [
+        (
+            each.arm,
+            *map(plain, (
+                f"{each.slots:,}", f"{each.values}", f"{each.value_bytes:,}", f"{each.other_bytes:,}",
+                f"{each.bytes:,}",
+            )),
+        )
+        for each in numbers.memory
+    ]  # fmt: skip
+    return Table("Registers", ("", "slots", "values of a slot", "bytes of values", "others", "all"), rows)
+
+
+def training(question: str, numbers: Numbers) -> Table:
+    """A row for each arm."""
+    found = [each for each in numbers.training if each.question == question]
+    rows: list[Row] = [
+        (
+            each.arm,
+            *map(plain, (
+                "wait" if each.waits else "do not", f"{each.steps_per_s:,.0f}", f"{each.step_us:,.0f}",
+                f"{each.bytes_per_step:,.0f}", f"{each.packets_per_step:,.0f}",
+                f"{each.server_packets_per_step:,.0f}", f"{each.last_loss:.4f}",
+                "never" if each.ms_to_loss is None else f"{each.ms_to_loss:,.1f}",
+            )),
+        )
+        for each in found
+    ]  # fmt: skip
+    head = (
+        "", "workers", "steps/s of all", "µs a step", "bytes on a worker's cable a step", "frames there",
+        "frames at servers", "loss at the end", f"ms to {found[0].loss:.3f}",
+    )  # fmt: skip
+    return Table(question, head, rows)
+
+
+def headlines(numbers: Numbers) -> Table:
+    """A step of a model with each."""
+    rows: list[Row] = [
+        (
+            f"{each.contender}, {each.gbit:g} Gbit/s",
+            *map(plain, (
+                f"{each.all_reduce_ms:,.1f}", f"{each.compute_ms:,.1f}", f"{each.after_ms:,.1f}",
+                f"{each.beside_ms:,.1f}",
+            )),
+        )
+        for each in numbers.headlines
+    ]  # fmt: skip
+    head = ("", "all-reduce, ms", "computing, ms", "one behind the other, ms", "overlapped, ms")
+    return Table(f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers", head, rows)
+
+
+def _questions(found: Sequence[Learned]) -> list[str]:
+    return list(dict.fromkeys(each.question for each in found))

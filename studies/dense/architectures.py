@@ -1,0 +1,252 @@
+"""The layers of well-known models, counted from their architectures: each tensor's values and multiply-adds.
+
+`python -m studies.dense.architectures` writes the tables of `models/` again whose times are estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A parameter tensor, and the multiply-adds of one sample's forward pass."""
+
+    name: str
+    values: int
+    multiply_adds: float
+
+
+@dataclass
+class Builder:
+    """Collects tensors in the order of the forward pass; images are square, sizes are of one side."""
+
+    tensors: list[Tensor] = field(default_factory=list)
+
+    def add(self, name: str, values: int, multiply_adds: float = 0.0) -> None:
+        """One tensor."""
+        self.tensors.append(Tensor(name, values, multiply_adds))
+
+    def conv(self, name: str, inputs: int, outputs: int, kernel: tuple[int, int], side: int) -> None:
+        """A convolution without bias, whose output has `side`² places."""
+        values = inputs * outputs * kernel[0] * kernel[1]
+        self.add(f"{name}.weight", values, values * side**2)
+
+    def norm(self, name: str, channels: int, places: int) -> None:
+        """Batch or layer normalisation: a scale and a shift, two multiply-adds a value each."""
+        self.add(f"{name}.weight", channels, channels * places)
+        self.add(f"{name}.bias", channels, channels * places)
+
+    def linear(self, name: str, inputs: int, outputs: int, times: int = 1) -> None:
+        """A linear layer with bias, used so many times a sample."""
+        self.add(f"{name}.weight", inputs * outputs, inputs * outputs * times)
+        self.add(f"{name}.bias", outputs)
+
+
+def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
+    """ResNet v1.5 with bottlenecks (He et al. 2016) as torchvision has it, 224², 1,000 classes."""
+    net = Builder()
+    net.conv("conv1", 3, 64, (7, 7), 112)
+    net.norm("bn1", 64, 112**2)
+    inputs, side = 64, 56
+    for stage, (count, width) in enumerate(zip(blocks, (64, 128, 256, 512), strict=True), 1):
+        for block in range(count):
+            before, side = side, side // 2 if stage > 1 and block == 0 else side
+            at = f"layer{stage}.{block}"
+            net.conv(f"{at}.conv1", inputs, width, (1, 1), before)
+            net.norm(f"{at}.bn1", width, before**2)
+            net.conv(f"{at}.conv2", width, width, (3, 3), side)
+            net.norm(f"{at}.bn2", width, side**2)
+            net.conv(f"{at}.conv3", width, 4 * width, (1, 1), side)
+            net.norm(f"{at}.bn3", 4 * width, side**2)
+            if block == 0:
+                net.conv(f"{at}.downsample.0", inputs, 4 * width, (1, 1), side)
+                net.norm(f"{at}.downsample.1", 4 * width, side**2)
+            inputs = 4 * width
+    net.linear("fc", inputs, 1000)
+    return net.tensors
+
+
+def vgg16() -> list[Tensor]:
+    """VGG-16 with batch normalisation (torchvision's `vgg16_bn`), 224², 1,000 classes."""
+    net = Builder()
+    inputs, at, side = 3, 0, 224
+    for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
+        for _ in range(count):
+            net.conv(f"features.{at}", inputs, width, (3, 3), side)
+            net.add(f"features.{at}.bias", width)
+            net.norm(f"features.{at + 1}", width, side**2)
+            inputs, at = width, at + 3
+        at, side = at + 1, side // 2
+    net.linear("classifier.0", 512 * 7 * 7, 4096)
+    net.linear("classifier.3", 4096, 4096)
+    net.linear("classifier.6", 4096, 1000)
+    return net.tensors
+
+
+def densenet201() -> list[Tensor]:
+    """DenseNet-201 (Huang et al. 2017): growth 32, blocks of 6, 12, 48, 32; 224², 1,000 classes."""
+    net, growth = Builder(), 32
+    net.conv("features.conv0", 3, 64, (7, 7), 112)
+    net.norm("features.norm0", 64, 112**2)
+    channels, side, blocks = 64, 56, (6, 12, 48, 32)
+    for block, count in enumerate(blocks, 1):
+        for layer in range(1, count + 1):
+            at = f"features.denseblock{block}.denselayer{layer}"
+            net.norm(f"{at}.norm1", channels, side**2)
+            net.conv(f"{at}.conv1", channels, 4 * growth, (1, 1), side)
+            net.norm(f"{at}.norm2", 4 * growth, side**2)
+            net.conv(f"{at}.conv2", 4 * growth, growth, (3, 3), side)
+            channels += growth
+        if block < len(blocks):
+            net.norm(f"features.transition{block}.norm", channels, side**2)
+            net.conv(f"features.transition{block}.conv", channels, channels // 2, (1, 1), side)
+            channels, side = channels // 2, side // 2
+    net.norm("features.norm5", channels, side**2)
+    net.linear("classifier", channels, 1000)
+    return net.tensors
+
+
+_Branch = tuple[tuple[int, tuple[int, int], int], ...]
+"""Convolutions behind each other: (channels, kernel, side of the output)."""
+_1, _3, _17, _71, _13, _31 = (1, 1), (3, 3), (1, 7), (7, 1), (1, 3), (3, 1)
+
+
+def inception_v4() -> list[Tensor]:
+    """Inception-v4 (Szegedy et al. 2017), 299², 1,000 classes, no auxiliary head."""
+    net = Builder()
+    _chain(net, "features.stem", 3, ((32, _3, 149), (32, _3, 147), (64, _3, 147)))
+    _chain(net, "features.mixed_3a", 64, ((96, _3, 73),))
+    _branches(
+        net,
+        "features.mixed_4a",
+        160,
+        ((64, _1, 73), (96, _3, 71)),
+        ((64, _1, 73), (64, _17, 73), (64, _71, 73), (96, _3, 71)),
+    )
+    _chain(net, "features.mixed_5a", 192, ((192, _3, 35),))
+    for number in range(4):
+        _branches(
+            net,
+            f"features.inception_a{number}",
+            384,
+            ((96, _1, 35),),
+            ((64, _1, 35), (96, _3, 35)),
+            ((64, _1, 35), (96, _3, 35), (96, _3, 35)),
+            ((96, _1, 35),),
+        )
+    _branches(
+        net,
+        "features.reduction_a",
+        384,
+        ((384, _3, 17),),
+        ((192, _1, 35), (224, _3, 35), (256, _3, 17)),
+    )
+    for number in range(7):
+        _branches(
+            net,
+            f"features.inception_b{number}",
+            1024,
+            ((384, _1, 17),),
+            ((192, _1, 17), (224, _17, 17), (256, _71, 17)),
+            ((192, _1, 17), (192, _71, 17), (224, _17, 17), (224, _71, 17), (256, _17, 17)),
+            ((128, _1, 17),),
+        )
+    _branches(
+        net,
+        "features.reduction_b",
+        1024,
+        ((192, _1, 17), (192, _3, 8)),
+        ((256, _1, 17), (256, _17, 17), (320, _71, 17), (320, _3, 8)),
+    )
+    for number in range(3):
+        at = f"features.inception_c{number}"
+        _branches(
+            net,
+            at,
+            1536,
+            ((256, _1, 8),),
+            ((384, _1, 8),),
+            ((384, _1, 8), (448, _31, 8), (512, _13, 8)),
+            ((256, _1, 8),),
+        )
+        # The ends of two branches fork.
+        for branch, channels in ((1, 384), (2, 512)):
+            for fork, kernel in enumerate((_13, _31)):
+                _chain(net, f"{at}.branch{branch}.fork{fork}", channels, ((256, kernel, 8),))
+    net.linear("last_linear", 1536, 1000)
+    return net.tensors
+
+
+def _branches(net: Builder, name: str, inputs: int, *branches: _Branch) -> None:
+    for number, branch in enumerate(branches):
+        _chain(net, f"{name}.branch{number}", inputs, branch)
+
+
+def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
+    for number, (outputs, kernel, side) in enumerate(convs):
+        net.conv(f"{name}.{number}.conv", inputs, outputs, kernel, side)
+        net.norm(f"{name}.{number}.bn", outputs, side**2)
+        inputs = outputs
+
+
+def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
+    """BERT for pre-training (Devlin et al. 2019), 30,522 words, sequences of `length`.
+
+    The decoder's weight is the embedding's, ready last; its arithmetic stands with its bias.
+    """
+    net, words = Builder(), 30_522
+    net.add("bert.embeddings.word_embeddings.weight", words * hidden)
+    net.add("bert.embeddings.position_embeddings.weight", 512 * hidden)
+    net.add("bert.embeddings.token_type_embeddings.weight", 2 * hidden)
+    net.norm("bert.embeddings.LayerNorm", hidden, length)
+    for number in range(layers):
+        at = f"bert.encoder.layer.{number}"
+        for name in ("query", "key", "value"):
+            net.linear(f"{at}.attention.self.{name}", hidden, hidden, length)
+        # Scores and contexts: two products of length² × hidden, which no tensor of their own has.
+        scores = net.tensors.pop()
+        net.add(scores.name, scores.values, 2.0 * length**2 * hidden)
+        net.linear(f"{at}.attention.output.dense", hidden, hidden, length)
+        net.norm(f"{at}.attention.output.LayerNorm", hidden, length)
+        net.linear(f"{at}.intermediate.dense", hidden, 4 * hidden, length)
+        net.linear(f"{at}.output.dense", 4 * hidden, hidden, length)
+        net.norm(f"{at}.output.LayerNorm", hidden, length)
+    net.linear("bert.pooler.dense", hidden, hidden)
+    net.linear("cls.predictions.transform.dense", hidden, hidden, length)
+    net.norm("cls.predictions.transform.LayerNorm", hidden, length)
+    net.add("cls.predictions.decoder.bias", words, words * hidden * length)
+    net.linear("cls.seq_relationship", hidden, 2)
+    return net.tensors
+
+
+def dlrm() -> list[Tensor]:
+    """The dense part of NVIDIA's DLRM for Criteo: 13 numbers and 26 embeddings of 128."""
+    net = Builder()
+    for number, (inputs, outputs) in enumerate(pairwise((13, 512, 256, 128))):
+        net.linear(f"bottom_mlp.{2 * number}", inputs, outputs)
+    # 27 vectors in pairs, the numbers' own 128, and one value of padding.
+    for number, (inputs, outputs) in enumerate(pairwise((27 * 26 // 2 + 128 + 1, 1024, 1024, 512, 256, 1))):
+        net.linear(f"top_mlp.{2 * number}", inputs, outputs)
+    return net.tensors
+
+
+ARCHITECTURES: dict[str, Callable[[], list[Tensor]]] = {
+    "resnet50": lambda: resnet((3, 4, 6, 3)),
+    "resnet101": lambda: resnet((3, 4, 23, 3)),
+    "resnet152": lambda: resnet((3, 8, 36, 3)),
+    "vgg16": vgg16,
+    "densenet201": densenet201,
+    "inceptionv4": inception_v4,
+    "bert-base": lambda: bert(12, 768, 128),
+    "bert-large": lambda: bert(24, 1024, 128),
+    "dlrm": dlrm,
+}
+
+
+def counted() -> Iterator[tuple[str, int]]:
+    """Each model and its parameters."""
+    for name, tensors in ARCHITECTURES.items():
+        yield name, sum(tensor.values for tensor in tensors())

@@ -1,0 +1,145 @@
+"""Models to ask about: those that come along, and tables of the reader's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.words import shortened
+from studies.dense.errors import DenseError
+from studies.dense.layers import SUFFIXES, Layers, read_layers
+
+FOLDER = Path(__file__).parent / "models"
+BACKWARD_SHARE = 2 / 3
+"""Of an estimate's step: backward multiplies twice where forward does once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the times of a table that comes along are from."""
+
+    title: str
+    step_us: float
+    """Of one worker's step, with all that it does beside backward."""
+    batch: int
+    source: str
+    is_estimate: bool = True
+    """Whether the layers' times are the step's, split by the layers' arithmetic, and were not measured."""
+
+
+_BOTTLENECK = (
+    "layers and step as measured by the authors of [BOTTLENECK] (netx-repo/training-bottleneck, simulation, "
+    "Apache-2.0)"
+)
+_LAMBDA = "{} images/s on a V100, FP32 (Lambda, RTX 2080 Ti Deep Learning Benchmarks with TensorFlow, 2019)"
+ORIGINS = {
+    "resnet50": Origin("ResNet-50", 128_085.80219559176, 32, _BOTTLENECK, is_estimate=False),
+    "resnet101": Origin("ResNet-101", 192_005.99479476405, 32, _BOTTLENECK, is_estimate=False),
+    "vgg16": Origin("VGG-16", 194_523.52295080985, 32, _BOTTLENECK, is_estimate=False),
+    "resnet152": Origin("ResNet-152", 1e6 * 32 / 155, 32, _LAMBDA.format(155)),
+    "densenet201": Origin(
+        "DenseNet-201",
+        125_276.0,
+        12,
+        "125.276 ms for 12 images on a V100, FP32 (aisensiy/pytorch-gpu-benchmark, median of 50)",
+    ),
+    "inceptionv4": Origin("Inception-v4", 1e6 * 32 / 112, 32, _LAMBDA.format(112)),
+    "bert-base": Origin(
+        "BERT-Base",
+        1e6 * 32 / 119.60,
+        32,
+        "119.60 sequences/s of 128 on a V100, FP32, PyTorch (Oneflow-Inc/DLPerf, report v1)",
+    ),
+    "bert-large": Origin(
+        "BERT-Large",
+        1e6 * 32 / 40.32,
+        32,
+        "40.32 sequences/s of 128 on a V100, FP32 (NVIDIA/DeepLearningExamples, PyTorch BERT, DGX-1 32G)",
+    ),
+    "dlrm": Origin(
+        "DLRM, dense part",
+        1e6 * 32_768 / 494_000,
+        32_768,
+        "494,000 samples/s on a V100, FP32, embeddings included (NVIDIA/DeepLearningExamples, PyTorch DLRM)",
+    ),
+}
+"""By name; the three of [BOTTLENECK] first."""
+MEASURED = tuple(name for name, origin in ORIGINS.items() if not origin.is_estimate)
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A table of layers, and what a step takes without any communication."""
+
+    name: str
+    title: str
+    layers: Layers
+    step_us: float
+    source: str = "a table of yours"
+    is_estimate: bool = False
+
+    @property
+    def shown(self) -> str:
+        """Its title, and that it is an estimate."""
+        return f"{self.title} (estimate)" if self.is_estimate else self.title
+
+    @property
+    def before_us(self) -> float:
+        """Of a step, what is not backward."""
+        return self.step_us - self.layers.total_backward_us
+
+
+def open_model(name: str, step_us: float | None = None) -> Model:
+    """One that comes along, by its name, or a file; `step_us` where the file does not tell.
+
+    Of an estimate, all times are as much longer as the step is.
+
+    Raises `DataError` for a table that is not as it should be and `DenseError` for a name that nobody has.
+    """
+    if name not in ORIGINS:
+        return _own(Path(name), step_us)
+    origin = ORIGINS[name]
+    layers = read_layers(FOLDER / f"{name}.csv")
+    if origin.is_estimate and step_us is not None:
+        layers = layers.scaled(step_us / origin.step_us)
+    return _model(name, origin.title, layers, step_us or origin.step_us, origin.source, origin.is_estimate)
+
+
+def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
+    """Several of them, no two of the same name; `step_us` is of one alone."""
+    if step_us is not None and len(names) != 1:
+        raise DenseError(f"--step-ms {step_us / 1e3:g}: it is of one model, and {len(names)} are asked about")
+    models = [open_model(name, step_us) for name in names]
+    called = [model.name for model in models]
+    for place, name in enumerate(called):
+        if name in called[:place]:
+            raise DenseError(f"{names[place]}: {name} was given before; each model needs a name of its own")
+    return models
+
+
+def _own(path: Path, step_us: float | None) -> Model:
+    if path.suffix not in SUFFIXES and not path.exists():
+        known = shortened(", ".join(ORIGINS))
+        raise DenseError(f"{path}: neither a table ({' or '.join(SUFFIXES)}) nor one of {known}")
+    layers = read_layers(path)
+    if step_us is None and layers.forward_us is None:
+        raise DenseError(
+            f"{path}: forward_us is empty, so how long a step takes is not known; give it with --step-ms"
+        )
+    forward_us = 0.0 if layers.forward_us is None else float(layers.forward_us.sum())
+    return _model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)
+
+
+def _model(
+    name: str, title: str, layers: Layers, step_us: float, source: str = "a table of yours",
+    is_estimate: bool = False,
+) -> Model:  # fmt: skip
+    backward_us = layers.total_backward_us
+    if step_us < backward_us * (1 - 1e-9):
+        raise DenseError(
+            f"{name}: a step of {step_us / 1e3:g} ms is shorter than its backward, {backward_us / 1e3:.4g} ms"
+        )
+    if step_us == 0:
+        raise DenseError(f"{name}: all times are 0; backward_us in µs is expected")
+    return Model(name, title, layers, step_us, source, is_estimate)

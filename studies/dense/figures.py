@@ -1,0 +1,151 @@
+"""What-if and overlap as figures: data for the page, and for PDF, PNG and CSV."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from studies.dense.catalogue import Model
+from studies.dense.fusion import Fusion
+from studies.dense.network import (
+    AGGREGATIONS,
+    HIGH_COMPRESSION,
+    HIGH_GBIT,
+    LOW_COMPRESSION,
+    LOW_GBIT,
+    WAYS,
+    Aggregation,
+    Network,
+    Values,
+)
+from studies.dense.play import Collectives, Plan, play
+from studies.dense.whatif import TARGET, scaling_factor
+
+GRID = 41
+"""Points along each side of a map."""
+WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
+_STRIPES = ("#3b7dd8", "#9ecae1")
+
+
+def axes() -> tuple[Values, Values]:
+    """Gbit/s and compression of a map, evenly along logarithmic axes."""
+    return np.geomspace(LOW_GBIT, HIGH_GBIT, GRID), np.geomspace(LOW_COMPRESSION, HIGH_COMPRESSION, GRID)
+
+
+def scaling_map(
+    models: Sequence[Model],
+    network: Network,
+    fusion: Fusion,
+    target: float = TARGET,
+) -> Figure:
+    """Bandwidth × compression, with the line of the target, beside a switch that sums."""
+    (gbit, compression), panels = axes(), []
+    for model in models:
+        for aggregation in _beside_switch(network.aggregation):
+            settings = network.model_copy(update={"aggregation": aggregation})
+            factors = scaling_factor(model, settings, fusion, gbit, compression[:, None])
+            title = f"{model.shown}, {WAYS[aggregation]}"
+            panels.append(
+                Panel(title, [Series("scaling factor", gbit, compression, z=factors, level=target)])
+            )
+    return Figure(
+        "scaling-map",
+        "Scaling factor, by bandwidth and compression",
+        Axis("Gbit/s", is_log=True),
+        Axis("compression, ×", is_log=True),
+        panels,
+        kind="heights",
+        caption=f"{network.workers} workers. The line is where {target:g} is reached: above and right of it "
+        "a better network, or more compression, brings next to nothing.",
+    )
+
+
+def _beside_switch(aggregation: Aggregation) -> tuple[Aggregation, Aggregation]:
+    return ("ring" if aggregation == "switch" else aggregation, "switch")
+
+
+def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
+    """Scaling factors along the number of workers, for each way to aggregate."""
+    panels = []
+    for model in models:
+        lines = []
+        for number, aggregation in enumerate(AGGREGATIONS):
+            update = {"aggregation": aggregation}
+            factors = [
+                float(scaling_factor(model, network.model_copy(update={**update, "workers": n}), fusion))
+                for n in WORKERS
+            ]
+            x, name = np.array(WORKERS, dtype=np.float64), WAYS[aggregation]
+            lines.append(Series(name, x, np.array(factors), colour_of(name, number), dash=number % 4))
+        panels.append(Panel(model.shown, lines))
+    return Figure(
+        "scaling-by-workers",
+        f"Scaling factor against workers, {network.gbit:g} Gbit/s",
+        Axis("workers", is_log=True),
+        Axis("scaling factor", is_share=True, reach=(0.0, 1.0)),
+        panels,
+        caption="A ring's additions grow with its workers, as do a tree's rounds; a switch that sums sends "
+        "each gradient up once and its sum down once.",
+    )
+
+
+def timeline(model: Model, network: Collectives, plans: Sequence[Plan]) -> Figure:
+    """Backward by its layers, and each buffer's all-reduce, for each plan; ms since backward began."""
+    longest_ms = max(play(model.layers, network, plan).end_us for plan in plans) / 1e3
+    return Figure(
+        f"timeline-{model.name}",
+        f"One backward pass of {model.shown}, and what is sent",
+        Axis("ms since backward began", reach=(0.0, 1.02 * longest_ms)),
+        Axis(""),
+        [Panel(_told(plan, model, network), _spans(model, network, plan)) for plan in plans],
+        kind="spans",
+        caption="Above, backward, layer by layer from the last to the first. Below it the all-reduces, a row "
+        "for each that may be under way at once. One begins when its buffer's last gradient is there and a "
+        "row is free.",
+    )
+
+
+def _told(plan: Plan, model: Model, network: Collectives) -> str:
+    end_ms = play(model.layers, network, plan).end_us / 1e3
+    return f"{plan.scheduler}: {len(plan.lasts)} buffers, {plan.at_once} at once, {end_ms:,.1f} ms"
+
+
+def _spans(model: Model, network: Collectives, plan: Plan) -> list[Series]:
+    """Two colours in turn along each row, so that neighbours can be told apart."""
+    played = play(model.layers, network, plan)
+    _, ready = model.layers.gradients()
+    begins = np.concatenate(([0.0], ready[:-1]))
+    lanes = [f"all-reduce {lane + 1}" for lane in _lanes(played.starts, played.ends)]
+    rows = [("backward", *span) for span in zip(begins, ready, strict=True)]
+    rows += zip(lanes, played.starts, played.ends, strict=True)
+    striped: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
+    count = Counter[str]()
+    for row in rows:
+        striped[count[row[0]] % 2].append(row)
+        count[row[0]] += 1
+    return [
+        _series(name, colour, part)
+        for name, colour, part in zip(("odd", "even"), _STRIPES, striped, strict=True)
+        if part
+    ]
+
+
+def _series(name: str, colour: str, rows: Sequence[tuple[str, float, float]]) -> Series:
+    names, lows, highs = zip(*rows, strict=True)
+    low, high = np.array(lows, dtype=np.float64) / 1e3, np.array(highs, dtype=np.float64) / 1e3
+    return Series(name, names, high - low, colour, low=low)
+
+
+def _lanes(starts: Values, ends: Values) -> list[int]:
+    """For each buffer the first lane that is free at its start."""
+    free, lanes = list[float](), list[int]()
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        lane = next((k for k, until in enumerate(free) if until <= start + 1e-9), len(free))
+        if lane == len(free):
+            free.append(end)
+        free[lane] = end
+        lanes.append(lane)
+    return lanes

@@ -1,0 +1,155 @@
+"""How long an all-reduce takes, by first principles ([BOTTLENECK]): bandwidth, additions, start-up."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+from math import ceil, log2
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, model_validator
+
+from foundation.logs.errors import DataError
+from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
+from foundation.settings import Strict
+from studies.dense.catalogue import FOLDER
+
+Values = NDArray[np.float64]
+Aggregation = Literal["ring", "tree", "servers", "switch"]
+AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+WAYS: dict[Aggregation, str] = {
+    "ring": "ring",
+    "tree": "tree",
+    "servers": "parameter servers",
+    "switch": "switch that sums",
+}
+LOW_GBIT, HIGH_GBIT = 1.0, 400.0
+LOW_COMPRESSION, HIGH_COMPRESSION = 1.0, 100.0
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+class Network(Strict):
+    """What the workers' gradients go through. Every link carries both ways at once, and nothing else."""
+
+    workers: int = Field(default=64, ge=1, le=100_000)
+    gbit: float = Field(default=100.0, ge=0.001, le=100_000)
+    """Of each worker's link, and of each server's."""
+    compression: float = Field(default=1.0, ge=1, le=10_000)
+    """Times that fewer bytes are sent; compressing takes no time, and whole gradients are added."""
+    utilisation: Share | tuple[tuple[float, Share], ...] = 1.0
+    """What of a link is reached: a share, or a curve of (Gbit/s, share), linear between and clamped."""
+    aggregation: Aggregation = "ring"
+    servers: int | None = Field(default=None, ge=1, le=100_000)
+    """Parameter servers; None: as many as workers."""
+    startup_us: float = Field(default=0.0, ge=0, le=1e6)
+    """Of each step of a collective."""
+
+    @model_validator(mode="after")
+    def _curve_rises(self) -> Network:
+        if isinstance(self.utilisation, tuple):
+            rates = [rate for rate, _ in self.utilisation]
+            if not rates or any(after <= before for before, after in pairwise(rates)):
+                raise ValueError("utilisation: Gbit/s that rise from point to point are expected")
+        return self
+
+    def told(self) -> list[tuple[str, str]]:
+        """Names and values with their units, as a reader is told."""
+        curve = isinstance(self.utilisation, tuple)
+        rows = [
+            ("workers", f"{self.workers:,}"),
+            ("a link", f"{self.gbit:g} Gbit/s"),
+            ("utilisation", "a curve" if curve else f"{self.utilisation:.0%}"),
+            ("compression", f"{self.compression:g}×" if self.compression > 1 else "none"),
+            ("aggregation", WAYS[self.aggregation]),
+            ("start-up", f"{self.startup_us:g} µs for each step of a collective"),
+        ]
+        return rows + ([("servers", f"{self.servers:,}")] if self.servers else [])
+
+
+def reduce_us(
+    network: Network, size: ArrayLike, gbit: ArrayLike | None = None, compression: ArrayLike | None = None
+) -> Values:
+    """µs that an all-reduce of `size` bytes takes; arrays broadcast, and go before the settings."""
+    size = np.asarray(size, dtype=np.float64)
+    rate = np.asarray(network.gbit if gbit is None else gbit, dtype=np.float64)
+    squeezed = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
+    # Bits a µs.
+    one_way = 8 * size / (1e3 * rate * reached(network, rate) * squeezed)
+    n = network.workers
+    if n == 1:
+        return 0 * one_way
+    if network.aggregation == "ring":
+        # Reduce-scatter and all-gather: n - 1 steps each, of a part in n.
+        return 2 * one_way * (n - 1) / n + (n - 1) * addition_us(size / n) + 2 * (n - 1) * network.startup_us
+    if network.aggregation == "tree":
+        # A binomial tree up and down again, whole buffers.
+        return ceil(log2(n)) * (2 * one_way + addition_us(size) + 2 * network.startup_us)
+    if network.aggregation == "servers":
+        # A share of each buffer to each server, whose link takes it from all workers; and back again.
+        m = network.servers or n
+        return 2 * one_way * max(1.0, n / m) + (n - 1) * addition_us(size / m) + 2 * network.startup_us
+    # A switch adds while packets pass: sums come down as soon as gradients have gone up.
+    return one_way + network.startup_us
+
+
+def reached(network: Network, gbit: ArrayLike) -> Values:
+    """The share of links of that rate that is used."""
+    if isinstance(network.utilisation, tuple):
+        rates, shares = zip(*network.utilisation, strict=True)
+        return _interpolated(gbit, rates, shares)
+    return np.asarray(network.utilisation)
+
+
+def addition_us(size: ArrayLike) -> Values:
+    """µs to add two vectors of `size` bytes on [BOTTLENECK]'s GPU, interpolated linearly and clamped."""
+    return _interpolated(size, *_additions())
+
+
+def _interpolated(at: ArrayLike, x: ArrayLike, y: ArrayLike) -> Values:
+    points: Values = np.asarray(at, dtype=np.float64)
+    known: Values = np.asarray(x, dtype=np.float64)
+    values: Values = np.asarray(y, dtype=np.float64)
+    return np.asarray(np.interp(points, known, values))
+
+
+@cache
+def _additions() -> tuple[Values, Values]:
+    table = pl.read_csv(FOLDER / "additions.csv")
+    return table["bytes"].to_numpy().astype(np.float64), table["us"].to_numpy()
+
+
+def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
+    """A curve as CSV with the columns `gbit` and `utilisation`, a share; raises `DataError` with the line."""
+    log = UpdateLog.open(path, "a curve of utilisation is CSV")
+    columns = ["gbit", "utilisation"]
+    if set(columns) - set(log.names):
+        raise DataError(f"{path}: its columns are {', '.join(log.names)}; expected are {', '.join(columns)}")
+    try:
+        raw = pl.read_csv(path, columns=columns, infer_schema=False).select(columns)
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
+    points: list[tuple[float, float]] = []
+    for line, texts in enumerate(raw.iter_rows(), 2):
+        rate, share = (_number(path, line, *given) for given in zip(columns, texts, strict=True))
+        if not rate > (points[-1][0] if points else 0):
+            raise DataError(
+                f"{path}, line {line}: column gbit is {rate:g}; more than in the line before expected"
+            )
+        if not 0 < share <= 1:
+            raise DataError(f"{path}, line {line}: column utilisation is {share:g}; a share up to 1 expected")
+        points.append((rate, share))
+    if not points:
+        raise DataError(f"{path}: has no row")
+    return tuple(points)
+
+
+def _number(path: Path, line: int, column: str, text: str | None) -> float:
+    try:
+        return float(text or "")
+    except ValueError:
+        told = "empty" if not text else repr(text)
+        raise DataError(f"{path}, line {line}: column {column} is {told}; a number expected") from None

@@ -1,0 +1,132 @@
+"""What-if and overlap as pages like a run's report, with their figures as files beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from analysis.answer import Answer
+from analysis.figures.files import write_figures
+from analysis.figures.model import Figure
+from analysis.page.build import Page, build
+from analysis.page.plots import plot
+from analysis.page.tables import Row, Table
+from analysis.wording import Span, plain
+from foundation.logs.errors import DataError, reason_of
+from foundation.logs.parts import write_text
+from studies.dense.catalogue import Model
+from studies.dense.figures import by_workers, scaling_map, timeline
+from studies.dense.fusion import Fusion
+from studies.dense.network import Network
+from studies.dense.play import Collectives, Plan
+from studies.dense.told import TITLES, Needed, Times, answers_of, times_of
+from studies.dense.whatif import TARGET
+
+_WORDS = (
+    ("scaling factor", "throughput on n workers, divided by n times the throughput on one"),
+    ("all-reduce", "a collective after which all workers have the sum of all gradients"),
+    ("buffer", "gradients that are sent together"),
+    (
+        "estimate",
+        "a published time of a step, split by the arithmetic of the layers; nobody measured the layers",
+    ),
+)
+_READING_WHATIF = (
+    "T is the time of a step on one worker. All-reduces go one after the other, each as soon as its buffer "
+    "is ready; what of them is left when backward ends is added to T. Bandwidth is used fully unless a curve "
+    "is given, compression takes no time, and no start-up is counted unless one is given ([BOTTLENECK]).",
+    "A switch that sums sends each gradient up once and the sum down at the same time, and no worker adds.",
+)
+_READING_OVERLAP = (
+    "An all-reduce of s bytes takes α + β·s alone. While k of them move bytes, each takes f(k) times as long "
+    "for its bytes; start-ups slow nobody. Each buffer goes as soon as it is ready and there is room, in "
+    "backward's order.",
+    "MG-WFBP and ASC-WFBP merge as the later code of their authors does. That ASC-WFBP has as many under way "
+    "as promise the earliest end is our reading of its abstract. Best is a beam search over the same model.",
+)
+
+
+def write_whatif(
+    models: Sequence[Model], network: Network, fusion: Fusion, folder: Path, target: float = TARGET
+) -> Path:
+    """Write report.html and the folder `figures`; the path of the report. Raises `DataError`."""
+    drawn = [scaling_map(models, network, fusion, target), by_workers(models, network, fusion)]
+    found = answers_of(models, network, fusion, target)
+    page = Page(
+        title="Is the network the bottleneck?",
+        answers=[
+            Answer(
+                title=f"{network.workers} workers at {network.gbit:g} Gbit/s",
+                headline=found[0].headline
+                if len(found) == 1
+                else f"What it takes for a scaling factor of {target:g}",
+                is_trusted=True,
+                sentences=tuple((Span(text=each.sentence),) for each in found),
+            )
+        ],
+        ran=[*_sources(models), *network.told(), ("buffers", fusion.told())],
+        tables=[("What it takes", [_needed(found, target)])],
+        plots=[plot(figure) for figure in drawn],
+        reading=_READING_WHATIF,
+        glossary=_WORDS,
+    )
+    return _write(page, drawn, folder)
+
+
+def write_overlap(
+    models: Sequence[Model], network: Collectives, plans: Mapping[str, Sequence[Plan]], folder: Path
+) -> Path:
+    """The same of schedules; `plans` has those of each model by its name."""
+    drawn = [timeline(model, network, plans[model.name]) for model in models]
+    times = [times_of(model, network, plans[model.name]) for model in models]
+    page = Page(
+        title="What to send when",
+        ran=[*_sources(models), *network.told()],
+        tables=[("Time of a step", [times_table(times)])],
+        plots=[plot(figure) for figure in drawn],
+        reading=_READING_OVERLAP,
+        glossary=_WORDS,
+    )
+    return _write(page, drawn, folder)
+
+
+def times_table(times: Sequence[Times]) -> Table:
+    """A row for each model: ms of a step under each scheduler."""
+    names = list(times[0].step_ms)
+    rows: list[Row] = [
+        (
+            each.model,
+            *(plain(f"{each.step_ms[name]:,.1f}") for name in names),
+            plain(f"{each.compute_ms:,.1f}"),
+        )
+        for each in times
+    ]
+    return Table("ms of a step", ("", *names, "without communication"), rows)
+
+
+def _needed(found: Sequence[Needed], target: float) -> Table:
+    rows: list[Row] = [
+        (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells())) for each in found
+    ]
+    return Table(f"For a scaling factor of {target:g}", ("", "now", *TITLES), rows)
+
+
+def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:
+    return [(model.shown, model.source) for model in models]
+
+
+def _write(page: Page, drawn: Sequence[Figure], folder: Path) -> Path:
+    """All of it or nothing: files come to their places when the last one has been written."""
+    figures, report = folder / "figures", folder / "report.html"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
+            written = write_figures(drawn, Path(partial))
+            write_text(Path(partial, report.name), build(page))
+            for path in written:
+                path.replace(figures / path.name)
+            Path(partial, report.name).replace(report)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
+    return report

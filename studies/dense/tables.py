@@ -1,0 +1,57 @@
+"""`python -m studies.dense.tables [LOGS]` writes the tables of `studies/dense/models` again.
+
+Estimates are made from the architectures; the three that were measured from a checkout's
+`simulation/bk_time_logs`, where one is given.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from studies.dense.architectures import ARCHITECTURES
+from studies.dense.catalogue import BACKWARD_SHARE, FOLDER, ORIGINS
+from studies.dense.errors import DenseError
+from studies.dense.layers import Layers, write_layers
+
+VALUE_BYTES = 4
+
+
+def estimate(name: str) -> Layers:
+    """The published time of a step, split by the arithmetic of each tensor; to 0.001 µs."""
+    tensors = ARCHITECTURES[name]()
+    work = np.array([tensor.multiply_adds for tensor in tensors], dtype=np.float64)
+    times = ORIGINS[name].step_us * work / work.sum()
+    return Layers(
+        tuple(tensor.name for tensor in tensors),
+        np.array([VALUE_BYTES * tensor.values for tensor in tensors], dtype=np.int64),
+        np.round(BACKWARD_SHARE * times, 3),
+        np.round((1 - BACKWARD_SHARE) * times, 3),
+    )
+
+
+def measured(name: str, log: Path) -> Layers:
+    """A log of [BOTTLENECK]'s authors, `wait in µs,bytes` from the last tensor to the first."""
+    tensors = ARCHITECTURES[name]()
+    lines = log.read_text().split()
+    rows = [line.split(",") for line in lines if line.count(",") == 1 and line[0].isdigit()]
+    sizes = np.array([int(size) for _, size in rows], dtype=np.int64)[::-1]
+    if [VALUE_BYTES * tensor.values for tensor in tensors] != sizes.tolist():
+        raise DenseError(f"{log}: its sizes are not those of {name}")
+    waits = np.array([float(wait) for wait, _ in rows])[::-1]
+    return Layers(tuple(tensor.name for tensor in tensors), sizes, waits)
+
+
+def main(arguments: list[str]) -> None:
+    """Write all that can be."""
+    for name, origin in ORIGINS.items():
+        if origin.is_estimate:
+            write_layers(estimate(name), FOLDER / f"{name}.csv")
+        elif arguments:
+            write_layers(measured(name, Path(arguments[0]) / f"{name}.bk.log"), FOLDER / f"{name}.csv")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

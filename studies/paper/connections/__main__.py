@@ -1,0 +1,81 @@
+"""`python -m studies.paper.connections -o FILE`: [DDL] Fig. 9, measured (root)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from foundation.errors import HotlineError
+from foundation.logs.parts import whole
+from topologies.signals import INTERRUPTED, STOP, Stage
+
+T = TypeVar("T")
+_NOTHING = "nothing was measured to the end"
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Parquet file to write.")
+@click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True)
+@click.option(
+    "--most",
+    type=click.IntRange(1, 4096),
+    default=4096,
+    show_default=True,
+    help="Largest number of connections.",
+)
+def main(output: Path, rounds: int, most: int) -> int:
+    """Measure the delay of empty RPCs against connections."""
+    # Takes seconds, and Mininet: a signal is heard before.
+    from experiment.bars import progress_bar
+    from foundation.protocol.addressing import switch_interfaces
+    from studies.paper.connections.experiment import run
+    from studies.paper.connections.settings import CONNECTIONS
+    from topologies.leftovers import only_run
+
+    logging.getLogger("finsy").setLevel(logging.ERROR)
+    connections = [number for number in CONNECTIONS if number < most] + [most]
+    logs, interfaces = output.with_suffix(".logs"), switch_interfaces(1, 1)
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        with only_run(interfaces), progress_bar("connections") as progress:
+            work = run(rounds, connections, logs, progress)
+            found = asyncio.run(_interruptible(work, interfaces))
+        with whole(output) as file:
+            found.write_parquet(file)
+    except asyncio.CancelledError:
+        print(f"hotline: interrupted; {_NOTHING}", file=sys.stderr)
+        return INTERRUPTED
+    except (HotlineError, OSError) as error:
+        print(f"hotline: {error}", file=sys.stderr)
+        return 1
+    click.echo(f"{output}: {found.height} measurements")
+    return 0
+
+
+async def _interruptible(run: Coroutine[Any, Any, T], interfaces: Sequence[str]) -> T:
+    """Do it, and tear everything down when a signal comes, by force where that takes too long."""
+    from topologies.leftovers import remove
+
+    loop, work = asyncio.get_running_loop(), asyncio.ensure_future(run)
+
+    def cancel() -> None:
+        loop.call_soon_threadsafe(work.cancel)
+
+    def clear() -> None:
+        remove(interfaces)
+
+    with STOP.stage(Stage(lambda: _NOTHING, cancel=cancel, clear=clear)):
+        return await work
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    STOP.listen()
+    STOP.exit(main(standalone_mode=False))

@@ -1,0 +1,163 @@
+"""The experiment: empty RPCs through the switch, to a server with 1 to 4,096 connections, in random order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import polars as pl
+
+from controller.controller import Controller
+from controller.tables import Job, Route, Server, Worker
+from experiment.config import EPOCH, Config
+from experiment.errors import AgentFailed
+from foundation.designs.hotset import NEITHER, settings_of
+from foundation.protocol import addressing
+from foundation.protocol.header import HOTLINE_PORT
+from studies.paper.connections.settings import RPCS, Setting, settings
+from topologies.agents import Agent, command_in
+from topologies.network import Network, network
+from topologies.placement import Placement, cpu_of, place
+
+_WARM_UP = 64
+_FIRST_PORT = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measurement; times in µs from sending to having read."""
+
+    round: int
+    way: str
+    connections: int
+    active: bool
+    arm: str
+    mean_us: float
+    p50_us: float
+    p99_us: float
+    server_cpu_us: float
+    """Of the server's process, for each RPC."""
+
+
+async def run(
+    rounds: int, connections: Sequence[int], log_dir: Path, progress: Callable[[int, int], None]
+) -> pl.DataFrame:
+    """Measure everything in each round, in random order; one row a measurement."""
+    config = Config(workers=1, servers=1)
+    placement = place(config.placement, 1, 1)
+    plan, rows, chance = settings(connections), list[Measured](), random.Random(1)
+    with network(config, placement, log_dir) as net:
+        async with (
+            _agents(net, placement, max(connections), log_dir) as (client, server),
+            Controller(net.address, undisturbed=True) as controller,
+        ):
+            await controller.commit_pipeline()
+            await controller.install(*_rows(max(connections)))
+            for number in range(rounds):
+                chance.shuffle(plan)
+                for setting in plan:
+                    # One job for all, so that nothing else differs.
+                    uses = settings_of(setting.arm)
+                    await controller.install(Job(NEITHER.job, uses.offload, uses.proxy))
+                    try:
+                        rows.append(await _measure(number, setting, client, server))
+                    except AgentFailed as error:
+                        raise AgentFailed(f"{setting}: {error}") from None
+                    progress(len(rows), rounds * len(plan))
+    return pl.DataFrame([{each.name: getattr(row, each.name) for each in fields(row)} for row in rows])
+
+
+async def _measure(number: int, setting: Setting, client: Agent, server: Agent) -> Measured:
+    await server.call({"cmd": "listen", "way": setting.way, "peers": list(_peers(setting))})
+    # Round, and all connections have been used once.
+    await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP, "seed": number})
+    before = await server.call({"cmd": "stats"})
+    took = await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": number})
+    after = await server.call({"cmd": "stats"})
+    return Measured(
+        round=number,
+        way=setting.way,
+        connections=setting.connections,
+        active=setting.active,
+        arm=setting.arm.name,
+        mean_us=took["mean"],
+        p50_us=took["p50"],
+        p99_us=took["p99"],
+        server_cpu_us=1e6 * (after["cpu_s"] - before["cpu_s"]) / RPCS,
+    )
+
+
+def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
+    """Whom the server has a connection with: each caller, or the switch."""
+    if settings_of(setting.arm).proxy:
+        yield addressing.service(1).address, HOTLINE_PORT
+        return
+    for caller in range(setting.connections):
+        yield addressing.worker(1).address, _FIRST_PORT + caller
+
+
+@asynccontextmanager
+async def _agents(
+    net: Network, placement: Placement, callers: int, log_dir: Path
+) -> AsyncIterator[tuple[Agent, Agent]]:
+    shared = {"job": NEITHER.job, "epoch": EPOCH}
+    serving = {
+        "address": addressing.server(1).address,
+        "port": HOTLINE_PORT,
+        "cpu": cpu_of(1, placement.servers),
+        **shared,
+    }
+    calling = {
+        "address": addressing.worker(1).address,
+        "first_port": _FIRST_PORT,
+        "callers": callers,
+        "service": [addressing.service(1).address, HOTLINE_PORT],
+        "cpu": cpu_of(1, placement.workers),
+        **shared,
+    }
+    started: list[Agent] = []
+    try:
+        for name, host, settings_of in (
+            ("client", net.workers[0], calling),
+            ("server", net.servers[0], serving),
+        ):
+            command = command_in(host.pid, f"studies.paper.connections.{name}")
+            started.append(await Agent.start(name, command, settings_of, log_dir))
+        for agent in started:
+            await agent.ready()
+        yield started[0], started[1]
+    finally:
+        for agent in started:
+            await agent.quit()
+
+
+def _rows(callers: int) -> Iterator[Route | Server | Job | Worker]:
+    worker, server, service = addressing.worker(1), addressing.server(1), addressing.service(1)
+    yield Route(worker.mac, addressing.worker_port(1))
+    yield Route(server.mac, addressing.server_port(1, 1))
+    yield Server(
+        job=NEITHER.job,
+        ps=0,
+        mac=server.mac,
+        addr=server.address,
+        udp_port=HOTLINE_PORT,
+        port=addressing.server_port(1, 1),
+        service_mac=service.mac,
+        service_addr=service.address,
+        service_port=HOTLINE_PORT,
+    )
+    yield Job(NEITHER.job, offload=False, proxy=False)
+    for caller in range(callers):
+        yield Worker(
+            job=NEITHER.job,
+            worker=caller + 1,
+            epoch=EPOCH,
+            row=caller,
+            mac=worker.mac,
+            addr=worker.address,
+            udp_port=_FIRST_PORT + caller,
+            port=addressing.worker_port(1),
+        )

@@ -1,0 +1,90 @@
+"""[DDL] Fig. 9 from the measurements: delay against connections, and how much each connection adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from analysis.errors import AnalysisError
+from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
+from analysis.statistics import MIN_ROUNDS, interval
+from studies.paper.connections.settings import ARMS
+from studies.paper.connections.waiting import WAYS
+
+CALLING = {True: "all call", False: "16 call, the others are idle"}
+PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not arm.settings.aggregates]
+"""Who calls (whether all do), and the arm."""
+
+
+def delay_against_connections(file: Path) -> Figure:
+    """Fig. 9, from what `python -m studies.paper.connections` has written; raises `AnalysisError`."""
+    try:
+        rows = pl.read_parquet(file)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise AnalysisError(f"{file}: cannot be read: {error}") from error
+    return Figure(
+        "fig-09",
+        "Delay of empty RPCs against connections",
+        Axis("connections", is_log=True),
+        Axis("mean delay, µs", is_log=True),
+        [
+            Panel(f"{arm.name}: {CALLING[active]}", list(_series(rows, active, arm.name)))
+            for active, arm in PANELS
+        ],
+        kind="points",
+        caption="[DDL] Fig. 9: it grows linearly. Servers that scan their sockets, poll them, are told by "
+        "epoll which are ready, or have one for all; as many RPCs whatever the connections, one at a time. "
+        "Empty RPCs have no key that could be hot: in arms hot and both the switch looks in vain.",
+        facts=dict(_slopes(rows)),
+    )
+
+
+def _of(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
+    alike = (pl.col("way") == way) & (pl.col("arm") == arm)
+    # Where there are as few connections as call, nobody is idle.
+    calls = pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
+    return rows.filter(alike & calls).sort("connections", "round")
+
+
+def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
+    for number, way in enumerate(WAYS):
+        groups = _of(rows, way, active, arm).partition_by("connections", maintain_order=True)
+        if groups:
+            means = [each["mean_us"].to_numpy() for each in groups]
+            low, high = zip(*map(_interval, means), strict=True)
+            yield Series(
+                way,
+                np.array([each["connections"][0] for each in groups], dtype=np.float64),
+                np.array([mean.mean() for mean in means]),
+                colour_of(way, number),
+                low=np.array(low),
+                high=np.array(high),
+            )
+
+
+def _interval(rounds: Values) -> tuple[float, float]:
+    """Of the mean; as wide as the rounds where these are too few."""
+    return interval(rounds) if len(rounds) >= MIN_ROUNDS else (float(rounds.min()), float(rounds.max()))
+
+
+def _slopes(rows: pl.DataFrame) -> Iterator[tuple[Fact, float]]:
+    """(way, who calls, arm, `slope` and its bounds): µs that a connection adds, by least squares."""
+    for way, (active, arm) in product(WAYS, PANELS):
+        rounds = _of(rows, way, active, arm.name).partition_by("round")
+        slopes = np.array(
+            [
+                np.polyfit(each["connections"].to_numpy(), each["mean_us"].to_numpy(), 1)[0]
+                for each in rounds
+                if each["connections"].n_unique() > 1
+            ]
+        )
+        if len(slopes):
+            low, high = _interval(slopes)
+            key = (way, CALLING[active], arm.name)
+            yield (*key, "slope"), float(slopes.mean())
+            yield (*key, "low"), low
+            yield (*key, "high"), high

@@ -1,0 +1,120 @@
+"""`python -m studies.paper.connections.server`: a PS that waits for its sockets in one of four ways."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from foundation.errors import HotlineError
+from hosts.agent import Commands
+from hosts.hotset.ps.core import ParameterServer
+from hosts.keys import KeySpace
+from hosts.ps.serve import make_sources
+from hosts.ps.service import make_service
+from hosts.sockets import Address, clock_offset, open_udp
+from hosts.udp import BURST, make_udp
+from studies.paper.connections.process import Handlers, ProcessConfig, run
+from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, Waiting, pollfds
+
+
+class ServerConfig(ProcessConfig):
+    """Where it serves."""
+
+    port: int
+
+
+class ServerProcess:
+    """The server, its open sockets, and how it waits for them."""
+
+    def __init__(self, config: ServerConfig, commands: Commands) -> None:
+        self._config = config
+        self._commands = commands
+        self._core: ParameterServer[Address] = ParameterServer(
+            0, 1, KeySpace(1), {config.job: config.epoch}, time.monotonic_ns
+        )
+        self._udp = make_udp(clock_offset())
+        self._service = make_service()
+        self._open: list[socket.socket] = []
+        self._epoll = select.epoll()
+        self._waiting: Waiting | None = None
+        self._loop: Any = None
+        self.warm_up()
+
+    def listen(self, way: str, peers: list[list[Any]]) -> dict[str, object]:
+        """Open sockets, one connected to each of the peers (address and port), and wait for them that way."""
+        if way not in WAYS:
+            raise HotlineError(f"way {way!r}: one of {', '.join(WAYS)} expected")
+        self.close()
+        local = (self._config.address, self._config.port)
+        if way == "shared":
+            self._open.append(open_udp(local))
+        else:
+            for host, port in peers:
+                connected = open_udp(local, shared=True)
+                self._open.append(connected)
+                connected.connect((host, port))
+        self._waiting = self._wait_for([each.fileno() for each in self._open], self._commands.fd)
+        self._loop = LOOPS[way]
+        return {"sockets": len(self._open)}
+
+    def warm_up(self) -> None:
+        """Compile all loops, or load what was, before anybody waits for an answer."""
+        readable, writable = os.pipe()
+        os.write(writable, b"\n")
+        waiting = self._wait_for([], readable)
+        for loop in LOOPS.values():
+            loop(self._core.server.state, self._service, self._udp, waiting)
+        for fd in (readable, writable):
+            os.close(fd)
+
+    def _wait_for(self, sockets: list[int], commands: int) -> Waiting:
+        self._epoll.close()
+        self._epoll = select.epoll()
+        for fd in (*sockets, commands):
+            self._epoll.register(fd, select.EPOLLIN)
+        sources = make_sources(self._epoll.fileno())
+        sources.state.commands = commands
+        return Waiting(pollfds([*sockets, commands]), sources)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        self._epoll.close()
+        for each in self._open:
+            each.close()
+        self._open.clear()
+
+    def stats(self) -> dict[str, object]:
+        """CPU time so far, in s, and requests that were answered."""
+        counters = self._core.server.counters[self._config.job]
+        return {"cpu_s": time.process_time(), "rpcs": int(counters.rpcs)}
+
+    def handlers(self) -> Handlers:
+        """The commands by name."""
+        return {"listen": self.listen, "stats": self.stats}
+
+    def wait(self) -> None:
+        """Answer until there is a command; without sockets wait for it."""
+        if self._waiting is None:
+            select.select([self._commands.fd], [], [])
+        else:
+            while self._loop(self._core.server.state, self._service, self._udp, self._waiting) != COMMAND:
+                self._core.server.make_room(BURST)
+                self._core.server.take_full_logs()
+        self._commands.read()
+
+
+@click.command()
+@click.option("--config", "path", type=click.Path(path_type=Path), required=True)
+def main(path: Path) -> None:
+    """Serve empty RPCs; commands come as JSON lines on standard input."""
+    run(path, ServerConfig, ServerProcess)
+
+
+if __name__ == "__main__":
+    main()

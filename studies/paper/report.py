@@ -1,0 +1,142 @@
+"""`runs/paper/report.html`: the paper's evaluation with our own runs; and its figures as files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from analysis.answer import answer
+from analysis.figures.all import figures
+from analysis.figures.files import write_figures
+from analysis.figures.model import Fact, Figure
+from analysis.figures.source import of_run
+from analysis.page.build import Page, build
+from analysis.page.drawing import drawings
+from analysis.page.plots import plot
+from analysis.page.tables import Row, Table, differences
+from analysis.page.words import CAVEATS, glossary, reading
+from analysis.report import paper_table, what_was_run
+from analysis.wording import plain
+from foundation.designs.hotset import HOT, NEITHER
+from foundation.logs.parts import write_text
+from studies.paper.connections.figure import CALLING, PANELS, delay_against_connections
+from studies.paper.connections.waiting import WAYS
+from studies.paper.map import Map, Place, draw_map
+from studies.paper.measured import MeasuredRun, read_measured
+from studies.paper.plan import Stage
+from studies.paper.stages import result_of
+from studies.paper.sweeps import by_workers, sweeps
+
+Step = Callable[[str], None]
+"""Told what is being drawn."""
+
+
+def write_paper(stages: Sequence[Stage], folder: Path, places: Sequence[Place], step: Step) -> Path:
+    """Write the report and the folder `figures`; the path of the report."""
+    runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages if stage.is_run}
+    main = [run for name, run in runs.items() if name in ("r1", "r2")]
+    sources = [of_run(run.folder) for run in main]
+    step("figures of the logs")
+    of_logs = list(figures(sources))
+    step("map")
+    mapped = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, places)
+    fig_9 = delay_against_connections(result_of(_named(stages, "connections"), folder))
+    found = [*of_logs, fig_9, mapped.figure, *sweeps(runs)]
+    drawn = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
+    target = folder / "figures"
+    target.mkdir(exist_ok=True)
+    step("files")
+    write_figures(drawn, target)
+    page = _page(main, drawn, fig_9, runs)
+    report = folder / "report.html"
+    write_text(report, build(page))
+    return report
+
+
+def _named(stages: Sequence[Stage], name: str) -> Stage:
+    return next(stage for stage in stages if stage.name == name)
+
+
+def _page(
+    main: Sequence[MeasuredRun], drawn: Sequence[Figure], fig_9: Figure, runs: dict[str, MeasuredRun]
+) -> Page:
+    first = main[0]
+    name = next(iter(first.summary.loads))
+    return Page(
+        title="What a programmable switch does for parameter servers, measured here",
+        answers=[answer(first.summary)],
+        ran=list(what_was_run(first.record, first.summary)),
+        drawings=drawings(first.summary, first.record),
+        paper=[
+            paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
+        ],
+        tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_all(runs)])],
+        baseline=first.summary.baseline.name,
+        differences=list(differences(first.summary, name)),
+        no_losses="Which metrics are worse is in the table above.",
+        facts=CAVEATS,
+        reading=reading(first.summary, is_virtual=False),
+        glossary=list(glossary(first.summary.run_arms)),
+        plots=[plot(figure) for figure in drawn],
+    )
+
+
+def slopes(fig_9: Figure) -> Table:
+    """µs that a thousand connections add, by arm and by who calls."""
+    columns = [(CALLING[active], arm.name) for active, arm in PANELS]
+    rows: list[Row] = [
+        (way, *(plain(_slope(fig_9.facts, (way, *column))) for column in columns)) for way in WAYS
+    ]
+    head = ("server", *(f"{arm}: {calling}" for calling, arm in columns))
+    return Table(
+        "µs that 1,000 connections add to the delay of an empty RPC, with 95 % intervals", head, rows
+    )
+
+
+def _slope(facts: Mapping[Fact, float], key: Fact) -> str:
+    if (*key, "slope") not in facts:
+        return "–"
+    # Nothing has no sign.
+    value, low, high = (round(1000 * facts[(*key, what)], 1) + 0.0 for what in ("slope", "low", "high"))
+    return f"{value:,.1f} [{low:,.1f}, {high:,.1f}]"
+
+
+def _all(runs: dict[str, MeasuredRun]) -> Table:
+    metrics = {
+        "pull, hot": "pull_mean",
+        "servers' CPU": "ps_cpu_us_per_step",
+        "packets": "ps_packets_per_step",
+        "workers' CPU": "worker_cpu_us_per_step",
+    }
+    rows: list[Row] = [
+        (
+            name,
+            plain("" if run.load.offered_rate is None else f"{run.load.offered_rate:,.0f}"),
+            *(plain(_difference(run, metric)) for metric in metrics.values()),
+            plain(f"{run.summary.updates.sent:,} sent, {run.summary.updates.lost:,} lost"),
+        )
+        for name, run in runs.items()
+    ]
+    return Table(
+        f"Arm {HOT.name} against {NEITHER.name}, % [95 %]", ("run", "steps/s", *metrics, "lanes"), rows
+    )
+
+
+def _difference(run: MeasuredRun, metric: str) -> str:
+    found = run.difference(metric)
+    assert found.ratio is not None
+    if found.ratio_low is None or found.ratio_high is None:
+        return f"{100 * found.ratio:+.0f}"
+    return f"{100 * found.ratio:+.0f} [{100 * found.ratio_low:+.0f}, {100 * found.ratio_high:+.0f}]"
+
+
+def write_map(runs: Mapping[str, MeasuredRun], folder: Path, places: Sequence[Place]) -> tuple[Map, Path]:
+    """Write the map's page and files; the map, and the path of the page. `runs` by the names of stages."""
+    of_scale = [run for name, run in runs.items() if name.startswith("scale-")]
+    mapped = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, places)
+    found = [mapped.figure, *([by_workers(of_scale)] if of_scale else [])]
+    write_figures(found, folder)
+    page = folder / "map.html"
+    drawn = [plot(figure) for figure in found]
+    write_text(page, build(Page(title="When does offload pay?", plots=drawn, reading=())))
+    return mapped, page

@@ -1,0 +1,166 @@
+"""Figures over several runs: what k, the number of workers, skew, keys a step and the scale change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from analysis.record import Block
+from foundation.designs.arms import ordered
+from foundation.designs.hotset import HOT, NEITHER
+from studies.paper.costs import METRICS as COSTS
+from studies.paper.map import TITLES
+from studies.paper.measured import MeasuredRun
+
+METRICS = {
+    "pull_mean": "mean pull, µs",
+    "rpc_mean": "mean RPC, µs",
+    "ps_proc_cpu_us_per_step": "PS_proc, µs of CPU a step",
+    "ps_packets_per_step": "packets to the servers a step",
+}
+CHANGED = {"packets": "ps_packets_per_step", **COSTS}
+"""What the map is of -> its metric in a summary."""
+
+
+def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
+    """All that the runs of a plan give, by the names of its stages."""
+    of_k, scales, of_map = (
+        [run for name, run in runs.items() if name.startswith(prefix)]
+        for prefix in ("top-k-", "scale-", "map-")
+    )
+    if of_k:
+        title, along = "What the size of the hot set changes", "parameters in the switch (top-k)"
+        yield sweep(of_k, "sweep-top-k", title, along, lambda run: run.config.top_k)
+    if of_map:
+        by_skew, by_keys = _lines(of_map)
+        title, along = "What skew changes", "share of the updates that the top 2 % of the parameters take"
+        yield sweep(by_skew, "sweep-skew", title, along, _skew)
+        title, along = "What the size of a step changes", "keys a step"
+        yield sweep(by_keys, "sweep-keys", title, along, _keys)
+    if scales:
+        title = "What the number of workers changes"
+        yield sweep(scales, "sweep-workers", title, "workers", _workers)
+        yield by_workers(scales)
+        yield utilisation(scales)
+
+
+def _lines(of_map: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
+    """Of runs on a grid: those of the largest steps, and those of the skew that most sizes of step have."""
+    largest = max(map(_keys, of_map))
+    found = Counter(map(_skew, of_map))
+    skew = max(found, key=lambda each: (found[each], each))
+    return [run for run in of_map if _keys(run) == largest], [run for run in of_map if _skew(run) == skew]
+
+
+def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
+    """The map's third direction: what offload changes in runs of unlike numbers of workers."""
+    ordered = sorted(runs, key=_workers)
+    return Figure(
+        "map-workers",
+        "What offload changes, by the number of workers",
+        Axis("workers", is_log=True),
+        Axis("change, in % of what it is without", is_share=True),
+        [Panel(TITLES[what], [_change(ordered, metric)]) for what, metric in CHANGED.items()],
+        kind="points",
+        caption="Each worker packs alike, however many there are: what changes along this line is how long "
+        "requests and answers wait. Bars are 95 % intervals; below 0 offload gains.",
+    )
+
+
+def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
+    found = [run.difference(metric) for run in runs]
+    low, value, high = (
+        np.array([bound if bound is not None else float("nan") for bound in each])
+        for each in zip(*((of.ratio_low, of.ratio, of.ratio_high) for of in found), strict=True)
+    )
+    x = np.array([run.config.workers for run in runs], dtype=np.float64)
+    return Series(f"{HOT.name} against {NEITHER.name}", x, value, colour_of(HOT.name, 1), low=low, high=high)
+
+
+def _workers(run: MeasuredRun) -> float:
+    return run.config.workers
+
+
+def _skew(run: MeasuredRun) -> float:
+    return run.config.workload.share
+
+
+def _keys(run: MeasuredRun) -> float:
+    return run.config.workload.keys_per_step
+
+
+def sweep(
+    runs: Sequence[MeasuredRun], name: str, title: str, along: str, of: Callable[[MeasuredRun], float]
+) -> Figure:
+    """The metrics against a setting of the runs, without and with the hot parameters in the switch."""
+    ordered = sorted(runs, key=of)
+    x = np.array([of(run) for run in ordered], dtype=np.float64)
+    return Figure(
+        name,
+        title,
+        Axis(along, is_log=True),
+        Axis("see above each", is_log=True),
+        [Panel(what, _series(ordered, x, metric)) for metric, what in METRICS.items()],
+        kind="points",
+        caption="At half of what the arm that carries least does in each run; bars are 95 % intervals of the "
+        f"difference to {NEITHER.name}.",
+    )
+
+
+def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Series]:
+    found = [run.difference(metric) for run in runs]
+    bounds = [
+        np.array([each.baseline * (1 + (bound or 0.0)) for each, bound in zip(found, ratios, strict=True)])
+        for ratios in ([each.ratio_low for each in found], [each.ratio_high for each in found])
+    ]
+    without = np.array([each.baseline for each in found])
+    with_hot = np.array([each.value for each in found])
+    return [
+        Series(NEITHER.name, x, without, colour_of(NEITHER.name, 0)),
+        Series(HOT.name, x, with_hot, colour_of(HOT.name, 1), low=bounds[0], high=bounds[1]),
+    ]
+
+
+_UTILISATION = (
+    "[DDL] Fig. 8, as far as one machine goes. There the workers' CPU falls with scale and the "
+    "servers' rises, to 90 %. Here all workers share one core and all servers another, and load is "
+    "half of what the machine carries, so neither can follow scale: what saturates is the core, at "
+    "100 %. Frames that the switch's program handles count for their senders."
+)
+
+
+def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
+    """[DDL] Fig. 8: CPU of workers and of servers against the number of workers, in parts of a core."""
+    by_size = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
+    x = np.array([run.config.workers for run in by_size], dtype=np.float64)
+    arms = ordered(block.arm for run in runs for block in run.record.blocks)
+    panels = []
+    for arm in (arm.name for arm in arms if not arm.is_repetition):
+        blocks = [[block for block in run.record.blocks if block.arm == arm] for run in by_size]
+        if all(blocks):
+            used = {
+                "workers": [_part([block.worker_cpu_s for block in of], of) for of in blocks],
+                "servers": [_part([block.servers.cpu_s for block in of], of) for of in blocks],
+            }
+            series = [
+                Series(name, x, np.array(values), colour_of(name, number))
+                for number, (name, values) in enumerate(used.items())
+            ]
+            panels.append(Panel(arm, series))
+    return Figure(
+        "fig-08",
+        "CPU of workers and servers against scale",
+        Axis("workers", is_log=True),
+        Axis("CPU time, in parts of one core", is_share=True),
+        panels,
+        kind="points",
+        caption=_UTILISATION,
+    )
+
+
+def _part(cpu_s: Sequence[float], blocks: Sequence[Block]) -> float:
+    seconds = sum(block.duration_ms for block in blocks) / 1e3
+    return sum(cpu_s) / seconds if seconds else float("nan")

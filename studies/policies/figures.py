@@ -1,0 +1,91 @@
+"""A study's figures: shares against sizes, moves against shares, and shares over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.figures.model import DASHES, Axis, Figure, Panel, Series, colour_of
+from studies.policies.results import Outcome, Study
+from studies.policies.rules.all import KINDS
+
+SHOWN = 20_000
+"""The size of [DDL] Fig. 10's hot set, at which shares are drawn over time."""
+_COLOURS = 7
+_OPTIMUM, _RANDOM = ("belady", "#d6278c"), ("random", "#9a9a9a")
+_LEAST_MOVES = 0.001
+"""What a logarithmic axis shows where a policy makes none."""
+
+
+def shown_size(study: Study) -> int:
+    """The largest size up to `SHOWN`, or else the smallest."""
+    sizes = study.settings.sizes
+    return max((size for size in sizes if size <= SHOWN), default=sizes[0])
+
+
+def figures_of(study: Study) -> list[Figure]:
+    """All three, and a fourth where the log has pulls."""
+    shares = [_shares(study, "updates"), _moves(study), _over_time(study)]
+    return [*shares, _shares(study, "pulls")] if study.facts.pulls else shares
+
+
+def _series(of: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
+    name = of[0].policy
+    number = [kind.name for kind in KINDS].index(name)
+    colour = dict((_OPTIMUM, _RANDOM)).get(name) or colour_of("", number % _COLOURS)
+    dash = 0 if name == _OPTIMUM[0] else number // _COLOURS % len(DASHES)
+    return Series(of[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
+
+
+def _shares(study: Study, what: str) -> Figure:
+    series = [
+        _series(of, [each.size for each in of], [_share(each, what) for each in of])
+        for of in study.by_policy.values()
+    ]
+    return Figure(
+        f"policies-{what}",
+        f"{what.capitalize()} that hit, against the keys that are kept",
+        Axis("keys that are kept", is_log=True),
+        Axis(f"share of the {what} that hit", is_share=True),
+        [Panel("", series)],
+        kind="points" if len(study.settings.sizes) == 1 else "lines",
+        caption="Above is Belady's optimum, which knows the future: nothing that takes a key with an access "
+        "to it can do better. Below are random keys.",
+    )
+
+
+def _share(outcome: Outcome, what: str) -> float:
+    return outcome.pull_share or 0.0 if what == "pulls" else outcome.share
+
+
+def _moves(study: Study) -> Figure:
+    series = [
+        _series(of, [max(each.moves_per_thousand, _LEAST_MOVES) for each in of], [each.share for each in of])
+        for of in study.by_policy.values()
+    ]
+    return Figure(
+        "policies-moves",
+        "What a share costs: installs and evictions",
+        Axis("moves per 1,000 updates", is_log=True),
+        Axis("share of the updates that hit", is_share=True),
+        [Panel("", series)],
+        kind="points",
+        caption=f"Each curve is a policy, its points are sizes. What makes no move is at {_LEAST_MOVES}.",
+    )
+
+
+def _over_time(study: Study) -> Figure:
+    size, facts = shown_size(study), study.facts
+    first, bins = facts.steps - facts.scored_steps, len(next(iter(study.outcomes)).over_time)
+    middles = [first + (at + 0.5) * facts.scored_steps / bins for at in range(bins)]
+    series = [_series([of], middles, of.over_time) for of in study.at(size).values()]
+    return Figure(
+        "policies-time",
+        f"Updates that hit over time, with {size:,} keys",
+        Axis("step of all workers"),
+        Axis("share of the updates that hit", is_share=True),
+        [Panel("", series)],
+        caption="Only the part of the log that is scored: fixed sets were chosen before it. The optimum "
+        "begins with the best keys that could be there.",
+    )

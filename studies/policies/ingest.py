@@ -1,0 +1,165 @@
+"""Update logs and training sets -> a `Log` on disk, in the order of time, in memory that does not grow.
+
+Rows are sorted by iteration, worker, pulls before updates, and key, a range of iterations at a time; several
+update logs, as of several servers, become one. What a worker does to a key twice in a step counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from foundation.logs.columns import TRANSFERS
+from foundation.logs.errors import DataError
+from foundation.logs.libsvm import read_samples
+from foundation.logs.update_log import (
+    UNREADABLE,
+    UPDATES,
+    UpdateLog,
+    first_line,
+    is_compressed,
+    is_update_log,
+)
+from foundation.protocol.header import NO_KEY
+from studies.policies.generated import Progress
+from studies.policies.log import MOST_ACCESSES, MOST_KEYS, PULL, Log, part_of
+
+ROWS_AT_ONCE = 8_000_000
+"""Rows that are sorted at a time; some 1 GB."""
+_OP = "op"
+_COUNTS = {"key", "updates"}
+_BATCHES_A_PART = 20_000
+
+
+def prepare(
+    files: Sequence[Path], folder: Path, learn: float, samples_per_step: int, progress: Progress,
+    name: str | None = None,
+) -> Log:  # fmt: skip
+    """The log that the files are, in arrays in an empty folder; `learn` of its steps are not scored.
+
+    Raises `DataError` that names the file, the place, the value and what is right.
+    """
+    if all(is_compressed(file) or is_update_log(file) for file in files):
+        rows = [_rows_of_log(file, folder, number) for number, file in enumerate(files)]
+    else:
+        rows = [_rows_of_sets(files, folder, samples_per_step)]
+    name = name or ", ".join(file.name for file in files)
+    return _ordered(pl.concat(rows, how="diagonal"), name, folder, learn, progress)
+
+
+def _rows_of_log(file: Path, folder: Path, number: int) -> pl.LazyFrame:
+    """Checked rows of iteration, worker and key, and op where the log has it; CSV is read once only."""
+    log = UpdateLog.open(file)
+    missing = [name for name in UPDATES if name not in log.names]
+    if missing and set(log.names) >= _COUNTS:
+        raise DataError(
+            f"{file}: has key, updates: counts without their order, which policies need; a log with "
+            f"{', '.join(UPDATES)} is right, and `hotline hotset curve` has the share of the top k of counts"
+        )
+    if missing:
+        raise DataError(
+            f"{file}: lacks the column {', '.join(missing)}; a log with {', '.join(UPDATES)} is right"
+        )
+    texts = (_OP,) if _OP in log.names else ()
+    rows = log.scan(UPDATES, texts)
+    try:
+        if not log.is_parquet:
+            copy = folder / f"rows-{number}.parquet"
+            rows.sink_parquet(copy)
+            rows = pl.scan_parquet(copy)
+        _check(file, log, rows, texts)
+    except UNREADABLE as error:
+        raise DataError(log.fault(UPDATES) or f"{file}: cannot be read: {first_line(error)}") from error
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {error.strerror or error}") from error
+    return rows
+
+
+def _check(file: Path, log: UpdateLog, rows: pl.LazyFrame, texts: Sequence[str]) -> None:
+    """Raise `DataError` where a value is none that can be."""
+    wrong = pl.any_horizontal(pl.col(name).is_null() for name in UPDATES) | (pl.col("key") == NO_KEY)
+    if texts:
+        wrong |= ~pl.col(_OP).is_in(TRANSFERS).fill_null(False)
+    found = rows.with_row_index("row").filter(wrong).head(1).collect(engine="streaming")
+    for row in found.iter_rows(named=True):
+        where = f"row {row['row'] + 1}" if log.is_parquet else f"line {row['row'] + 2}"
+        if any(row[name] is None for name in UPDATES):
+            raise DataError(log.fault(UPDATES) or f"{file}, {where}: lacks its iteration, worker or key")
+        if row["key"] == NO_KEY:
+            raise DataError(f"{file}, {where}: key {NO_KEY} means 'no key' on the wire")
+        told = "empty" if row[_OP] is None else repr(row[_OP])
+        raise DataError(f"{file}, {where}: column {_OP} is {told}; {' or '.join(TRANSFERS)} expected")
+
+
+def _rows_of_sets(files: Sequence[Path], folder: Path, samples_per_step: int) -> pl.LazyFrame:
+    """The keys of mini-batches, in the order of the files."""
+    parts = []
+    for number, part in enumerate(_parts_of_sets(files, samples_per_step)):
+        parts.append(folder / f"rows-{number}.parquet")
+        part.write_parquet(parts[-1])
+    if not parts:
+        raise DataError(f"{', '.join(map(str, files))}: no sample has a feature")
+    return pl.scan_parquet(parts)
+
+
+def _parts_of_sets(files: Sequence[Path], samples_per_step: int) -> Iterator[pl.DataFrame]:
+    samples = (sample for file in files for sample in read_samples(file))
+    batches = enumerate(iter(lambda: list(islice(samples, samples_per_step)), []))
+    while some := list(islice(batches, _BATCHES_A_PART)):
+        each = [(number, sorted({key for _, keys, _ in batch for key in keys})) for number, batch in some]
+        iteration = np.repeat([number for number, _ in each], [len(keys) for _, keys in each])
+        keys = np.array([key for _, keys in each for key in keys], np.uint64)
+        if len(keys):
+            columns = {"iteration": iteration.astype(np.uint64), "worker": np.zeros(len(keys), np.uint64)}
+            yield pl.DataFrame({**columns, "key": keys})
+
+
+def _ordered(rows: pl.LazyFrame, name: str, folder: Path, learn: float, progress: Progress) -> Log:
+    """Sort rows, range by range of iterations, into the arrays of a log."""
+    lengths = rows.group_by("iteration").len().collect(engine="streaming").sort("iteration")
+    total = int(lengths["len"].sum())
+    if not 0 < total <= MOST_ACCESSES:
+        raise DataError(f"{name}: has {total:,} rows; from 1 to {MOST_ACCESSES:,} are right")
+    keys = rows.select(pl.col("key").unique()).collect(engine="streaming")["key"].sort().to_numpy()
+    if len(keys) > MOST_KEYS:
+        raise DataError(f"{name}: has {len(keys):,} keys; up to {MOST_KEYS:,} are right")
+    file, sizes, done = folder / "accesses.u32", [], 0
+    has_pulls = _OP in rows.collect_schema()
+    with file.open("wb") as out:
+        for first, last, length in _ranges(lengths):
+            part = rows.filter(pl.col("iteration").is_between(first, last))
+            accesses, of_step = _sorted(part, keys, has_pulls)
+            accesses.tofile(out)
+            sizes.append(of_step)
+            done += length
+            progress(done, total)
+    starts = np.append(0, np.cumsum(np.concatenate(sizes), dtype=np.int64))
+    accesses = np.memmap(file, np.uint32, "r")
+    steps = len(starts) - 1
+    if steps < 2:
+        raise DataError(f"{name}: has one mini-batch (iteration, worker); policies are compared over many")
+    return Log(name, accesses, starts, keys, part_of(steps, learn), has_pulls, folder)
+
+
+def _ranges(lengths: pl.DataFrame) -> Iterator[tuple[int, int, int]]:
+    """First and last iteration of as many as are sorted at a time, and their rows."""
+    groups = lengths.group_by(pl.col("len").cum_sum() // ROWS_AT_ONCE, maintain_order=True)
+    for _, group in groups:
+        yield int(group["iteration"][0]), int(group["iteration"][-1]), int(group["len"].sum())
+
+
+def _sorted(
+    part: pl.LazyFrame, keys: NDArray[np.uint64], has_pulls: bool
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Accesses in order, and how many each step has."""
+    is_pull = (pl.col(_OP) == "pull").fill_null(False) if has_pulls else pl.lit(False)
+    order = ["iteration", "worker", "update", "key"]
+    rows = part.select("iteration", "worker", "key", update=~is_pull).unique().sort(order).collect()
+    of_step = rows.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
+    places = np.searchsorted(keys, rows["key"].to_numpy()).astype(np.uint32)
+    return places | np.where(rows["update"].to_numpy(), 0, PULL).astype(np.uint32), of_step.astype(np.int64)

@@ -1,0 +1,119 @@
+"""A study's page, with its figures and tables as files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from analysis.answer import Answer
+from analysis.figures.files import write_figures
+from analysis.page.build import Page, build
+from analysis.page.plots import Plot, plot
+from analysis.page.tables import Row, Table
+from analysis.wording import Span, plain
+from foundation.logs.errors import DataError, reason_of
+from foundation.logs.parts import write_text
+from studies.policies.figures import figures_of, shown_size
+from studies.policies.results import WRITES_A_MOVE, Study
+from studies.policies.rules.all import KINDS
+from studies.policies.table import cells, columns, told_sizes, write_table
+from studies.policies.words import findings, headline
+
+_READING = (
+    "A policy says which keys a switch keeps. Each of them serves the same accesses in the same order: by "
+    "iteration, then worker, then key. An access hits where its key is kept. A key is taken in with an "
+    "access to it only, as its value travels with it; what a policy chooses at the end of a period waits for "
+    "that.",
+    "Fixed sets are chosen from the first part of the log. All shares, moves and packets are of the rest; "
+    "the other policies go through the first part, too, and are warm.",
+    "Packets are counted by packing sampled mini-batches as the workers do, with the keys in the switch that "
+    "the policy had there when they came.",
+    f"A move is an install or an eviction, and takes {WRITES_A_MOVE} table writes. A control plane follows "
+    "where it can write as many a second as the policy asks for at the given rate of steps. Where the switch "
+    "makes the moves by itself, none is needed.",
+)
+_GLOSSARY = (
+    *((kind.title, kind.what.replace("`", "")) for kind in KINDS),
+    ("step", "one mini-batch of one worker; its keys are distinct"),
+    ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
+    (
+        "steps to follow",
+        "behind a shift of a generated log, until a share is 95 % of what it was again; over N: not in the "
+        "N steps that the log has left",
+    ),
+    ("half-life", "the time in which the top k of a moment lose half of their lead over random keys"),
+    ("bypass", "a key that would be needed last is not taken in"),
+    (
+        "[DDL]",
+        "Pan et al., Dissecting the Communication Latency in Distributed Deep Sparse Learning, IMC 2020",
+    ),
+)
+
+
+def write_page(study: Study, folder: Path) -> Path:
+    """Write report.html, table.csv, table.pdf and the folder `figures`; the path of the report.
+
+    Raises `DataError`.
+    """
+    drawn, target = figures_of(study), folder / "figures"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{target}: cannot be made: {reason_of(error)}") from error
+    write_figures(drawn, target)
+    write_table(study, folder)
+    report = folder / "report.html"
+    write_text(report, build(_page(study, [plot(figure) for figure in drawn])))
+    return report
+
+
+def _page(study: Study, plots: list[Plot]) -> Page:
+    sentences = tuple((Span(text=text),) for text in findings(study))
+    answer = Answer(
+        title=f"{study.facts.name}, with {shown_size(study):,} keys in the switch",
+        headline=headline(study),
+        is_trusted=True,
+        sentences=sentences,
+    )
+    return Page(
+        title="What to keep in the switch",
+        plots=plots,
+        answers=[answer],
+        ran=_ran(study),
+        tables=[("Policies", [_table(study, shown_size(study)), *_shares(study)])],
+        reading=_READING,
+        glossary=_GLOSSARY,
+    )
+
+
+def _ran(study: Study) -> list[tuple[str, str]]:
+    facts, settings = study.facts, study.settings
+    pulls = f", and {facts.pulls:,} pulls" if facts.pulls else ""
+    return [
+        ("log", facts.name),
+        ("scored", f"{facts.updates:,} updates{pulls} in {facts.scored_steps:,} of {facts.steps:,} steps"),
+        ("keys", f"{facts.keys:,}"),
+        ("half-life", "no drift is seen" if facts.half_life is None else f"{facts.half_life:,.0f} steps"),
+        ("rate", f"{settings.rate:,g} steps/s of all workers"),
+        ("period", f"{facts.period:,} steps"),
+        ("control plane", f"{settings.writes_per_s:,.0f} table writes/s"),
+        ("servers", f"{settings.servers:,}; {facts.without.rpcs:,.1f} RPCs an operation without offload"),
+    ]
+
+
+def _table(study: Study, size: int) -> Table:
+    of = study.at(size).values()
+    rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(study, each))) for each in of]
+    return Table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
+
+
+def _shares(study: Study) -> Iterator[Table]:
+    sizes = told_sizes(study)
+    if len(sizes) == 1:
+        return
+    rows: list[Row] = [
+        (of[0].title, *(plain(f"{each.share:.1%}") for each in of if each.size in sizes))
+        for of in study.by_policy.values()
+    ]
+    names = ("policy", *(f"{size:,} keys" for size in sizes))
+    yield Table("Share of the updates that hit, by the number of keys in the switch", names, rows)

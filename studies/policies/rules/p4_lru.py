@@ -1,0 +1,56 @@
+"""P4LRU3: hashed buckets of three keys, each in order of use, as a switch's pipeline can keep them.
+
+(Zhao et al., P4LRU, SIGCOMM 2023.) Every key that is accessed takes the first place of its bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from studies.policies.compiling import entry_point, int64
+from studies.policies.log import KEY, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
+from studies.policies.rules.hashing import mixed, reduced
+
+PLACES = 3
+_SEED = 16
+
+
+def make(log: Log, sizes: Sequence[int]) -> Policy:
+    """As many whole buckets as the size has room for, one at least."""
+    (size,), moves = sizes, no_moves(sizes)
+    buckets = np.full((max(size // PLACES, 1), min(PLACES, size)), -1, np.int32)
+    return Policy(partial(_serve, buckets, moves), moves)
+
+
+@entry_point
+def _serve(buckets: Any, moves: Any, accesses: Any, levels: Any) -> None:
+    number, places = buckets.shape
+    for i in range(len(accesses)):
+        key = int64(accesses[i]) & KEY
+        bucket = buckets[reduced(mixed(key, _SEED), number)]
+        place = int64(0)
+        while place < places and bucket[place] != key:
+            place += 1
+        levels[i] = place == places
+        if place == places:
+            place = places - 1
+            moves[INSTALLS, 0] += 1
+            moves[EVICTIONS, 0] += bucket[place] >= 0
+        while place > 0:
+            bucket[place] = bucket[place - 1]
+            place -= 1
+        bucket[0] = key
+
+
+P4_LRU = Kind(
+    "p4-lru",
+    "P4LRU",
+    "hashed buckets of three keys, each an LRU, in a switch's registers",
+    make,
+    by_switch=True,
+)

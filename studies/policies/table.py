@@ -1,0 +1,111 @@
+"""The table of a study, as a paper could print it: CSV, PDF, on the page and on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from foundation.logs.parts import whole
+from studies.policies.results import Outcome, Study
+
+_COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
+_OF_SHIFT = "steps to follow"
+_FOLLOWS = {True: "follows", False: "too slow", None: "not needed"}
+_WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)
+"""Of columns, in inches."""
+_ROW_HEIGHT = 0.24
+_DPI = 150
+
+
+def told_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_000)) -> list[int]:
+    """The sizes that are printed: these, where they were studied, or else all."""
+    return [size for size in study.settings.sizes if size in wanted] or list(study.settings.sizes)
+
+
+def columns(study: Study) -> tuple[str, ...]:
+    """What a row has behind the policy's name."""
+    return _COLUMNS if study.facts.behind_shift is None else (*_COLUMNS, _OF_SHIFT)
+
+
+def cells(study: Study, outcome: Outcome) -> list[str]:
+    """What these columns have."""
+    told = [
+        f"{outcome.share:.1%}",
+        f"{outcome.spared:.1%}",
+        f"{outcome.moves_per_s:,.0f}",
+        f"{outcome.moves_per_thousand:,.1f}",
+        "–" if outcome.is_bound else _FOLLOWS[outcome.follows],
+    ]
+    if study.facts.behind_shift is None:
+        return told
+    after = outcome.follows_after
+    return [*told, f"over {study.facts.behind_shift:,}" if after is None else f"{after:,}"]
+
+
+def frame(study: Study) -> pl.DataFrame:
+    """A row for each policy and size."""
+    return pl.DataFrame(
+        {
+            "policy": each.policy,
+            "size": each.size,
+            "updates": each.updates,
+            "hits": each.hits,
+            "hit_share": each.share,
+            "pulls": each.pulls,
+            "pull_hit_share": each.pull_share,
+            "installs": each.installs,
+            "evictions": each.evictions,
+            "moves_per_s": each.moves_per_s,
+            "moves_per_thousand_updates": each.moves_per_thousand,
+            "control_plane_follows": each.follows,
+            "rpcs": each.packed.rpcs,
+            "packets_to_servers": each.packed.to_servers,
+            "packets_spared": each.spared,
+            "follows_after_steps": each.follows_after,
+            "updates_per_cpu_s": each.updates_per_cpu_s,
+        }
+        for each in study.outcomes
+    )
+
+
+def write_table(study: Study, folder: Path) -> list[Path]:
+    """Write table.csv and table.pdf; raises `DataError`."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    from matplotlib.transforms import Bbox
+
+    csv, pdf = folder / "table.csv", folder / "table.pdf"
+    with whole(csv) as partial:
+        frame(study).write_csv(partial)
+    rows = [
+        [each.title, f"{size:,}", *cells(study, each)]
+        for size in told_sizes(study)
+        for each in study.at(size).values()
+    ]
+    widths = _WIDTHS[: len(rows[0])]
+    drawing = plt.figure(figsize=(sum(widths), _ROW_HEIGHT * (len(rows) + 3)))
+    try:
+        axis = drawing.add_axes((0, 0, 1, 1))
+        axis.set_axis_off()
+        drawn = axis.table(
+            rows,
+            colLabels=["policy", "keys", *columns(study)],
+            colWidths=[width / sum(widths) for width in widths],
+            bbox=Bbox.from_bounds(0.02, 0.02, 0.96, 0.96),
+            edges="horizontal",
+            cellLoc="right",
+        )
+        drawn.auto_set_font_size(False)
+        drawn.set_fontsize(8)
+        for (_, column), cell in drawn.get_celld().items():
+            if column == 0:
+                cell.get_text().set_horizontalalignment("left")
+        with whole(pdf) as partial:
+            drawing.savefig(partial, format="pdf", dpi=_DPI, metadata={"CreationDate": None})
+    finally:
+        plt.close(drawing)
+    return [csv, pdf]

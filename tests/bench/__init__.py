@@ -1,1 +1,0 @@
-"""`python -m tests.bench`: what the switches carry and what the agents cost, in paired runs."""

@@ -1,0 +1,143 @@
+"""What a point of a sweep is made of: design, settings, program, and the modules that simulate it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from foundation.designs.registry import DEFAULT, NAMES, design
+from simulator.config import SimulationConfig
+from simulator.import_graph import ROOT, needed_by
+from simulator.sweeps import point
+from simulator.sweeps.plan import changed
+from simulator.sweeps.point import digest, fingerprint
+
+SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
+OURS = """
+import json, sys
+from simulator.sweeps.point import do_point
+do_point(sys.argv[1])
+files = {name: getattr(module, "__file__", None) or "" for name, module in sys.modules.items()}
+print(json.dumps({name: file for name, file in files.items() if file.startswith(sys.argv[2])}))
+"""
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """All files of the project that are Python or the program."""
+    parts = [part for name in NAMES for part in design(name).modules]
+    modules = needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
+    return [*modules.values(), *(design(name).program for name in NAMES)]
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, str]:
+    """Design -> what a point of it is made of, with nothing broken."""
+    return {name: digest(name) for name in NAMES}
+
+
+@pytest.fixture
+def copy(files: list[Path], tmp_path: Path) -> Path:
+    """A copy of them, to be broken."""
+    for file in files:
+        to = tmp_path / file.relative_to(ROOT)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, to)
+    return tmp_path
+
+
+@pytest.mark.soak
+def test_a_point_needs_what_it_imports_when_it_runs() -> None:
+    """As a process of its own says that has simulated one."""
+    command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    imported = {
+        name: Path(file)
+        for name, file in json.loads(done.stdout.splitlines()[-1]).items()
+        if ".venv" not in file
+    }
+    assert len(imported) > 100
+    needed = needed_by([point.__name__, *design(DEFAULT).modules])
+    # Of other designs there is what describes them, for the names of their arms.
+    others = {design(name).module for name in NAMES if name != DEFAULT}
+    assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "hosts/hotset/ps/rpc.py",
+        "simulator/hotset.py",
+        "p4src/compiled/hotset.json",
+        *(
+            pytest.param(file, marks=pytest.mark.soak)
+            for file in (
+                "foundation/protocol/header.py",
+                "simulator/switch.py",
+                "experiment/hotset.py",
+                "simulator/sweeps/point.py",
+            )
+        ),
+    ],
+)
+def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], file: str) -> None:
+    with (copy / file).open("a") as changed_file:
+        changed_file.write(" ")
+    assert digest("hotset", copy) != whole["hotset"]
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "src/hotline/cli/sweep.py",
+        "hosts/new.py",
+        *(
+            pytest.param(file, marks=pytest.mark.soak)
+            for file in ("simulator/sweeps/page.py", "docs/simulator.md")
+        ),
+    ],
+)
+def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], file: str) -> None:
+    (copy / file).parent.mkdir(exist_ok=True)
+    with (copy / file).open("a") as changed_file:
+        changed_file.write(" ")
+    assert digest("hotset", copy) == whole["hotset"]
+
+
+def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str]) -> None:
+    """And no other design's: they are imported by name."""
+    with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
+        changed_file.write("import tools.bench.errors")
+    assert digest("hotset", copy) == whole["hotset"]
+    of_none = digest("none", copy)
+    (copy / "tools" / "bench" / "errors.py").write_text("")
+    digest.cache_clear()
+    assert whole["none"] != of_none != digest("none", copy)
+
+
+def test_settings_and_design_are_part_of_it() -> None:
+    made = [
+        fingerprint(SMALL),
+        fingerprint(changed(SMALL, {"seed": 2})),
+        fingerprint(SimulationConfig(design="none")),
+    ]
+    assert len(set(made)) == 3 and fingerprint(changed(SMALL, {"runs": "elsewhere"})) == made[0]
+
+
+def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:
+    for name, text in {
+        "a/__init__.py": "",
+        "a/b.py": "def f():\n    from a.c import d\n",
+        "a/c/__init__.py": "import e",
+        "a/c/d.py": "import os, nowhere",
+        "e.py": "from a import b",
+        "f.py": "",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    assert needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}

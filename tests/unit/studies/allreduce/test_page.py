@@ -1,0 +1,269 @@
+"""Numbers, page and command of the zoo, from results that are made up."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from analysis.figures.model import Figure
+from analysis.wording import plain
+from hotline.cli.commands import hotline
+from simulator import task_cache
+from simulator.dense.measure import Reduced
+from studies.allreduce import page as zoo_page
+from studies.allreduce import plan as plans
+from studies.allreduce import point as points
+from studies.allreduce.contenders import CONTENDERS, contender
+from studies.allreduce.figures import figures_of
+from studies.allreduce.numbers import Line, Numbers, numbers_of
+from studies.allreduce.page import tables_of, write_page
+from studies.allreduce.parts import NAMES
+from studies.allreduce.plan import FULL, QUICK, Plan, by_loss, points_of, trainings
+from studies.allreduce.point import Done, Point, Reduce, fingerprint
+from studies.allreduce.trained import Course, Trained
+from studies.allreduce.training import ARMS, WAITS
+from studies.allreduce.zoo import do_plan
+from studies.dense.catalogue import open_model
+
+SMALL = Plan(workers=(2, 4), values=100_000, lengths=(1_000, 10_000), seeds=3, steps=20, model="resnet50")
+
+
+def made_up(point: Point) -> Reduced | Trained:
+    """Seconds from the values and the bandwidth; a part more for each thing that is not left out."""
+    if isinstance(point, Reduce):
+        payload = (
+            contender(point.contender).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
+        )
+        more = 1.25 + 0.25 * point.is_far + 0.5 * (point.hosts == "ours") + 1_000 * point.loss * point.seed
+        return Reduced(
+            workers=point.workers, servers=2, values=point.values, chunk_size=point.chunk_size, window=64,
+            seconds=payload * more, limit_s=1.125 * payload, payload_limit_s=payload,
+            worker_up=4 + 52 / point.chunk_size, worker_down=5.0, server_up=6.0, server_down=7.0,
+            frames=1, retransmissions=0, dropped=0,
+        )  # fmt: skip
+    losses = [0.7 - 0.01 * k for k in range(20)]
+    numbers = [float(k) for k in range(20)]
+    return Trained(
+        waits=ARMS[point.arm].design in WAITS, keys_per_step=3, parameters=9, step_us=1_234.5,
+        steps_per_s=9_876.0, bytes_per_step=55_443.0, packets_per_step=321.0, server_packets_per_step=12.0,
+        retransmissions=0, chance_loss=0.69, course=Course(step=numbers, ms=numbers, loss=losses),
+    )  # fmt: skip
+
+
+def numbers(plan: Plan = SMALL) -> Numbers:
+    return numbers_of(plan, {point.name: made_up(point) for point in points_of(plan)})
+
+
+def cells(found: Numbers) -> dict[str, list[list[str]]]:
+    """Title of a table -> its rows."""
+    return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
+
+
+def undrawn(*_: object) -> None:
+    """Figures as files take seconds."""
+
+
+# -- numbers
+
+
+def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
+    found = numbers()
+    line = next(each for each in found.goodput_by_workers if (each.contender, each.gbit) == ("switchml", 10))
+    # 100,000 values of 32 bits at 10 Gbit/s are 0.32 ms, half as long again with all that is made up.
+    assert line.x == [2, 4] and line.y == pytest.approx([1e5 / (1.5 * 0.32e-3)] * 2)
+    lossy = next(each for each in found.goodput_by_loss if (each.contender, each.gbit) == ("ring", 100))
+    assert lossy.x == list(plans.LOSSES) and lossy.low is not None and lossy.high is not None
+    assert lossy.low[0] == lossy.y[0] == lossy.high[0]
+    assert lossy.y[1] == pytest.approx(1e5 / (1.75 * 0.032e-3 * (1.5 + 0.1 * 2)))
+    assert all(low < y < high for low, y, high in list(zip(lossy.low, lossy.y, lossy.high, strict=True))[1:])
+    assert [len(each) for each in by_loss(SMALL, CONTENDERS[0], 10.0)] == [1, 3, 3, 3]
+
+
+def test_limits_and_parts_add_up() -> None:
+    found = numbers().limits
+    assert [(each.contender, each.gbit) for each in found] == [
+        (of.name, gbit) for gbit in (10, 100) for of in CONTENDERS
+    ]
+    for each in found:
+        assert list(each.parts_ms) == list(NAMES)
+        assert math.fsum(each.parts_ms.values()) == pytest.approx(each.whole_ms)
+        assert each.whole_ms == pytest.approx(3 * each.payload_ms)
+        assert each.parts_ms["headers"] == pytest.approx(0.125 * each.payload_ms)
+        assert each.parts_ms["hosts"] == pytest.approx(0.5 * each.payload_ms)
+        assert each.parts_ms["retransmissions"] == pytest.approx(1.0 * each.payload_ms)
+
+
+def test_a_step_of_a_model() -> None:
+    model = open_model("resnet50")
+    found = {(each.contender, each.gbit): each for each in numbers().headlines}
+    assert ("switchml-checked", 10) not in found and len(found) == 2 * (len(CONTENDERS) - 1)
+    at = found["switchml", 10.0]
+    took = 1.5 * 25_557_032 * 32e-9 / 10 * 1e3
+    assert at.all_reduce_ms == pytest.approx(took, rel=1e-3) and at.workers == 4
+    assert at.after_ms == pytest.approx(at.compute_ms + at.all_reduce_ms)
+    assert at.beside_ms == pytest.approx(max(at.compute_ms, model.before_us / 1e3 + at.all_reduce_ms))
+    assert numbers(QUICK).headlines == []
+
+
+def test_training_is_held_against_what_the_best_has_learned() -> None:
+    for each in numbers().training:
+        # The last tenth: 0.52 and 0.51; a tenth of the way back to 0.69.
+        assert each.last_loss == pytest.approx(0.515)
+        assert each.loss == pytest.approx(0.515 + 0.1 * (0.69 - 0.515))
+        # The mean of five is that of the middle one.
+        assert each.ms_to_loss == 19.0
+        assert each.waits == (each.arm not in ("none", "hot"))
+
+
+# -- the page
+
+
+def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
+    found = numbers()
+    page = write_page(found, [("plan", "small")], tmp_path).read_text()
+    assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
+    shown = cells(found)
+    text = re.sub(r"<[^>]*>", "\n", page)
+    for title, rows in shown.items():
+        assert title in text
+        assert all(cell in text for row in rows for cell in row)
+    limit, first = found.limits[0], "switchml, 10 Gbit/s"
+
+    def row(title: str, name: str) -> list[str]:
+        return next(each for each in shown[title] if each[0] == name)
+
+    assert row("An all-reduce of 100,000 values by 8 workers", first)[1:] == [
+        "2", f"{limit.payload_ms:.4g}", f"{limit.limit_ms:.4g}", f"{limit.ms:.4g}", "+50%", "+33.3%"
+    ]  # fmt: skip
+    parts = row("What the time is made of, ms", first)
+    assert sum(map(float, parts[1:-1])) == pytest.approx(float(parts[-1]), abs=0.004)
+    octets = row("Frame bytes a value, without preambles and gaps", "switchml")
+    assert octets[3:5] == ["64", f"{4 + 52 / 64:.2f}"] == ["64", "4.81"]
+    assert row("Registers", "switchml")[1:] == ["16,384", "64", "4,194,304", "114,688", "4,308,992"]
+    trained = shown["10 Gbit/s"]
+    assert ["ring", "wait", "9,876", "1,234", "55,443", "321", "12", "0.5150", "19.0"] in trained
+
+
+def test_figures_have_what_tables_have() -> None:
+    found = numbers()
+    drawn: dict[str, Figure] = {figure.name: figure for figure in figures_of(found)}
+    assert set(drawn) == {
+        "zoo-workers", "zoo-packets", "zoo-loss", "zoo-length", "zoo-parts", "zoo-loss-steps",
+        "zoo-loss-time",
+    }  # fmt: skip
+    for figure in drawn.values():
+        assert not figure.is_empty
+    [first, second] = drawn["zoo-workers"].panels
+    assert (first.title, second.title) == ("10 Gbit/s", "100 Gbit/s")
+    assert [series.name for series in first.series] == [each.name for each in CONTENDERS]
+    assert first.series[0].y.tolist() == [1e-6 * y for y in found.goodput_by_workers[0].y]
+    bars = drawn["zoo-parts"].panels[0].series
+    assert sum(series.y[0] for series in bars) == pytest.approx(
+        found.limits[0].ms / found.limits[0].payload_ms
+    )
+    assert len(drawn["zoo-loss-time"].panels) == len(trainings(SMALL))
+
+
+# -- doing it
+
+
+@pytest.fixture
+def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the points that are done, one after the other; what comes of them is made up."""
+    names: list[str] = []
+
+    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
+        found = []
+        for k, [text] in enumerate(tasks):
+            point = points._POINT.validate_json(text)
+            names.append(point.name)
+            result = Done(fingerprint=fingerprint(point), result=made_up(point), real_s=1.0)
+            found.append((k, result.model_dump_json()))
+        return found
+
+    monkeypatch.setattr(task_cache, "side_by_side", simulate)
+    return names
+
+
+def untold(done: int, total: int, name: str) -> None:
+    """Nobody is told."""
+
+
+def test_what_is_done_is_not_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
+) -> None:
+    first = do_plan(SMALL, tmp_path, None, 1, untold)
+    every = len(points_of(SMALL))
+    assert len(done) == len(set(done)) == every and first == numbers()
+    assert do_plan(SMALL, tmp_path, None, 1, untold) == first and len(done) == every
+    monkeypatch.setattr(points, "SWITCH_US", 2.0)
+    do_plan(SMALL, tmp_path, None, 1, untold)
+    near = sum(isinstance(point, Reduce) and not point.is_far for point in points_of(SMALL))
+    assert len(done) == 2 * every - near and near == 2 * len(CONTENDERS)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
+    run = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo"), "--json"])
+    assert run.exit_code == 0, run.output
+    assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
+    assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
+    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
+    again = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
+    assert again.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
+    assert (tmp_path / "zoo" / "figures" / "zoo-workers.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (["--processes", "0"], 2, "0 is not in the range"),
+        (["--scheduler", "nowhere"], 1, "--scheduler nowhere"),
+        (["--into", "file"], 2, "is a file"),
+        (["--into", "file/zoo"], 1, "file/zoo: cannot be made: Not a directory"),
+        (["ring"], 2, "unexpected extra argument (ring)"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    options: list[str], code: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    run = CliRunner().invoke(hotline, ["zoo", *options])
+    assert (run.exit_code, run.stdout) == (code, "") and told in run.stderr
+    assert not Path("runs/zoo/report.html").exists()
+
+
+def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
+    def interrupted(count: int, total: int, name: str) -> None:
+        if count == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        do_plan(SMALL, tmp_path, None, 1, interrupted)
+    assert len(list((tmp_path / "points").glob("*.json"))) == 3
+    do_plan(SMALL, tmp_path, None, 1, untold)
+    assert len(done) == 2 * len(points_of(SMALL)) - 3
+
+
+def test_the_plans_are_what_docs_say() -> None:
+    assert (FULL.workers, FULL.values) == ((2, 4, 8, 16, 32), 500_000)
+    assert (QUICK.workers, QUICK.values, QUICK.model) == ((2, 8, 32), 100_000, None)
+    assert (len(points_of(FULL)), len(points_of(QUICK))) == (254, 158)
+    assert plans.LOSSES == (0, 0.0001, 0.001, 0.01) and plans.GBITS == (10, 100)
+
+
+def test_rates_have_three_digits_and_no_powers_of_ten() -> None:
+    lines = [Line(contender="ring", gbit=100, x=[0.0, 0.0001, 0.01], y=[1_321_000_000.0, 22.94e6, 734_900.0])]
+    table = zoo_page.goodput("lost", lines, "%")
+    assert list(table.columns) == ["", "0 %", "0.01 %", "1 %"]
+    [row] = table.rows
+    assert [str(cell) for cell in row[1:]] == [str(plain(told)) for told in ("1,320", "22.9", "0.735")]
+    assert list(zoo_page.goodput("workers", lines).columns)[1:] == ["0", "0.0001", "0.01"]

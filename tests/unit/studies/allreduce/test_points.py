@@ -1,0 +1,114 @@
+"""Points of the zoo, counted by hand on small vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from simulator.dense.measure import Reduced
+from studies.allreduce.contenders import CONTENDERS, contender
+from studies.allreduce.errors import ZooError
+from studies.allreduce.memory import memories
+from studies.allreduce.parts import NAMES, parts_of
+from studies.allreduce.plan import FULL, QUICK, Plan, base, by_size, in_parts, points_of
+from studies.allreduce.point import Reduce, task_of
+
+TINY = Plan(workers=(2, 3), values=6_400, lengths=(640,), seeds=1, steps=5, model=None)
+OCTETS = 14 + 20 + 8 + 10 + 4 * 64
+"""Of SwitchML's frame: Ethernet, IPv4, UDP, header, 64 values."""
+FRAME_NS = int((OCTETS + 24) * 0.8)
+"""With preamble, checksum and gap, at 10 Gbit/s."""
+CHUNKS, BATCH = 100, 64
+"""Of 6,400 values; a batch of packets has exponents only."""
+
+
+def of(name: str, **changes: object) -> Reduce:
+    return base(TINY, contender(name), 10.0).model_copy(update={"workers": 2, **changes})
+
+
+def with_few_workers(name: str, gbit: float, workers: int) -> tuple[dict[str, Reduce], dict[str, Reduced]]:
+    points = {
+        part: point.model_copy(update={"workers": workers})
+        for part, point in in_parts(TINY, contender(name), gbit).items()
+    }
+    return points, {part: point.do() for part, point in points.items()}
+
+
+def test_octets_and_goodput_of_switchml() -> None:
+    """Each packet goes up once and its sum comes down once; cables and switch take no time but for bytes."""
+    found = of("switchml", is_far=False).do()
+    packets = CHUNKS + BATCH
+    assert OCTETS / 64 == 4.8125
+    assert found.worker_up == found.worker_down == packets * OCTETS / found.values
+    assert found.server_up == found.server_down == 0
+    assert found.limit_s == pytest.approx(packets * FRAME_NS / 1e9)
+    assert found.payload_limit_s == pytest.approx(6_400 * 4 * 0.8 / 1e9)
+    # The last sum follows the last packet by a frame, and by 1 ns of the switch and of each host.
+    assert 0 < found.seconds - found.limit_s - FRAME_NS / 1e9 < 10e-9
+    assert found.values_per_s == 6_400 / found.seconds
+    assert found.frames == 2 * 2 * packets
+
+
+def test_a_check_costs_no_byte_and_no_time() -> None:
+    assert of("switchml").do() == of("switchml-checked").do()
+
+
+@pytest.mark.parametrize("name", [each.name for each in CONTENDERS])
+def test_parts_add_up_to_the_whole(name: str) -> None:
+    points, runs = with_few_workers(name, 10.0, 4)
+    found = parts_of(points["far"], runs)
+    assert list(found) == list(NAMES) and sum(found.values()) == pytest.approx(runs["lossy"].seconds)
+    assert sum(list(found.values())[:5]) == pytest.approx(runs["far"].seconds)
+    assert found["values"] == runs["far"].payload_limit_s
+    assert min(found[part] for part in NAMES[:-1]) >= 0
+    trip_us = 3 if name.startswith("switchml") else 6
+    # Of a ring the last acknowledgements come while others fill up.
+    assert 0.9 * trip_us < found["a round trip"] * 1e6 < trip_us + 1e-6
+    # 100 packets of 5.5 µs, or more of them.
+    assert found["hosts"] > 100e-6 / 4
+
+
+def test_the_window_is_what_is_left_of_latency() -> None:
+    """At 100 Gbit/s 64 packets of 64 values leave in less than a round trip: the sender waits, window by
+    window."""
+    points, runs = with_few_workers("switchml", 100.0, 2)
+    found = parts_of(points["far"], runs)
+    assert found["the window"] > 1e-6
+
+
+def test_servers_follow_workers() -> None:
+    [one] = [each for each in CONTENDERS if each.workers_a_server == 4]
+    assert [one.servers(workers) for workers in (2, 4, 5, 32)] == [1, 1, 2, 8]
+    assert [contender("psdense").servers(workers) for workers in (2, 32)] == [2, 32]
+    assert contender("ring").servers(32) == 1
+    with pytest.raises(ZooError, match="contender 'rong' is none of switchml, switchml-checked, psdense"):
+        contender("rong")
+
+
+def test_packets_are_as_large_as_a_design_takes_them() -> None:
+    sizes = {each.name: [point.chunk_size for point in by_size(FULL, each, 10.0)] for each in CONTENDERS}
+    assert sizes["switchml"] == [64] and sizes["ring"] == [64, 128, 256, 360]
+    with pytest.raises(ValueError, match="chunks of 256 values; 64 expected"):
+        of("switchml", chunk_size=256).do()
+
+
+def test_memory_is_that_of_the_compiled_programs() -> None:
+    found = {each.arm: each for each in memories()}
+    published, checked, hot = (found[name] for name in ("switchml", "switchml-checked", "hot"))
+    # 8,192 slots in two sets; of each a byte that counts, two of exponents, and of a slot 8 of bits.
+    assert (published.slots, published.value_bytes) == (16_384, 16_384 * 256)
+    assert published.other_bytes == 16_384 * (1 + 2) + 8_192 * 8
+    assert checked.bytes - published.bytes == 16_384 * 4
+    assert (hot.slots, hot.value_bytes) == (32 * 4_096, 32 * 4_096 * 4)
+    assert hot.other_bytes == 524_288 * 12
+    assert [found[name].bytes for name in ("none", "psdense", "ring")] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("plan", [QUICK, FULL], ids=["quick", "full"])
+def test_points_are_done_once_and_the_longest_first(plan: Plan) -> None:
+    points = points_of(plan)
+    assert len({point.model_dump_json() for point in points}) == len(points)
+    assert [point.cost for point in points] == sorted((point.cost for point in points), reverse=True)
+    files = {task_of(point, Path()).file for point in points}
+    assert len(files) == len(points)

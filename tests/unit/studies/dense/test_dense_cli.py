@@ -1,0 +1,362 @@
+"""`hotline whatif` and `hotline overlap`: what is printed, written, refused, and how it looks."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+from playwright.sync_api import Browser
+
+from foundation.logs.errors import DataError
+from hotline.cli.commands import hotline
+from switch_harness.waiting import PATIENCE_S, wait_for
+from tests.harness.browser import browser, opened
+
+TABLE = "layer,bytes,backward_us,forward_us\nin,4000000,20000,10000\nout,8000000,10000,5000\n"
+
+
+def invoke(*arguments: object) -> tuple[int, str, str]:
+    result = CliRunner().invoke(hotline, list(map(str, arguments)))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def answered(*arguments: object) -> Any:
+    code, output, errors = invoke(*arguments, "--json")
+    assert (code, errors) == (0, "")
+    return json.loads(output)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.csv"
+    path.write_text(TABLE)
+    return path
+
+
+def test_bare_it_is_the_papers_table() -> None:
+    code, output, errors = invoke("whatif")
+    assert (code, errors) == (0, "")
+    rows = {
+        line.split()[0]: line.split()[1:] for line in output.splitlines() if re.match(r"\S+ +\d+ +\d", line)
+    }
+    assert {name: " ".join(cells) for name, cells in rows.items()} == {
+        "ResNet-50": "102 12 0.995 0.994 0.910 0.540 0.076 0.817 0.994 0.995 0.572",
+        "ResNet-101": "178 20 0.997 0.997 0.890 0.500 0.066 0.787 0.997 0.997 0.531",
+        "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212",
+    }
+    assert "ResNet-50 (2.44×) and ResNet-101 (2.56×), and not for VGG-16 (7.18×)" in output
+    table = answered("whatif")["table"]
+    assert table["vgg16"]["10G, 5×"] == pytest.approx(0.723, abs=5e-4)
+    assert table["resnet50"]["10G, 16 workers"] == pytest.approx(0.572, abs=5e-4)
+    assert table["vgg16"]["10G, compression needed"] == pytest.approx(7.18, abs=5e-3)
+
+
+def test_a_table_of_the_readers(mine: Path) -> None:
+    """All at the end: 12 MB through a switch at 8 Gbit/s take 12 ms, of which backward hides nothing."""
+    asked = ("whatif", mine, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
+    (found,) = answered(*asked)["models"]
+    assert found["factor"] == pytest.approx(45 / 57)
+    assert found["gbit"] == pytest.approx(8 * 12 / 5, rel=1e-6)
+    assert found["compression"] == pytest.approx(12 / 5, rel=1e-6)
+    (half,) = answered(*asked, "--utilisation", 0.5)["models"]
+    assert half["factor"] == pytest.approx(45 / 69)
+    (started,) = answered(*asked, "--startup-us", 3000)["models"]
+    assert started["factor"] == pytest.approx(45 / 60)
+    (more,) = answered(*asked, "--compression", 4)["models"]
+    assert more["factor"] == pytest.approx(45 / 48)
+    own_rule = ("whatif", mine, "--gbit", 8, "--cycle-ms", 5, "--aggregation", "switch")
+    (own,) = answered(*own_rule)["models"]
+    # The buffer of 8 MB goes after 10 ms, and has 8 of 20 ms to go; the other goes at the end.
+    assert own["factor"] == pytest.approx(45 / 49)
+    (longer,) = answered(*asked, "--step-ms", 100)["models"]
+    assert longer["factor"] == pytest.approx(100 / 112)
+    (easy,) = answered(*asked, "--target", 0.5)["models"]
+    assert easy["compression"] == 1.0
+
+
+def test_what_was_asked_is_told(mine: Path) -> None:
+    output = invoke("whatif", mine, "--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")[1]
+    for told in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
+        assert told in output
+    output = invoke("overlap", mine, "--alpha-ms", 2, "--most", 3)[1]
+    assert "α, start-up: 2 ms" in output and "at once, at most: 3" in output
+
+
+def test_with_a_switch_no_compression_may_be_needed(mine: Path) -> None:
+    """12 MB in a ring of many at 16 Gbit/s take 12 ms, and 6 with a switch; 5 leave 0.9."""
+    asked = ("whatif", mine, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
+    assert invoke(*asked)[1].splitlines()[-1].endswith("no compression.")
+    assert invoke(*asked[:-1], 16)[1].splitlines()[-1].endswith("compression by 1.2×.")
+
+
+def test_a_curve_of_utilisation(mine: Path, tmp_path: Path) -> None:
+    curve = tmp_path / "curve.csv"
+    curve.write_text("gbit,utilisation\n8,0.5\n100,0.1\n")
+    asked = ("whatif", mine, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
+    (found,) = answered(*asked, "--utilisation", curve)["models"]
+    assert found["factor"] == pytest.approx(45 / 69)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("whatif", "resnet51"), "resnet51: neither a table"),
+        (("whatif", "none.csv"), "none.csv: cannot be read: No such file"),
+        (("overlap", "none.csv"), "none.csv: cannot be read: No such file"),
+        (("whatif", "--utilisation", "1.5"), "--utilisation 1.5: a share above 0 and up to 1"),
+        (("whatif", "--utilisation", "curve.csv"), "curve.csv: cannot be read"),
+        (("whatif", "--servers", "4"), "--servers 4: there are none with --aggregation ring"),
+        (("whatif", "--step-ms", "400"), "--step-ms 400: it is of one model, and 3 are asked about"),
+        (("whatif", "vgg16", "--packets", "--gbit", "10000"), "links of 0.001 to 1000 Gbit/s, not 10000"),
+        (
+            ("overlap", "vgg16", "--packets", "--scheduler", "wfbp", "--beta-ns", "0.001"),
+            "links of 0.001 to 1000 Gbit/s, not 1",
+        ),
+        (("overlap", "vgg16", "vgg16"), "vgg16: vgg16 was given before"),
+        (("whatif", "vgg16", "--into", "/proc/none"), "/proc/none: cannot be written"),
+        (
+            ("overlap", "vgg16", "--scheduler", "wfbp", "--into", "/proc/none"),
+            "/proc/none: cannot be written",
+        ),
+    ],
+)
+def test_what_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, output, errors = invoke(*arguments)
+    assert (code, output) == (1, "") and told in errors and len(errors.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        *(
+            ((command, option, "nan"), f"'{option}': 'nan' is not a finite number")
+            for command, options in (
+                (
+                    "whatif",
+                    ("--gbit", "--compression", "--startup-us", "--target", "--step-ms", "--cycle-ms"),
+                ),
+                ("whatif", ("--buffer-mib",)),
+                ("overlap", ("--alpha-ms", "--beta-ns", "--sharing", "--step-ms")),
+            )
+            for option in options
+        ),
+        (("whatif", "--workers", "1"), "1 is not in the range"),
+        (("whatif", "--gbit", "0"), "0.0 is not in the range"),
+        (("whatif", "--gbit", "-1"), "-1.0 is not in the range"),
+        (("whatif", "--buffer-mib", "inf"), "inf is not in the range"),
+        (("whatif", "--fusion", "horovod"), "'horovod' is not one of 'horovod-0.20'"),
+        (("whatif", "--fusion", "dear", "--cycle-ms", "1"), "leave out --fusion"),
+        (("whatif", "--packets", "--aggregation", "switch"), "leave out --aggregation switch"),
+        (("whatif", "--packets", "--utilisation", "0.5"), "leave out --utilisation"),
+        (("overlap", "--scheduler", "asc"), "'asc' is not one of 'wfbp'"),
+        (("overlap", "--most", "0"), "0 is not in the range"),
+        (("overlap", "--gaps", "vgg16"), "--gaps is of random models"),
+        (("overlap", "--gaps", "--into", "here"), "--gaps is of random models"),
+    ],
+)
+def test_what_is_a_wrong_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, output, errors = invoke(*arguments)
+    assert (code, output) == (2, "") and told in errors.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_estimate_is_called_one() -> None:
+    for command in ("whatif", "overlap"):
+        assert "BERT-Base (estimate)" in invoke(command, "bert-base")[1]
+        assert "(estimate)" not in invoke(command, "resnet50")[1]
+
+
+def test_schedulers_of_a_table(mine: Path) -> None:
+    """Two all-reduces of 1 ms and a byte a ns: 8 MB at 10 ms, 4 MB at 30 ms; 15 ms before."""
+    asked = ("overlap", mine, "--alpha-ms", 1, "--beta-ns", 1)
+    (found,) = answered(*asked)
+    assert found["step_ms"]["WFBP"] == pytest.approx(15 + 30 + 5)
+    assert found["buffers"] == {"WFBP": 2, "fixed buffers": 2, "MG-WFBP": 2, "ASC-WFBP": 2, "best": 2}
+    assert found["compute_ms"] == 45
+    (only,) = answered(*asked, "--scheduler", "best", "--scheduler", "wfbp")
+    assert list(only["step_ms"]) == ["best", "WFBP"]
+    code, output, _ = invoke(*asked)
+    assert code == 0 and "50.0" in output
+
+
+def test_a_modules_tensors_go_together_unless_told() -> None:
+    (together,) = answered("overlap", "resnet50", "--scheduler", "wfbp")
+    (apart,) = answered("overlap", "resnet50", "--scheduler", "wfbp", "--tensors")
+    assert (together["buffers"]["WFBP"], apart["buffers"]["WFBP"]) == (107, 161)
+
+
+def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.dense.gaps.MODELS", 5)
+    monkeypatch.setattr("studies.dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
+    found = answered("overlap", "--gaps")
+    assert list(found) == ["wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best"] and found["best"]["mean"] <= 0.01
+    assert "over 5 random models" in invoke("overlap", "--gaps")[1]
+
+
+# -- pages
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "mine.csv").write_text(TABLE)
+    for command in ("whatif", "overlap"):
+        code, output, _ = invoke(command, folder / "mine.csv", "resnet50", "--into", folder / command)
+        assert code == 0 and f"report: {folder / command / 'report.html'}" in output
+    return [folder / command / "report.html" for command in ("whatif", "overlap")]
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+def test_figures_are_files(pages: list[Path]) -> None:
+    names = [{path.name for path in (page.parent / "figures").iterdir()} for page in pages]
+    kinds = ("csv", "pdf", "png")
+    assert names[0] == {f"{name}.{kind}" for name in ("scaling-map", "scaling-by-workers") for kind in kinds}
+    assert names[1] == {f"timeline-{name}.{kind}" for name in ("mine", "resnet50") for kind in kinds}
+    heights = pl.read_csv(pages[0].parent / "figures" / "scaling-map.csv")
+    assert heights.height == 2 * 2 * 41 * 41 and heights["z"].is_between(0, 1).all()
+    spans = pl.read_csv(pages[1].parent / "figures" / "timeline-mine.csv")
+    wfbp = spans.filter(pl.col("panel").str.starts_with("WFBP") & (pl.col("x") == "all-reduce 1")).sort("low")
+    assert wfbp["low"].to_list() == [10.0, 30.0]
+    assert wfbp["y"].to_list() == pytest.approx([1.37 + 8 * 1.66, 1.37 + 4 * 1.66])
+
+
+def test_the_page_is_of_what_was_asked(mine: Path, tmp_path: Path) -> None:
+    asked = (
+        "whatif",
+        mine,
+        "--aggregation",
+        "tree",
+        "--target",
+        "0.8",
+        "--cycle-ms",
+        "3",
+        "--into",
+        tmp_path,
+    )
+    assert invoke(*asked, "--gbit", 5)[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "For a scaling factor of 0.8" in page and "scaling factor of 0.9" not in page
+    assert "sent at 3 ms of backward" in page and "5 Gbit/s" in page
+    panels = pl.read_csv(tmp_path / "figures" / "scaling-map.csv")["panel"].unique().sort().to_list()
+    assert panels == ["mine, switch that sums", "mine, tree"]
+
+
+def test_what_cannot_be_written_whole_is_not_written(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, text: str) -> None:
+        raise DataError(f"{path}: cannot be written: No space left on device")
+
+    here = tmp_path / "here"
+    assert invoke("overlap", mine, "--into", here)[0] == 0
+    before = {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()}
+    assert {path.name for path in here.iterdir()} == {"figures", "report.html"}
+    monkeypatch.setattr("studies.dense.page.write_text", full)
+    code, output, errors = invoke("overlap", mine, "--into", here)
+    assert (code, output) == (1, "") and "No space left" in errors
+    assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.soak
+def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
+    """It ends at once, and leaves nothing that is half a page."""
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from hotline.cli import main; main()",
+            "overlap",
+            "resnet50",
+            "resnet101",
+            "vgg16",
+            "--into",
+            tmp_path,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        wait_for(lambda: process.poll() is not None or any(tmp_path.glob("partial-*/*")))
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=PATIENCE_S)
+    finally:
+        process.kill()
+    assert (process.returncode, output, errors) == (130, "", "hotline: interrupted\n")
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+WHATIF, OVERLAP = 0, 1
+SHOWN = ((OVERLAP, "light", 390),)
+
+
+@pytest.mark.parametrize(
+    ("which", "scheme", "width"),
+    [
+        pytest.param(*each, marks=[pytest.mark.soak] * (each not in SHOWN))
+        for each in product((WHATIF, OVERLAP), ("light", "dark"), (390, 1280))
+    ],
+)
+def test_pages_fit_and_no_script_fails(
+    started: Browser, pages: list[Path], which: int, width: int, scheme: str
+) -> None:
+    with opened(started, pages[which], width, scheme) as (shown, errors):
+        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+        shown.wait_for_function(
+            "document.querySelectorAll('.panel').length > 0 && "
+            "[...document.querySelectorAll('.panel')].every(panel => panel.querySelector('.main-svg'))"
+        )
+        assert errors == []
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.locator("section.plot details table").count() == shown.locator("section.plot").count()
+
+
+def test_the_map_has_the_line_of_the_target(started: Browser, pages: list[Path]) -> None:
+    with opened(started, pages[0], 1280, "light") as (shown, _):
+        shown.locator("#scaling-map").scroll_into_view_if_needed()
+        shown.wait_for_selector("#scaling-map .main-svg")
+        kinds = shown.evaluate("document.querySelector('#scaling-map .panel').data.map(trace => trace.type)")
+        assert kinds == ["heatmap", "contour"]
+        assert shown.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.start") == 0.9
+        line = shown.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.showlabels")
+        assert line is True
+
+
+@pytest.mark.soak
+def test_schedules_can_be_compared_by_eye(started: Browser, pages: list[Path]) -> None:
+    """All panels have the same axis, and spans that follow each other in a row differ in colour."""
+    with opened(started, pages[1], 390, "light") as (shown, _):
+        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
+        shown.wait_for_selector("#timeline-resnet50 .main-svg")
+        ranges = shown.evaluate(
+            "[...document.querySelectorAll('#timeline-resnet50 .panel')]"
+            ".map(panel => panel.layout.xaxis.range)"
+        )
+        assert len(ranges) == 5 and all(each == ranges[0] for each in ranges)
+    spans = pl.read_csv(pages[1].parent / "figures" / "timeline-resnet50.csv")
+    assert set(spans["x"]) == {"backward", "all-reduce 1", "all-reduce 2"}
+    for _, row in spans.group_by("panel", "x"):
+        colours = row.sort("low", "y")["series"].to_list()
+        assert all(one != other for one, other in pairwise(colours))

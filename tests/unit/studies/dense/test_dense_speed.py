@@ -1,0 +1,26 @@
+"""What is promised of speed, with room for a machine that does other things, too; in CPU time."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import pytest
+
+from tools.bench.__main__ import SECTIONS
+from tools.bench.processes import Cores
+from tools.bench.report import as_tables
+from tools.bench.scale import QUICK
+from tools.bench.stage import Stage
+
+
+@pytest.mark.soak
+def test_the_bench_has_the_goals_and_they_are_met() -> None:
+    """A map in 1 s, all schedulers of BERT-Large in 5 s."""
+    core = min(os.sched_getaffinity(0))
+    stage = Stage(Cores(core, core, (core,)), QUICK, Random(1), lambda what: None)
+    results = SECTIONS["dense"](stage)
+    assert [[goal.text() for goal in result.goals] for result in results] == [["≤ 1"], ["≤ 5"], []]
+    assert all(result.is_met(goal) for result in results for goal in result.goals)
+    (table,) = as_tables(results)
+    assert table.row_count == 3

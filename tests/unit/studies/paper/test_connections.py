@@ -1,0 +1,212 @@
+"""Fig. 9: servers that wait in four ways answer everybody; and what is drawn of known delays."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from analysis.errors import AnalysisError
+from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
+from foundation.protocol import codec
+from foundation.protocol.codec import Message
+from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
+from studies.paper.connections.figure import delay_against_connections
+from studies.paper.connections.settings import FEW, Setting, settings
+from studies.paper.connections.waiting import WAYS
+from switch_harness.waiting import PATIENCE_S
+
+JOB, EPOCH = 2, 1
+
+
+class Lines:
+    """A process that is told what to do by JSON lines."""
+
+    def __init__(self, module: str, config: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"studies.paper.connections.{module}", "--config", str(config)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.answer() == {"ready": True}
+
+    def answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return found
+
+    def call(self, **command: object) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self.answer()
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.close()
+        assert self._process.wait(PATIENCE_S) == 0
+        self._process.stdout.close()
+
+
+@contextmanager
+def started(folder: Path, module: str, **config: object) -> Iterator[Lines]:
+    file = folder / f"{module}.json"
+    file.write_text(json.dumps({"job": JOB, "epoch": EPOCH, "address": "127.0.0.1", **config}))
+    lines = Lines(module, file)
+    try:
+        yield lines
+    finally:
+        lines.close()
+
+
+@pytest.fixture
+def port() -> int:
+    """One that is free."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind(("127.0.0.1", 0))
+        found: int = sock.getsockname()[1]
+        return found
+
+
+def request(caller: int, turn: int) -> bytes:
+    head = Header(op=Op.EMPTY, job=JOB, worker=caller + 1, epoch=EPOCH, ps=0, seq=WINDOW + turn, t0=7)
+    return bytes(codec.build(Message(head)))
+
+
+def test_a_server_answers_every_connection(tmp_path: Path, port: int) -> None:
+    """In each way, also when several ask at once, and with the sockets of another way opened before."""
+    with ExitStack() as stack:
+        server = stack.enter_context(started(tmp_path, "server", port=port))
+        callers = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(70)]
+        for caller in callers:
+            caller.bind(("127.0.0.1", 0))
+            caller.settimeout(20)
+        peers = [caller.getsockname() for caller in callers]
+        server.call(cmd="listen", way="epoll", peers=peers[:3])
+        turns = count()
+        for way in WAYS:
+            opened = server.call(cmd="listen", way=way, peers=peers)["sockets"]
+            assert opened == (1 if way == "shared" else len(callers)), way
+            for turn in islice(turns, 3):
+                for number, caller in enumerate(callers):
+                    caller.sendto(request(number, turn), ("127.0.0.1", port))
+                for number, caller in enumerate(callers):
+                    answer = unpack(caller.recv(2048))
+                    assert (answer.op, answer.flags & RESPONSE, answer.t0) == (Op.EMPTY, RESPONSE, 7)
+                    assert (answer.worker, answer.seq) == (number + 1, WINDOW + turn)
+            assert server.call(cmd="stats")["rpcs"] == (turn + 1) * len(callers)
+
+
+def test_an_unknown_way_is_named(tmp_path: Path, port: int) -> None:
+    with started(tmp_path, "server", port=port) as server:
+        told = server.call(cmd="listen", way="select", peers=[])
+        assert told == {"error": "way 'select': one of scan, poll, epoll, shared expected"}
+
+
+@pytest.mark.soak
+def test_a_client_calls_with_each_caller_as_often(tmp_path: Path, port: int) -> None:
+    """Through the real server; 3 of 5 callers, in random order."""
+    with ExitStack() as stack:
+        server = stack.enter_context(started(tmp_path, "server", port=port))
+        first = port + 1 if port < 60_000 else port - 10
+        client = stack.enter_context(
+            started(tmp_path, "client", first_port=first, callers=5, service=["127.0.0.1", port])
+        )
+        server.call(cmd="listen", way="shared", peers=[])
+        found = client.call(cmd="measure", callers=3, rpcs=60, seed=1)
+        assert 0 < found["p50"] <= found["p99"] and found["mean"] > 0
+        assert server.call(cmd="stats")["rpcs"] == 60
+        # They go on where they were: a server drops what it has had.
+        client.call(cmd="measure", callers=5, rpcs=10, seed=2)
+        assert server.call(cmd="stats")["rpcs"] == 70
+
+
+def test_a_caller_without_an_answer_is_named(tmp_path: Path, port: int) -> None:
+    first = port + 1 if port < 60_000 else port - 10
+    with started(tmp_path, "client", first_port=first, callers=1, service=["127.0.0.1", port]) as client:
+        told = client.call(cmd="measure", callers=1, rpcs=1, seed=1)
+        assert told == {"error": "caller 1 of 1 had no answer in 2 s"}
+
+
+def test_every_setting_once() -> None:
+    found = settings([1, FEW, 64])
+    # All call in four arms; of 64 connections some are idle in two.
+    assert len(found) == len(set(found)) == 4 * (3 * 4 + 2)
+    assert {each.callers for each in found if each.connections == 64} == {FEW, 64}
+    assert Setting("scan", 1, True, NEITHER).callers == 1
+
+
+def measured(rounds: int) -> pl.DataFrame:
+    """A scanning server takes 50 µs, half a µs for each connection, and a µs for the round; the others 40."""
+    return pl.DataFrame(
+        [
+            {
+                "round": number,
+                "way": way,
+                "connections": connections,
+                "active": active,
+                "arm": arm.name,
+                "mean_us": 50 + connections / 2 + number
+                if way == "scan" and not settings_of(arm).proxy
+                else 40.0 + number,
+            }
+            for number in range(rounds)
+            for way in WAYS
+            for connections in (1, 16, 256, 4096)
+            for active in ((True,) if connections <= FEW else (True, False))
+            for arm in (NEITHER, PROXY, HOT, BOTH)
+        ]
+    )
+
+
+def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
+    file = tmp_path / "c.parquet"
+    measured(7).write_parquet(file)
+    figure = delay_against_connections(file)
+    assert [panel.title for panel in figure.panels] == [
+        "neither: all call", "neither: 16 call, the others are idle",
+        "proxy: all call", "proxy: 16 call, the others are idle",
+        "hot: all call", "both: all call",
+    ]  # fmt: skip
+    for panel in figure.panels:
+        assert [series.name for series in panel.series] == list(WAYS)
+        scan, *others = panel.series
+        proxied = panel.title.startswith(("proxy", "both"))
+        expected = [43, 43, 43, 43] if proxied else [53.5, 61, 181, 2101]
+        assert list(scan.y) == pytest.approx(expected)
+        assert list(np.asarray(scan.x)) == [1, 16, 256, 4096]
+        assert all(list(other.y) == pytest.approx([43] * 4) for other in others)
+        assert scan.low is not None and scan.high is not None
+        # Of seven rounds a µs apart the mean is known to within two or three.
+        assert (scan.low < scan.y).all() and (scan.y < scan.high).all() and (scan.high - scan.low < 5).all()
+    slope = {key[:3]: value for key, value in figure.facts.items() if key[3] == "slope"}
+    assert slope["scan", "all call", "neither"] == pytest.approx(0.5)
+    assert slope["scan", "16 call, the others are idle", "neither"] == pytest.approx(0.5)
+    assert slope["scan", "all call", "hot"] == pytest.approx(0.5)
+    assert slope["scan", "all call", "proxy"] == pytest.approx(0, abs=1e-9)
+    assert slope["scan", "all call", "both"] == pytest.approx(0, abs=1e-9)
+    assert slope["epoll", "all call", "neither"] == pytest.approx(0, abs=1e-9)
+
+
+def test_of_few_rounds_the_bounds_are_the_rounds(tmp_path: Path) -> None:
+    file = tmp_path / "c.parquet"
+    measured(3).write_parquet(file)
+    [series, *_] = delay_against_connections(file).panels[0].series
+    assert series.low is not None and series.high is not None
+    assert (series.low[0], series.y[0], series.high[0]) == pytest.approx((50.5, 51.5, 52.5))
+
+
+def test_a_file_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"none\.parquet: cannot be read"):
+        delay_against_connections(tmp_path / "none.parquet")

@@ -1,0 +1,138 @@
+"""Stages: what is done is not done again, what fails is named, and Ctrl-C ends at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import tomli
+
+from experiment.config import Config
+from studies.paper import stages
+from studies.paper.plan import Stage, map_plan, plan
+from studies.paper.stages import StageFailed, do_stages, is_done, result_of, toml
+
+DONE: list[str] = []
+
+
+@pytest.fixture
+def shell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stages are shell commands, by their names; each leaves a line, and what it should."""
+
+    def command(stage: Stage, folder: Path, config: Path) -> list[str]:
+        result = result_of(stage, folder)
+        leave = f"mkdir -p {result}; touch {result}/report.html" if stage.is_run else f"touch {result}"
+        return ["sh", "-c", f"echo {stage.name} >> {folder}/done; {stage.settings['then']}; {leave}"]
+
+    monkeypatch.setattr(stages, "_command", command)
+
+
+def stage(name: str, then: str = "true", is_run: bool = True) -> Stage:
+    return Stage(name, 10, {"then": then}, is_run)
+
+
+def done(folder: Path) -> list[str]:
+    return (folder / "done").read_text().split()
+
+
+def quiet(done: float, whole: float, what: str) -> None:
+    pass
+
+
+def test_what_is_done_is_not_done_again_unless_its_settings_change(shell: None, tmp_path: Path) -> None:
+    todo = [stage("a"), stage("b", is_run=False)]
+    do_stages(todo, tmp_path, quiet)
+    assert all(is_done(each, tmp_path) for each in todo)
+    do_stages([*todo, stage("c")], tmp_path, quiet)
+    assert done(tmp_path) == ["a", "b", "c"]
+    do_stages([stage("a", then="false || true")], tmp_path, quiet)
+    assert done(tmp_path) == ["a", "b", "c", "a"]
+
+
+def test_a_stage_that_fails_is_named_with_its_last_line_and_done_again(shell: None, tmp_path: Path) -> None:
+    broken = stage("b", then="echo first; echo PS 1 did not answer >&2; exit 3")
+    with pytest.raises(
+        StageFailed, match=r"^stage b ended with code 3: PS 1 did not answer; see .*/stage\.log$"
+    ):
+        do_stages([stage("a"), broken, stage("c")], tmp_path, quiet)
+    assert done(tmp_path) == ["a", "b"] and not is_done(broken, tmp_path)
+    with pytest.raises(StageFailed):
+        do_stages([stage("a"), broken], tmp_path, quiet)
+    assert done(tmp_path) == ["a", "b", "b"]
+
+
+def test_progress_is_told_in_seconds_as_planned(shell: None, tmp_path: Path) -> None:
+    told: list[tuple[float, float, str]] = []
+    do_stages([stage("a"), stage("b")], tmp_path, lambda *each: told.append(each))
+    assert {(whole, what) for _, whole, what in told} == {(20, "a"), (20, "b"), (20, "report")}
+    assert [at for at, _, _ in told] == sorted(at for at, _, _ in told) and told[-1][0] == 20
+
+
+def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
+    shell: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The command hears it, too, and what it has started."""
+    script = tmp_path / "long.py"
+    script.write_text(
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "def hear(number, frame):\n"
+        f"    Path({str(tmp_path / 'heard')!r}).touch()\n"
+        "    sys.exit(1)\n"
+        "signal.signal(signal.SIGINT, hear)\n"
+        f"Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+        "signal.pause()\n"
+    )
+    long = stage("b", then=f"exec {sys.executable} {script}")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt() -> None:
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            do_stages([stage("a"), long], tmp_path, quiet)
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
+    assert done(tmp_path) == ["a", "b"] and (tmp_path / "heard").exists()
+    assert capfd.readouterr().err == "hotline: ending stage b\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+    assert is_done(stage("a"), tmp_path)
+
+
+def test_the_plans_stages_are_good_configurations() -> None:
+    for quick, minutes in ((True, 5), (False, 30)):
+        found = plan(quick)
+        assert len({each.name for each in found}) == len(found)
+        assert sum(each.seconds for each in found) < 60 * minutes
+        assert [each for each in map_plan(quick) if each not in found] == []
+        for each in found:
+            if each.is_run:
+                values = tomli.loads(toml({**each.settings, "runs": "r"}))
+                assert Config.model_validate(values).runs == Path("r")
+
+
+def test_settings_as_toml() -> None:
+    values = {"a": 1, "shape": {"b": 0.5, "c": "x"}, "d": ["e", "f"], "g": True}
+    assert tomli.loads(toml(values)) == values
+
+
+def test_a_run_and_fig_9_are_commands_of_this_python(tmp_path: Path) -> None:
+    run = stages._command(Stage("r1", 1), tmp_path, tmp_path / "run.toml")
+    assert run == [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={tmp_path}/run.toml"]
+    fig_9 = stages._command(Stage("c", 1, {"rounds": 2, "most": 64}, is_run=False), tmp_path, tmp_path / "x")
+    assert fig_9[1:] == [
+        "-m", "studies.paper.connections", "-o", f"{tmp_path}/c/connections.parquet",
+        "--rounds=2", "--most=64",
+    ]  # fmt: skip

@@ -1,0 +1,120 @@
+"""Logs and training sets as arrays in the order of time; what is wrong with them in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from foundation.logs.errors import DataError
+from studies.policies import ingest
+from studies.policies.ingest import prepare
+from studies.policies.log import KEY, PULL, Log
+
+
+def prepared(*files: Path, learn: float = 0.5, samples: int = 2) -> Log:
+    folder = files[0].parent / f"arrays-{len(list(files[0].parent.iterdir()))}"
+    folder.mkdir()
+    return prepare(files, folder, learn, samples, lambda done, total: None)
+
+
+def steps_of(log: Log) -> list[list[int]]:
+    keys = log.keys[log.accesses & KEY].tolist()
+    signed = [-key if access & PULL else key for key, access in zip(keys, log.accesses.tolist(), strict=True)]
+    return [signed[a:b] for a, b in zip(log.starts[:-1], log.starts[1:], strict=True)]
+
+
+def csv(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+HEAD = "iteration,worker,key\n"
+
+
+@pytest.mark.parametrize("rows_at_once", [1, 3, 1_000])
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_rows_of_any_order_become_steps_in_the_order_of_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, rows_at_once: int
+) -> None:
+    monkeypatch.setattr(ingest, "ROWS_AT_ONCE", rows_at_once)
+    big = 2**63 + 5
+    log = csv(tmp_path / "log.csv", f"{HEAD}7,2,5\n3,1,{big}\n3,2,9\n3,1,5\n7,2,5\n900,1,1\n3,1,9\n")
+    if form == "parquet":
+        frame = pl.read_csv(log, schema_overrides={"key": pl.UInt64})
+        log = tmp_path / "log.parquet"
+        frame.write_parquet(log)
+    found = prepared(log)
+    assert steps_of(found) == [[5, 9, big], [9], [5], [1]]
+    assert (found.keys.tolist(), found.learnt, found.split) == ([1, 5, 9, big], 2, 4)
+
+
+def test_logs_of_several_servers_are_one(tmp_path: Path) -> None:
+    one = csv(tmp_path / "one.csv", f"{HEAD}1,1,4\n2,1,4\n1,2,4\n")
+    two = csv(tmp_path / "two.csv", f"{HEAD}1,1,3\n2,1,5\n")
+    assert steps_of(prepared(one, two)) == [[3, 4], [4], [4, 5]]
+
+
+def test_pulls_come_before_updates(tmp_path: Path) -> None:
+    log = csv(
+        tmp_path / "log.csv",
+        "iteration,worker,op,key\n1,1,push,4\n1,1,pull,6\n1,1,pull,4\n2,1,push,6\n",
+    )
+    found = prepared(log)
+    assert steps_of(found) == [[-4, -6, 4], [6]]
+    assert found.has_pulls
+
+
+def test_training_sets_follow_one_another(tmp_path: Path) -> None:
+    one = csv(tmp_path / "one.svm", "1 1:1 5:1\n0 1:2\n1 7:0.5\n")
+    two = csv(tmp_path / "two.svm", "1 2:1\n0 2:1 9:1\n")
+    assert steps_of(prepared(one, two)) == [[1, 5], [2, 7], [2, 9]]
+
+
+def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.policies.log._CHUNK", 3)
+    found = prepared(csv(tmp_path / "log.csv", f"{HEAD}1,1,1\n1,1,2\n2,1,2\n3,1,1\n3,1,3\n4,1,2\n"))
+    never = 2**32 - 1
+    assert found.following.tolist() == [3, 2, 5, never, never, never]
+    assert isinstance(found.following, np.memmap)
+    assert found.counts.tolist() == [1, 2, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("log.csv", "key,updates\n1,2\n", "counts without their order.*hotset curve"),
+        ("log.csv", "iteration,key\n1,2\n", "lacks the column worker"),
+        ("log.csv", f"{HEAD}1,1,2\n1,x,3\n", "line 3: column worker is 'x'; an integer"),
+        ("log.csv", f"{HEAD}1,1,2\n1,,3\n", "line 3: column worker is empty; an integer"),
+        ("log.csv", f"{HEAD}1,1,2\n2,1,{2**64 - 1}\n", "line 3: key 18446744073709551615 means 'no key'"),
+        (
+            "log.csv",
+            "iteration,worker,key,op\n1,1,2,push\n1,1,2,get\n",
+            "line 3: column op is 'get'; pull or push",
+        ),
+        ("log.csv", HEAD, "has 0 rows"),
+        ("log.csv", f"{HEAD}1,1,2\n1,1,3\n", "one mini-batch"),
+        ("log.svm", "1 1:1\n2 1:1\n", "line 2: label '2' is not binary"),
+        ("log.svm", "1\n0\n", "no sample has a feature"),
+        ("log.svm", "", "is empty"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, name: str, text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told) as refused:
+        prepared(csv(tmp_path / name, text))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_parquet_row_that_is_wrong(tmp_path: Path) -> None:
+    log = tmp_path / "log.parquet"
+    pl.DataFrame({"iteration": [1, 2], "worker": [1, -1], "key": [1, 2]}).write_parquet(log)
+    with pytest.raises(DataError, match="row 2: column worker is -1"):
+        prepared(log)
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="No such file"):
+        prepared(tmp_path / "gone.csv")

@@ -1,0 +1,200 @@
+"""`hotline policies`: what it prints and writes, what it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner, Result
+
+from hotline.cli.commands import hotline
+from studies.policies import study as studies
+from studies.policies.replay import replay as real_replay
+from studies.policies.results import WRITES_PER_S
+from studies.policies.rules.all import BY_NAME
+
+SIZES = "5,10,50"
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def policies(*arguments: object) -> Result:
+    return CliRunner().invoke(hotline, ["policies", *map(str, arguments)])
+
+
+def studied(*arguments: object) -> dict[str, Any]:
+    result = policies(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    told: dict[str, Any] = json.loads(result.stdout)
+    return told
+
+
+def share(told: dict[str, Any], policy: str, size: int) -> float:
+    found = next(each for each in told["outcomes"] if (each["policy"], each["size"]) == (policy, size))
+    return float(found["hits"] / found["updates"])
+
+
+def test_all_of_it(log: Path, tmp_path: Path) -> None:
+    into = tmp_path / "out"
+    told = studied(log, "--sizes", SIZES, "--every", 0.04, "--into", into)
+    assert {(each["policy"], each["size"]) for each in told["outcomes"]} == {
+        (name, size) for name in BY_NAME for size in (5, 10, 50)
+    }
+    assert told["facts"]["updates"] == 100 * 20 and told["facts"]["period"] == 10
+    # The ten hot keys have a quarter of all updates in the first half of what is scored, and then none.
+    assert share(told, "top-k", 10) == pytest.approx(0.125, abs=0.02)
+    assert share(told, "window", 10) > share(told, "top-k", 10) + 0.03
+    assert share(told, "random", 10) < 0.06
+    assert all(share(told, name, 10) <= share(told, "belady", 10) for name in BY_NAME)
+    written = sorted(str(file.relative_to(into)) for file in into.rglob("*") if "parts" not in str(file))
+    assert written == sorted(
+        [
+            "facts.json", "figures", "report.html", "study.json", "table.csv", "table.pdf",
+            *(f"figures/policies-{name}.{form}" for name in ("updates", "moves", "time")
+              for form in ("csv", "pdf", "png")),
+        ]
+    )  # fmt: skip
+    table = pl.read_csv(into / "table.csv")
+    row = table.filter((pl.col("policy") == "lru") & (pl.col("size") == 50)).row(0, named=True)
+    lru = next(each for each in told["outcomes"] if (each["policy"], each["size"]) == ("lru", 50))
+    assert row["hit_share"] == pytest.approx(lru["hits"] / 2_000)
+    assert row["moves_per_thousand_updates"] == pytest.approx((lru["installs"] + lru["evictions"]) / 2)
+    assert row["moves_per_s"] == pytest.approx((lru["installs"] + lru["evictions"]) / (100 / 250))
+    assert (into / "table.pdf").read_bytes().startswith(b"%PDF")
+    curve = pl.read_csv(into / "figures" / "policies-updates.csv").filter(pl.col("series") == "LRU")
+    assert curve["y"].to_list() == pytest.approx([share(told, "lru", size) for size in (5, 10, 50)])
+
+
+def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
+    result = policies(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    assert result.exit_code == 0
+    told = studied(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    for name in ("belady", "top-k", "lru", "random"):
+        line = next(line for line in result.output.splitlines() if line.startswith(BY_NAME[name].title))
+        assert f"{share(told, name, 50):.1%}" in line
+    assert "window" not in result.output
+    assert f"LRU misses {1 - share(told, 'lru', 50):.1%}" in result.output
+    assert result.output.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
+
+
+def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
+    drifts = policies(log, "--sizes", 10, "--every", 0.04, "--into", tmp_path / "a", "--only", "top-k,window")
+    assert "wrong choice here: window has" in drifts.output
+    slow = policies(log, "--sizes", 10, "--every", 0.04, "--into", tmp_path / "b", "--only", "top-k,window",
+                    "--writes", 1)  # fmt: skip
+    assert "wrong choice" not in slow.output and "too slow" in slow.output
+
+
+def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    rows = [
+        f"{step},1,{op},{key}"
+        for step in range(20)
+        for op, key in (("pull", 1), ("pull", 2 + step), ("push", 1))
+    ]
+    log.write_text("iteration,worker,op,key\n" + "\n".join(rows) + "\n")
+    told = studied(log, "--sizes", "1", "--only", "top-k", "--into", tmp_path / "out")
+    (found,) = told["outcomes"]
+    assert [found[name] for name in ("updates", "hits", "pulls", "pull_hits")] == [10, 10, 20, 10]
+    assert (tmp_path / "out" / "figures" / "policies-pulls.csv").exists()
+
+
+def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C comes behind two policies; the others are done then, and all of them where the log changes."""
+    done, over = list[str](), Event()
+
+    def replay(log: Any, kind: Any, sizes: Any, *rest: Any) -> Any:
+        if len(done) == 2 and kind.name != "lru":
+            os.kill(os.getpid(), signal.SIGINT)
+            over.wait()
+            raise KeyboardInterrupt
+        done.append(kind.name)
+        return real_replay(log, kind, sizes, *rest)
+
+    arguments = (log, "--sizes", "5", "--only", "belady,top-k,lru", "--into", tmp_path / "out")
+    monkeypatch.setattr(studies, "replay", replay)
+    assert (
+        policies(log, "--sizes", "5", "--only", "belady,top-k,lfu", "--into", tmp_path / "out").exit_code
+        == 130
+    )
+    assert done == ["belady", "top-k"]
+    assert not list((tmp_path / "out").glob("log-*"))  # a log's arrays go with the command
+    over.set()
+    assert policies(*arguments).exit_code == 0
+    assert done == ["belady", "top-k", "lru"]
+    monkeypatch.setattr(studies, "prepare", None)
+    first = policies(*arguments, "--json").stdout
+    assert done == ["belady", "top-k", "lru"]
+    monkeypatch.undo()
+    pl.read_parquet(log).filter(pl.col("iteration") < 190).write_parquet(log)
+    assert policies(*arguments, "--json").stdout != first
+
+
+def test_what_a_control_plane_manages_is_what_was_measured() -> None:
+    """In the kernel, of a hot set: of docs/performance.md's tables of thousand writes/s the last."""
+    lines = (DOCS / "performance.md").read_text().splitlines()
+    line = [line for line in lines if line.startswith("| hot set")]
+    assert float(line[-1].split("|")[3]) * 1_000 == WRITES_PER_S
+    told = f"{WRITES_PER_S:,.0f}"
+    assert f"softswitch takes {told} table writes a second" in (DOCS / "policies.md").read_text()
+    assert f"what softswitch takes, {told}" in " ".join(policies("--help").output.split())
+
+
+def test_a_generated_log(tmp_path: Path) -> None:
+    given = ("--built-in", "r1", "--steps", 40, "--shift", "--sizes", "20000", "--only", "belady,top-k,lru")
+    told = studied(*given, "--into", tmp_path / "out")
+    assert told["facts"]["steps"] == 40 and told["facts"]["shift_at"] == 30
+    assert share(told, "top-k", 20_000) > 0.2
+    after = {each["policy"]: each["follows_after"] for each in told["outcomes"]}
+    assert after["top-k"] is None and 0 < after["belady"] < 10
+    for each in told["outcomes"]:
+        by_step = each["over_time"]  # of 20 steps, the shift in their middle
+        goal = 0.95 * sum(by_step[:10]) / 10
+        assert after[each["policy"]] == next((at for at in range(10) if by_step[10 + at] >= goal), None)
+        without = told["facts"]["without"]["to_servers"]
+        assert each["spared"] == pytest.approx(1 - each["packed"]["to_servers"] / without)
+        hit = each["hits"] / each["updates"]
+        assert hit - 0.04 < each["spared"] < hit
+    lines = policies(*given, "--into", tmp_path / "out").output.splitlines()
+    (top,) = (line.split() for line in lines if line.startswith("top-k "))
+    (lru,) = (line.split() for line in lines if line.startswith("LRU "))
+    assert (top[-2:], lru[-1]) == (["over", "10"], str(after["lru"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        ((), 2, "give LOG or DATA files, or else --built-in"),
+        (("LOG", "--built-in", "r1"), 2, "not both"),
+        (("LOG", "--half-life", "5"), 2, "say --built-in, too"),
+        (("LOG", "--sizes", "5,x"), 2, "--sizes 5,x: whole numbers from 1 to"),
+        (("LOG", "--sizes", "0"), 2, "--sizes 0: whole numbers from 1 to"),
+        (("LOG", "--sizes", "131073"), 2, "whole numbers from 1 to 131,072"),
+        (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; there are belady, top-k, window"),
+        (("LOG", "--only", ""), 1, "'' is no policy"),
+        (("LOG", "--learn", "1"), 2, "0<x<1"),
+        (("LOG", "--rate", "nan"), 2, "'nan' is not a finite number"),
+        (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
+    ],
+)
+def test_refusals(log: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+    given = [str(log) if argument == "LOG" else argument for argument in arguments]
+    result = policies(*given, "--into", tmp_path / "out")
+    assert (result.exit_code, told in " ".join(result.output.split())) == (code, True), result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_log_leaves_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("iteration,worker,key\n1,1,2\n1,1,minus\n")
+    result = policies(log, "--into", tmp_path / "out")
+    assert result.exit_code == 1
+    assert result.output == (
+        f"Error: {log}, line 3: column key is 'minus'; an integer from 0 to 2^64 - 1 expected\n"
+    )
+    assert list((tmp_path / "out").iterdir()) == []

@@ -1,0 +1,65 @@
+"""What the replay says of a fixed top-k is what a run serves: real program and agents, in virtual time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from hosts.workload.generator import Shape
+from hotline.cli.commands import hotline
+from studies.policies.generated import Built, write_parts
+
+CONFIG = """
+data = "{log}"
+workers = 3
+servers = 2
+top_k = 400
+rounds = 6
+loads = [0.5]
+arms = ["neither", "hot"]
+block_ms = 2
+discard_ms = 1
+block_steps = 30
+calibration_s = 0.005
+profile_lanes = 60000
+runs = "{runs}"
+
+[network]
+rate_mbit = 1000
+"""
+POINTS = 0.03
+
+
+def told(*arguments: object) -> dict[str, Any]:
+    result = CliRunner().invoke(hotline, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout) if "--json" in arguments else {}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("skew", "seed"),
+    [(0.5, 2), *(pytest.param(*each, marks=pytest.mark.soak) for each in ((0.3, 1), (0.7, 3)))],
+)
+def test_a_runs_hit_share_is_the_predicted_one(tmp_path: Path, skew: float, seed: int) -> None:
+    shape = Shape("small", 20_000, 400, skew, 200, 4)
+    parts = write_parts(Built(shape, 1_500, workers=3, seed=seed), tmp_path, lambda done, total: None)
+    log = tmp_path / "log.parquet"
+    pl.concat(pl.read_parquet(part) for part in parts).write_parquet(log)
+    told("simulate", _written(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
+    summary = json.loads((tmp_path / "runs" / "latest" / "summary.json").read_text())
+    given = ("--sizes", 400, "--only", "top-k", "--learn", 0.2, "--into", tmp_path / "out", "--json")
+    (predicted,) = told("policies", log, *given)["outcomes"]
+    share = predicted["hits"] / predicted["updates"]
+    assert share == pytest.approx(summary["hot_update_share"], abs=POINTS)
+    assert share == pytest.approx(skew, abs=0.1)
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path

@@ -1,0 +1,1 @@
+"""Programs for developers: the bench, the fuzzers, and the mutation tests."""

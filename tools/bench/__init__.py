@@ -1,0 +1,1 @@
+"""`python -m tools.bench`: what the switches carry and what the agents cost, in paired runs."""

@@ -1,0 +1,151 @@
+"""The agents' state machines alone, in this process: CPU time of an RPC or an operation, without sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from foundation.compiled import entry_point
+from foundation.designs.interface import NOTHING
+from foundation.protocol.header import KEY_BYTES, LANES, WINDOW, Op
+from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from hosts.hotset.ps.rpc import handle
+from hosts.hotset.ps.state import Server, make_server
+from hosts.hotset.worker.answers import end_call
+from hosts.hotset.worker.requests import start, transmit
+from hosts.hotset.worker.state import Calls, make_calls
+from hosts.keys import KeySpace
+from hosts.ps.serve import look_ahead
+from hosts.ps.share import make_share, table_bits
+from hosts.ps.values import CELL
+from hosts.udp import BURST, NS, THREAD_CPU
+from nativekit.compile import compiled, int64
+from nativekit.libc import clock_gettime, memcpy
+from nativekit.reference import borrowed
+from nativekit.words import swap32
+from tools.bench.errors import BenchError
+from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
+
+_REPEATS = 9
+_OPERATIONS = 50
+_WIDEST_GAP = 1 << 36
+
+
+def bytes_needed(parameters: int, hashed: bool) -> int:
+    """Memory of a PS that has them all: cells, and for hashed ones a table beside them, and their keys."""
+    if not hashed:
+        return CELL.itemsize * parameters
+    places = 1 << table_bits(parameters)
+    return (CELL.itemsize + KEY_BYTES) * places + KEY_BYTES * parameters
+
+
+def space_of(parameters: int, hashed: bool) -> KeySpace:
+    """Keys from 0 on, or as many all over the 64 bits."""
+    if not hashed:
+        return KeySpace(parameters)
+    widest = min(_WIDEST_GAP, 2**63 // parameters)
+    gaps = np.random.default_rng(1).integers(1, widest, parameters, dtype=np.uint64)
+    return KeySpace(parameters, np.cumsum(gaps, out=gaps))
+
+
+def server_of(space: KeySpace) -> Server:
+    """The only PS, which has all keys and their cells in memory."""
+    server = make_server(0, [JOB], make_share(space, 0, 1))
+    server.cells["value"] = 1  # else the kernel gives it memory while it is timed
+    return server
+
+
+def available_bytes() -> int:
+    """Memory that processes can still have."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def us_an_rpc(server: Server, requests: Requests) -> list[float]:
+    """CPU time of `handle`, µs, in each of some repeats; every request must be answered."""
+    clock, inbox, values = np.zeros(2, np.int64), rpcs(BURST), []
+    count = len(requests.rpcs)
+    for _ in range(1 + _REPEATS):  # the first warms up
+        first = int(server.jobs[0].rpcs)
+        server.me.contacts = 0
+        answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, clock)
+        if answered != count:
+            raise BenchError(f"{answered} of {count} RPCs were answered")
+        values.append(ns / count / 1e3)
+    return values[1:]
+
+
+@compiled
+def cpu_ns(clock: Any) -> int:
+    """CPU time of this thread so far."""
+    clock_gettime(THREAD_CPU, clock.ctypes.data)
+    return int64(clock[0] * NS + clock[1])
+
+
+@entry_point
+def handle_all(
+    server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, clock: Any
+) -> tuple[int, int]:
+    """Number requests from `first` on and handle them; returns how many were answered, and CPU time, ns.
+
+    They lie in the inbox a burst at a time, as the kernel would have put them there: in the cache, which
+    their parameters are not, but as far as the loop has them fetched ahead.
+    """
+    server, requests, inbox = borrowed(server), borrowed(requests), borrowed(inbox)
+    answered, ns, done = int64(0), int64(0), int64(0)
+    while done < len(requests):
+        n = min(BURST, len(requests) - done)
+        memcpy(inbox.ctypes.data, requests.ctypes.data + done * BUFFER_BYTES, n * BUFFER_BYTES)
+        for k in range(n):
+            inbox[k].seq = swap32(WINDOW + first + done + k)
+        begin = cpu_ns(clock)
+        for k in range(n):
+            look_ahead(server, inbox, k, n)
+            answered += handle(server, inbox[k], octets, done, answers[0]) > 0
+        ns += cpu_ns(clock) - begin
+        done += n
+    return answered, ns
+
+
+def us_an_operation(op: Op, parameters: int, lanes: int) -> list[float]:
+    """CPU time, µs, to hash, pack and encode an operation's RPCs for one PS, in each of some repeats.
+
+    The keys are others in each operation, and all cold.
+    """
+    calls = make_calls(JOB, FIRST_WORKER, EPOCH, n_ps=1, parameters=parameters, sparse=None, largest=lanes)
+    clock, batches, values = np.zeros(2, np.int64), batches_of(parameters, lanes), []
+    for _ in range(1 + _REPEATS):  # the first warms up
+        issued, ns = issue_all(calls, op, batches, clock)
+        expected = len(batches) * -(-lanes // LANES)
+        if issued != expected:
+            raise BenchError(f"{issued} RPCs were issued, not {expected}")
+        values.append(ns / len(batches) / 1e3)
+    return values[1:]
+
+
+def batches_of(parameters: int, lanes: int) -> Any:
+    """Distinct parameters of a few operations, ascending in each: int64[operations, lanes]."""
+    rng = np.random.default_rng(1)
+    picked = [np.sort(rng.choice(parameters, lanes, replace=False)) for _ in range(_OPERATIONS)]
+    return np.array(picked, np.int64)
+
+
+@entry_point
+def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int]:
+    """Issue an operation for each batch, ending each RPC at once; returns RPCs and CPU time, ns."""
+    calls = borrowed(calls)
+    begin, issued = cpu_ns(clock), int64(0)
+    for k in range(len(batches)):
+        for i in range(batches.shape[1]):
+            calls.positions[i] = batches[k, i]
+        start(calls, op, k, batches.shape[1])
+        while True:
+            s = transmit(calls, begin)
+            if s == NOTHING:
+                break
+            end_call(calls, calls.slots[s])
+            issued += 1
+        calls.me.pending = 0
+    return issued, cpu_ns(clock) - begin

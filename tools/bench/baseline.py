@@ -1,0 +1,177 @@
+"""What the switch is held against: the least that any program must do to move frames from ring to ring.
+
+`C_LOOP` is what one would write in C for that alone (numba's machine code is LLVM's, as clang's is): wait,
+take what is in the ring, send it from where it lies. `PORT_LOOP` is the switch's own loop around a packet
+function that only copies. Both read from the frame itself which port it goes to.
+"""
+
+import ctypes
+import os
+import select
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+import numpy as np
+from numba import cfunc
+
+from nativekit.compile import carray, compiled, int64
+from nativekit.libc import epoll_wait, memcpy, sendmmsg
+from nativekit.memory import load_acquire, pointer, store_release
+from softswitch.native import PROCESS, entry_point
+from softswitch.ports.epoll import watch
+from softswitch.ports.layout import BURST, EPOLL_EVENT, MMSGHDR
+from softswitch.ports.loop import PortLoop
+from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
+from tools.bench.network import switch_interface
+from tools.bench.processes import pinned
+
+C_LOOP = "C loop"
+PORT_LOOP = "port loop"
+
+_MSG_DONTWAIT = 0x40
+_MAX_PORTS = 65
+_VECTOR = np.dtype([("base", "i8"), ("length", "i8")])
+_PORT = np.dtype(
+    [
+        ("fd", "i8"),
+        ("ring", "i8"),
+        ("slots", "i8"),
+        ("slot_size", "i8"),
+        ("head", "i8"),
+        ("queued", "i8"),
+        ("vectors", _VECTOR, (BURST,)),
+        ("messages", MMSGHDR, (BURST,)),
+    ]
+)
+_LOOP = np.dtype(
+    [
+        ("epoll", "i8"),
+        ("egress_at", "i8"),
+        ("last", "i8"),  # the highest port number
+        ("ports", _PORT, (_MAX_PORTS,)),  # by port number; `events` hold it, and 0 is the stop event
+        ("events", EPOLL_EVENT, (_MAX_PORTS,)),
+    ]
+)
+Loop = Any  # a _LOOP record
+Port = Any  # a _PORT record
+
+
+@compiled
+def flush(port: Port) -> None:
+    """Send what is queued; what the interface does not take is lost."""
+    sendmmsg(port.fd, port.messages.ctypes.data, port.queued, _MSG_DONTWAIT)
+    port.queued = 0
+
+
+@compiled
+def move_burst(loop: Loop, port: Port) -> None:
+    """Send the frames that wait in a port's ring, 32 at most, and give their slots back."""
+    count = 0
+    while count < BURST:
+        slot = port.ring + (port.head + count) % port.slots * port.slot_size
+        if load_acquire(slot) & TP_STATUS_USER == 0:
+            break
+        header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
+        frame = slot + header.tp_mac
+        egress = carray(pointer(frame + loop.egress_at), 2, np.uint8)
+        out = loop.ports[int64(egress[0]) << 8 | egress[1]]
+        vector = out.vectors[out.queued]
+        vector.base, vector.length = frame, header.tp_snaplen
+        out.queued += 1
+        count += 1
+    for number in range(1, loop.last + 1):
+        if loop.ports[number].queued:
+            flush(loop.ports[number])
+    for _ in range(count):
+        store_release(port.ring + port.head % port.slots * port.slot_size, TP_STATUS_KERNEL)
+        port.head += 1
+
+
+@entry_point
+def move(loop: Loop) -> None:
+    """Move frames until the stop event."""
+    while True:
+        ready = epoll_wait(loop.epoll, loop.events.ctypes.data, _MAX_PORTS, -1)
+        for k in range(ready):
+            if loop.events[k].data == 0:
+                return
+            move_burst(loop, loop.ports[loop.events[k].data])
+
+
+@contextmanager
+def c_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None]:
+    """Move frames between interfaces by port number, on one core, until the block ends."""
+    loop = np.zeros(1, _LOOP)[0]
+    loop["egress_at"], loop["last"] = egress_at, max(ports)
+    with ExitStack() as opened:
+        epoll = opened.enter_context(select.epoll())
+        stop = os.eventfd(0, os.EFD_CLOEXEC)
+        opened.callback(os.close, stop)
+        sockets = {
+            number: opened.enter_context(closing(PortSocket(number, name, share_of(len(ports)))))
+            for number, name in ports.items()
+        }
+        loop["epoll"] = epoll.fileno()
+        for number, packet_socket in sockets.items():
+            _fill(loop["ports"][number], packet_socket)
+            watch(epoll.fileno(), packet_socket.fileno(), number)
+        watch(epoll.fileno(), stop, 0)
+        os.eventfd_write(stop, 1)
+        move(loop)  # compiles, or loads from the cache
+        os.eventfd_read(stop)
+        thread = threading.Thread(target=move, args=(loop,))
+        with pinned({core}):
+            thread.start()
+        try:
+            yield
+        finally:
+            os.eventfd_write(stop, 1)
+            thread.join()
+
+
+def _fill(port: Port, packet_socket: PortSocket) -> None:
+    port["fd"], port["ring"] = packet_socket.fileno(), packet_socket.address
+    port["slots"], port["slot_size"] = packet_socket.slots, packet_socket.slot_size
+    port["messages"]["msg_iov"] = port["vectors"].ctypes.data + _VECTOR.itemsize * np.arange(BURST)
+    port["messages"]["msg_iovlen"] = 1
+
+
+@cfunc(PROCESS)
+def _copy(
+    state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
+) -> int:
+    egress = carray(pointer(frame + state), 2, np.uint8)
+    record = carray(pointer(out), 2, np.uint32)
+    record[0], record[1] = np.uint32(egress[0]) << np.uint32(8) | np.uint32(egress[1]), length
+    memcpy(out + 8, frame, int64(length))
+    return 1
+
+
+class _Copier:
+    """A pipeline without P4. Its state is the offset at which a frame names its port."""
+
+    waiting_bytes = 0
+
+    def __init__(self, egress_at: int) -> None:
+        self._lock = ctypes.create_string_buffer(64)  # all zeros: PTHREAD_MUTEX_INITIALIZER
+        self._waiting = ctypes.c_uint32(0)
+        self.process_address = int(_copy.address or 0)
+        self.state_address = egress_at
+        self.mutex_address = ctypes.addressof(self._lock)
+        self.waiting_address = ctypes.addressof(self._waiting)
+
+
+@contextmanager
+def port_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[None]:
+    """Run the switch's own loop without P4, on one core, until the block ends."""
+    with PortLoop(ports) as loop:
+        with pinned({core}):
+            loop.start(_Copier(egress_at))
+        yield
+
+
+def interfaces(ports: range) -> dict[int, str]:
+    """The switch's ends of the bench's network."""
+    return {port: switch_interface(port) for port in ports}

@@ -1,0 +1,84 @@
+"""Compiled callers: as many RPCs on their way as the window allows, each answer followed by the next request.
+
+Whether it is a PS that answers or an echo, they only count what comes.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any, NamedTuple
+
+from foundation.compiled import entry_point
+from foundation.protocol.header import WINDOW
+from foundation.protocol.rpc import BUFFER_BYTES
+from hosts.sockets import Address
+from hosts.udp import BURST, MONOTONIC, Udp, clock, flush, make_udp, queue, take
+from hosts.worker.operate import Wire, make_wire, wait
+from nativekit.compile import int64
+from nativekit.reference import borrowed
+from nativekit.words import swap16, swap32
+from tools.bench.errors import BenchError
+from tools.bench.requests import FIRST_WORKER, Requests
+
+CALLERS = 4
+"""Of a window of their own each."""
+_PATIENCE_NS = 500_000_000
+_SPINS = 4
+"""Empty readings of the socket before it is waited for."""
+_NO_FILE = -1
+
+
+class Trial(NamedTuple):
+    """RPCs that were answered, and in how long."""
+
+    rpcs: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """RPCs/s."""
+        return self.rpcs / self.seconds
+
+
+class Callers:
+    """Callers of one server, at one socket of theirs."""
+
+    def __init__(self, sock: socket.socket, server: Address) -> None:
+        self._udp = make_udp(0)
+        self._wire = make_wire(sock.fileno(), [server], _NO_FILE, _NO_FILE)
+        self._issued = 0
+
+    def call(self, requests: Requests, count: int) -> Trial:
+        """Have `count` RPCs answered; the requests are used in turn, and must outnumber the windows."""
+        first, self._issued = self._issued, self._issued + count
+        answered, ns = exchange(self._udp, self._wire, requests.rpcs, requests.octets, first, count)
+        if answered != count:
+            raise BenchError(f"{answered} of {count} RPCs were answered")
+        return Trial(answered, ns / 1e9)
+
+
+@entry_point
+def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count: int) -> tuple[int, int]:
+    """Issue `count` RPCs, numbered from `first` on; returns how many were answered, and the time, ns."""
+    udp, wire = borrowed(udp), borrowed(wire)
+    fd, server, at = int64(wire.state.fd), int64(wire.peers.ctypes.data), int64(requests.ctypes.data)
+    begin = clock(udp, MONOTONIC)
+    issued, answered, spins = int64(0), int64(0), int64(0)
+    while answered < count:
+        while issued < min(count, answered + CALLERS * WINDOW) and udp.state.queued < BURST:
+            number, k = first + issued, issued % len(requests)
+            turn, slot = number // (CALLERS * WINDOW), number % (CALLERS * WINDOW)
+            requests[k].seq = swap32((turn + 1) * WINDOW + slot % WINDOW)
+            requests[k].worker = swap16(FIRST_WORKER + slot // WINDOW)
+            queue(udp, at + k * BUFFER_BYTES, octets, server)
+            issued += 1
+        flush(udp, fd)
+        n = take(udp, fd, BURST)
+        answered += n
+        spins = 0 if n else spins + 1
+        if spins > _SPINS:
+            before = clock(udp, MONOTONIC)
+            wait(wire, _PATIENCE_NS)
+            if clock(udp, MONOTONIC) - before >= _PATIENCE_NS:
+                break
+    return answered, clock(udp, MONOTONIC) - begin

@@ -1,0 +1,85 @@
+"""The packet function alone, in this process: CPU time a call, without I/O, locks or clocks."""
+
+from __future__ import annotations
+
+import numpy as np
+from finsy.proto import p4r
+from numpy.typing import NDArray
+
+from nativekit.compile import int64
+from nativekit.libc import clock_gettime
+from softswitch.compiled import CompiledPipeline
+from softswitch.conformance.client import pipeline_config
+from softswitch.native import call_process, entry_point
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import adopt
+from tools.bench.errors import BenchError
+from tools.bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
+
+_THREAD_CPUTIME = 3
+_OUT_BYTES = 1 << 17
+_REPEATS = 5
+
+
+def installed(setup: Setup) -> CompiledPipeline:
+    """A pipeline of a program, with its entries."""
+    control = ControlledPipeline(adopt(pipeline_config(setup.program.json)), CompiledPipeline, lambda: 0)
+    if any(control.write(adopt(p4r.WriteRequest(updates=setup.updates)))):
+        raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")
+    return control.pipeline
+
+
+def ns_a_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
+    """CPU time of a call, ns, in each of a few repeats; every frame must come out."""
+    numbers = FIRST_SEQ + np.arange(_REPEATS * calls, dtype=np.int64)
+    runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, 4) for k in range(_REPEATS)]
+    frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
+    frames[:, workload.stamp.run + 3] = 1
+    return [_time(pipeline, frames, *run) for run in runs]
+
+
+def ns_a_key(
+    pipeline: CompiledPipeline, frame: bytes, keys: NDArray[np.int64], offset: int, size: int
+) -> list[float]:
+    """CPU time of a call, ns, in each of a few repeats, with another key in each frame: [calls]."""
+    frames = np.array([bytearray(frame)], np.uint8)
+    return [_time(pipeline, frames, keys, offset, size) for _ in range(_REPEATS)]
+
+
+def _time(
+    pipeline: CompiledPipeline, frames: NDArray[np.uint8], numbers: NDArray[np.int64], offset: int, size: int
+) -> float:
+    out, clock = np.zeros(_OUT_BYTES, np.uint8), np.zeros(2, np.int64)
+    outputs, ns = call_all(
+        pipeline.process_address, pipeline.state_address, frames, numbers, offset, size, out, clock
+    )
+    if outputs != len(numbers):
+        raise BenchError(f"{outputs} of {len(numbers)} frames came out of the packet function")
+    return float(ns) / len(numbers)
+
+
+@entry_point
+def call_all(
+    process: int,
+    state: int,
+    frames: NDArray[np.uint8],
+    numbers: NDArray[np.int64],
+    offset: int,
+    size: int,
+    out: NDArray[np.uint8],
+    clock: NDArray[np.int64],
+) -> tuple[int, int]:
+    """Write each number into a frame and call the packet function; returns outputs and CPU time, ns."""
+    clock_gettime(_THREAD_CPUTIME, clock.ctypes.data)
+    begin = clock[0] * 1_000_000_000 + clock[1]
+    outputs, template = int64(0), 0
+    for number in numbers:
+        frame = frames[template]
+        template = template + 1 if template + 1 < len(frames) else 0
+        for k in range(size):
+            frame[offset + k] = (number >> (8 * (size - 1 - k))) & 0xFF
+        outputs += call_process(
+            process, state, INGRESS, frame.ctypes.data, len(frame), 0, 3, out.ctypes.data, len(out)
+        )
+    clock_gettime(_THREAD_CPUTIME, clock.ctypes.data)
+    return outputs, clock[0] * 1_000_000_000 + clock[1] - begin

@@ -1,0 +1,104 @@
+"""Pushes with keys as a run draws them: the keys of workload R1's steps, packed by hash lane."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controller.tables import Change, HotParam, Row, State, TableEntry
+from foundation.protocol.frames import FRAME_OVERHEAD
+from foundation.protocol.hashing import lanes_of
+from foundation.protocol.header import LANES, dtype, offset_of
+from foundation.protocol.packing import pack_hashed
+from hosts.workload.generator import R1, calibrate
+from simulator.switchboard import entry_write
+from softswitch.pipeline import EntryWrite
+from tools.bench import hotline
+from tools.bench.workload import INGRESS
+
+_PUSH = np.dtype(
+    [("outer", "u1", FRAME_OVERHEAD), ("rpc", dtype()), ("keys", ">u8", LANES), ("values", ">u4", LANES)]
+)
+SEQ_AT = FRAME_OVERHEAD + offset_of("seq")
+_SEED = 1
+N = TypeVar("N", bound=np.generic)
+
+
+class Drawn(NamedTuple):
+    """Frames, and which key each lane has: its rank by popularity, counted on from job to job."""
+
+    frames: NDArray[np.uint8]
+    """[n, bytes]"""
+    ranks: NDArray[np.int64]
+    """[n, LANES]"""
+
+
+def entries(jobs: int) -> list[EntryWrite]:
+    """What lets the pushes pass, and the hot set of each job, with slots by falling popularity."""
+    rows: list[Row] = [*hotline.network()]
+    keys = _keys()[: R1.hot]
+    taken = [0] * LANES
+    for job in range(1, jobs + 1):
+        rows += hotline.of_job(job) if job > 1 else ()
+        for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
+            rows.append(HotParam(job, key, lane, taken[lane], State.HOT))
+            taken[lane] += 1
+    entries = (row.entry() for row in rows)
+    return [entry_write(Change.INSERT, entry) for entry in entries if isinstance(entry, TableEntry)]
+
+
+def hits(jobs: int, count: int) -> Drawn:
+    """Pushes of the jobs in turn, whose lanes are all filled with hot keys."""
+    return _pushes(jobs, count, 0, INGRESS)
+
+
+def same(jobs: int, count: int) -> Drawn:
+    """The same with one push a job, whose 32 keys come again and again."""
+    drawn = hits(jobs, jobs)
+    turns = np.arange(count) % jobs
+    return Drawn(drawn.frames[turns], drawn.ranks[turns])
+
+
+def cold(jobs: int, count: int) -> Drawn:
+    """The same as `hits` with keys that are not hot."""
+    return _pushes(jobs, count, R1.hot, hotline.PS_PORT)
+
+
+def _pushes(jobs: int, count: int, first: int, egress: int) -> Drawn:
+    """In turn for each job: keys of ranks from `first` on, drawn as the hottest are."""
+    keys, each = _keys(), -(-count // jobs)
+    frames, ranks = [], []
+    for job in range(1, jobs + 1):
+        drawn = _ranks(each, _SEED + job) + first
+        template = np.frombuffer(hotline.push(LANES, np.arange(LANES, dtype=np.uint64), egress, job), _PUSH)
+        pushes = np.repeat(template, each)
+        pushes["rpc"]["epoch"], pushes["keys"] = 1, keys[drawn]
+        frames.append(pushes.view(np.uint8).reshape(each, -1))
+        ranks.append(drawn - first + (job - 1) * R1.hot)
+    return Drawn(_in_turn(frames, count), _in_turn(ranks, count))
+
+
+def _in_turn(parts: list[NDArray[N]], count: int) -> NDArray[N]:
+    """Rows of each job, one after another."""
+    rows: NDArray[N] = np.stack(parts, axis=1).reshape(len(parts) * len(parts[0]), -1)[:count]
+    return rows
+
+
+def _keys() -> NDArray[np.uint64]:
+    """All keys by falling popularity."""
+    return np.random.default_rng(_SEED).permutation(R1.parameters).astype(np.uint64)
+
+
+def _ranks(count: int, seed: int) -> NDArray[np.int64]:
+    """Ranks of the hot keys of full RPCs, step after step: [count, LANES]."""
+    law, draws = calibrate(R1)
+    random, keys = np.random.default_rng(seed), _keys()
+    rpcs: list[NDArray[np.int64]] = []
+    while sum(map(len, rpcs)) < count:
+        ranks = np.unique(law.ranks(random.random(draws)))
+        ranks = ranks[ranks < R1.hot]
+        position = pack_hashed(np.zeros(len(ranks), np.uint16), lanes_of(keys[ranks])).position
+        rpcs.append(ranks[position[(position < len(ranks)).all(axis=1)]])
+    return np.concatenate(rpcs)[:count]

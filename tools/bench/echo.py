@@ -1,0 +1,79 @@
+"""What the agents are held against: the least that any UDP server must do, recvmmsg and sendmmsg.
+
+What comes goes back as many bytes long as an agent's answer would be; nobody looks at it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from foundation.compiled import entry_point
+from foundation.protocol.rpc import BUFFER_BYTES
+from hosts.sockets import Address, open_udp
+from hosts.udp import BURST, Udp, flush, make_udp, name_of, queue, take
+from hosts.worker.operate import Wire, make_wire, wait
+from nativekit.compile import int64
+from nativekit.records import record, records
+from nativekit.reference import borrowed
+from tools.bench.processes import pinned, thread_cpu_seconds
+
+_PATIENCE_NS = 1_000_000_000
+_ECHO = record("octets")
+_NO_FILE = -1
+
+
+class Echo:
+    """An echo that runs."""
+
+    def __init__(self, thread: threading.Thread, state: Any) -> None:
+        self._thread = thread
+        self._state = state
+
+    def answer_with(self, octets: int) -> None:
+        """Let what goes back be so long from now on."""
+        self._state.octets = octets
+
+    def cpu_seconds(self) -> float:
+        """CPU time so far."""
+        return thread_cpu_seconds(self._thread.native_id or 0)
+
+
+@contextmanager
+def echoing(address: Address, core: int) -> Iterator[Echo]:
+    """Echo at an address, on one core, until the block ends."""
+    state, stop = records(1, _ECHO)[0], os.eventfd(0, os.EFD_CLOEXEC)
+    try:
+        with closing(open_udp(address)) as sock:
+            udp, wire = make_udp(0), make_wire(sock.fileno(), [], stop, _NO_FILE)
+            os.eventfd_write(stop, 1)
+            echo(state, udp, wire)  # compiles, or loads from the cache
+            os.eventfd_read(stop)
+            thread = threading.Thread(target=echo, args=(state, udp, wire))
+            with pinned({core}):
+                thread.start()
+            try:
+                yield Echo(thread, state)
+            finally:
+                os.eventfd_write(stop, 1)
+                thread.join()
+    finally:
+        os.close(stop)
+
+
+@entry_point
+def echo(state: Any, udp: Udp, wire: Wire) -> None:
+    """Echo until the stop event."""
+    udp, wire = borrowed(udp), borrowed(wire)
+    fd, inbox = int64(wire.state.fd), int64(udp.inbox.ctypes.data)
+    while True:
+        n = take(udp, fd, BURST)
+        for k in range(n):
+            queue(udp, inbox + k * BUFFER_BYTES, int64(state.octets), name_of(udp, k))
+        if n:
+            flush(udp, fd)
+        elif wait(wire, _PATIENCE_NS):
+            return

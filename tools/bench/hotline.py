@@ -1,0 +1,110 @@
+"""Our own program: pushes whose lanes are all hot, or all cold, and the entries that make them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from finsy.proto import p4r
+
+from controller.encoding import RowEncoder
+from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
+from foundation.designs.registry import DEFAULT, design
+from foundation.protocol import addressing, frames
+from foundation.protocol.codec import Keys
+from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
+from softswitch.conformance.client import read_p4info
+from softswitch.p4runtime.messages import adopt
+from tools.bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
+
+PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
+HOT_ENTRIES = 20_000
+_JOB, _WORKER, PS_PORT = 1, 1, 2
+_COLD = 1 << 40  # keys from here on have no entry
+_FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
+
+
+def hot(lanes: int = LANES, live: int | None = None) -> Workload:
+    """Pushes that the switch answers itself; `live` of a packet's lanes are filled, by default all."""
+    return _pushes("hit", lanes, live or lanes, 0, INGRESS)
+
+
+def cold(lanes: int = LANES) -> Workload:
+    """Pushes that pass through to the parameter server: every lane looks up and misses."""
+    return _pushes("cold", lanes, lanes, _COLD, PS_PORT)
+
+
+def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
+    """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
+    encoder = RowEncoder(read_p4info(program.path))
+    rows = [*network(), *_hot_rows(lanes, entries // lanes)]
+    return Setup(program, [adopt(encoder.update(Update(Change.INSERT, row))) for row in rows])
+
+
+def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
+    """What a frame of `cold` needs to pass."""
+    return setup(program, entries=0)
+
+
+def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
+    """The updates of the hot entries alone."""
+    return setup.updates[len(list(network())) :]
+
+
+def network() -> Iterator[Row]:
+    """All but the hot entries."""
+    yield Route(addressing.worker(_WORKER).mac, INGRESS)
+    yield Route(addressing.server(1).mac, PS_PORT)
+    yield from of_job(_JOB, RUNS)
+
+
+def of_job(job: int, runs: int = 1) -> Iterator[Row]:
+    """One worker, known in so many runs, and one PS of a job, with offload on."""
+    host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
+    yield Job(job, offload=True, proxy=True)
+    yield Server(
+        job, 0, ps.mac, ps.address, HOTLINE_PORT, PS_PORT, service.mac, service.address, HOTLINE_PORT
+    )
+    udp_port = addressing.worker_udp_port(job)
+    for run in range(1, runs + 1):
+        yield Worker(job, _WORKER, run, job, host.mac, host.address, udp_port, INGRESS)
+
+
+def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
+    for lane in range(lanes):
+        for slot in range(a_lane):
+            yield HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
+
+
+def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:
+    pushes = [
+        push(lanes, first_key + slot * lanes + np.arange(live, dtype=np.uint64), egress)
+        for slot in range(_FRAMES)
+    ]
+    # An answer echoes these.
+    run, seq, iteration, t0 = (
+        FRAME_OVERHEAD + offset_of(field, lanes) for field in ("epoch", "seq", "iteration", "t0")
+    )
+    stamp = Stamp(run=run, seq=seq, egress=iteration + 2, t0=t0)
+    return Workload(f"{live} lanes {name}", pushes, stamp, (egress,))
+
+
+def push(lanes: int, keys: Keys, egress: int, job: int = _JOB) -> bytes:
+    """A push of these keys, which names the port that it has to leave by."""
+    live = (1 << len(keys)) - 1
+    header = Header(
+        op=Op.PUSH,
+        flags=KEYS | VALUES,
+        job=job,
+        worker=_WORKER,
+        count=len(keys),
+        iteration=egress,
+        live=live,
+    )
+    values = np.ones(len(keys), ">u4")
+    datagram = layout(lanes).pack(*header) + keys.astype(">u8").tobytes() + values.tobytes()
+    host, service = addressing.worker(_WORKER), addressing.service(1)
+    source = UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(job))
+    destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
+    return frames.build(UdpFrame(source, destination, datagram))

@@ -1,0 +1,303 @@
+"""`python -m tools.bench.intervals [RUN ...]`: which 95 % interval covers where nothing differs.
+
+A null is made up (quiet, with stalls, with bad times that last) or recorded: arms *neither* and *again* of
+run folders. Each method gets the block estimates of both arms, and is to leave out a ratio of 1 in 5 % of
+cases. As the order of a round's blocks is random, the labels of a round may be swapped: so many nulls come
+from one recording.
+
+A second table has how often a difference is claimed, with a third arm as *again*: where there is none, and
+where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from analysis.claims import Claim
+from analysis.differences import by_round, complete_rounds
+from analysis.metrics import METRICS
+from analysis.precision import goals
+from analysis.statistics import compare_paired, subsets, typical
+from foundation.designs.hotset import AGAIN, NEITHER
+
+Rounds = npt.NDArray[np.float64]
+"""One estimate a round: (rounds,)."""
+Bounds = tuple[float, float]
+"""Of a ratio of *again* to *neither*."""
+Method = Callable[[Rounds, Rounds], Bounds]
+Null = Callable[[np.random.Generator, int], tuple[Rounds, Rounds]]
+MadeUp = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
+"""Of so many rounds so many arms, between which nothing differs."""
+
+RESAMPLES = 2000
+BLOCK = 3
+"""Rounds in a row that the block bootstrap keeps together."""
+ROUNDS = (6, 10, 20, 40)
+LEAST = 10
+"""Rounds before which a run does not stop."""
+GOALS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
+"""Half widths at which one that goes on until it is narrow stops, some way before the last of `ROUNDS`."""
+EFFECTS = (0.0, 0.1, 0.2, 0.5)
+"""Parts of the baseline by which an arm differs, where it is asked how often that is claimed."""
+
+
+def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
+    """Bootstrap of the ratio of sums, plain."""
+    return _between(_resampled(arm, baseline), 0.025)
+
+
+def expanded(arm: Rounds, baseline: Rounds) -> Bounds:
+    """The same, expanded to the width of Student's t (Hesterberg 2015)."""
+    n = len(arm)
+    return _between(_resampled(arm, baseline), norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1))))
+
+
+def bca(arm: Rounds, baseline: Rounds) -> Bounds:
+    """The same, bias-corrected and accelerated (Efron 1987)."""
+    found, estimate = _resampled(arm, baseline), arm.sum() / baseline.sum()
+    bias = norm.ppf(np.clip((found < estimate).mean(), 1e-3, 1 - 1e-3))
+    left_out = (arm.sum() - arm) / (baseline.sum() - baseline)
+    spread = left_out.mean() - left_out
+    acceleration = (spread**3).sum() / (6 * max((spread**2).sum(), 1e-300) ** 1.5)
+    tails = [norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))) for z in norm.ppf([0.025, 0.975])]
+    low, high = np.quantile(found, tails)
+    return float(low), float(high)
+
+
+def student_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
+    """Student's t on the rounds' log ratios."""
+    logs = np.log(arm / baseline)
+    half = student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
+    return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
+
+
+def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
+    """Moving-block bootstrap of the mean log ratio (Künsch 1989), expanded."""
+    logs, n = np.log(arm / baseline), len(arm)
+    starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))
+    which = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
+    tail = norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1)))
+    low, high = _between(logs[which].mean(axis=1), tail)
+    return float(np.exp(low)), float(np.exp(high))
+
+
+def flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
+    """Sign flips of the rounds, inverted, on the ratio of sums."""
+    counts = subsets(len(arm))
+    return typical((counts @ arm) / (counts @ baseline))
+
+
+def flips_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
+    """Sign flips of the rounds, inverted, on the mean log ratio: what the report has."""
+    counts = subsets(len(arm))
+    low, high = typical((counts @ np.log(arm / baseline)) / counts.sum(axis=1))
+    return float(np.exp(low)), float(np.exp(high))
+
+
+METHODS: dict[str, Method] = {
+    "percentile": percentile,
+    "percentile, expanded": expanded,
+    "BCa": bca,
+    "t of log ratios": student_of_logs,
+    "block bootstrap of log ratios": blocks_of_logs,
+    "sign flips, ratio of sums": flips_of_sums,
+    "sign flips, log ratios": flips_of_logs,
+}
+
+
+def quiet(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
+    """Rounds differ by some 10 %, and so do blocks in a round."""
+    of_round = rng.lognormal(0, 0.1, rounds)
+    for _ in range(arms):
+        yield of_round * rng.lognormal(0, 0.1, rounds)
+
+
+def stalls(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
+    """One block in eight takes longer by a factor with a heavy tail."""
+    for _ in range(arms):
+        stalled = rng.random(rounds) < 1 / 8
+        yield rng.lognormal(0, 0.1, rounds) * np.where(stalled, 1 + 3 * rng.pareto(1.5, rounds), 1)
+
+
+def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
+    """Bad times last five rounds on average: all takes longer, and blocks differ by a factor; all drifts."""
+    is_bad = np.empty(rounds, bool)
+    is_bad[0] = rng.random() < 1 / 4
+    for number in range(1, rounds):
+        is_bad[number] = rng.random() < (0.8 if is_bad[number - 1] else 1 / 15)
+    drift = np.exp(np.cumsum(rng.normal(0, 0.05, rounds)))
+    spread = np.where(is_bad, 1.0, 0.1)
+    of_round = drift * np.where(is_bad, 3.0, 1.0)
+    for _ in range(arms):
+        yield of_round * rng.lognormal(0, spread)
+
+
+MADE_UP: dict[str, MadeUp] = {"quiet": quiet, "stalls": stalls, "bad times": bad_times}
+
+
+def _of_two(made_up: MadeUp) -> Null:
+    def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
+        arm, baseline = made_up(rng, rounds, 2)
+        return arm, baseline
+
+    return draw
+
+
+NULLS: dict[str, Null] = {name: _of_two(made_up) for name, made_up in MADE_UP.items()}
+
+
+def recorded(arm: Rounds, baseline: Rounds) -> Null:
+    """Rounds in a row of a recording, from a random one on and in a circle, with random labels."""
+
+    def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
+        which = (rng.integers(len(arm)) + np.arange(rounds)) % len(arm)
+        swapped = rng.random(rounds) < 0.5
+        return (
+            np.where(swapped, baseline[which], arm[which]),
+            np.where(swapped, arm[which], baseline[which]),
+        )
+
+    return draw
+
+
+class Cover(NamedTuple):
+    """How a method does on a null."""
+
+    coverage: float
+    """Share of intervals that have 1 in them."""
+    width: float
+    """Median half width."""
+    rounds: float
+    """Mean number of rounds."""
+
+
+def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Cover:
+    """A method on so many nulls of so many rounds."""
+    rng = np.random.default_rng(seed)
+    found = np.array([method(*null(rng, rounds)) for _ in range(trials)])
+    return _cover(found, np.full(trials, rounds))
+
+
+def cover_until_narrow(
+    method: Method,
+    null: Null,
+    rounds: int,
+    trials: int,
+    goal: float,
+    least: int = LEAST,
+    seed: int = 1,
+) -> Cover:
+    """The same where rounds go on until the half width is below the goal, `rounds` at most."""
+    rng = np.random.default_rng(seed)
+    found, taken = [], []
+    for _ in range(trials):
+        arm, baseline = null(rng, rounds)
+        for n in range(least, rounds + 1):
+            low, high = method(arm[:n], baseline[:n])
+            if high - low < 2 * goal:
+                break
+        found.append((low, high))
+        taken.append(n)
+    return _cover(np.array(found), np.array(taken))
+
+
+def _cover(found: npt.NDArray[np.float64], taken: npt.NDArray[np.integer]) -> Cover:
+    low, high = found.T
+    return Cover(
+        float(((low <= 1) & (high >= 1)).mean()), float(np.median(high - low) / 2), float(taken.mean())
+    )
+
+
+class Claimed(NamedTuple):
+    """How often a difference is claimed, as shares."""
+
+    by_interval: float
+    """Where intervals decide alone."""
+    by_rule: float
+    """As the report does it: where *again* does not show as much."""
+
+
+def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int = 1) -> Claimed:
+    """Of an arm that takes longer than the baseline by `effect`, a part of it."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(trials):
+        arm, baseline, again = made_up(rng, rounds, 3)
+        difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, again))
+        found.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
+    return Claimed(*np.array(found).mean(axis=0).tolist())
+
+
+def _generator() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _resampled(arm: Rounds, baseline: Rounds) -> npt.NDArray[np.float64]:
+    n = len(arm)
+    counts = _generator().multinomial(n, np.full(n, 1 / n), RESAMPLES)
+    found: npt.NDArray[np.float64] = (counts @ arm) / (counts @ baseline)
+    return found
+
+
+def _between(found: npt.NDArray[np.float64], tail: float) -> Bounds:
+    low, high = np.quantile(found, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
+    """The recorded nulls of a run folder: its loads' pulls and pushes, mean and p99."""
+    operations = pl.read_parquet(run / "operations.parquet").filter(
+        pl.col("measured") & (pl.col("round") >= 0)
+    )
+    for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
+        arms = [AGAIN.name, NEITHER.name]
+        rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)
+        wanted = [METRICS[name] for name in goals()]
+        again, neither = by_round("operations", at_load, arms, rounds, wanted).values()
+        for metric in again:
+            yield f"{run.name}, {load:g}, {metric}", recorded(again[metric], neither[metric])
+
+
+@click.command()
+@click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--trials", default=1000, show_default=True, help="Nulls of a kind.")
+def main(runs: tuple[Path, ...], trials: int) -> None:
+    """Print how often each interval covers, on made-up nulls and on those recorded in RUNS."""
+    table = Table("null", "rounds", *METHODS)
+    nulls = [*NULLS.items(), *(null for run in runs for null in nulls_of(run))]
+    for name, null in nulls:
+        for rounds in ROUNDS[:-1]:
+            table.add_row(
+                name, str(rounds), *(_cell(cover(f, null, rounds, trials)) for f in METHODS.values())
+            )
+        if name in GOALS:
+            goal = GOALS[name]
+            found = [cover_until_narrow(f, null, ROUNDS[-1], trials, goal) for f in METHODS.values()]
+            table.add_row(name, f"until ±{goal:.0%}", *map(_cell, found))
+    Console(width=200).print(table)
+    of_claims = Table("claimed: by interval, by rule", "rounds", *(f"+{effect:.0%}" for effect in EFFECTS))
+    for name, made_up in MADE_UP.items():
+        for rounds in ROUNDS[:-1]:
+            shares = [claimed(made_up, rounds, trials, effect) for effect in EFFECTS]
+            cells = [f"{each.by_interval:.1%}, {each.by_rule:.1%}" for each in shares]
+            of_claims.add_row(name, str(rounds), *cells)
+    Console(width=200).print(of_claims)
+
+
+def _cell(found: Cover) -> str:
+    return f"{found.coverage:.1%} ±{found.width:.1%}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""The bench's own veth pairs: the switch's ends here, the others in a network namespace."""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from tools.bench.errors import BenchError
+
+NAMESPACE = "hotline-bench"
+HERE, THERE = "198.18.0.1", "198.18.0.2"
+"""Addresses of the two ends of a line; their net is set aside for benchmarks (RFC 2544)."""
+_NO_IPV6 = "net.ipv6.conf.{}.disable_ipv6=1"  # no frames but the bench's
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def switch_interface(port: int) -> str:
+    """Name of the switch's end."""
+    return f"hb-s{port}"
+
+
+def host_interface(port: int) -> str:
+    """Name of the end in the namespace."""
+    return f"hb-h{port}"
+
+
+@contextmanager
+def network(ports: Sequence[int]) -> Iterator[None]:
+    """Make the pairs, after removing what a killed run may have left, and remove them at the end."""
+    if os.geteuid() != 0:
+        raise BenchError("the bench makes network namespaces and packet sockets: run it as root")
+    _remove()
+    try:
+        _run("ip", "netns", "add", NAMESPACE)
+        pairs = [(switch_interface(port), host_interface(port)) for port in ports]
+        _ip(f"link add {here} type veth peer name {there} netns {NAMESPACE}" for here, there in pairs)
+        _run(
+            "ip", "netns", "exec", NAMESPACE, "sysctl", "-qw", *(_NO_IPV6.format(there) for _, there in pairs)
+        )
+        _run("sysctl", "-qw", *(_NO_IPV6.format(here) for here, _ in pairs))
+        _ip(f"link set {here} up" for here, _ in pairs)
+        _ip((f"link set {there} up" for _, there in pairs), "-n", NAMESPACE)
+        yield
+    finally:
+        _remove()
+
+
+@contextmanager
+def line() -> Iterator[None]:
+    """Make one pair, with an IPv4 address at each end, and remove it at the end."""
+    with network([1]):
+        _ip(iter([f"addr add {HERE}/30 dev {switch_interface(1)}"]))
+        _ip(iter([f"addr add {THERE}/30 dev {host_interface(1)}"]), "-n", NAMESPACE)
+        yield
+
+
+@contextmanager
+def inside() -> Iterator[None]:
+    """Put this thread into the namespace: sockets that it opens belong there."""
+    with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{NAMESPACE}") as there:
+        _set_namespace(there.fileno())
+        try:
+            yield
+        finally:
+            _set_namespace(home.fileno())
+
+
+def _set_namespace(fd: int) -> None:
+    if _libc.setns(fd, _CLONE_NEWNET) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
+def _remove() -> None:
+    """Delete what there is; deleting one end deletes the pair."""
+    left = [name for name in os.listdir("/sys/class/net") if name.startswith(switch_interface(0)[:-1])]
+    _ip(f"link del {name}" for name in left)
+    if os.path.exists(f"/run/netns/{NAMESPACE}"):
+        _run("ip", "netns", "del", NAMESPACE)
+
+
+def _ip(lines: Iterator[str], *options: str) -> None:
+    _run("ip", *options, "-batch", "-", commands="\n".join(lines))
+
+
+def _run(*words: str, commands: str = "") -> None:
+    done = subprocess.run(words, input=commands, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BenchError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")

@@ -1,0 +1,156 @@
+"""`python -m tools.bench.recovery`: what durable servers and replay logs cost.
+
+Each pass has a run of every setting, with and without, in random order, at the same offered rate. A figure is
+the geometric mean of the passes' ratios to the run without, with Student's 95 % interval of their
+logs; *again* is a run without, too: what differs there is noise.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import click
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from analysis.record import read_record
+from foundation.designs.hotset import BOTH, NEITHER
+from tools.bench.intervals import Rounds, student_of_logs
+from tools.bench.repeat import SHORT, make_runs, read
+
+WITHOUT = "without"
+SETTINGS: dict[str, dict[str, object]] = {
+    WITHOUT: {},
+    "again": {},
+    "durable = never": {"recovery.durable": "never"},
+    "durable = always": {"recovery.durable": "always"},
+    "replay_log": {"recovery.replay_log": True},
+}
+ARMS = (NEITHER.name, BOTH.name)
+RATE = 150.0
+"""Steps/s that are offered: half of what the slowest of the settings carries on two cores."""
+ROUNDS = 8
+
+Figures = dict[tuple[str, str], float]
+"""(figure, arm) -> of one run; memory is no arm's."""
+
+
+class Change(NamedTuple):
+    """Of a figure by a setting: its ratio to the run without, less 1, and the bounds of that."""
+
+    ratio: float
+    low: float
+    high: float
+
+
+def make_passes(passes: int, rate: float, folder: Path) -> Iterator[dict[str, Figures]]:
+    """Make the runs; the figures of each pass by setting."""
+    for number in range(1, passes + 1):
+        order = list(SETTINGS)
+        Random(number).shuffle(order)
+        common: dict[str, object] = {
+            **SHORT, "arms": list(ARMS), "loads": [1.0], "rate": rate, "rounds": ROUNDS, "seed": number,
+        }  # fmt: skip
+        found: dict[str, Figures] = {}
+        for setting in order:
+            settings = common | SETTINGS[setting]
+            (run,) = make_runs(1, settings, folder / f"{number}-{setting.replace(' ', '')}", with_seeds=False)
+            found[setting] = figures(run)
+        yield found
+
+
+def figures(run: Path) -> Figures:
+    """Of a run folder: latencies and CPU time in µs, memory in MB of the process that had most."""
+    record, (load,) = read_record(run), read(run).loads.values()
+    found: Figures = {}
+    for arm in ARMS:
+        of = load.arms[arm]
+        for op, latency in of.op_latency_us.items():
+            # A run in which the machine stands still for a while has a mean of that, and the same median.
+            found[f"{op}, p50", arm] = latency.p50 or float("nan")
+        worker_s = sum(block.worker_cpu_s for block in record.blocks if block.arm == arm)
+        found["PS CPU a step", arm] = 1e6 * of.ps_cpu_s / of.steps
+        found["worker CPU a step", arm] = 1e6 * worker_s / of.steps
+    for title, agent in (("memory of a PS", "ps-"), ("memory of a worker", "worker-")):
+        found[title, ""] = max(mb for name, mb in record.memory_mb.items() if name.startswith(agent))
+    return found
+
+
+def changes(passes: Sequence[dict[str, Figures]]) -> dict[str, dict[tuple[str, str], Change]]:
+    """What each setting changes; two passes at least."""
+    return {
+        setting: {
+            figure: _change(
+                np.array([found[setting][figure] for found in passes]),
+                np.array([found[WITHOUT][figure] for found in passes]),
+            )
+            for figure in passes[0][WITHOUT]
+        }
+        for setting in SETTINGS
+        if setting != WITHOUT
+    }
+
+
+def _change(those: Rounds, these: Rounds) -> Change:
+    low, high = student_of_logs(those, these)
+    return Change(float(np.exp(np.log(those / these).mean())) - 1, low - 1, high - 1)
+
+
+@click.command()
+@click.option("--passes", type=click.IntRange(min=2), default=8, show_default=True)
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), default=RATE, show_default=True)
+@click.option("--folder", type=click.Path(path_type=Path), help="Where to make runs; a temporary folder.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def main(passes: int, rate: float, folder: Path | None, as_json: bool) -> None:
+    """Make runs, and tell what recovery costs: some three minutes a pass."""
+    folder = folder or Path(tempfile.mkdtemp(prefix="hotline-recovery-"))
+    err = Console(stderr=True)
+    made = []
+    for found in make_passes(passes, rate, folder):
+        made.append(found)
+        err.print(f"pass {len(made)} of {passes}, runs in {folder}", highlight=False)
+    told = changes(made)
+    typical = {
+        figure: float(np.median([found[WITHOUT][figure] for found in made])) for figure in made[0][WITHOUT]
+    }
+    if as_json:
+        print(json.dumps(_as_json(typical, told), indent=2))
+    else:
+        Console(width=130).print(_table(typical, told))
+
+
+def _as_json(typical: Figures, told: dict[str, dict[tuple[str, str], Change]]) -> list[dict[str, object]]:
+    return [
+        {
+            "figure": title, "arm": arm, WITHOUT: typical[title, arm],
+            **{setting: of[title, arm]._asdict() for setting, of in told.items()},
+        }
+        for title, arm in typical
+    ]  # fmt: skip
+
+
+def _table(typical: Figures, told: dict[str, dict[tuple[str, str], Change]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("", no_wrap=True)
+    for name in (WITHOUT, *told):
+        table.add_column(name, justify="right", no_wrap=True)
+    for title, arm in typical:
+        cells = [_cell(of[title, arm]) for of in told.values()]
+        table.add_row(f"{title}, {arm}" if arm else title, f"{typical[title, arm]:,.0f}", *cells)
+    return table
+
+
+def _cell(change: Change) -> str:
+    """In per cent."""
+    return f"{change.ratio:+.0%} \\[{change.low:+.0%}, {change.high:+.0%}]"
+
+
+if __name__ == "__main__":
+    main()

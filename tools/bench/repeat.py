@@ -1,0 +1,312 @@
+"""`python -m tools.bench.repeat`: whether runs repeat. Makes consecutive runs, or takes run folders.
+
+`null`: short runs with seeds of their own, so that each has another order of blocks. Of all 95 % intervals of
+arm *again* some 5 % leave out 0, and of what the report would say with *again* in the place of *hot* hardly
+anything claims a difference. `default`: default runs. The estimates of *hot* - *neither* of any two of them
+differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases, and each claims that the
+servers get fewer packets and spend less CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from analysis.answer import nouns
+from analysis.claims import claim_of_learning, claims
+from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from foundation.designs.hotset import AGAIN, HOT
+from foundation.logs.columns import TRANSFERS
+from foundation.words import counted
+
+SHORT: dict[str, object] = {
+    "budget_s": 50.0,
+    "block_ms": 300,
+    "discard_ms": 100,
+    "block_steps": 50,
+    "calibration_s": 1.0,
+    "empty_rpcs": 50,
+    "virtual_time": False,
+    "profile_lanes": 300_000,
+}
+"""Settings of a short run: it ends by the same rule as any, but sooner."""
+WANTED = (0.02, 0.08)
+"""Share of null intervals that leave out 0."""
+MOST = 0.2
+"""Share of the intervals of one metric that may."""
+AGREE = 0.85
+"""Share of comparisons that agree."""
+FALSE = 0.08
+"""Share of all claims, of what is no different, that may be made."""
+TIGHT = (PS_PACKETS, PS_CPU)
+"""What offload saves for certain, so that every default run claims it."""
+
+
+class Tally(NamedTuple):
+    """Of one metric at one load: how many runs have an interval, and how many of those leave out 0."""
+
+    load: str
+    metric: str
+    intervals: int
+    left_out: int
+
+
+class Pair(NamedTuple):
+    """Two runs' differences of *hot* to *neither*, and their half widths."""
+
+    runs: tuple[int, int]
+    load: str
+    op: str
+    apart: float
+    widths: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the runs differ by no more than their half widths together."""
+        return self.apart <= self.widths
+
+
+def tallies(summaries: Sequence[Summary]) -> list[Tally]:
+    """The intervals of *again* in all runs, by load and metric; those of no width show no noise."""
+    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
+    for summary in summaries:
+        for load, of_load in summary.loads.items():
+            for metric, each in of_load.differences.get(AGAIN.name, {}).items():
+                if each.low is not None and each.high is not None and each.low < each.high:
+                    found[load, metric].append(not each.low <= 0 <= each.high)
+    return [Tally(*key, len(outside), sum(outside)) for key, outside in found.items()]
+
+
+class Said(NamedTuple):
+    """Of one metric in all runs: how often the report speaks of it, and how often it claims a difference."""
+
+    metric: str
+    sentences: int
+    claimed: int
+
+
+def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
+    """What the report would say with *again* in the place of *hot*, at every load.
+
+    There is no second null that it could be held against, so intervals decide alone: with one there would be
+    fewer claims and no other.
+    """
+    found: dict[str, list[bool]] = defaultdict(list)
+    for summary in summaries:
+        for load in summary.loads:
+            for metric, claim in claims(summary, load, AGAIN.name).items():
+                if metric in nouns():
+                    found[metric].append(claim.sign != 0)
+        learnt = claim_of_learning(summary, AGAIN.name)
+        if learnt is not None:
+            found[LOSS.name].append(learnt.sign != 0)
+    return [Said(metric, len(made), sum(made)) for metric, made in found.items()]
+
+
+def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
+    """Of what every run should claim to be better in arm *hot*, what this one does not, at its first load."""
+    found = claims(summary, next(iter(summary.loads)), HOT.name)
+    return [
+        metric.spoken for metric in tight if metric.name not in found or found[metric.name].tone != "better"
+    ]
+
+
+def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair]:
+    """Every two runs, at every load that both have, for pull and push; in µs, or as shares of *neither*."""
+    for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
+        for load in [load for load in first.loads if load in second.loads]:
+            for op in TRANSFERS:
+                both = [_estimate(summary, load, op, relative) for summary in (first, second)]
+                if both[0] is not None and both[1] is not None:
+                    (d1, h1), (d2, h2) = both[0], both[1]
+                    yield Pair((one, other), load, op, abs(d1 - d2), math.hypot(h1, h2))
+
+
+def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[float, float] | None:
+    """Difference and half width."""
+    found = _of_hot(summary, load, op)
+    if found is None or found.low is None or found.high is None:
+        return None
+    if not relative:
+        return found.difference, (found.high - found.low) / 2
+    if found.ratio is None or found.half_width is None:
+        return None
+    return found.ratio, found.half_width
+
+
+def _of_hot(summary: Summary, load: str, op: str) -> Comparison | None:
+    of_load = summary.loads.get(load)
+    return None if of_load is None else of_load.differences.get(HOT.name, {}).get(f"{op}_mean")
+
+
+def print_null(summaries: Sequence[Summary], console: Console) -> bool:
+    """The table of null intervals; whether they cover as they should."""
+    found = tallies(summaries)
+    by_load: dict[str, dict[str, Tally]] = defaultdict(dict)
+    for tally in found:
+        by_load[tally.metric][tally.load] = tally
+    loads = sorted({tally.load for tally in found})
+    table = _table("intervals of again that leave out 0", *(f"load {load}" for load in loads))
+    for metric, of_load in by_load.items():
+        table.add_row(metric, *(_of(of_load.get(load)) for load in loads))
+    console.print(table)
+    intervals, left_out = sum(each.intervals for each in found), sum(each.left_out for each in found)
+    if not intervals:
+        console.print("No run has intervals.")
+        return False
+    share, worst = left_out / intervals, max(each.left_out / each.intervals for each in found)
+    is_met = WANTED[0] <= share <= WANTED[1] and worst <= MOST
+    console.print(
+        f"{left_out} of {counted(intervals, 'interval')} leave out 0: {share:.1%}, "
+        f"{WANTED[0]:.0%} to {WANTED[1]:.0%} wanted; of one metric {worst:.0%} at most, {MOST:.0%} wanted: "
+        f"{_met(is_met)}."
+    )
+    return _print_said(said_of_null(summaries), console) and is_met
+
+
+def _print_said(found: Sequence[Said], console: Console) -> bool:
+    """How often the report would claim a difference where there is none; whether that is seldom enough."""
+    table = _table("with again in the place of hot", "sentences", "that claim a difference")
+    for each in found:
+        table.add_row(each.metric, str(each.sentences), str(each.claimed))
+    console.print(table)
+    sentences, claimed = sum(each.sentences for each in found), sum(each.claimed for each in found)
+    is_met = claimed <= FALSE * sentences
+    console.print(
+        f"{claimed} of {counted(sentences, 'sentence')} claim a difference: "
+        f"{claimed / max(sentences, 1):.1%}, {FALSE:.0%} at most wanted: {_met(is_met)}."
+    )
+    return is_met
+
+
+def _met(is_met: bool) -> str:
+    return "met" if is_met else "missed"
+
+
+def print_default(summaries: Sequence[Summary], console: Console) -> bool:
+    """The runs beside one another, and how many of their comparisons agree; whether enough do."""
+    loads = sorted({load for summary in summaries for load in summary.loads})
+    columns = [(load, op) for load in loads for op in TRANSFERS]
+    table = _table("run", "capacity, steps/s", *(f"{op}, load {load}" for load, op in columns))
+    for number, summary in enumerate(summaries, start=1):
+        cells = [
+            _cell(_of_hot(summary, *column)) if column[0] in summary.loads else "–" for column in columns
+        ]
+        table.add_row(str(number), f"{summary.capacity.get('neither', 0):,.0f}", *cells)
+    console.print(table)
+    verdicts = []
+    for unit, relative in (("µs", False), ("% of neither", True)):
+        found = list(pairs(summaries, relative))
+        agree = sum(pair.agrees for pair in found)
+        verdicts.append(bool(found) and agree >= AGREE * len(found))
+        console.print(
+            f"hot - neither in {unit}: {agree} of {counted(len(found), 'comparison')} differ by at most "
+            f"√(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {_met(verdicts[-1])}."
+        )
+    return _print_missing(summaries, console) and verdicts[0]
+
+
+def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
+    """Which runs do not claim what is tight; whether all do."""
+    found = {number: missing(summary) for number, summary in enumerate(summaries, start=1)}
+    silent = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
+    told = f" (not {'; '.join(silent)})" if silent else ""
+    console.print(
+        f"{len(found) - len(silent)} of {counted(len(found), 'run')} claim that "
+        f"{' and '.join(metric.spoken for metric in TIGHT)} are less with hot{told}, all wanted: "
+        f"{_met(not silent)}."
+    )
+    return not silent
+
+
+def _table(first: str, *others: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(first, no_wrap=True)
+    for name in others:
+        table.add_column(name, justify="right")
+    return table
+
+
+def _of(tally: Tally | None) -> str:
+    return "–" if tally is None else f"{tally.left_out} of {tally.intervals}"
+
+
+def _cell(found: Comparison | None) -> str:
+    if found is None or found.ratio is None:
+        return "–"
+    told = f"{found.difference:+,.0f} µs, {found.ratio:+.1%}"
+    return told if found.half_width is None else f"{told} ±{found.half_width:.1%}"
+
+
+def make_runs(number: int, settings: Mapping[str, object], folder: Path, with_seeds: bool) -> Iterator[Path]:
+    """Make runs one after the other; each one's folder. Ends the process with the first that fails."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "run.toml"
+    values: dict[str, object] = {**settings, "runs": str(folder)}
+    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in values.items()))
+    for seed in range(1, number + 1):
+        seeds = [f"SEED={seed}"] if with_seeds else []
+        command = [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}", *seeds]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+        if done.returncode:
+            raise click.ClickException(f"run {seed} of {number} failed; see above, and {folder}")
+        yield (folder / "latest").resolve()
+
+
+def read(run: Path) -> Summary:
+    """The summary of a run folder."""
+    try:
+        return Summary.model_validate_json((run / "summary.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise click.ClickException(f"{run}: no summary.json that can be read: {error}") from None
+
+
+@click.command()
+@click.argument("what", type=click.Choice(["null", "default"]))
+@click.argument("runs", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--number", type=click.IntRange(min=1), help="Runs to make: 20 for null, 5 for default.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where to make them; a temporary folder.")
+def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | None) -> None:
+    """Compare RUNS, or runs that are made for it, as WHAT says; exit code 1 if they do not repeat."""
+    console = Console(width=130)
+    is_null = what == "null"
+    if not runs:
+        folder = folder or Path(tempfile.mkdtemp(prefix=f"hotline-{what}-"))
+        number = number or (20 if is_null else 5)
+        runs = tuple(make_runs(number, SHORT if is_null else {}, folder, with_seeds=is_null))
+        console.print(f"runs in {folder}")
+    summaries = [read(run) for run in runs]
+    for run, summary in zip(runs, summaries, strict=True):
+        console.print(f"{run.name}: {_told(summary)}", highlight=False)
+    is_met = (print_null if is_null else print_default)(summaries, console)
+    sys.exit(not is_met)
+
+
+def _told(summary: Summary) -> str:
+    """How a run went."""
+    rounds = max(load.rounds for load in summary.loads.values())
+    repeated = sum(load.blocks_repeated for load in summary.loads.values())
+    disturbed = sum(load.blocks_disturbed for load in summary.loads.values())
+    return (
+        f"{counted(rounds, 'round')}, ended by {summary.ended_by}; {counted(repeated, 'block')} run again, "
+        f"{disturbed} disturbed to the last"
+    )
+
+
+if __name__ == "__main__":
+    main()

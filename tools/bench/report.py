@@ -1,0 +1,82 @@
+"""The bench's result as one table for people and as JSON for programs."""
+
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from foundation.words import counted
+from tools.bench.processes import Cores
+from tools.bench.results import AGENTS, COMPUTED, SCRIPTS, SWITCHES, Result, Targets
+
+
+def machine() -> str:
+    """Name, processor, cores and kernel of this machine."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
+    cores = counted(os.cpu_count() or 1, "core")
+    return f"{platform.node()}: {model}, {cores}, Linux {platform.release()}"
+
+
+def placed(cores: Cores) -> str:
+    """Where everything runs."""
+    bmv2 = " and ".join(map(str, cores.bmv2))
+    measured = f"softswitch and C loop, PS and echo on {cores.softswitch}"
+    return f"generator and sink, worker and script, on core {cores.generator}, {measured}, BMv2 on {bmv2}"
+
+
+def as_tables(results: Sequence[Result]) -> Iterator[Table]:
+    """A table of the switches, of the agents, of scripts, and of what only computes: of what was measured."""
+    for targets in (SWITCHES, AGENTS, SCRIPTS, COMPUTED):
+        lines = [result for result in results if result.targets == targets]
+        if lines:
+            yield _table(lines, targets)
+
+
+def _table(results: Sequence[Result], targets: Targets) -> Table:
+    """Medians, ratios and goals, in Markdown, so that it can be pasted into docs/performance.md."""
+    columns = (targets.ours, *targets.others)
+    table = Table(box=box.MARKDOWN)
+    table.add_column("what")
+    for heading in ("unit", *columns, *(f"/ {other}" for other in targets.others)):
+        table.add_column(heading, justify="right")
+    table.add_column("goal")
+    for result in results:
+        values = [_cell(result.value(target)) for target in columns]
+        ratios = [_cell(result.ratio(target)) for target in targets.others]
+        table.add_row(result.what, result.unit, *values, *ratios, _goals(result))
+    return table
+
+
+def as_json(results: Sequence[Result], cores: Cores) -> dict[str, Any]:
+    """All rounds of all lines, with the ratios and whether the goals are met."""
+    return {
+        "machine": machine(),
+        "placement": placed(cores),
+        "lines": [
+            {
+                "section": result.section,
+                "what": result.what,
+                "unit": result.unit,
+                "rounds": {target: list(values) for target, values in result.samples.items()},
+                "ratios": {target: result.ratio(target) for target in result.targets.others},
+                "goals": [{"goal": goal.text(), "met": result.is_met(goal)} for goal in result.goals],
+            }
+            for result in results
+        ],
+    }
+
+
+def _goals(result: Result) -> str:
+    verdicts = {True: "met", False: "MISSED", None: "not measured"}
+    return "; ".join(f"{goal.text()}: {verdicts[result.is_met(goal)]}" for goal in result.goals)
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.3g}"

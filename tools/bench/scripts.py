@@ -1,0 +1,91 @@
+"""A script's worker on loopback, of a PS that is a process of its own."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import hotline
+from foundation.protocol import addressing
+from foundation.protocol.header import HOTLINE_PORT, WINDOW
+from hosts.sockets import Address
+from tests.harness.loopback import meeting
+from tools.bench.alone import batches_of
+from tools.bench.processes import thread_cpu_seconds
+from tools.bench.requests import EPOCH, JOB
+from tools.bench.servers import parameter_server
+from topologies.rendezvous import Terms
+
+HOST = f"127.88.{os.getpid() % 250 + 1}.1"
+SERVER: Address = (HOST, HOTLINE_PORT)
+
+
+class Took(NamedTuple):
+    """A step, µs: by the clock, CPU time of the script's thread, and of the library's."""
+
+    wall: float
+    called: float
+    beside: float
+
+    @property
+    def cpu(self) -> float:
+        """CPU time of both threads."""
+        return self.called + self.beside
+
+
+class Script:
+    """A `push_pull` of `rows` a step, and nothing else."""
+
+    def __init__(self, kv: hotline.Worker, rows: int) -> None:
+        (table,) = kv.tables.values()
+        self._kv, self._batches = kv, batches_of(table.rows, rows)
+        self._values = np.random.default_rng(1).normal(size=(rows, table.dim)).astype(np.float32)
+        self._out = np.empty_like(self._values)
+        self._thread = next(t.native_id for t in threading.enumerate() if t.name == "hotline")
+
+    def run(self, steps: int) -> Took:
+        """Take that many steps."""
+        kv, values, out = self._kv, self._values, self._out
+        assert self._thread is not None
+        wall, called, beside = time.perf_counter(), time.thread_time(), thread_cpu_seconds(self._thread)
+        for step in range(steps):
+            kv.wait(kv.push_pull(self._batches[step % len(self._batches)], values, out))
+        wall, called = time.perf_counter() - wall, time.thread_time() - called
+        beside = thread_cpu_seconds(self._thread) - beside
+        return Took(*(each / steps * 1e6 for each in (wall, called, beside)))
+
+
+class _OnePs:
+    """`topologies.rendezvous.Cluster` of one worker and a PS on a core."""
+
+    size = 1
+
+    def __init__(self, core: int) -> None:
+        self._core, self._opened = core, ExitStack()
+
+    async def begin(self, parameters: int) -> Terms:
+        self._opened.enter_context(parameter_server(SERVER, parameters, self._core))
+        worker = (HOST, addressing.worker_udp_port(JOB))
+        return Terms(JOB, EPOCH, "hotset", WINDOW, [SERVER], [worker], arm="here", seed=1)
+
+    async def end(self) -> None:
+        self._opened.close()
+
+
+@contextmanager
+def script(parameters: int, dim: int, rows: int, core: int) -> Iterator[Script]:
+    """With a table of that many values in rows of `dim`; the PS is on that core."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        meeting(Path(folder), cluster=_OnePs(core)) as met,
+        hotline.Worker({"table": (parameters // dim, dim)}, connect=met.place) as kv,
+    ):
+        yield Script(kv, rows)

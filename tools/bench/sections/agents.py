@@ -1,0 +1,199 @@
+"""The agents: their state machines alone, and over a veth beside an echo that does no work."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+import numpy as np
+
+from foundation.protocol.header import HOTLINE_PORT, LANES, PS_RPC_PORT, Op
+from hosts.keys import KeySpace
+from hosts.sockets import open_udp
+from tools.bench.alone import available_bytes, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
+from tools.bench.callers import Callers
+from tools.bench.echo import echoing
+from tools.bench.network import HERE, THERE, inside, line
+from tools.bench.processes import cpu_seconds, pinned
+from tools.bench.requests import Requests, make_requests
+from tools.bench.results import (
+    AGENT,
+    AGENTS,
+    ECHO,
+    HANDLE_US,
+    ISSUE_US,
+    SERVED,
+    WORKER_US,
+    Goal,
+    Result,
+    Samples,
+)
+from tools.bench.servers import parameter_server
+from tools.bench.stage import Stage
+from tools.bench.stepper import Cost, Stepper, stepping
+
+_OPS = (Op.PULL, Op.PUSH)
+_KEYS = 900_000
+_STEP_KEYS = 3_000
+_RPCS = 40_000
+"""Different ones: with 150 M keys their parameters are more than a cache holds."""
+_TIMES = 3
+_WARM = 10_000
+_RPCS_A_SECOND = 100_000  # about
+_ECHO_PORT = PS_RPC_PORT + 1
+_CALLERS_PORT, _WORKER_PORT = 20_000, 20_001
+
+
+class Served(NamedTuple):
+    """What a server did in a trial: RPCs/s, and CPU time of each, µs."""
+
+    rate: float
+    cpu: float
+
+
+class Trials(NamedTuple):
+    """One of each in every round."""
+
+    served: Mapping[tuple[str, Op], Sequence[Served]]
+    """By AGENT or ECHO and the kind of RPC."""
+    worker: Sequence[Cost]
+
+
+def agents(stage: Stage) -> list[Result]:
+    """PS and worker alone, and over the sockets."""
+    return [
+        *(
+            result
+            for parameters, hashed in stage.scale.shares
+            for result in _handle(stage, parameters, hashed)
+        ),
+        *(_issue(stage, op) for op in _OPS),
+        *results_of(_trials(stage)),
+    ]
+
+
+def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
+    needed = bytes_needed(parameters, hashed)
+    what = f"{parameters:,} {'hashed' if hashed else 'dense'} keys ({needed / 1e9:.2g} GB)"
+    stage.tell(f"PS with {what}")
+    server = None
+    if needed < available_bytes():
+        space = space_of(parameters, hashed)
+        server = server_of(space)
+        picked = np.random.default_rng(2).integers(parameters, size=(_RPCS, LANES))
+        keys = space.keys(picked)
+        del space
+    for op in _OPS:
+        samples = {} if server is None else {AGENT: us_an_rpc(server, make_requests(op, keys))}
+        goals = HANDLE_US.get((parameters, hashed), ())
+        yield _result(f"PS, `handle` alone, {LANES}-lane {_name(op)}, {what}", "µs", samples, goals)
+
+
+def _issue(stage: Stage, op: Op) -> Result:
+    stage.tell(f"worker: {_name(op)}")
+    what = f"worker, {_name(op)} of {_STEP_KEYS:,} keys alone: hash, pack, encode"
+    return _result(what, "µs", {AGENT: us_an_operation(op, _KEYS, _STEP_KEYS)}, ISSUE_US)
+
+
+def _trials(stage: Stage) -> Trials:
+    served: dict[tuple[str, Op], list[Served]] = defaultdict(list)
+    worker: list[Cost] = []
+    count = round(stage.scale.latency_seconds * _RPCS_A_SECOND)
+    with _network(stage) as (servers, stepper):
+        requests = {op: _requests(op) for op in _OPS}
+        targets = [*((target, op) for target in servers for op in _OPS), None]
+        for each in stage.shuffled(targets, _TIMES):
+            stage.tell("worker over veth" if each is None else f"{each[0]} over veth: {_name(each[1])}")
+            if each is None:
+                stepper.run(_steps(_WARM))
+                worker.append(stepper.run(_steps(count)))
+            else:
+                target, op = each
+                servers[target].call(requests[op], _WARM)
+                served[each].append(servers[target].call(requests[op], count))
+    return Trials(served, worker)
+
+
+def results_of(trials: Trials) -> Iterator[Result]:
+    """Lines of what was measured over the veth. The worker's RPCs are pulls and pushes in equal numbers."""
+    for op in _OPS:
+        of = {target: trials.served[target, op] for target in (AGENT, ECHO)}
+        what = f"PS over veth, {LANES}-lane {_name(op)}, {_KEYS:,} keys"
+        rates = {target: [each.rate for each in rounds] for target, rounds in of.items()}
+        costs = {target: [each.cpu for each in rounds] for target, rounds in of.items()}
+        yield _result(what, "RPCs/s", rates, SERVED)
+        yield _result(f"{what}: CPU time an RPC", "µs", costs)
+    what = f"worker over veth, {_STEP_KEYS:,} keys a step: CPU time an RPC"
+    echo = [
+        mean(each.cpu for each in pair)
+        for pair in zip(*(trials.served[ECHO, op] for op in _OPS), strict=True)
+    ]
+    yield _result(what, "µs", {AGENT: [cost.loop for cost in trials.worker], ECHO: echo}, WORKER_US)
+    yield _result(f"{what}, writing its log beside", "µs", {AGENT: [cost.log for cost in trials.worker]})
+
+
+class _Server(NamedTuple):
+    """A server and its callers."""
+
+    callers: Callers
+    cpu_seconds: Callable[[], float]
+    expect: Callable[[Requests], None]
+    """To be told what comes."""
+
+    def call(self, requests: Requests, count: int) -> Served:
+        self.expect(requests)
+        before = self.cpu_seconds()
+        trial = self.callers.call(requests, count)
+        return Served(trial.rate, (self.cpu_seconds() - before) / trial.rpcs * 1e6)
+
+
+@contextmanager
+def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
+    """A PS and an echo on one core, who are called from the other, behind a veth."""
+    address, echo_address = (HERE, HOTLINE_PORT), (HERE, _ECHO_PORT)
+    with ExitStack() as opened:
+        opened.enter_context(line())
+        ps = opened.enter_context(parameter_server(address, _KEYS, stage.cores.softswitch))
+        echo = opened.enter_context(echoing(echo_address, stage.cores.softswitch))
+        with inside():
+            callers, worker = (
+                opened.enter_context(closing(open_udp((THERE, port))))
+                for port in (_CALLERS_PORT, _WORKER_PORT)
+            )
+        opened.enter_context(pinned({stage.cores.generator}))
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        stepper = opened.enter_context(stepping(worker, address, _KEYS, _STEP_KEYS, folder))
+        yield (
+            {
+                AGENT: _Server(Callers(callers, address), lambda: cpu_seconds(ps), lambda _: None),
+                ECHO: _Server(
+                    Callers(callers, echo_address),
+                    echo.cpu_seconds,
+                    lambda requests: echo.answer_with(requests.answer_octets),
+                ),
+            },
+            stepper,
+        )
+
+
+def _requests(op: Op) -> Requests:
+    return make_requests(
+        op, KeySpace(_KEYS).keys(np.random.default_rng(2).integers(_KEYS, size=(_RPCS, LANES)))
+    )
+
+
+def _steps(rpcs: int) -> int:
+    return max(1, round(rpcs / 2 / (_STEP_KEYS / LANES)))
+
+
+def _name(op: Op) -> str:
+    return op.name.lower()
+
+
+def _result(what: str, unit: str, samples: Samples, goals: tuple[Goal, ...] = ()) -> Result:
+    return Result("agents", what, unit, samples, goals, AGENTS)

@@ -1,0 +1,79 @@
+"""The control plane: table writes a second over gRPC, and the memory of the entries written."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from finsy.proto import p4r
+
+from softswitch.conformance.client import BATCH, P4RuntimeClient, encode_writes
+from tools.bench import hotline, plain
+from tools.bench.processes import resident_bytes
+from tools.bench.results import MEMORY_MB, WRITES, Result
+from tools.bench.stage import Stage
+from tools.bench.switches import install, seconds_to_write
+from tools.bench.workload import Setup
+
+_PORTS = 2
+
+
+def writes(stage: Stage) -> list[Result]:
+    """Insertions, modifications and deletions of exact entries, and our program's hot set."""
+    changes = _changes(stage.scale.writes)
+    ours = hotline.setup_of_cold()
+    hot = encode_writes(hotline.hot_updates(hotline.setup()))
+    rates: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (*changes, "hot set")}
+    with stage.traffic(_PORTS):
+        for name in stage.shuffled(stage.switches()):
+            with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
+                for change, requests in changes.items():
+                    stage.tell(f"{name}: {change}")
+                    rates[change][name].append(stage.scale.writes / seconds_to_write(switch.client, requests))
+                install(switch.client, ours)
+                rates["hot set"][name].append(hotline.HOT_ENTRIES / seconds_to_write(switch.client, hot))
+    what = f"table writes over gRPC, batches of {BATCH:,}"
+    return [
+        Result("writes", f"{what}: {each}", "writes/s", samples, WRITES) for each, samples in rates.items()
+    ]
+
+
+def memory(stage: Stage) -> list[Result]:
+    """How much larger a switch is with many exact entries in one table."""
+    entries = stage.scale.stored
+    grown: dict[str, list[float]] = {}
+    with stage.traffic(_PORTS):
+        for name in stage.switches():
+            stage.tell(f"{name}: {entries:,} entries")
+            with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
+                updates = plain.hosts(entries)
+                # What the first writes load and warm is not the entries'.
+                _write_some(switch.client, updates, BATCH)
+                before = resident_bytes(switch.pid)
+                _write_some(switch.client, updates, entries - BATCH)
+                grown[name] = [(resident_bytes(switch.pid) - before) / 1e6]
+    # The goal is for a million.
+    goals = MEMORY_MB if entries == 1_000_000 else ()
+    return [Result("memory", f"memory of {entries:,} exact entries", "MB", grown, goals)]
+
+
+def _changes(count: int) -> dict[str, list[bytes]]:
+    inserts = list(plain.hosts(count))
+    modifications = []
+    for insert in inserts:
+        modification = p4r.Update()
+        modification.CopyFrom(insert)
+        modification.type = p4r.Update.MODIFY
+        modifications.append(modification)
+    return {
+        "insert": encode_writes(inserts),
+        "modify": encode_writes(modifications),
+        "delete": encode_writes(plain.deletions(inserts)),
+    }
+
+
+def _write_some(client: P4RuntimeClient, updates: Iterator[p4r.Update], count: int) -> None:
+    """Write in portions, so that the bench itself stays small."""
+    portion = 50 * BATCH
+    for start in range(0, count, portion):
+        client.send(encode_writes([next(updates) for _ in range(min(portion, count - start))]))

@@ -1,0 +1,59 @@
+"""Packets/s without loss and one-way latency: our program hit and cold, and plain L3 forwarding."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from tools.bench import hotline, plain
+from tools.bench.baseline import C_LOOP
+from tools.bench.measure import LOW_RATE, STEADY_RATE, Figures, ThroughputTest
+from tools.bench.results import LATENCY, PACKETS_COLD, PACKETS_HIT, PACKETS_L3, Goal, Result
+from tools.bench.stage import Stage
+from tools.bench.workload import Setup, Workload
+
+_PORTS = 2
+_LATENCIES: dict[str, Callable[[Figures], float]] = {
+    f"p50 at {LOW_RATE:,.0f}/s": lambda figures: figures.low[0],
+    f"p99 at {LOW_RATE:,.0f}/s": lambda figures: figures.low[1],
+    f"p50 at {STEADY_RATE:,.0f}/s": lambda figures: figures.steady[0],
+    f"p99 at {STEADY_RATE:,.0f}/s": lambda figures: figures.steady[1],
+    "p50 at 10 % of its own capacity": lambda figures: figures.tenth[0],
+    "p99 at 10 % of its own capacity": lambda figures: figures.tenth[1],
+}
+
+
+class _Case(NamedTuple):
+    workload: Workload
+    goals: tuple[Goal, ...]  # of the rate
+
+
+def forwarding(stage: Stage) -> list[Result]:
+    """Paired runs of the switches and the C loop over the same veths."""
+    hit = _Case(hotline.hot(), PACKETS_HIT)
+    cold = _Case(hotline.cold(), PACKETS_COLD)
+    results = _compare(stage, "our program", hotline.setup(), [hit, cold])
+    return results + _compare(stage, "L3 forwarding", plain.l3_setup(), [_Case(plain.l3(), PACKETS_L3)])
+
+
+def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -> list[Result]:
+    figures: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
+    with stage.traffic(_PORTS) as generator:
+        for target in stage.shuffled([*stage.switches(), C_LOOP]):
+            with stage.target(target, _PORTS, setup, cases[0].workload):
+                for workload, _ in cases:
+                    stage.tell(f"{target}: {program}, {workload.name}")
+                    generator.load(workload)
+                    figures[workload.name][target].append(ThroughputTest(generator, stage.scale).figures())
+    return [result for case in cases for result in _results(program, case, figures[case.workload.name])]
+
+
+def _results(program: str, case: _Case, figures: dict[str, list[Figures]]) -> list[Result]:
+    what = f"{program}, {case.workload.name}"
+    rates = {target: [each.rate for each in rounds] for target, rounds in figures.items()}
+    results = [Result("forwarding", what, "packets/s", rates, case.goals)]
+    for heading, of in _LATENCIES.items():
+        samples = {target: [of(each) for each in rounds] for target, rounds in figures.items()}
+        results.append(Result("forwarding", f"{what}: {heading}", "µs", samples, LATENCY))
+    return results

@@ -1,0 +1,102 @@
+"""What a hit costs where keys are those of a run, with caches warm and evicted, beside the least it can."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+
+from hosts.workload.generator import R1
+from softswitch.compiled import CompiledPipeline
+from softswitch.load import load_program
+from switch_harness.kernel import OnLoopback
+from tools.bench import counters, drawn, hotline, timed
+from tools.bench.baseline import C_LOOP
+from tools.bench.errors import BenchError
+from tools.bench.processes import pinned
+from tools.bench.results import Result
+from tools.bench.stage import Stage
+from tools.bench.switches import KERNEL, SOFTSWITCH
+
+_LOG = logging.getLogger("bench")
+_JOBS = (1, 4)
+_SAME, _HIT, _COLD = "the same 32 keys", "hit", "cold"
+_ROUNDS = 5
+"""For each of the scale's: they are short."""
+
+
+def hits(stage: Stage) -> list[Result]:
+    """Median time of a packet, by jobs, by what its keys are and by caches; then hits over cold packets."""
+    missing = counters.missing()
+    if missing:
+        _LOG.info("no counters of cache and TLB misses: %s", missing)
+    with pinned({stage.cores.softswitch}):
+        return [result for jobs in _JOBS for result in _of(stage, jobs, not missing)]
+
+
+def _of(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
+    name = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
+    stage.tell(f"hits, {name}")
+    packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole turns of a caller's window
+    workloads = {
+        _SAME: drawn.same(jobs, packets),
+        _HIT: drawn.hits(jobs, packets),
+        _COLD: drawn.cold(jobs, packets),
+    }
+    cases = [(what, evicted) for what in workloads for evicted in (False, True)]
+    samples: dict[tuple[str, bool], dict[str, list[float]]] = {case: {} for case in cases}
+    misses: dict[str, list[float]] = {}
+    with _targets(stage, jobs) as targets:
+        first = dict.fromkeys(targets, 0)
+        for what, evicted in cases * _ROUNDS * stage.scale.rounds:
+            for target in stage.order.sample(list(targets), len(targets)):
+                with counters.counted(has_counters and not evicted and target == SOFTSWITCH) as events:
+                    took = targets[target](workloads[what], first[target], evicted)
+                first[target] += packets
+                samples[what, evicted].setdefault(target, []).append(float(np.median(took)))
+                for event, count in events.items():
+                    misses.setdefault(f"{what}: {event}", []).append(count / packets)
+    for what, evicted in cases:
+        caches = "caches evicted" if evicted else "caches warm"
+        yield Result("hits", f"32 lanes, {what}, {name}, {caches}", "ns", samples[what, evicted])
+    for evicted in (False, True):
+        caches = "caches evicted" if evicted else "caches warm"
+        ratios = _ratios(samples[_HIT, evicted], samples[_COLD, evicted])
+        yield Result("hits", f"32 lanes, hit / cold, {name}, {caches}", "", ratios)
+    for what, counts in misses.items():
+        yield Result("hits", f"32 lanes, {what}, {name}, caches warm", "a packet", {SOFTSWITCH: counts})
+
+
+def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    return {
+        target: [a / b for a, b in zip(hit[target], cold[target], strict=True)]
+        for target in hit
+        if target != C_LOOP
+    }
+
+
+@contextmanager
+def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
+    """What runs packets, by name."""
+    program = load_program(hotline.PROGRAM.json.read_bytes())
+    entries = drawn.entries(jobs)
+    with ExitStack() as opened:
+        pipeline = CompiledPipeline(program)
+        _install(pipeline.write_entries(entries))
+        targets = {SOFTSWITCH: timed.sockets(pipeline)}
+        if KERNEL in stage.switches():
+            in_kernel = OnLoopback(program)
+            opened.callback(in_kernel.close)
+            _install(in_kernel.write_entries(entries))
+            targets[KERNEL] = timed.kernel(in_kernel)
+        yield targets | {C_LOOP: timed.c_loop(jobs * R1.hot)}
+
+
+def _install(errors: list[Exception | None]) -> None:
+    refused = [error for error in errors if error]
+    if refused:
+        raise BenchError(
+            f"{hotline.PROGRAM.json.name}: the pipeline refused entries of the bench: {refused[0]}"
+        )

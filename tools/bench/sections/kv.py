@@ -1,0 +1,93 @@
+"""A script's worker: a step of Push and Pull, in turn with the same step of the worker that comes along."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from hosts.sockets import open_udp
+from tools.bench.processes import pinned
+from tools.bench.results import BUILT_IN, LIBRARY, LIBRARY_COST, SCRIPTS, Goal, Result, Samples
+from tools.bench.scripts import HOST, SERVER, Took, script
+from tools.bench.stage import Stage
+from tools.bench.stepper import Stepper, stepping
+
+_PARAMETERS = 900_000
+_ROWS = 3_000
+_DIMS = (16, 64)
+_TIMES = 3
+_WARM = 50
+_VALUES_A_SECOND = 1_000_000  # about, both ways
+_WORKER_PORT = 20_002
+
+
+def kv(stage: Stage) -> list[Result]:
+    """At one value a row beside the built-in worker, and at more alone."""
+    with pinned({stage.cores.generator}):
+        return [
+            *results_of(_in_turn(stage)),
+            *(_rate(dim, _alone(stage, dim)) for dim in _DIMS),
+        ]
+
+
+def _in_turn(stage: Stage) -> Mapping[str, Sequence[Took]]:
+    """By target, one a round."""
+    took: dict[str, list[Took]] = defaultdict(list)
+    with ExitStack() as opened:
+        scripts = opened.enter_context(script(_PARAMETERS, 1, _ROWS, stage.cores.softswitch))
+        sock = opened.enter_context(closing(open_udp((HOST, _WORKER_PORT))))
+        folder = Path(opened.enter_context(tempfile.TemporaryDirectory()))
+        stepper = opened.enter_context(stepping(sock, SERVER, _PARAMETERS, _ROWS, folder))
+        scripts.run(_WARM)
+        stepper.run(_WARM)
+        for target in stage.shuffled([LIBRARY, BUILT_IN], _TIMES):
+            stage.tell(f"{target}: {_ROWS:,} keys a step")
+            steps = _steps(stage, 1)
+            took[target].append(scripts.run(steps) if target == LIBRARY else _took(stepper, steps))
+    return took
+
+
+def _took(stepper: Stepper, steps: int) -> Took:
+    """Of the loop's thread alone: a script has no log that another one writes."""
+    wall, cpu = time.perf_counter(), time.thread_time()
+    stepper.run(steps)
+    return Took((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)
+
+
+def _alone(stage: Stage, dim: int) -> list[Took]:
+    stage.tell(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
+    with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as scripts:
+        scripts.run(2)
+        return [scripts.run(_steps(stage, dim)) for _ in range(stage.scale.rounds)]
+
+
+def _steps(stage: Stage, dim: int) -> int:
+    return max(2, round(stage.scale.latency_seconds * _VALUES_A_SECOND / _ROWS / dim))
+
+
+def results_of(took: Mapping[str, Sequence[Took]]) -> Iterator[Result]:
+    """Lines of what was measured in turn."""
+    what = f"push_pull of {_ROWS:,} keys, 1 value each"
+    yield _result(
+        what, "µs", {target: [t.wall for t in rounds] for target, rounds in took.items()}, LIBRARY_COST
+    )
+    cpu = {target: [t.cpu for t in rounds] for target, rounds in took.items()}
+    yield _result(f"{what}: CPU time", "µs", cpu, LIBRARY_COST)
+    ours = took[LIBRARY]
+    yield _result(f"{what}: of it in the calls", "µs", {LIBRARY: [t.called for t in ours]})
+    yield _result(f"{what}: of it on the library's thread", "µs", {LIBRARY: [t.beside for t in ours]})
+    yield _rate(1, ours)
+
+
+def _rate(dim: int, took: Sequence[Took]) -> Result:
+    """Values that are both pushed and pulled."""
+    rates = [_ROWS * dim / (each.wall / 1e6) for each in took]
+    return _result(f"push_pull of {_ROWS:,} rows of {dim}", "values/s", {LIBRARY: rates})
+
+
+def _result(what: str, unit: str, samples: Samples, goals: tuple[Goal, ...] = ()) -> Result:
+    return Result("kv", what, unit, samples, goals, SCRIPTS)

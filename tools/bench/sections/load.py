@@ -1,0 +1,109 @@
+"""From the start of a switch to the first packet through our program: with nothing cached, and again."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import softswitch
+from softswitch.conformance.client import P4RuntimeClient, encode_writes, pipeline_config
+from tools.bench import hotline
+from tools.bench.errors import BenchError
+from tools.bench.network import host_interface, inside
+from tools.bench.results import LOAD_S, Result
+from tools.bench.stage import Stage
+from tools.bench.switches import BMV2, KERNEL, SOFTSWITCH, started
+
+NOTHING, UNSEEN, AGAIN = "nothing cached", "a program not seen before", "again"
+_PORTS = 2
+_PATIENCE_S = 60.0
+_PACKAGES = Path(softswitch.__file__).parents[1]
+_ETH_P_ALL = 3
+_SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
+
+
+def load(stage: Stage) -> list[Result]:
+    """Seconds from the process's start, and from when it is given the JSON."""
+    starts: dict[str, dict[str, list[float]]] = {}
+    with stage.traffic(_PORTS), tempfile.TemporaryDirectory() as folder:
+        # Copies of the packages, since numba keeps the code of the port loop beside its source.
+        for package in ("nativekit", "softswitch"):
+            ignore = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(_PACKAGES / package, Path(folder) / package, ignore=ignore)
+        cold = {"XDG_CACHE_HOME": folder, "PYTHONPATH": folder}
+        unseen = {**cold, "XDG_CACHE_HOME": tempfile.mkdtemp(dir=folder)}
+        for what, name, environment in (
+            (NOTHING, SOFTSWITCH, cold),
+            (AGAIN, SOFTSWITCH, cold),
+            (UNSEEN, SOFTSWITCH, unseen),
+            (UNSEEN, KERNEL, unseen),
+            (AGAIN, KERNEL, unseen),
+            (AGAIN, BMV2, {}),
+        ):
+            if name in stage.switches():
+                stage.tell(f"{name}: {what}")
+                whole, given = first_packet(stage, name, environment, Path(folder))
+                starts.setdefault(f"process start to first packet, {what}", {})[name] = [whole]
+                starts.setdefault(f"JSON to first packet, {what}", {})[name] = [given]
+    return [
+        Result("load", what, "s", samples, LOAD_S if what.startswith("JSON") else ())
+        for what, samples in starts.items()
+    ]
+
+
+def first_packet(
+    stage: Stage, name: str, environment: Mapping[str, str], folder: Path
+) -> tuple[float, float]:
+    """Seconds to the first packet through a switch that works in a folder: from its start, from its JSON."""
+    setup, frame = hotline.setup_of_cold(), _a_frame()
+    config, entries = pipeline_config(setup.program.json), encode_writes(setup.updates)
+    begin = time.monotonic()
+    starting = started(name, range(1, _PORTS + 1), stage.cores, environment, folder)
+    with (
+        starting as switch,
+        P4RuntimeClient(switch.address) as client,
+        _socket(1) as source,
+        _socket(2) as sink,
+    ):
+        given = time.monotonic()
+        client.set_pipeline(config)
+        client.send(entries)
+        _send_until_it_comes(source, sink, frame)
+        now = time.monotonic()
+    return now - begin, now - given
+
+
+def _a_frame() -> bytes:
+    workload = hotline.cold()
+    frame = bytearray(workload.frames[0])
+    frame[workload.stamp.run + 3] = 1
+    frame[workload.stamp.seq + 3] = 64
+    return bytes(frame)
+
+
+@contextmanager
+def _socket(port: int) -> Iterator[socket.socket]:
+    with inside():
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+    with opened:
+        opened.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+        opened.bind((host_interface(port), _ETH_P_ALL))
+        opened.settimeout(0.001)
+        yield opened
+
+
+def _send_until_it_comes(source: socket.socket, sink: socket.socket, frame: bytes) -> None:
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        source.send(frame)
+        try:
+            sink.recv(2048)
+        except TimeoutError:
+            continue
+        return
+    raise BenchError(f"no packet came through within {_PATIENCE_S:.0f} s")

@@ -1,0 +1,46 @@
+"""How many updates a second each policy of `hotline policies` takes on one core, without its compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hosts.workload.generator import R1
+from studies.policies.generated import Built, write_parts
+from studies.policies.ingest import prepare
+from studies.policies.log import Log
+from studies.policies.policy import Kind
+from studies.policies.replay import replay
+from studies.policies.results import Settings
+from studies.policies.rules.all import KINDS
+from tools.bench.processes import pinned
+from tools.bench.results import COMPUTED, ONE_CORE, POLICY_RATE, Result
+from tools.bench.stage import Stage
+
+_SIZE = 20_000
+
+
+def policies(stage: Stage) -> list[Result]:
+    """R1's skew; policies that serve all sizes in one pass have all ten, the others 20,000 keys."""
+    stage.tell("policies: a log of R1's skew")
+    with TemporaryDirectory(prefix="hotline-bench-") as folder, pinned({stage.cores.softswitch}):
+        log = _log(Path(folder), stage.scale.policy_steps)
+        return [_rate(stage, log, kind) for kind in KINDS]
+
+
+def _log(folder: Path, steps: int) -> Log:
+    parts = write_parts(Built(R1, steps), folder, lambda done, total: None)
+    return prepare(parts, folder, 0.5, 1, lambda done, total: None)
+
+
+def _rate(stage: Stage, log: Log, kind: Kind) -> Result:
+    sizes: Sequence[int] = Settings().sizes if kind.one_pass else (_SIZE,)
+    stage.tell(f"policies: {kind.title}")
+    rates = []
+    for _ in range(stage.scale.rounds):
+        done = replay(log, kind, sizes, Settings().period(log.steps))
+        rates.append(done.served / done.cpu_s)
+    what = "ten sizes in one pass" if kind.one_pass else f"{_SIZE:,} keys"
+    samples = {ONE_CORE: rates}
+    return Result("policies", f"policy {kind.title}, {what}", "updates/s", samples, POLICY_RATE, COMPUTED)

@@ -1,0 +1,49 @@
+"""Many ports: what a packet costs with more of them, and what a switch costs that has nothing to do."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+
+from softswitch.words import counted
+from tools.bench import plain
+from tools.bench.baseline import C_LOOP
+from tools.bench.measure import ThroughputTest
+from tools.bench.processes import cpu_seconds
+from tools.bench.results import IDLE_MS, Result
+from tools.bench.stage import Stage
+
+_IDLE_SECONDS = 2.0
+_IDLE_PORTS = 64
+
+
+def ports(stage: Stage) -> list[Result]:
+    """L3 forwarding from the first port to all others in turn."""
+    results = []
+    for count in stage.scale.ports:
+        rates: dict[str, list[float]] = defaultdict(list)
+        workload = plain.l3(count)
+        with stage.traffic(count) as generator:
+            generator.load(workload)
+            for target in stage.shuffled([*stage.switches(), C_LOOP]):
+                stage.tell(f"{target}: {counted(count, 'port')}")
+                with stage.target(target, count, plain.l3_setup(count), workload):
+                    rates[target].append(ThroughputTest(generator, stage.scale).highest_loss_free())
+        results.append(
+            Result("ports", f"L3 forwarding from 1 port to {count - 1}, 128 B", "packets/s", rates)
+        )
+    return results
+
+
+def idle(stage: Stage) -> list[Result]:
+    """CPU time of a switch with 64 ports and no traffic."""
+    spent = {}
+    with stage.traffic(_IDLE_PORTS):
+        for name in stage.switches():
+            stage.tell(f"{name} idle")
+            with stage.switch(name, _IDLE_PORTS, plain.l3_setup(_IDLE_PORTS)) as switch:
+                time.sleep(1.0)
+                before = cpu_seconds(switch.pid)
+                time.sleep(_IDLE_SECONDS)
+                spent[name] = [(cpu_seconds(switch.pid) - before) / _IDLE_SECONDS * 1e3]
+    return [Result("idle", f"idle, {_IDLE_PORTS} ports: CPU time a second", "ms", spent, IDLE_MS)]

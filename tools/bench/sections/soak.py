@@ -1,0 +1,117 @@
+"""A long run at the highest loss-free rate, with table writes beside it, that loses and misroutes nothing.
+
+Every frame carries its number and the port that it has to leave by; the sinks check both.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from softswitch.conformance.client import P4RuntimeClient, encode_writes
+from tools.bench import plain
+from tools.bench.measure import ThroughputTest
+from tools.bench.results import LOST, Result
+from tools.bench.stage import Stage
+from tools.bench.switches import SOFTSWITCH
+from tools.bench.traffic import Generator, Trial
+
+_PORTS = 8
+_WRITES_A_SECOND = 1_000
+_BATCH = 50
+_STEP = 0.95
+_ATTEMPTS = 8
+_GOALS = {"lost": LOST, "misrouted": LOST}
+
+
+class Soaked(NamedTuple):
+    """One run: its frames, and the table writes that the switch did meanwhile."""
+
+    trial: Trial
+    written: int
+    seconds: float
+
+
+def soak(stage: Stage) -> list[Result]:
+    """Find the rate with the writer beside it; where a long run at it loses a frame, try a little less."""
+    with (
+        stage.traffic(_PORTS) as generator,
+        stage.switch(SOFTSWITCH, _PORTS, plain.l3_setup(_PORTS)) as switch,
+    ):
+        generator.load(plain.l3(_PORTS))
+        stage.tell("the highest rate without loss")
+        with _Writer(switch.client).running():
+            rate = ThroughputTest(generator, stage.scale).highest_loss_free()
+        attempts = 0
+        while attempts < _ATTEMPTS:
+            attempts += 1
+            stage.tell(f"{rate:,.0f} packets/s for {stage.scale.soak_seconds:.0f} s")
+            soaked = soak_at(generator, switch.client, rate, stage.scale.soak_seconds)
+            if soaked.trial.lost == 0:
+                break
+            rate *= _STEP
+    what = f"soak, {stage.scale.soak_seconds:.0f} s, L3 to {_PORTS - 1} ports"
+    values = {
+        "rate": ("packets/s", soaked.trial.rate),
+        "table writes beside it": ("writes/s", soaked.written / soaked.seconds),
+        "packets sent": ("packets", soaked.trial.sent),
+        "runs until one lost nothing, each 5 % slower": ("runs", attempts),
+        "lost": ("packets", soaked.trial.lost),
+        "misrouted": ("packets", soaked.trial.misrouted),
+    }
+    return [
+        Result("soak", f"{what}: {name}", unit, {SOFTSWITCH: [value]}, _GOALS.get(name, ()))
+        for name, (unit, value) in values.items()
+    ]
+
+
+def soak_at(generator: Generator, client: P4RuntimeClient, rate: float, seconds: float) -> Soaked:
+    """Send at a rate for some seconds, writing tables all the while."""
+    writer = _Writer(client)
+    begin = time.monotonic()
+    with writer.running():
+        trial = generator.run(round(rate * seconds), rate)
+        elapsed = time.monotonic() - begin
+    return Soaked(trial, writer.written, elapsed)
+
+
+class _Writer:
+    """Inserts routes that no frame takes and deletes them again, a batch at a time, at a steady pace."""
+
+    def __init__(self, client: P4RuntimeClient) -> None:
+        self.written = 0
+        inserts = plain.routes(_WRITES_A_SECOND)[0].updates
+        self._client = client
+        self._batches = [
+            request
+            for start in range(0, len(inserts), _BATCH)
+            for request in (
+                *encode_writes(inserts[start : start + _BATCH]),
+                *encode_writes(plain.deletions(inserts[start : start + _BATCH])),
+            )
+        ]
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Write while the block runs."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self._run, args=(stop,))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def _run(self, stop: threading.Event) -> None:
+        begin = time.monotonic()
+        count = 0
+        while not stop.wait(max(0.0, begin + count * _BATCH / _WRITES_A_SECOND - time.monotonic())):
+            self._client.send([self._batches[count % len(self._batches)]])
+            count += 1
+            self.written += _BATCH
+        if count % 2:  # leave the table as it was
+            self._client.send([self._batches[count % len(self._batches)]])

@@ -1,0 +1,75 @@
+"""What every section needs: cores, scale, order, progress, and a network with a generator on it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from softswitch.ports.ring import PortSocket, share_of
+from tools.bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
+from tools.bench.network import host_interface, inside, network
+from tools.bench.processes import Cores, pinned
+from tools.bench.scale import Scale
+from tools.bench.switches import RunningSwitch, install, running, switches
+from tools.bench.traffic import Generator
+from tools.bench.workload import INGRESS, Setup, Workload
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where a section runs."""
+
+    cores: Cores
+    scale: Scale
+    order: random.Random
+    tell: Callable[[str], None]
+    """Says on a terminal what is being done."""
+
+    def shuffled(self, targets: Sequence[T], times: int = 1) -> Iterator[T]:
+        """The targets of all rounds, or of so many `times` as many, in random order in each."""
+        for _ in range(times * self.scale.rounds):
+            yield from self.order.sample(targets, len(targets))
+
+    def switches(self) -> list[str]:
+        """The switches that there are."""
+        return switches()
+
+    @contextmanager
+    def traffic(self, ports: int) -> Iterator[Generator]:
+        """A network of that many ports, and a generator on it that sends into the first."""
+        numbers = range(1, ports + 1)
+        with network(numbers), ExitStack() as opened:
+            with inside():
+                sinks = {
+                    port: opened.enter_context(
+                        closing(PortSocket(port, host_interface(port), share_of(ports)))
+                    )
+                    for port in numbers
+                }
+            with pinned({self.cores.generator}):
+                yield Generator(sinks[INGRESS], sinks)
+
+    @contextmanager
+    def switch(self, name: str, ports: int, setup: Setup) -> Iterator[RunningSwitch]:
+        """A running switch with a program and its entries."""
+        with running(name, range(1, ports + 1), self.cores) as switch:
+            install(switch.client, setup)
+            yield switch
+
+    @contextmanager
+    def target(self, name: str, ports: int, setup: Setup, workload: Workload) -> Iterator[int]:
+        """A switch, or a loop that does no P4 work, ready for a workload; yields its process."""
+        loops = {C_LOOP: c_loop, PORT_LOOP: port_loop}
+        if name in loops:
+            numbers = range(1, ports + 1)
+            with loops[name](interfaces(numbers), workload.stamp.egress, self.cores.softswitch):
+                yield os.getpid()
+        else:
+            with self.switch(name, ports, setup) as switch:
+                yield switch.pid

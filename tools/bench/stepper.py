@@ -1,0 +1,106 @@
+"""A worker over its socket without a model: one operation after the other, with its log."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from foundation.protocol.codec import Caller
+from hosts.agent import Commands, SignalPipe
+from hosts.hotset.worker.client import Client
+from hosts.keys import KeySpace
+from hosts.sockets import Address, clock_offset
+from hosts.udp import make_udp
+from hosts.worker.logs import Origin, WorkerLogs
+from hosts.worker.loop import Line, Sockets
+from hosts.worker.operate import operate
+from hosts.worker.writer import RpcWriter
+from tools.bench.alone import batches_of
+from tools.bench.processes import cpu_seconds
+from tools.bench.requests import EPOCH, JOB
+
+_WORKER = 1000
+"""No number of the other callers'."""
+
+
+class Cost(NamedTuple):
+    """CPU time of an RPC, µs: of the worker's loop, and of the thread that writes its log."""
+
+    loop: float
+    log: float
+
+
+class Stepper:
+    """Pulls and pushes `lanes` of the parameters in each step. It drives a `Line` as a `Trainer` does."""
+
+    def __init__(self, client: Client, line: Line, writer: RpcWriter, batches: Any) -> None:
+        self._client = client
+        self._line = line
+        self._writer = writer
+        self._batches = batches
+        self._deltas = np.ones(batches.shape[1], np.uint32)
+        self._answered = np.zeros(batches.shape[1], np.bool_)
+        self._begun = self._operations = self._rpcs = 0
+
+    @property
+    def finished(self) -> bool:
+        """All operations have ended."""
+        return self._begun == self._operations and self._client.idle
+
+    def deadline(self) -> int | None:
+        """When `wake` is due next, or None."""
+        return 0 if self._client.idle else self._client.deadline()
+
+    def wake(self, now: int) -> None:
+        """Do what is due; also to be called when answers have come."""
+        client = self._client
+        client.wake(now)
+        if not client.idle or self.finished:
+            return
+        step, is_push = divmod(self._begun, 2)
+        keys = self._batches[step % len(self._batches)]
+        if is_push:
+            client.push(step, keys, self._deltas, self._answered)
+        else:
+            client.pull(step, keys)
+        self._begun += 1
+        self._rpcs += client.rpcs_of_operation
+
+    def run(self, steps: int) -> Cost:
+        """Take that many steps."""
+        client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "neither", 0, 0.0, 0)
+        self._begun, self._operations, self._rpcs = 0, 2 * steps, 0
+        writer.begin(client)
+        others, own = cpu_seconds(os.getpid()), time.thread_time()
+        try:
+            self._line.run(self, client, lambda: None, lambda: writer.swap(client, origin))
+        finally:
+            own = time.thread_time() - own
+            writer.end(client, origin)
+        others = cpu_seconds(os.getpid()) - others
+        return Cost(own / self._rpcs * 1e6, others / self._rpcs * 1e6)
+
+
+@contextmanager
+def stepping(
+    sock: socket.socket, server: Address, parameters: int, lanes: int, folder: Path
+) -> Iterator[Stepper]:
+    """A worker of the only PS, at `server`, that logs to a folder."""
+    with ExitStack() as opened:
+        never, end = os.pipe()
+        opened.callback(os.close, never)
+        opened.callback(os.close, end)
+        signals = opened.enter_context(closing(SignalPipe()))
+        logs = WorkerLogs(folder, _WORKER, clock_offset())
+        writer = opened.enter_context(closing(RpcWriter(logs.write_rpcs)))
+        space = KeySpace(parameters)
+        client = Client(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, largest=lanes)
+        line = Line(sock, [server], Sockets(make_udp(clock_offset()), Commands(never), signals, operate))
+        yield Stepper(client, line, writer, batches_of(parameters, lanes))

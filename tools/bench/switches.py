@@ -1,0 +1,85 @@
+"""The switches under test, each as a process of its own on the bench's interfaces."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from controller.tables import CPU_PORT
+from foundation.errors import HotlineError
+from softswitch import processes
+from softswitch.conformance.client import P4RuntimeClient, encode_writes, pipeline_config
+from softswitch.kernel.probe import probe
+from tools.bench.network import switch_interface
+from tools.bench.processes import Cores
+from tools.bench.workload import Setup
+
+SOFTSWITCH = "softswitch"
+KERNEL = "softswitch (kernel)"
+BMV2 = "BMv2"
+
+
+class RunningSwitch(NamedTuple):
+    """A switch without a program yet, and its primary controller."""
+
+    pid: int
+    client: P4RuntimeClient
+
+
+def switches() -> list[str]:
+    """The softswitch, on its kernel datapath too where that is possible, and BMv2 where it is installed."""
+    kernel = [KERNEL] if probe() is None else []
+    return [SOFTSWITCH, *kernel, *([] if processes.installed_bmv2() is None else [BMV2])]
+
+
+@contextmanager
+def running(name: str, ports: Sequence[int], cores: Cores) -> Iterator[RunningSwitch]:
+    """Run a switch until the block ends."""
+    with started(name, ports, cores) as switch, P4RuntimeClient(switch.address) as client:
+        yield RunningSwitch(switch.process.pid, client)
+
+
+@contextmanager
+def started(
+    name: str,
+    ports: Sequence[int],
+    cores: Cores,
+    environment: Mapping[str, str] = {},
+    folder: Path | None = None,
+) -> Iterator[processes.SwitchProcess]:
+    """Start a switch and end it with the block; what it logged is shown where the block fails."""
+    interfaces = {port: switch_interface(port) for port in ports}
+    if name == BMV2:
+        starting = processes.bmv2(interfaces, cpu_port=CPU_PORT, cores=cores.bmv2)
+    else:
+        starting = processes.softswitch(
+            interfaces,
+            cpu_port=CPU_PORT,
+            options=[*processes.WITHOUT_PROGRAM, "--datapath", "kernel" if name == KERNEL else "sockets"],
+            cores=[cores.softswitch],
+            environment=environment,
+            folder=folder,
+        )
+    with starting as switch:
+        try:
+            yield switch
+        except HotlineError:
+            sys.stderr.write(switch.log())
+            raise
+
+
+def install(client: P4RuntimeClient, setup: Setup) -> None:
+    """Commit a program and insert its entries."""
+    client.set_pipeline(pipeline_config(setup.program.json))
+    client.send(encode_writes(setup.updates))
+
+
+def seconds_to_write(client: P4RuntimeClient, requests: Sequence[bytes]) -> float:
+    """Send encoded requests; returns the seconds until all were answered."""
+    begin = time.monotonic()
+    client.send(requests)
+    return time.monotonic() - begin

@@ -1,0 +1,173 @@
+"""How long each packet takes in the packet function, with caches as they are or evicted before each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import types
+from numpy.typing import NDArray
+
+from nativekit.compile import carray, compiled, int64
+from nativekit.libc import clock_gettime, memcpy
+from nativekit.memory import pointer
+from softswitch.compiled import CompiledPipeline
+from softswitch.native import call_process, entry_point
+from switch_harness.kernel import LOOPBACK, OnLoopback
+from tools.bench.drawn import SEQ_AT, Drawn
+from tools.bench.errors import BenchError
+from tools.bench.workload import FIRST_SEQ, INGRESS
+
+Run = Callable[[Drawn, int, bool], NDArray[np.int64]]
+"""Times of all frames, ns, from the frame of a number on; evicted or not."""
+
+EVICTED_BYTES = 4 << 20
+"""Walked through between packets: twice what a core has for itself."""
+_LINE = 64
+_MONOTONIC = 1
+_OUT_BYTES = 1 << 17
+_FRAME_BYTES = 2048
+_OTHERS = np.ones(EVICTED_BYTES // 8, np.int64)
+_NOTHING = np.ones(0, np.int64)
+
+_ATTRIBUTE_BYTES = 160
+_CODE, _SIZE_OUT, _DURATION = 1, 3, 9  # words of 4 bytes of the attribute of a test run
+
+_syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
+
+
+def sockets(pipeline: CompiledPipeline) -> Run:
+    """The function that the port loop calls."""
+    out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
+
+    def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
+        took = np.zeros(len(drawn.frames), np.int64)
+        others = _OTHERS if evicted else _NOTHING
+        code, state = pipeline.process_address, pipeline.state_address
+        sent = time_calls(code, state, drawn.frames, FIRST_SEQ + first, others, frame, out, took)
+        return _all(took, sent)
+
+    return run
+
+
+def kernel(pipeline: OnLoopback) -> Run:
+    """The BPF program, by test runs; the kernel measures its time."""
+    pipeline.connect(INGRESS)
+
+    def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
+        took = np.zeros(len(drawn.frames), np.int64)
+        others = _OTHERS if evicted else _NOTHING
+        call = pipeline.run.compiled(drawn.frames.shape[1], LOOPBACK)
+        sent = time_runs(*call, pipeline.redirected, drawn.frames, FIRST_SEQ + first, others, took)
+        return _all(took, sent)
+
+    return run
+
+
+def c_loop(size: int) -> Run:
+    """The least: to add to one cache line for each of a packet's lanes, of `size` lines."""
+    lines = np.zeros((size, _LINE // 8), np.int64)
+
+    def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
+        took = np.zeros(len(drawn.ranks), np.int64)
+        time_lines(lines, drawn.ranks, _OTHERS if evicted else _NOTHING, took)
+        return took
+
+    return run
+
+
+def _all(took: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
+    if sent != len(took):
+        raise BenchError(f"{sent} of {len(took)} frames came out of the packet function")
+    return took
+
+
+@compiled
+def walk(others: NDArray[np.int64]) -> Any:
+    """Have the caches full of something else."""
+    total = int64(0)
+    for at in range(0, len(others), _LINE // 8):
+        others[at] += 1
+        total += others[at]
+    return total
+
+
+@compiled
+def number(frame: NDArray[np.uint8], seq: int) -> None:
+    """Write a frame's sequence number."""
+    for k in range(4):
+        frame[SEQ_AT + k] = (seq >> (8 * (3 - k))) & 0xFF
+
+
+@compiled
+def ns(clock: NDArray[np.int64]) -> Any:
+    """The time."""
+    clock_gettime(_MONOTONIC, clock.ctypes.data)
+    return clock[0] * 1_000_000_000 + clock[1]
+
+
+@entry_point
+def time_calls(
+    process: int,
+    state: int,
+    frames: NDArray[np.uint8],
+    first: int,
+    others: NDArray[np.int64],
+    frame: NDArray[np.uint8],
+    out: NDArray[np.uint8],
+    took: NDArray[np.int64],
+) -> int:
+    """Call the packet function on each frame, which lies where a ring has it; returns how many came out."""
+    clock, size, sent = np.zeros(2, np.int64), frames.shape[1], int64(0)
+    for k in range(len(frames)):
+        walk(others)
+        number(frames[k], first + k)
+        memcpy(frame.ctypes.data, frames[k].ctypes.data, size)
+        begin = ns(clock)
+        sent += call_process(
+            process, state, INGRESS, frame.ctypes.data, size, 0, 3, out.ctypes.data, len(out)
+        )
+        took[k] = ns(clock) - begin
+    return sent
+
+
+@entry_point
+def time_runs(
+    call: int,
+    command: int,
+    attribute: int,
+    frame: int,
+    redirected: int,
+    frames: NDArray[np.uint8],
+    first: int,
+    others: NDArray[np.int64],
+    took: NDArray[np.int64],
+) -> int:
+    """The same by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
+    sent = int64(0)
+    words = carray(pointer(attribute), _ATTRIBUTE_BYTES // 4, np.uint32)
+    room = words[_SIZE_OUT]
+    for k in range(len(frames)):
+        walk(others)
+        number(frames[k], first + k)
+        memcpy(frame, frames[k].ctypes.data, frames.shape[1])
+        words[_SIZE_OUT] = room
+        _syscall(call, command, attribute, _ATTRIBUTE_BYTES)
+        sent += int64(words[_CODE] == redirected)
+        took[k] = words[_DURATION]
+    return sent
+
+
+@entry_point
+def time_lines(
+    lines: NDArray[np.int64], ranks: NDArray[np.int64], others: NDArray[np.int64], took: NDArray[np.int64]
+) -> None:
+    """Add to the line of each lane."""
+    clock = np.zeros(2, np.int64)
+    for k in range(len(ranks)):
+        walk(others)
+        begin = ns(clock)
+        for rank in ranks[k]:
+            lines[rank, 0] += 1
+        took[k] = ns(clock) - begin

@@ -1,0 +1,214 @@
+"""Compiled generator and sink in one thread: sends paced frames and, in between, takes what comes back.
+
+A frame carries its number, the port that it has to leave by and its send time (CLOCK_REALTIME, ns); its
+latency ends where the kernel has put it into a sink's ring, so no wake-up of the sink is in it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import carray, compiled, int64
+from nativekit.libc import clock_gettime, nanosleep, sched_yield, sendmmsg
+from nativekit.memory import load_acquire, pointer, store_release
+from softswitch.native import entry_point
+from softswitch.ports.layout import BURST, MMSGHDR
+from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
+from tools.bench.workload import FIRST_SEQ, RUNS, Workload
+
+_MMSGHDR_BYTES = MMSGHDR.itemsize
+_REALTIME, _MONOTONIC = 0, 1
+_QUIET_NS = 100_000_000
+_SPIN_NS = 25_000  # at shorter intervals the generator spins
+_PAUSE_NS = 5_000
+_MAX_SINKS = 64
+_NEVER = -1
+OPEN = 1 << 40
+"""No window: what is sent does not depend on what comes out."""
+
+_SINK = np.dtype([("port", "i8"), ("ring", "i8"), ("slots", "i8"), ("slot_size", "i8"), ("head", "i8")])
+_TRAFFIC = np.dtype(
+    [
+        ("fd", "i8"),
+        ("sinks", _SINK, (_MAX_SINKS,)),
+        ("sink_count", "i8"),
+        ("messages", "i8"),  # address of one struct mmsghdr a template
+        ("templates", "i8"),
+        ("template_count", "i8"),
+        ("frame_bytes", "i8"),
+        ("run", "i8"),
+        ("run_at", "i8"),
+        ("seq_at", "i8"),
+        ("egress_at", "i8"),
+        ("t0_at", "i8"),
+        ("interval_ns", "f8"),
+        ("window", "i8"),
+        ("misrouted", "i8"),
+        ("clock", "i8", (2,)),
+    ]
+)
+Traffic = Any  # a _TRAFFIC record
+Sink = Any  # a _SINK record
+
+
+class Trial(NamedTuple):
+    """What one run of paced frames gave."""
+
+    sent: int
+    received: int
+    misrouted: int  # came out of another port than the frame names
+    rate: float  # frames sent a second
+    latencies_us: NDArray[np.float64]  # [received]
+
+    @property
+    def lost(self) -> int:
+        """Frames that did not come out where they should."""
+        return self.sent - self.received
+
+    def percentile(self, q: float) -> float:
+        """One-way latency in µs."""
+        return float(np.percentile(self.latencies_us, q)) if self.received else float("nan")
+
+
+class Generator:
+    """Sends by `source` and receives by `sinks`: sockets on the hosts' interfaces, by port number."""
+
+    def __init__(self, source: PortSocket, sinks: Mapping[int, PortSocket]) -> None:
+        self._sockets = (source, *sinks.values())
+        self._traffic = traffic = np.zeros(1, _TRAFFIC)[0]
+        traffic["fd"], traffic["sink_count"] = source.fileno(), len(sinks)
+        for record, (port, sink) in zip(traffic["sinks"], sinks.items(), strict=False):
+            record["port"], record["ring"] = port, sink.address
+            record["slots"], record["slot_size"] = sink.slots, sink.slot_size
+
+    def load(self, workload: Workload) -> None:
+        """Send these frames from now on."""
+        traffic = self._traffic
+        self._frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
+        count, size = self._frames.shape
+        self._vectors = np.empty((count, 2), np.int64)
+        self._vectors[:, 0] = self._frames.ctypes.data + np.arange(count) * size
+        self._vectors[:, 1] = size
+        self._messages = np.zeros(count, MMSGHDR)
+        self._messages["msg_iov"] = self._vectors.ctypes.data + 16 * np.arange(count)
+        self._messages["msg_iovlen"] = 1
+        traffic["messages"], traffic["templates"] = self._messages.ctypes.data, self._frames.ctypes.data
+        traffic["template_count"], traffic["frame_bytes"] = count, size
+        for name, offset in workload.stamp._asdict().items():
+            traffic[f"{name}_at"] = offset
+
+    def run(self, count: int, rate: float, window: int = OPEN) -> Trial:
+        """Send `count` frames at `rate`/s, never more than `window` ahead of those that came out."""
+        traffic = self._traffic
+        latencies = np.full(count, _NEVER, np.int32)
+        traffic["run"] = traffic["run"] % RUNS + 1
+        traffic["interval_ns"], traffic["window"] = 1e9 / rate, window
+        traffic["misrouted"] = 0
+        elapsed_ns = exchange(traffic, latencies)
+        came = latencies[latencies != _NEVER]
+        return Trial(count, len(came), int(traffic["misrouted"]), count / elapsed_ns * 1e9, came / 1e3)
+
+
+@compiled
+def now_ns(traffic: Traffic, clock: int) -> int:
+    """Read a clock."""
+    timespec = traffic.clock
+    clock_gettime(clock, timespec.ctypes.data)
+    ns: int = timespec[0] * 1_000_000_000 + timespec[1]
+    return ns
+
+
+@compiled
+def write_number(frame: NDArray[np.uint8], offset: int, size: int, value: int) -> None:
+    """Write a number of `size` bytes in network order."""
+    for k in range(size):
+        frame[offset + k] = (value >> (8 * (size - 1 - k))) & 0xFF
+
+
+@compiled
+def read_number(frame: NDArray[np.uint8], offset: int, size: int) -> int:
+    """Read a number of `size` bytes in network order."""
+    value: int = int64(0)
+    for k in range(size):
+        value = (value << 8) | frame[offset + k]
+    return value
+
+
+@compiled
+def send_some(traffic: Traffic, first: int, count: int) -> int:
+    """Send up to `count` frames in one call; `first` is the number of the first one in this run."""
+    template = first % traffic.template_count
+    count = min(count, BURST, traffic.template_count - template)
+    t0 = now_ns(traffic, _REALTIME)
+    for k in range(count):
+        address = traffic.templates + (template + k) * traffic.frame_bytes
+        frame = carray(pointer(address), traffic.frame_bytes, np.uint8)
+        write_number(frame, traffic.run_at, 4, traffic.run)
+        write_number(frame, traffic.seq_at, 4, FIRST_SEQ + first + k)
+        write_number(frame, traffic.t0_at, 8, t0)
+    sent: int = sendmmsg(traffic.fd, traffic.messages + template * _MMSGHDR_BYTES, count, 0)
+    return max(0, sent)
+
+
+@compiled
+def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int:
+    """Note the latency (ns) of each frame of this run in a sink's ring; returns how many there were."""
+    taken = 0
+    while True:
+        slot = sink.ring + sink.head % sink.slots * sink.slot_size
+        if load_acquire(slot) & TP_STATUS_USER == 0:
+            return taken
+        header = carray(pointer(slot), 1, TPACKET2_HDR)[0]
+        if header.tp_snaplen >= traffic.t0_at + 8:
+            frame = carray(pointer(slot + header.tp_mac), header.tp_snaplen, np.uint8)
+            index = read_number(frame, traffic.seq_at, 4) - FIRST_SEQ
+            ours = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
+            if ours and read_number(frame, traffic.egress_at, 2) != sink.port:
+                traffic.misrouted += 1
+            elif ours and latencies[index] == _NEVER:
+                arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
+                latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
+                taken += 1
+        store_release(slot, TP_STATUS_KERNEL)
+        sink.head += 1
+
+
+@compiled
+def pause(traffic: Traffic) -> None:
+    """Leave the core to others for a moment."""
+    timespec = traffic.clock
+    timespec[0], timespec[1] = 0, _PAUSE_NS
+    nanosleep(timespec.ctypes.data, 0)
+
+
+@entry_point
+def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
+    """Send one frame for each element and take what comes back, until nothing happens any more.
+
+    Returns the time from the first frame to the last, ns.
+    """
+    start = now_ns(traffic, _MONOTONIC)
+    sent, taken = int64(0), int64(0)
+    last_send = last_news = start
+    while taken < len(latencies):
+        now = now_ns(traffic, _MONOTONIC)
+        paced = 1 + int64((now - start) / traffic.interval_ns)
+        due = min(len(latencies), paced, taken + traffic.window)
+        if sent < due:
+            sent += send_some(traffic, sent, due - sent)
+            last_send = last_news = now
+        new = int64(0)
+        for k in range(traffic.sink_count):
+            new += take_from(traffic, traffic.sinks[k], latencies)
+        if new:
+            taken += new
+            last_news = now
+        elif traffic.interval_ns > _SPIN_NS:
+            pause(traffic)
+        else:
+            sched_yield()  # BMv2 has more threads than there are cores
+        if now - last_news > _QUIET_NS:
+            break
+    return max(1, last_send - start)

@@ -1,0 +1,80 @@
+"""`python -m tools.fuzz [TARGET...]`: search for what parsers do wrong; 1 if there is something."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import time
+from pathlib import Path
+
+from tools.fuzz.loop import Fuzzer, shrunk, until
+from tools.fuzz.target import ROOT, Finding, Target
+from tools.fuzz.targets import NAMES, target
+
+FINDINGS = ROOT / "build" / "fuzz"
+SECONDS = 10.0
+
+
+def main() -> int:
+    """Fuzz some targets, one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
+    parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET", help=", ".join(NAMES))
+    parser.add_argument(
+        "--seconds", type=float, help=f"for each; {SECONDS:g} where no --executions are given"
+    )
+    parser.add_argument("--executions", type=int, help="for each, those of the committed inputs included")
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn")
+    parser.add_argument(
+        "--keep", action="store_true", help="add what takes new edges to the committed corpus"
+    )
+    given = parser.parse_args()
+    seconds = SECONDS if given.seconds is None and given.executions is None else given.seconds
+    found = 0
+    for name in given.targets or NAMES:
+        fuzzer = _searched(target(name), given.seed, seconds, given.executions)
+        found += len(fuzzer.findings)
+        if given.keep:
+            _keep(fuzzer)
+    return int(found > 0)
+
+
+def _searched(chosen: Target, seed: int, seconds: float | None, executions: int | None) -> Fuzzer:
+    begin = time.monotonic()
+    fuzzer = Fuzzer(chosen, seed)
+    known = fuzzer.edges
+    fuzzer.search(until(seconds, executions, fuzzer))
+    rate = fuzzer.executions / (time.monotonic() - begin)
+    print(
+        f"{chosen.name}: {fuzzer.executions:,} executions, {rate:,.0f}/s; {fuzzer.edges:,} edges, "
+        f"{fuzzer.edges - known:,} of them new; slowest {fuzzer.slowest[0] * 1e3:.0f} ms",
+        flush=True,
+    )
+    for finding in fuzzer.findings.values():
+        _tell(chosen, shrunk(chosen, finding))
+    return fuzzer
+
+
+def _tell(chosen: Target, finding: Finding) -> None:
+    file = FINDINGS / f"{chosen.name}-{_digest(finding.data)}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(finding.data)
+    print(f"  {finding}\n    by {finding.data[:80]!r}, kept in {file.relative_to(ROOT)}", flush=True)
+
+
+def _keep(fuzzer: Fuzzer) -> None:
+    """Write what the corpus has to have; nothing committed is removed."""
+    folder: Path = fuzzer.target.corpus
+    folder.mkdir(parents=True, exist_ok=True)
+    known = set(fuzzer.target.inputs())
+    for data in fuzzer.minimised():
+        if data not in known:
+            (folder / _digest(data)).write_bytes(data)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Which edges of the code an execution takes, and how often: what guides the search."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+from tools.fuzz.target import ROOT
+
+T = TypeVar("T")
+Trace = Callable[[FrameType, str, Any], Any]
+_LINE_BITS = 20
+_COUNT_BITS = 3
+"""Times are told apart as 1, 2-3, 4-7, ... and 64 and more."""
+
+
+class Edges:
+    """Pairs of lines of some sources that were run one after the other, in this thread."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        self._sources = tuple(str(ROOT / source) for source in sources)
+        # By address, as hashing code takes long; the code is kept so that no other gets its address.
+        self._known: dict[int, tuple[CodeType, int]] = {}
+        self._counts: dict[int, int] = {}
+
+    def of(self, run: Callable[[], T]) -> tuple[T, frozenset[int]]:
+        """The result, and each edge that was taken with the magnitude of how often."""
+        self._counts = {}
+        before = sys.gettrace()
+        sys.settrace(self._enter)
+        try:
+            result = run()
+        finally:
+            sys.settrace(before)
+        most = (1 << _COUNT_BITS) - 1
+        return result, frozenset(
+            edge << _COUNT_BITS | min(count.bit_length(), most) for edge, count in self._counts.items()
+        )
+
+    @staticmethod
+    def distinct(features: Iterable[int]) -> set[int]:
+        """The edges themselves, however often each was taken."""
+        return {feature >> _COUNT_BITS for feature in features}
+
+    def _enter(self, frame: FrameType, event: str, arg: Any) -> Trace | None:
+        code = frame.f_code
+        known = self._known.get(id(code))
+        if known is None:
+            ours = code.co_filename.startswith(self._sources)
+            known = self._known[id(code)] = code, len(self._known) + 1 if ours else 0
+        return self._lines(known[1], frame.f_lineno) if known[1] else None
+
+    def _lines(self, number: int, line: int) -> Trace:
+        counts, base = self._counts, number << 2 * _LINE_BITS
+
+        def trace(frame: FrameType, event: str, arg: Any) -> Trace:
+            nonlocal line
+            if event == "line":
+                edge = base | line << _LINE_BITS | frame.f_lineno
+                counts[edge] = counts.get(edge, 0) + 1
+                line = frame.f_lineno
+            return trace
+
+        return trace

@@ -1,0 +1,113 @@
+"""The search: an input that takes an edge that none took before is kept, and changed further."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Iterable
+from random import Random
+
+from tools.fuzz.edges import Edges
+from tools.fuzz.mutation import Mutator
+from tools.fuzz.target import MARK, Finding, Refusal, Target, attempt
+
+_SHRINKING = 2_000
+"""Executions that making a finding small may take."""
+
+
+class Fuzzer:
+    """A search of one target, which repeats by seed."""
+
+    def __init__(self, target: Target, seed: int) -> None:
+        self.target = target
+        self.executions = 0
+        self.corpus: list[bytes] = []
+        """Inputs that took edges which none before them took, or ended otherwise."""
+        self.accepted: list[bytes] = []
+        """Those of them that were not refused."""
+        self.findings: dict[tuple[str, str, int], Finding] = {}
+        self.slowest = (0.0, b"")
+        """Seconds, and the input that took them."""
+        self._edges = Edges(target.sources)
+        self._seen: set[int] = set()
+        self._outcomes: set[Hashable] = set()
+        self._random = Random(seed)
+        self._mutator = Mutator(self._random, (*target.tokens, MARK))
+        for data in target.inputs():
+            self.feed(data)
+
+    @property
+    def edges(self) -> int:
+        """Edges that some input took."""
+        return len(Edges.distinct(self._seen))
+
+    def feed(self, data: bytes) -> None:
+        """Try an input."""
+        outcome, features = self.execute(data)
+        if isinstance(outcome, Finding):
+            self.findings.setdefault(outcome.place, outcome)
+        elif not features <= self._seen or outcome not in self._outcomes:
+            self._seen |= features
+            self._outcomes.add(outcome)
+            self.corpus.append(data)
+            if not isinstance(outcome, Refusal):
+                self.accepted.append(data)
+
+    def execute(self, data: bytes) -> tuple[Hashable | Finding, frozenset[int]]:
+        """What came of an input, and the edges that it took."""
+        self.executions += 1
+        begin = time.perf_counter()
+        executed = self._edges.of(lambda: attempt(self.target, data))
+        self.slowest = max(self.slowest, (time.perf_counter() - begin, data))
+        return executed
+
+    def search(self, goes_on: Callable[[], bool]) -> None:
+        """Try changed inputs for as long as it is to go on."""
+        random = self._random
+        while self.corpus and goes_on():
+            # What was found last has been changed least, and what is accepted goes deepest.
+            recent = self.corpus[-len(self.corpus) // 4 :]
+            some = random.choice([recent, self.accepted or recent, self.corpus])
+            # Short ones are quick, and a change of theirs is likelier to matter.
+            chosen = min(random.choices(some, k=random.randint(1, 2)), key=len)
+            self.feed(self._mutator.mutate(chosen, random.choice(self.corpus)))
+
+    def minimised(self) -> list[bytes]:
+        """Inputs of the corpus, short ones first, that take all its edges."""
+        taken: set[int] = set()
+        kept = []
+        for data in sorted(self.corpus, key=lambda data: (len(data), data)):
+            edges = Edges.distinct(self.execute(data)[1])
+            if not edges <= taken:
+                taken |= edges
+                kept.append(data)
+        return kept
+
+
+def shrunk(target: Target, finding: Finding) -> Finding:
+    """The same finding by a short input: pieces are left out for as long as it stays."""
+    left, size = _SHRINKING, max(len(finding.data) // 2, 1)
+    while size and left:
+        at = 0
+        while at < len(finding.data) and left:
+            left -= 1
+            found = attempt(target, finding.data[:at] + finding.data[at + size :])
+            if isinstance(found, Finding) and found.place == finding.place:
+                finding = found
+            else:
+                at += size
+        size //= 2
+    return finding
+
+
+def until(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Callable[[], bool]:
+    """Whether a search is to go on: neither so long nor so many executions yet."""
+    end = None if seconds is None else time.monotonic() + seconds
+    return lambda: (
+        (end is None or time.monotonic() < end) and (executions is None or fuzzer.executions < executions)
+    )
+
+
+def replay(target: Target, inputs: Iterable[bytes]) -> list[Finding]:
+    """What inputs find, untraced."""
+    outcomes = (attempt(target, data) for data in inputs)
+    return [outcome for outcome in outcomes if isinstance(outcome, Finding)]

@@ -1,0 +1,28 @@
+"""All targets, by name."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from tools.fuzz.target import Target
+
+NAMES = (
+    "rpc",
+    "control",
+    "ps",
+    "worker",
+    "frame",
+    "update_log",
+    "libsvm",
+    "cluster",
+    "run_toml",
+    "simulation",
+)
+"""Modules of this package, each with one `TARGET`."""
+
+
+def target(name: str) -> Target:
+    """A target by its name, of `NAMES`."""
+    found: Target = import_module(f"{__name__}.{name}").TARGET
+    assert found.name == name
+    return found

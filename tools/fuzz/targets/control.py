@@ -1,0 +1,44 @@
+"""A CONTROL as `foundation.protocol.control` and Scapy read it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from foundation.protocol import control
+from foundation.protocol.control import Command, Status, build
+from foundation.protocol.header import HEADER_BYTES
+from foundation.protocol.scapy_layer import Hotline, HotlineControl
+from tools.fuzz.datagrams import command
+from tools.fuzz.target import Target
+
+
+def run(data: bytes) -> Hashable:
+    """Parse it; what is built of it says the same, to Scapy too."""
+    found = control.parse(data)
+    again = build(found)
+    back = control.parse(again)
+    has_keys = not found.is_answer or found.values is not None
+    # The header has fields that a CONTROL does not use, and an answer without keys says how many there were.
+    assert build(back) == again and (again[HEADER_BYTES:] == data[HEADER_BYTES:] or not has_keys)
+    assert (back.identity, back.command, back.status) == (found.identity, found.command, found.status)
+    read = Hotline(again)
+    body = read[HotlineControl]
+    # Scapy's packets have a method `command`.
+    said = body.getfieldval("command"), body.status
+    assert bytes(read) == again and said == (found.command, found.status)
+    if has_keys:
+        assert body.keys == found.keys.tolist()
+    if found.values is not None:
+        assert body.values == found.values.tolist()
+    return found.command, found.status, found.is_answer, min(len(found.keys), 2)
+
+
+def seeds() -> list[bytes]:
+    """Each command, and its answers."""
+    keys = {code: [1, 2**64 - 2] for code in Command} | {Command.HELLO: [], Command.RENEW: [8]}
+    requests = [command(code, keys[code], 4) for code in Command]
+    answers = [command(code, keys[code], 5, status) for code in Command for status in Status]
+    return [*requests, *answers, command(Command.VALUES, list(range(117)), 6)]
+
+
+TARGET = Target("control", run, ("foundation/protocol/control.py", "foundation/protocol/header.py"), seeds)

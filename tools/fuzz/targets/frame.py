@@ -1,0 +1,161 @@
+"""Frames at the switch: the P4 program interpreted, whose lines guide the search, and compiled agree.
+
+The parts of an input are frames, the first byte of each its port. Whatever was added or handed on as an RPC
+is one to the agents' codec too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from controller.tables import CPU_PORT
+from foundation.protocol import frames
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import (
+    CONTROLLER_CALLER,
+    HOTLINE_PORT,
+    LANES,
+    PS_CALLER_BASE,
+    RESPONSE,
+    Op,
+    unpack,
+)
+from softswitch.compiled import CompiledPipeline
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.pipeline import Change, Pipeline
+from tests.harness import testnet
+from tests.harness.frames import frame
+from tools.fuzz.datagrams import answer, rpc
+from tools.fuzz.target import MARK, Target, parts
+
+PORTS = (1, 2, testnet.SERVER_PORT, CPU_PORT)
+KEYS = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
+"""One of each lane; by lane mod 5: hot, reserved, draining, parked, without an entry."""
+STATES = ("hot", "reserved", "draining", "parked")
+SLOT = 5
+FIRST_CELLS = 1024
+"""Of a counter, which are compared: entries lead to these alone."""
+ROWS = (max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS) + 1) << 6
+CELLS = testnet.INGRESS + "exactly_once.cells"
+
+
+def _made(pipeline: Pipeline) -> Pipeline:
+    hot = [
+        testnet.hot_entry(Change.INSERT, KEYS[lane], STATES[lane % 5], SLOT, lane)
+        for lane in range(LANES)
+        if lane % 5 < len(STATES)
+    ]
+    testnet.write(pipeline, testnet.network() + hot)
+    return pipeline
+
+
+class Switches:
+    """Both, which are made but once: it takes seconds."""
+
+    def __init__(self) -> None:
+        program = testnet.program()
+        self.both = [_made(InterpretedPipeline(program)), _made(CompiledPipeline(program))]
+        self._counters = [(each.name, min(each.size, FIRST_CELLS)) for each in program.counters]
+
+    def reset(self) -> None:
+        """Forget what frames have left."""
+        for pipeline in self.both:
+            for index, value in enumerate(pipeline.read_register(CELLS, 0, ROWS)):
+                if value:
+                    pipeline.write_register(CELLS, index, 0)
+            for lane in range(LANES):
+                pipeline.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, 0)
+
+    def state(self, pipeline: Pipeline) -> tuple[list[int], list[int]]:
+        """Exactly-once cells and values."""
+        values = [testnet.held(pipeline, lane, SLOT) for lane in range(LANES)]
+        return pipeline.read_register(CELLS, 0, ROWS), values
+
+    def counted(self, pipeline: Pipeline) -> list[object]:
+        """All counters, as far as entries lead."""
+        return [pipeline.read_counter(name, 0, size) for name, size in self._counters]
+
+
+_SWITCHES: list[Switches] = []
+
+
+def run(data: bytes) -> Hashable:
+    """Give both the frames."""
+    if not _SWITCHES:
+        _SWITCHES.append(Switches())
+    [switches] = _SWITCHES
+    switches.reset()
+    interpreted, compiled = switches.both
+    before, seen = testnet.drops(compiled), frozenset[object]()
+    for part in parts(data):
+        port, sent = PORTS[(part[0] if part else 0) % len(PORTS)], part[1:]
+        state = switches.state(compiled)
+        left = [pipeline.process(port, sent, 0, 0) for pipeline in switches.both]
+        assert left[0] == left[1], "interpreter and compiled code say otherwise"
+        after = switches.state(compiled)
+        assert switches.state(interpreted) == after, "and hold otherwise"
+        is_raw = port == CPU_PORT and sent[:2] > b"\0\x7f"
+        inside = sent[2:] if port == CPU_PORT else sent
+        assert after == state or _is_request(inside), "what is no request has been taken for one"
+        assert is_raw or all(_is_sound(out.frame) for out in left[0] if out.port != CPU_PORT), "handed on"
+        seen |= {(port, len(left[0]), after[1] != state[1])}
+    assert switches.counted(interpreted) == switches.counted(compiled), "and count otherwise"
+    dropped = {name for name, count in testnet.drops(compiled).items() if count > before.get(name, 0)}
+    return seen, frozenset(dropped)
+
+
+def _is_request(sent: bytes) -> bool:
+    """Whether a frame is a request to an agent's codec, with no lane marked yet."""
+    try:
+        header = unpack(frames.parse(sent).payload)
+    except MalformedDatagram:
+        return False
+    return not header.flags & RESPONSE and not header.served
+
+
+def _is_sound(out: bytes) -> bool:
+    """Whether a frame that leaves is an RPC to the agents' codec, if it is UDP from or to our port.
+
+    A PS's answers are relayed unread: the worker looks into them.
+    """
+    try:
+        parsed = frames.parse(out)
+    except MalformedDatagram:
+        return True
+    assert frames.parse(frames.build(parsed)) == parsed
+    if HOTLINE_PORT not in (parsed.source.port, parsed.destination.port):
+        return True
+    try:
+        return bool(parsed.payload[3:4] and parsed.payload[3] & RESPONSE) or bool(unpack(parsed.payload))
+    except MalformedDatagram:
+        return False
+
+
+def seeds() -> list[bytes]:
+    """Each op of each caller in turn, answers, and what is none of ours."""
+    found = []
+    for job in testnet.JOBS:
+        for caller, (end, port) in testnet.CALLERS.items():
+            where = {"job": job, "worker": caller, "epoch": testnet.EPOCH}
+            keys = KEYS if caller == 1 and job == testnet.OFFLOADED else KEYS[: len(STATES) + 1]
+            requests = [rpc(Op.PUSH, keys, 64, **where), rpc(Op.PULL, keys, 65, **where)]
+            prefix = bytes([PORTS.index(port)]) + (bytes(2) if port == CPU_PORT else b"")
+            sent = [prefix + frame(request, src=end, dst=testnet.SERVICE) for request in requests]
+            found.append(MARK.join([*sent, sent[0]]))
+    of_worker = rpc(Op.PULL, KEYS[:3], 64, job=1, worker=1, epoch=testnet.EPOCH)
+    answers = frame(answer(of_worker), src=testnet.SERVER, dst=testnet.SERVICE)
+    other = frame(b"hello", src=testnet.WORKER[1], dst=(*testnet.WORKER[2][:2], 7))
+    control = frame(rpc(Op.CONTROL, [], 1, flags=RESPONSE), src=testnet.SERVER, dst=testnet.CONTROLLER)
+    empty = rpc(Op.EMPTY, [], 64, job=1, worker=1, epoch=testnet.EPOCH)
+    found.append(b"\0" + frame(empty, src=testnet.WORKER[1], dst=testnet.SERVICE))
+    return [*found, b"\x02" + answers, MARK.join([b"\0" + other, b"\x02" + control, b"\x03\x01\x80raw"])]
+
+
+TOKENS = tuple(
+    number.to_bytes(2, "big")
+    for number in (PS_CALLER_BASE, CONTROLLER_CALLER, HOTLINE_PORT, 0x0800, 0x4011, 0x4500)
+)
+SOURCES = tuple(f"softswitch/interpreter/{name}.py" for name in ("parser", "controls", "deparser", "tables"))
+"""Expressions and statements tell nothing: all packets evaluate some."""
+TARGET = Target("frame", run, SOURCES, seeds, TOKENS)

@@ -1,0 +1,137 @@
+"""Datagrams at a parameter server: its plain twin, whose lines guide the search, and the compiled one agree.
+
+A plain twin raises `IndexError` where compiled code would write into somebody else's memory. An input's first
+byte says whether the keys are sparse. Then its parts come in turn, each through a door by its first byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from foundation.protocol import codec, control
+from foundation.protocol.codec import Message
+from foundation.protocol.control import Command
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import ps_of
+from foundation.protocol.header import NO_KEY, RESPONSE, VALUES, Op, unpack
+from hosts.hotset.ps.core import ParameterServer
+from hosts.keys import KeySpace
+from tools.fuzz.datagrams import EPOCH, JOB, answer, command, rpc
+from tools.fuzz.target import MARK, Target, parts
+
+SIZE, PS, N_PS = 64, 0, 2
+JOURNAL = 1 << 16
+"""Bytes: more than any input is noted in."""
+DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) * np.uint64(2**58))
+DATA, OWN, ANSWERED, LATER, DOORS = range(5)
+MINE = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
+OTHERS = next(key for key in range(SIZE) if ps_of(key, N_PS) != PS)
+
+
+class Bench:
+    """A PS, its clock and what it has said."""
+
+    def __init__(self, space: KeySpace, as_plain: bool) -> None:
+        self.now = 0
+        self.ps: ParameterServer[int] = ParameterServer(
+            PS, N_PS, space, {JOB: 7}, lambda: self.now, as_plain, journal_bytes=JOURNAL
+        )
+        self.out: list[bytes] = []
+        """Register RPCs that the switch has not answered."""
+
+    def take(self, door: int, data: bytes) -> object:
+        """Let something happen; returns what can be seen of it."""
+        ps, said = self.ps, None
+        if door == DATA:
+            said = ps.handle(data, self.now, self.now, 0)
+        elif door == OWN:
+            ps.receive_own(data, self.now)
+        elif door == LATER and (due := ps.deadline()) is not None:
+            self.now = due
+            ps.wake(due)
+        elif door == ANSWERED:
+            served = int.from_bytes(data[:4], "big")
+            waiting, self.out = self.out, []
+            for request in waiting:
+                ps.receive_own(_answered(request, served), self.now)
+        self.out += map(bytes, ps.transmit())
+        state = ps.server.state
+        return (
+            said, [*self.out], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
+            state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
+            int(state.me.misdirected), state.journal[: state.me.noted].tobytes(),
+        )  # fmt: skip
+
+
+def _answered(request: bytes, served: int) -> bytes:
+    """What the switch would say, that has entries for these lanes."""
+    header = codec.parse(request).header
+    values = np.arange(header.count, dtype=np.uint32) if header.op == Op.PULL else None
+    flags = RESPONSE | (0 if values is None else VALUES)
+    return bytes(
+        codec.build(Message(header._replace(flags=flags, served=served & header.live), None, values))
+    )
+
+
+def run(data: bytes) -> Hashable:
+    """Let both have all of it."""
+    space = SPARSE if data[:1] == b"s" else DENSE
+    benches = [Bench(space, as_plain) for as_plain in (True, False)]
+    ps = benches[0].ps
+    for part in parts(data[1:]):
+        door, rest = (part[0] if part else 0) % DOORS, part[1:]
+        malformed = ps.malformed
+        plain, compiled = (bench.take(door, rest) for bench in benches)
+        assert plain == compiled, "the plain twin and the compiled PS differ"
+        if door == DATA:
+            assert (ps.malformed > malformed) == _is_malformed(rest), "the codec and the PS differ"
+    state, recovered = ps.server.state, Bench(space, as_plain=False)
+    recovered.ps.recover({}, [state.journal[: state.me.noted].tobytes()])
+    assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "recovered otherwise"
+    row = ps.server.counters[JOB]
+    seen = (ps.malformed, ps.server.misdirected, row.duplicates, row.stale, row.refused_lanes, row.overflows)
+    return tuple(bool(number) for number in seen)
+
+
+def _is_malformed(data: bytes) -> bool:
+    try:
+        if unpack(data).op == Op.CONTROL:
+            control.parse(data)
+    except MalformedDatagram:
+        return True
+    return False
+
+
+def script(*happenings: tuple[int, bytes], sparse: bool = False) -> bytes:
+    """An input that lets these happen, each a door and what comes through it."""
+    return (b"s" if sparse else b"d") + MARK.join(bytes([door]) + data for door, data in happenings)
+
+
+def seeds() -> list[bytes]:
+    """Pushes and pulls of all kinds; a key's way to the switch and home."""
+    push, pull = rpc(Op.PUSH, [*MINE, NO_KEY, OTHERS], 64), rpc(Op.PULL, MINE, 65)
+    large = rpc(Op.PUSH, MINE, 66)[:-4] + b"\x7f\xff\xff\xff"
+    again = large.replace((66).to_bytes(4, "big"), (67).to_bytes(4, "big"))
+    seed, collect = (command(code, MINE[:2], n) for n, code in enumerate((Command.SEED, Command.COLLECT), 1))
+    values = command(Command.VALUES, MINE, 3)
+    served = (ANSWERED, b"\xff" * 4)
+    renew = command(Command.RENEW, [8], 4)
+    ask = rpc(Op.EMPTY, [], 64, iteration=64, t0=EPOCH, epoch=EPOCH + 1)
+    calls = [(DATA, data) for data in (push, push, pull, large, again)]
+    return [
+        script(*calls),
+        *(script((DATA, command(code, [], 5)), served) for code in Command),
+        *(script((DATA, command(code, [2**64 - 1], 6)), served) for code in Command),
+        script((DATA, rpc(Op.PUSH, [0, 2**58 * 2, 2**58 * 3, 1], 64)), (DATA, pull), sparse=True),
+        script(
+            (DATA, push), (DATA, seed), served, (DATA, push), (DATA, collect), served, served, (DATA, values)
+        ),
+        script((DATA, seed), (LATER, b""), (ANSWERED, bytes(4)), (DATA, command(Command.HELLO, [], 4))),
+        script((DATA, push), (DATA, ask), (DATA, seed), served, (DATA, renew), (DATA, ask), (DATA, push)),
+        script((DATA, rpc(Op.EMPTY, [], 64)), (DATA, rpc(Op.PULL, MINE, 65, served=2)), (OWN, answer(pull))),
+    ]
+
+
+TARGET = Target("ps", run, ("hosts/ps", "hosts/worker", "hosts/hotset", "foundation/protocol"), seeds)

@@ -1,0 +1,66 @@
+"""A datagram as the codec, Scapy and the agents read it: they say the same of it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from foundation.protocol import codec, scapy_layer
+from foundation.protocol.codec import Message
+from foundation.protocol.header import HEADER_BYTES, LANES, LAYOUT, NO_KEY, Header, Op
+from foundation.protocol.rpc import BUFFER_BYTES, CONTROL, decode, rpcs, well_formed
+from nativekit.plain import plain
+from tests.harness.wire import is_rpc
+from tools.fuzz.datagrams import answer, rpc
+from tools.fuzz.target import Target
+
+_well_formed = plain(well_formed)
+ROW = rpcs(1)
+
+
+def run(data: bytes) -> Hashable:
+    """Parse it with all of them."""
+    if not _agents_take(data):
+        codec.parse(data)
+        raise AssertionError("the codec takes what the agents refuse")
+    message = codec.parse(data)
+    if message.header.op == CONTROL:
+        return "CONTROL"
+    built = codec.build(message)
+    assert built == data, "what is built of a datagram is another"
+    # Scapy takes as long as all else.
+    assert _same(scapy_layer.parse(data), message) and scapy_layer.build(message) == data
+    return message.header.op, message.header.flags
+
+
+def _agents_take(data: bytes) -> bool:
+    """What the agents' own check says."""
+    if len(data) < HEADER_BYTES:
+        return False
+    length = min(len(data), BUFFER_BYTES)
+    ROW.view(np.uint8)[:length] = np.frombuffer(data, np.uint8, length)
+    header = decode.plain(ROW[0])
+    unsigned = header._replace(t0=int(header.t0) % 2**64)
+    assert unsigned == Header._make(LAYOUT.unpack_from(data)), "a field is read otherwise"
+    is_right = bool(_well_formed(header, len(data)))
+    assert is_right == is_rpc(unsigned, len(data)), "the rules are others"
+    return is_right
+
+
+def _same(one: Message, other: Message) -> bool:
+    lanes = ((one.keys, other.keys), (one.values, other.values))
+    return one.header == other.header and all(
+        a is b if a is None or b is None else np.array_equal(a, b) for a, b in lanes
+    )
+
+
+def seeds() -> list[bytes]:
+    """Each shape, with few lanes and with all."""
+    some, every = [5, NO_KEY, 2**63], list(range(LANES))
+    requests = [rpc(op, keys, 64) for op in (Op.PULL, Op.PUSH) for keys in (some, every)]
+    requests += [rpc(Op.PULL, some, 65, served=0b100), rpc(Op.EMPTY, [], 66), rpc(Op.CONTROL, [], 67)]
+    return requests + [answer(request, served=1, refused=4) for request in requests[:-1]]
+
+
+TARGET = Target("rpc", run, ("foundation/protocol",), seeds)

@@ -1,0 +1,52 @@
+"""run.toml: a configuration that holds, or the setting that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from experiment.config import Config, load_config
+from tools.fuzz.target import ROOT, Target, scratch
+
+WORDS = (
+    b"true", b"nan", b"-inf", b"1e400", b"0x", b"1979-05-27T07:32:00Z", b"[", b"]", b"{", b"}", b"=", b".",
+    b'"', b"'''", b"\n", b"#", b'"\\u0000"', b'"\\n"', b"9" * 30,
+)  # fmt: skip
+
+
+def run(data: bytes) -> Hashable:
+    """Load it; what is loaded is itself a configuration."""
+    path = scratch() / "run.toml"
+    path.write_bytes(data)
+    config = load_config([f"CONFIG={path}"])
+    assert Config.model_validate(config.model_dump(exclude_unset=True)) == config
+    assert NEITHER_IS_MEASURED in {arm.name for arm in config.measured} and config.lanes_to_profile > 0
+    assert str(config.faults) is not None and config.workload.shape().parameters > 0
+    return config.target, config.keeps_profile, len(config.offloaded)
+
+
+NEITHER_IS_MEASURED = "neither"
+
+
+def seeds() -> list[bytes]:
+    """The committed one, and one of every setting."""
+    settings = b"""target = "softswitch"
+workers = 3
+arms = ["neither", "both"]
+loads = [0.25, 0.5]
+data = "x.libsvm"
+top_k = 100
+[faults]
+loss = 0.01
+[placement]
+switch = 0
+[server]
+ns_per_rpc = 5
+[workload]
+parameters = 1000
+top = 10
+"""
+    return [(ROOT / "run.toml").read_bytes(), settings, b"server.cores = 2\n[worker]\ncompute_ns = 1\n"]
+
+
+TOKENS = (*(name.encode() for name in Config.model_fields), *WORDS)
+TARGET = Target("run_toml", run, ("experiment/config.py", "hosts/workload/generator.py"), seeds, TOKENS)

@@ -1,0 +1,58 @@
+"""An update log in CSV: the counts of its keys are those that Python's own `csv` reads."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Hashable
+from contextlib import suppress
+
+from foundation.logs.counts import Counts
+from foundation.logs.update_log import is_update_log
+from tools.fuzz.target import Target, scratch
+
+
+def run(data: bytes) -> Hashable:
+    """Count its keys in both ways."""
+    path = scratch() / "log.csv"
+    path.write_bytes(data)
+    is_log = is_update_log(path)
+    counts = Counts.of_logs([path])
+    found = {key: updates for part in counts.by_key() for key, updates in part.iter_rows()}
+    assert sum(found.values()) == counts.total
+    with suppress(csv.Error):
+        assert found == _plainly(data), "counted otherwise by hand"
+    return is_log, min(len(found), 3)
+
+
+def _plainly(data: bytes) -> dict[int, int]:
+    """Updates by key; `csv.Error` where a quote stands where RFC 4180 has none."""
+    # To Polars a lone \r is a space, to `csv` the end of a line.
+    text = re.sub("\r(?!\n)", " ", data.decode("utf-8-sig", "replace"))
+    rows = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))
+    names = next(rows)
+    counted: Counter[int] = Counter()
+    for row in rows:
+        # Of columns of the same name the first counts.
+        values = dict(reversed(list(zip(names, row, strict=False))))
+        counted[int(values["key"])] += int(values["updates"]) if {"key", "updates"} <= set(names) else 1
+    return {key: updates for key, updates in counted.items() if updates}
+
+
+def seeds() -> list[bytes]:
+    """Both forms."""
+    return [
+        b"iteration,worker,key\n1,1,5\n1,2,5\n2,1,18446744073709551615\n",
+        b"key,updates\n5,2\n6,0\n5,1\n",
+        b'\xef\xbb\xbfjob,"key",note,updates\r\n1,5,"a, ""b""\n",3\r\n1,6,,4\r\n',
+    ]
+
+
+TOKENS = (
+    b"iteration,worker,key\n", b"key,updates\n", b"key", b"updates", b"iteration", b"worker", b"job", b",",
+    b'"', b'""', b"\n", b"\r\n", b"\r", b" ", b"\t", b"#", b"18446744073709551615", b"18446744073709551616",
+    b"9223372036854775807", b"+", b"-", b".0", b"\xef\xbb\xbf", b"\xff", b"null", b"NaN", b";",
+)  # fmt: skip
+TARGET = Target("update_log", run, ("foundation/logs",), seeds, TOKENS)

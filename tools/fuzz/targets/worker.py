@@ -1,0 +1,133 @@
+"""Datagrams at a worker with an operation under way: its plain twin and the compiled one agree.
+
+An input's first byte says which operation. Then its parts come in turn: by its first byte, each is a
+datagram, an answer to one of the requests with some bytes changed, a while in which nothing comes, or a new
+switch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from foundation.protocol.codec import Caller
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.header import offset_of, unpack
+from hosts.hotset.worker.client import Client
+from hosts.keys import KeySpace
+from hosts.worker.machine import COMPILED, Machine, plain_machine
+from hosts.worker.replay import ReplayLog
+from tools.fuzz.datagrams import EPOCH, JOB, WORKER, answer
+from tools.fuzz.target import MARK, Target, parts
+
+SIZE, N_PS = 40, 2
+SPACE = KeySpace(SIZE)
+POSITIONS = np.arange(SIZE)
+PULL, PUSH, EMPTY, OPERATIONS = range(4)
+CHANGED, RAW, LATER, RENEWED, DOORS = range(5)
+
+
+class Bench:
+    """A worker that has sent the requests of one operation; every third key is hinted."""
+
+    def __init__(self, operation: int, machine: Machine) -> None:
+        self.now, self.epoch = 0, EPOCH
+        self.worker = Client(
+            Caller(JOB, WORKER, EPOCH),
+            N_PS,
+            SPACE,
+            lambda: self.now,
+            window=4,
+            machine=machine,
+            log=ReplayLog.in_memory(np.zeros((2, SIZE), np.uint32), SIZE),
+        )
+        self.worker.hint(POSITIONS[::3].astype(np.uint64))
+        if operation == EMPTY:
+            self.worker.empty(1)
+        elif operation == PULL:
+            self.worker.pull(1, POSITIONS)
+        else:
+            self.worker.push(1, POSITIONS, POSITIONS.astype(np.uint32), np.zeros(SIZE, np.bool_))
+        self.sent: list[bytes] = []
+        self.transmit()
+
+    def transmit(self) -> None:
+        """Send what is to be sent."""
+        while (out := self.worker.transmit()) is not None:
+            self.sent.append(bytes(out[0]))
+
+    def take(self, door: int, data: bytes) -> object:
+        """Let something happen; returns all of the state."""
+        if door == LATER:
+            due = self.worker.deadline()
+            self.now = self.now if due is None else due
+            self.worker.wake(self.now)
+        elif door == RENEWED:
+            self.epoch += 1
+            self.worker.renew(self.epoch)
+        else:
+            self.worker.receive(data, self.now, self.now)
+        if self.worker.idle and self.worker.owes:
+            self.worker.replay()
+        self.transmit()
+        return [*self.sent], [np.ascontiguousarray(array).tobytes() for array in self.worker.state]
+
+
+def changed(sent: list[bytes], data: bytes) -> bytes:
+    """An answer to the request that the first byte chooses, with these bitmaps, and bytes changed in it.
+
+    Of the others, 4 and 4 are lanes served and refused; then each 3 are a place and the bytes there.
+    """
+    data = data.ljust(9, b"\0")
+    served, refused = (int.from_bytes(data[at : at + 4], "big") for at in (1, 5))
+    made = bytearray(answer(sent[data[0] % len(sent)], served, refused & ~served))
+    for at in range(9, len(data) - 2, 3):
+        place = data[at] % len(made)
+        made[place : place + 2] = data[at + 1 : at + 3]
+    return bytes(made)
+
+
+def run(data: bytes) -> Hashable:
+    """Let both have all of it."""
+    operation = (data[0] if data else 0) % OPERATIONS
+    benches = [Bench(operation, machine) for machine in (plain_machine(), COMPILED)]
+    worker = benches[0].worker
+    for part in parts(data[1:]):
+        door, rest = (part[0] if part else 0) % DOORS, part[1:]
+        datagram = changed(benches[0].sent, rest) if door == CHANGED else rest
+        malformed = worker.malformed
+        plain, compiled = (bench.take(door, datagram) for bench in benches)
+        assert plain == compiled, "the plain twin and the compiled worker differ"
+        if door in (CHANGED, RAW):
+            assert (worker.malformed > malformed) == _is_malformed(datagram), (
+                "the codec and the worker differ"
+            )
+    seen = (worker.malformed, worker.unexpected, len(worker.records), worker.idle)
+    return operation, tuple(bool(number) for number in seen)
+
+
+def _is_malformed(data: bytes) -> bool:
+    try:
+        unpack(data)
+    except MalformedDatagram:
+        return True
+    return False
+
+
+def seeds() -> list[bytes]:
+    """All requests answered, with lanes served and refused; none; and nothing but noise."""
+    served, refused = b"\xff" * 4 + bytes(4), bytes(4) + b"\x0f" * 4
+    all_of = [bytes([CHANGED, n]) + bitmaps for n in range(4) for bitmaps in (served, refused)]
+    renewed = bytes([RENEWED])
+    later_ones = [bytes([CHANGED, n]) + refused for n in range(4, 9)]
+    later, raw = bytes([LATER]), bytes([RAW]) + answer(Bench(PULL, COMPILED).sent[0])
+    return [
+        *(bytes([operation]) + MARK.join(all_of) for operation in range(OPERATIONS)),
+        bytes([PUSH]) + MARK.join([all_of[1], later, later, all_of[0], all_of[0]]),
+        bytes([PUSH]) + MARK.join([all_of[0], renewed, *later_ones, all_of[2], renewed, *later_ones]),
+        bytes([PULL]) + MARK.join([raw, raw, all_of[0] + bytes([offset_of("t0"), 1, 2])]),
+    ]
+
+
+TARGET = Target("worker", run, ("hosts/worker", "hosts/hotset/worker", "foundation/protocol"), seeds)

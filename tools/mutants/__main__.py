@@ -1,0 +1,153 @@
+"""`make mutants`: do the tests notice when the code is wrong? Mutates a copy of the tree, never the tree."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import tomli
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tools.mutants.mutate import Mutant, draw
+from tools.mutants.parts import part_of
+from tools.mutants.run import ROOT, Agents, Outcome, Tests, baseline, outcome, prepare
+
+RESULTS = ROOT / "build" / "mutants"
+_SHORTEST_TIMEOUT_S = 60.0
+_BASELINE_TIMEOUT_S = 600.0
+_TIMEOUT_FACTOR = 5.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """How the mutants of a room fared."""
+
+    room: str
+    mutants: int
+    results: Path
+    """Where they are written, but for the suffix."""
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    left: list[Mutant] = field(default_factory=list)
+    """What was not killed: on a busy machine a time-out may be a mutant that survives."""
+
+    def file(self, suffix: str) -> Path:
+        return self.results.with_name(self.results.name + suffix)
+
+
+@click.command()
+@click.option("--seed", default=1, show_default=True, help="What the mutants are drawn by.")
+@click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
+@click.option("--again", is_flag=True, help="Only what was not killed the last time.")
+@click.option("--part", default="1/1", show_default=True, help="K/N: the Kth of N lanes side by side.")
+@click.argument("rooms", nargs=-1)
+def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...]) -> None:
+    """Mutate ROOMS (all, if none is named) and count what their tests kill.
+
+    What is not killed goes to build/mutants/ROOM.diff, of a part to build/mutants/KofN/ROOM.diff.
+    """
+    every, folder = part_of(part)
+    results = RESULTS / folder
+    known = tomli.loads((Path(__file__).parent / "rooms.toml").read_text())
+    for room in rooms:
+        if room not in known:
+            raise click.BadParameter(f"{room}: the rooms are {', '.join(known)}", param_hint="ROOMS")
+    results.mkdir(parents=True, exist_ok=True)
+    tallies = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        tree = Path(folder)
+        _copy_tree(tree)
+        _compile(tree)
+        prepare(tree)
+        for room in rooms or known:
+            total, mutants = draw(tree, known[room]["sources"], number or None, seed)
+            tally = Tally(room, total, results / room)
+            if again:
+                left = set(json.loads(tally.file(".json").read_text()))
+                mutants = [mutant for mutant in mutants if mutant.diff in left]
+            tallies.append(tally)
+            _try(tree, mutants[every], _stages(known[room]), tally)
+    Console().print(_table(tallies, seed))
+
+
+def _copy_tree(tree: Path) -> None:
+    """What git knows or could know of: with what is not committed yet, without what it ignores."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"):
+        if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+
+
+def _compile(tree: Path) -> None:
+    """Tests of a loop that waits for a compiler would time out."""
+    for module in ("softswitch.warm", "hosts.warm"):
+        subprocess.run([sys.executable, "-m", module], cwd=tree, check=True)
+
+
+def _stages(room: dict[str, Any]) -> list[Tests]:
+    """Where agents are mutated, what survives as plain Python is compiled."""
+    if "plain" in room:
+        return [Tests(room["plain"], Agents.PLAIN), Tests(room["tests"], Agents.COMPILED_AHEAD)]
+    return [Tests(room["tests"])]
+
+
+def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -> None:
+    log = tally.file(".log")
+    seconds = [baseline(tests, log, _BASELINE_TIMEOUT_S) for tests in stages]
+    longest = [max(_SHORTEST_TIMEOUT_S, _TIMEOUT_FACTOR * each) for each in seconds]
+    _write(tally)
+    # Without a thread that refreshes: a child could be forked while that holds a lock, and wait for ever.
+    with Progress(
+        console=Console(stderr=True), auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
+        bar = progress.add_task(tally.room, total=len(mutants))
+        for mutant in mutants:
+            found = Outcome.SURVIVED
+            for tests, limit in zip(stages, longest, strict=True):
+                # Tests that hang have noticed something, whatever those after them say.
+                if found is not Outcome.KILLED:
+                    said = outcome(tree, mutant, _first_its_own(tests, mutant), log, limit)
+                    found = found if said is Outcome.SURVIVED else said
+            tally.outcomes[found] += 1
+            if found is not Outcome.KILLED:
+                tally.left.append(mutant)
+                _write(tally)
+            told = f"{tally.room}: {len(tally.left)} not killed"
+            progress.update(bar, advance=1, description=told, refresh=True)
+
+
+def _first_its_own(tests: Tests, mutant: Mutant) -> Tests:
+    """The same tests, those of the mutated module first: most mutants end there."""
+    stem = mutant.path.stem
+    return replace(tests, names=sorted(tests.names, key=lambda name: stem not in name))
+
+
+def _write(tally: Tally) -> None:
+    diffs = [mutant.diff for mutant in tally.left]
+    tally.file(".diff").write_text("\n".join(diffs))
+    tally.file(".json").write_text(json.dumps(diffs))
+
+
+def _table(tallies: list[Tally], seed: int) -> Table:
+    table = Table(title=f"Mutants, drawn by seed {seed}")
+    table.add_column("room")
+    for column in ("mutants", "drawn", "killed", "survived", "timeouts"):
+        table.add_column(column, justify="right")
+    for tally in tallies:
+        counts = [tally.outcomes[each] for each in (Outcome.KILLED, Outcome.SURVIVED, Outcome.TIMEOUT)]
+        table.add_row(tally.room, *map(str, (tally.mutants, sum(counts), *counts)))
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Runs a room's tests on a mutant, in a child of this process that has imported all big libraries already.
+
+No module of the project may be imported here: the child is to import the mutant.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+import pytest
+
+from tools.mutants.child import status_of
+from tools.mutants.mutate import Mutant
+
+_LIBRARIES = [
+    "click", "finsy", "grpc", "hypothesis", "matplotlib.pyplot", "numba", "numpy", "polars", "pydantic",
+    "rich.console", "scapy.layers.inet", "scapy.packet", "scipy.stats",
+]  # fmt: skip
+ROOT = Path(__file__).parents[2]
+_NOTHING_WRONG = 0
+
+
+class Outcome(Enum):
+    """What the tests said."""
+
+    KILLED = "killed"
+    SURVIVED = "survived"
+    TIMEOUT = "timeout"
+
+
+def prepare(tree: Path) -> None:
+    """Import what every child needs, and nothing of the project: that is to come from `tree`."""
+    os.chdir(tree)
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tree / ".hypothesis")
+    sys.dont_write_bytecode = True
+    sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]
+    for module in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+        del sys.modules[module]
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+
+
+class Agents(Enum):
+    """How the agents run in tests."""
+
+    AS_THEY_ARE = "as they are"
+    PLAIN = "as plain Python"
+    COMPILED_AHEAD = "compiled before the first test, whose time it would take"
+
+
+@dataclass(frozen=True, slots=True)
+class Tests:
+    """Tests to be run together, the likeliest to fail first."""
+
+    names: Sequence[str]
+    agents: Agents = Agents.AS_THEY_ARE
+
+
+def baseline(tests: Tests, log: Path, longest: float) -> float:
+    """Seconds that the tests take without any mutant; SystemExit when they do not pass."""
+    start = time.monotonic()
+    if _run(tests, log, longest) is not Outcome.SURVIVED:
+        raise SystemExit(f"the tests do not pass without a mutant, see {log}")
+    return time.monotonic() - start
+
+
+def outcome(tree: Path, mutant: Mutant, tests: Tests, log: Path, longest: float) -> Outcome:
+    """What the tests say of a mutant; the module is as it was afterwards."""
+    path = tree / mutant.path
+    before = path.read_bytes()
+    path.write_text(mutant.source)
+    try:
+        return _run(tests, log, longest)
+    finally:
+        path.write_bytes(before)
+
+
+def _run(tests: Tests, log: Path, longest: float) -> Outcome:
+    child = os.fork()
+    if not child:
+        _test(tests, log)
+    try:
+        status = status_of(child, longest)
+        if status is not None:
+            return Outcome.SURVIVED if status == _NOTHING_WRONG else Outcome.KILLED
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return Outcome.TIMEOUT
+    finally:
+        # What a test started and did not end.
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)
+
+
+def _test(tests: Tests, log: Path) -> None:
+    status = 1
+    try:
+        os.setsid()
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        for descriptor in (1, 2):
+            os.dup2(output, descriptor)
+        options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        _prepare_agents(tests.agents)
+        status = int(pytest.main([*options, *tests.names]))
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        # Exit as it is: what the parent has registered to be done at its end is not the child's to do.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _prepare_agents(agents: Agents) -> None:
+    if agents is Agents.PLAIN:
+        importlib.import_module("tools.mutants.interpreted").interpret()
+    elif agents is Agents.COMPILED_AHEAD:
+        warm = importlib.import_module("hosts.warm")
+        warm.warm_worker()
+        warm.warm_ps()
