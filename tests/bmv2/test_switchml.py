@@ -12,7 +12,6 @@ from controller.switchml.control import CONTROL
 from controller.tables import Change, Update
 from foundation.designs.interface import Hosts
 from softswitch.conformance.client import read_p4info
-from softswitch.p4runtime.messages import adopt
 from softswitch.pipeline import Output
 from switch_harness.bmv2 import twins
 from tests.harness import testnet
@@ -38,7 +37,7 @@ def test_bmv2_agrees(check: bool) -> None:
     frames, answers = SwitchUnderTest(WORKERS, arm), 0
     with twins(PROGRAM) as both:
         for row in CONTROL.rows(Hosts(WORKERS, 1), [arm], 0):
-            assert both.codes(adopt(encoder.update(Update(Change.INSERT, row)))) == (0, 0), row
+            assert both.codes(encoder.update(Update(Change.INSERT, row))) == (0, 0), row
         for number in range(PACKETS):
             step = drawn(random)
             frame = frames.frame(step.worker, step.packet.build())

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from finsy.proto import p4r
 
-from softswitch.conformance.client import read_p4info
 from softswitch.p4runtime.codecs import values
+from switch_harness.foreign import read_p4info
 from switch_harness.p4runtime import DELETE, ENTITIES, INSERT, MODIFY, identity_in
 
 P4INFO = read_p4info(ENTITIES)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from finsy.proto import p4i, p4r
-
 from softswitch.conformance.encoding import EntityEncoder, clone_session, multicast_group
+from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import (
     ActionCall,
     Change,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from finsy.proto import p4i, p4r
-
 from softswitch.compiled import CompiledPipeline
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.dataplane import Dataplane
 from softswitch.conformance.errors import P4RuntimeError
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.messages import adopt, p4i, p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Notice, Output
 from switch_harness.p4rt_writer import P4RuntimeWriter
@@ -33,7 +31,7 @@ class Twins:
         ports.wait_until_started()
         self._now = 0
         self._client, self._ports, self._p4info = client, ports, config.p4info
-        self._ours = ControlledPipeline(adopt(config), CompiledPipeline, lambda: self._now)
+        self._ours = ControlledPipeline(config, CompiledPipeline, lambda: self._now)
         self.pipeline = self._ours.pipeline
         self.write = P4RuntimeWriter(self._p4info, self.update)
 
@@ -54,7 +52,8 @@ class Twins:
 
     def refusals(self, update: p4r.Update) -> tuple[Refusal | None, P4RuntimeError | None]:
         """Write to both; what softswitch and BMv2 refuse it with, None for what was done."""
-        (ours,) = self._ours.write(adopt(p4r.WriteRequest(updates=[update])))
+        update = adopt(update)
+        (ours,) = self._ours.write(p4r.WriteRequest(updates=[update]))
         try:
             self._client.write(update)
         except P4RuntimeError as error:
@@ -108,7 +107,7 @@ class Twins:
         return _comparable(ours, units), _comparable(theirs, units)
 
     def _read(self, queries: list[p4r.Entity]) -> tuple[list[p4r.Entity], list[p4r.Entity]]:
-        responses, refusals = self._ours.read(adopt(p4r.ReadRequest(entities=queries)))
+        responses, refusals = self._ours.read(p4r.ReadRequest(entities=queries))
         assert not any(refusals), refusals
         ours = [found for response in responses for found in response.entities]
         return ours, self._client.read(*queries)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from finsy.proto import p4i, p4r
 
 from softswitch.conformance import cli, runner
 from softswitch.conformance import targets as openers
@@ -22,6 +21,7 @@ from softswitch.conformance.runner import Outcome
 from softswitch.conformance.target import Target
 from softswitch.errors import EntryExists, ProgramError
 from softswitch.ir import Between, Masked, Match
+from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.pipeline import (
     ActionCall,
     Change,

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from softswitch import ir
 from softswitch.codegen.ahead import look_ahead
-from softswitch.codegen.pipeline import build_module
-from softswitch.load import load_program
-from softswitch.memory.layout import make_layout
 from switch_harness.state_programs import key_field, program, table
 
 KEY, COPY, OTHER = ir.FieldRef(1, 0), ir.FieldRef(0, 0), ir.FieldRef(0, 1)
@@ -82,14 +78,3 @@ def test_what_comes_on_both_ways_does_not_depend_on_the_condition() -> None:
 def test_of_two_ways_only_one_is_gone() -> None:
     nodes = condition("if", "a", "b", ir.IsValid(1)), looked_up("a", None), looked_up("b", None)
     assert ahead(*nodes) == {}
-
-
-def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None:
-    ours = load_program(Path("p4src/compiled/hotset.json").read_bytes())
-    [lookups] = look_ahead(ours, ours.ingress).values()
-    lanes = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(32)]
-    assert [each.table.name for each in lookups] == lanes
-    keys = ours.stacks[next(i for i, stack in enumerate(ours.stacks) if stack.name == "keys")]
-    assert [each.key[1].source for each in lookups] == [ir.FieldRef(header, 0) for header in keys.headers]
-    module, _ = build_module(ours, make_layout(ours))
-    assert str(module).count('call void @"llvm.prefetch') == 1

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from softswitch.conformance.client import read_p4info
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.messages import adopt, p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Pipeline
+from switch_harness.foreign import read_p4info
 from switch_harness.p4runtime import DELETE, ENTITIES, INSERT, MODIFY, controlled
 
 P4INFO = P4Info(adopt(read_p4info(ENTITIES)))

@@ -9,9 +9,9 @@ import finsy as fy
 import pytest
 from finsy.proto import p4i, p4r
 
-from softswitch.conformance.client import read_p4info
 from softswitch.p4runtime.status import Refusal
 from switch_harness import p4runtime as harness
+from switch_harness.foreign import read_p4info
 from switch_harness.match_kinds import MALFORMED, MATCH_KINDS, probe, replace_match
 from switch_harness.p4runtime import (
     DELETE,

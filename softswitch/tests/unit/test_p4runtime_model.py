@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softswitch.compiled import CompiledPipeline
-from softswitch.conformance.client import read_p4info
+from softswitch.conformance import client
 from softswitch.conformance.encoding import EntityEncoder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Between, Masked, Match
@@ -98,7 +98,7 @@ def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
 # ---- tables of every match kind
 
 Key = tuple[str, tuple[Match, ...], int]  # kind, matches, priority
-ENCODER = EntityEncoder(read_p4info(MATCH_KINDS))
+ENCODER = EntityEncoder(client.read_p4info(MATCH_KINDS))
 RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
 """Where in a frame the parameter of the entry that was hit is found."""
 
@@ -106,7 +106,8 @@ RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
 def entry(change: Change, key: Key, value: int) -> p4r.Update:
     kind, matches, priority = key
     call = ActionCall(f"Pick.{kind}_hit", (value,))
-    return ENCODER.update(EntryWrite(change, f"Pick.{kind}_table", matches, call, priority))
+    update = ENCODER.update(EntryWrite(change, f"Pick.{kind}_table", matches, call, priority))
+    return p4r.Update.FromString(update.SerializeToString())
 
 
 def malform(random: Random, kind: str, message: p4r.TableEntry) -> None:
