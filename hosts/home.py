@@ -21,6 +21,7 @@ from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
 from hosts.agent import load_config
+from hosts.designs import AGENTS
 from hosts.errors import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
@@ -118,7 +119,7 @@ class _Home:
         if config.durable is None:
             raise AgentConfigError(f"PS {config.ps} of this run kept nothing (recovery.durable)")
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.core: Core[None] = design(config.design).agents.core(
+        self.core: Core[None] = AGENTS.of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, replayed=config.replayed,
         )  # fmt: skip
@@ -159,7 +160,7 @@ def _pay(homes: list[_Home], config: WorkerConfig, job: int, space: KeySpace, fo
     log = ReplayLog.again(path, replay.NO_SWITCH)
     # An epoch that none of its own RPCs can have had.
     caller = Caller(job, config.worker, time.time_ns() // 1_000_000 % 2**32)
-    make = design(config.design).agents.client
+    make = AGENTS.of(design(config.design)).client
     client: BaseClient = make(caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log)
     driver = Replay(client)
     while not driver.finished:

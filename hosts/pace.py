@@ -18,6 +18,7 @@ import numpy as np
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.loop import dialect
 from hosts.ps.serve import make_sources
@@ -57,7 +58,7 @@ def rpc_cost(
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as at_server, closing(open_udp(_ANY_PORT)) as at_worker:
         peers = [at_server.getsockname(), at_worker.getsockname()]
-        client: BaseClient = design.agents.client(
+        client: BaseClient = AGENTS.of(design).client(
             Caller(_JOB, _WORKER, _EPOCH), 1, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
@@ -100,7 +101,7 @@ def _serving(
     codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """A server at a socket, in a thread; yields what tells the CPU time of that so far, s."""
-    state = design.agents.server(0, 1, space, [_JOB])
+    state = AGENTS.of(design).server(0, 1, space, [_JOB])
     serve, service, udp = dialect(codec, design).serve, make_service(), make_udp(clock_offset())
     done = threading.Event()
     with closing(select.epoll()) as poll:

@@ -16,6 +16,7 @@ import numpy as np
 
 from foundation.designs.interface import Design
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from hosts.designs import AGENTS
 from hosts.udp import BURST, Udp, datagram_of, flush, take
 from nativekit.plain import plain
 
@@ -26,7 +27,7 @@ _take, _flush = plain(take), plain(flush)
 
 def behind_scapy(loop: F, design: Design) -> F:
     """The plain twin of a compiled loop, with the design's Scapy layer at its sockets."""
-    wire = design.agents.wire
+    wire = AGENTS.of(design).wire
     outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 
     def send(udp: Udp, fd: int) -> None:

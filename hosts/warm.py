@@ -10,6 +10,7 @@ import numpy as np
 
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Caller
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.server import RpcServer
@@ -28,7 +29,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     chosen = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
     ledger = Ledger(0, 0, size=1, capacity=1)
-    make = chosen.agents.client
+    make = AGENTS.of(chosen).client
     client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
     client.join(2)
     client.empty(0)
@@ -55,7 +56,7 @@ def warm_ps(name: str = DEFAULT) -> None:
     chosen = design(name)
     for space in (KeySpace(1), KeySpace(1, key)):
         places_of(make_share(space, 0, 2), key)
-        state = chosen.agents.server(0, 2, space, [0])
+        state = AGENTS.of(chosen).server(0, 2, space, [0])
     if chosen.is_durable:
         RpcServer(state, lambda: 0).take_in(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)

@@ -1,19 +1,22 @@
 """What of a design controllers have the switch hold: how virtual time loads it at once, and looks at it.
 
-Of a design that keeps parameters in the switch, `Design.contents_module` has such a `CONTENTS`.
+`CONTENTS` finds it for designs that keep parameters in the switch; `NOTHING` is that of all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from controller.designs import CONTROL
 from controller.tables import Row
+from experiment.designs import PREPARATION
 from foundation.designs.interface import Design
+from foundation.designs.registry import Parts
 from foundation.protocol.codec import Keys, Values
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 
@@ -52,9 +55,15 @@ NOTHING = Contents(
 """Of a design whose switch keeps no parameters."""
 
 
+CONTENTS = Parts[Contents]("simulator", "CONTENTS", {"hotset": "simulator.hotset"})
+
+
 def contents_of(design: Design) -> Contents:
-    """A design's."""
-    if design.contents_module is None:
-        return NOTHING
-    found: Contents = import_module(design.contents_module).CONTENTS
-    return found
+    """Return what a design keeps in the switch."""
+    return CONTENTS.find(design) or NOTHING
+
+
+def modules_of(design: Design) -> tuple[str, ...]:
+    """Return the names of all modules with a part of a design."""
+    parts = (each.module_for(design) for each in (AGENTS, CONTROL, PREPARATION, CONTENTS))
+    return (design.module, *(part for part in parts if part is not None))

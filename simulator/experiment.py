@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from analysis.record import RunRecord, Simulation, least_capacity
+from experiment.designs import prepare
 from experiment.machine import describe_machine
 from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, generate_trace
@@ -47,7 +48,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     record.workload = dict(describe(trace, training, known, config.is_lockstep))
     with reporter.phase("network"):
         session = open_session(config, run, record, reporter, trace, training)
-    await design(config.design).prepare(session, trace)
+    await prepare(design(config.design), session, trace)
     await calibrate(session)
     record.offered_rate.update(config.offered)
     if config.most_load is not None:

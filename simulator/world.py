@@ -16,6 +16,7 @@ from foundation.protocol.codec import Caller, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import PUSH
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
@@ -98,7 +99,7 @@ class Simulated:
         self.arm = arm
         self.loop_ns = 0
         """Real time that the event loop has taken."""
-        agents = design.agents
+        agents = AGENTS.of(design)
         self.clients = [
             _virtual(agents.client)(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.record import Accounting
+from controller.designs import CONTROL
 from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, served_pushes, settle
 from foundation.designs.registry import design
@@ -36,7 +37,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
-    control = design(session.config.design).control
+    control = CONTROL.of(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
         models = [await _dump(worker, "model", session) for worker in session.workers if is_lockstep]

@@ -36,8 +36,11 @@ from topologies.virtual import add_virtual_time, can_be_simulated
 log = logging.getLogger(__name__)
 
 
-def main(settings: Sequence[str]) -> int:
+def main(settings: Sequence[str], predictor: str | None = None) -> int:
     """Run an experiment with `NAME=value` settings (`experiment.config`).
+
+    `predictor` is a module that adds the prediction for a dedicated switch to a run's record
+    (`topologies.virtual`); None adds none.
 
     The exit code: 0, 1 after an error that was told, 130 when interrupted.
     """
@@ -60,7 +63,7 @@ def main(settings: Sequence[str]) -> int:
             only.name(run)
             if only.found.run is not None:
                 tidy(only.found.run)
-            return _run(config, data, run, reporter)
+            return _run(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
         print(f"hotline: {error}", file=sys.stderr)
@@ -85,8 +88,10 @@ def show_logs(console: Console) -> None:
     logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
-def _run(config: Config, data: Trace | None, run: Path, reporter: Reporter) -> int:
-    publish = partial(_publish, config, run, reporter)
+def _run(
+    config: Config, data: Trace | None, run: Path, reporter: Reporter, predictor: str | None = None
+) -> int:
+    publish = partial(_publish, config, run, reporter, predictor)
     with STOP.stage(Stage(partial(_what_is_there, run), clear=partial(_clear, config, run))):
         try:
             asyncio.run(_interruptible(config, data, run, reporter, publish))
@@ -161,11 +166,11 @@ def _with_faults(error: Exception, config: Config) -> Exception:
     return RunFailed(f"{error} ({config.faults} in force; {FAULTS_LIMIT})")
 
 
-def _publish(config: Config, run: Path, reporter: Reporter) -> None:
+def _publish(config: Config, run: Path, reporter: Reporter, predictor: str | None) -> None:
     """Report as far as the run came; where it can be read it is the latest."""
     _hand_over(config)
     try:
-        _report(run, reporter)
+        _report(run, reporter, predictor)
     finally:
         _hand_over(config)
 
@@ -175,14 +180,14 @@ def _hand_over(config: Config) -> None:
     give_to_user(config.runs)
 
 
-def _report(run: Path, reporter: Reporter) -> None:
+def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
     """Report a run that came far enough; AccountingError when its updates do not add up."""
     record = read_record(run)
     account = record.accounting
     if account is not None and record.blocks:
-        if can_be_simulated(record):
+        if predictor is not None and can_be_simulated(record):
             with reporter.phase("virtual time"):
-                add_virtual_time(run, partial(_what_is_there, run))
+                add_virtual_time(run, partial(_what_is_there, run), predictor)
             record = read_record(run)
         with reporter.phase("report"):
             summary = summarise(run, record)

@@ -12,6 +12,7 @@ from typing import Any
 
 from analysis.record import RunRecord
 from experiment.config import Config
+from experiment.designs import prepare
 from experiment.health import Health
 from experiment.phases.measure import measure
 from experiment.progress import Reporter
@@ -81,7 +82,7 @@ async def our_workers(
 
 
 async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:
-    await design(session.config.design).prepare(session, trace)
+    await prepare(design(session.config.design), session, trace)
     before = session.switch_threads()
     probed = await probe(session)
     idle = quiet_threads(before, session.switch_threads())

@@ -19,7 +19,6 @@ from foundation.designs.arms import leading
 from topologies.signals import STOP, Stage
 
 _ROOT = Path(__file__).parents[1]
-_MODULE = "simulator.answer"
 
 
 def can_be_simulated(record: RunRecord) -> bool:
@@ -38,10 +37,10 @@ def can_be_simulated(record: RunRecord) -> bool:
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
 
 
-def add_virtual_time(run: Path, words: Callable[[], str], module: str = _MODULE) -> bool:
+def add_virtual_time(run: Path, words: Callable[[], str], module: str) -> bool:
     """Have a run's record get what virtual time says of it; False where that failed, which has been told.
 
-    `words` say what is there when a signal comes meanwhile.
+    `module` is run with the folder of the run. `words` say what is there when a signal comes meanwhile.
     """
     paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(

@@ -74,10 +74,6 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "hotset.json",
     arms=ARMS,
     module=__name__,
-    agents_module="hosts.hotset.agents",
-    control_module="controller.hotset.control",
-    preparation="experiment.hotset",
-    contents_module="simulator.hotset",
     has_services=True,
     is_durable=True,
 )

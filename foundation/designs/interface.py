@@ -2,7 +2,8 @@
 
 A design is a P4 program, what its workers and its servers do, what a controller does for it, and the arms in
 which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
-`controller/<design>/`. `<design>.py` beside this file describes it, and one line of `registry.py` names it.
+`controller/<design>/`. `<design>.py` beside this file describes it, one line of `registry.py` names it, and
+a line of `designs.py` in `hosts` and `controller` says where its part is.
 
 On a host a design is two *halves*. Each is a class of state, a `NamedTuple` of arrays of records, and
 compiled functions over it (`halves.py`). The loops, of sockets and of virtual time, call these functions
@@ -14,8 +15,8 @@ All times are ns of one monotonic clock. A *peer* is a number: 0.. are the serve
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -127,7 +128,7 @@ class ServerHalf(NamedTuple):
 
 
 class Agents(NamedTuple):
-    """What agents, real or simulated, make of a design: `hosts.<design>.agents` has one."""
+    """What agents, real or simulated, make of a design (`hosts.designs`)."""
 
     client: Callable[..., Any]
     """(caller, n_ps, space, clock, window, *, largest, machine, log): a worker's calls for one job, a
@@ -179,7 +180,7 @@ async def _never_overflows(_controller: Any) -> int:
 
 
 class Control(NamedTuple):
-    """What a controller does for a design: `controller.<design>.control` has one. Where the switch holds no
+    """What a controller does for a design (`controller.designs`). Where the switch holds no
     parameters between operations, rows are all that there is."""
 
     rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
@@ -244,7 +245,8 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A design by its name; its parts are imported when they are asked for."""
+    """What all rooms have to know of a design. Each room has its own part of it: `hosts.designs`,
+    `controller.designs`, `experiment.designs` and `simulator.contents` know where."""
 
     name: str
     summary: str
@@ -256,16 +258,10 @@ class Design:
     arms: tuple[Arm, ...]
     """In the order of tables."""
     module: str
-    """That describes it."""
-    agents_module: str
-    """With its `AGENTS`."""
-    control_module: str
-    """With its `CONTROL`."""
-    preparation: str | None = None
-    """Module whose `prepare(session, trace)` is awaited before arms are measured, as to load what was updated
-    most (`experiment.session`); None where nothing is to be done."""
-    contents_module: str | None = None
-    """With its `CONTENTS` (`simulator.contents`), where controllers have the switch hold parameters."""
+    """Name of the module that describes it."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Room -> module with the design's part there, for rooms that do not know the design by its name
+    (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
     has_services: bool = False
     """Workers send to service addresses, which are the switch's, and not to servers' own."""
     udp_port: int = HOTLINE_PORT
@@ -277,29 +273,6 @@ class Design:
     ones of a workload are trained (`top_k`), as one vector, in a closed loop."""
 
     @property
-    def modules(self) -> tuple[str, ...]:
-        """All that it is made of, by their names."""
-        parts = (self.module, self.agents_module, self.control_module, self.preparation, self.contents_module)
-        return tuple(part for part in parts if part is not None)
-
-    @property
     def p4info(self) -> Path:
         """Its P4Info, beside the program."""
         return self.program.with_suffix(".p4info.txtpb")
-
-    async def prepare(self, session: Any, trace: Any) -> None:
-        """Do what is to be done before arms are measured."""
-        if self.preparation is not None:
-            await import_module(self.preparation).prepare(session, trace)
-
-    @property
-    def agents(self) -> Agents:
-        """Of its hosts."""
-        agents: Agents = import_module(self.agents_module).AGENTS
-        return agents
-
-    @property
-    def control(self) -> Control:
-        """Of its controller."""
-        control: Control = import_module(self.control_module).CONTROL
-        return control

@@ -27,6 +27,4 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
     arms=(NONE, NONE_AGAIN),
     module=__name__,
-    agents_module="hosts.none.agents",
-    control_module="controller.none.control",
 )

@@ -23,7 +23,5 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
     arms=(PSDENSE,),
     module=__name__,
-    agents_module="hosts.psdense.agents",
-    control_module="controller.none.control",
     is_lockstep=True,
 )

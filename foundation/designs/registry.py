@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
+from typing import Generic, TypeVar, cast
 
 from foundation.designs.interface import Design
 from foundation.errors import HotlineError
 
 NAMES = ("hotset", "none", "switchml", "psdense", "ring")
 DEFAULT = "hotset"
+
+
+T = TypeVar("T")
 
 
 class DesignError(HotlineError):
@@ -38,3 +44,33 @@ _of_others: dict[str, Design] = {}
 def known() -> tuple[str, ...]:
     """Names of the designs that come along, and of those of somebody else's that have been asked for."""
     return (*NAMES, *_of_others)
+
+
+@dataclass(frozen=True)
+class Parts(Generic[T]):
+    """What one room has for each design: an attribute of a module, which is imported at its first use."""
+
+    room: str
+    attribute: str
+    modules: Mapping[str, str]
+    """Name of a design -> module in this room."""
+
+    def module_for(self, design: Design) -> str | None:
+        """Return the name of the module with a design's part, None if the room has none for it."""
+        return design.parts.get(self.room, self.modules.get(design.name))
+
+    def find(self, design: Design) -> T | None:
+        """Return a design's part, None if the room has none for it."""
+        module = self.module_for(design)
+        return None if module is None else cast(T, getattr(import_module(module), self.attribute))
+
+    def of(self, design: Design) -> T:
+        """Return a design's part; raises `DesignError` if the room has none for it."""
+        found = self.find(design)
+        if found is None:
+            names = ", ".join(self.modules)
+            raise DesignError(
+                f"{self.room} has no part of design {design.name}: expected one of {names}, or a design "
+                f"whose `parts` name a module for {self.room}"
+            )
+        return found

@@ -18,6 +18,7 @@ from foundation.logs.parts import save_arrays
 from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.header import HOTLINE_PORT
 from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settle
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core
@@ -38,7 +39,7 @@ class PsProcess:
         self.recovered = 0
         """Notes that were taken in again."""
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
-        self.core: Core[Address] = design(config.design).agents.core(
+        self.core: Core[Address] = AGENTS.of(design(config.design)).core(
             config.ps,
             config.n_ps,
             space,

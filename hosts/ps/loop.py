@@ -16,6 +16,7 @@ from typing import NamedTuple
 from foundation.designs.interface import Design
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
+from hosts.designs import AGENTS
 from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
 from hosts.ps.core import Core
@@ -60,7 +61,7 @@ def dialect(codec: str, design: Design) -> Dialect:
     if codec == "scapy":
         from hosts.scapy_udp import behind_scapy
 
-        wire = design.agents.wire
+        wire = AGENTS.of(design).wire
         return Dialect(behind_scapy(serving.serve, design), wire.outward, wire.inward)
     return Dialect()
 

@@ -21,6 +21,7 @@ from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from foundation.words import counted
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
+from hosts.designs import AGENTS
 from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, open_udp
@@ -49,7 +50,7 @@ class WorkerJob:
         if config.replay_log:
             path = config.log_dir / file_name(f"worker-{config.worker}", job.job)
             self.log = ReplayLog.in_file(trace.space.size, trace.largest_batch, config.switch, path)
-        self.client: BaseClient = design(config.design).agents.client(
+        self.client: BaseClient = AGENTS.of(design(config.design)).client(
             Caller(job.job, config.worker, job.epoch),
             config.n_ps,
             trace.space,

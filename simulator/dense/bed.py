@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from controller.designs import CONTROL
 from foundation.designs.interface import Arm, Design, Hosts
 from hosts.keys import KeySpace
 from simulator.costs import Hosts as Costs
@@ -31,7 +32,7 @@ _NOT_READ_OF_AGENTS = {"sent", "early", "log"}
 def board_of(design: Design, arm: Arm, workers: int, servers: int) -> Switchboard:
     """A switch with an arm's rows."""
     board = Switchboard(design)
-    board.install(design.control.rows(Hosts(workers, servers), [arm], 0))
+    board.install(CONTROL.of(design).rows(Hosts(workers, servers), [arm], 0))
     return board
 
 

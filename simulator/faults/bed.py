@@ -20,6 +20,7 @@ from hosts.worker.replay import ReplayLog
 from nativekit.reference import borrowed, lent
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
+from simulator.contents import CONTENTS
 from simulator.cores import make_ready
 from simulator.costs import Hosts, Network
 from simulator.faults.operations import KEYS, REPLAYING, give_up, make_operations, play
@@ -254,7 +255,7 @@ class Bed:
     @property
     def keeps_parameters(self) -> bool:
         """Controllers have the switch hold some."""
-        return self.design.contents_module is not None
+        return CONTENTS.module_for(self.design) is not None
 
     def in_motion(self) -> list[Any]:
         """Entries of keys that are on their way."""

@@ -14,6 +14,7 @@ from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from simulator.contents import Contents
@@ -55,7 +56,7 @@ class VirtualServer:
     def core(self) -> Core[UdpEndpoint]:
         """The server, made when it is needed."""
         if self._core is None:
-            self._core = design(self._arm.design).agents.core(
+            self._core = AGENTS.of(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
                 replayed=True, state=self.state,
             )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 from controller.errors import NotPrimary
 from experiment.faults import KILLED, ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
 from foundation.designs.interface import Design
+from simulator.contents import CONTENTS
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player
 from simulator.faults.schedule import SERVERS, WORKERS, Strike
@@ -350,7 +351,7 @@ FAULTS: Mapping[str, str] = {
 
 def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
     """Those that strike a design, by name."""
-    has = {None: True, "durability": design.is_durable, "contents": design.contents_module is not None}
+    has = {None: True, "durability": design.is_durable, "contents": CONTENTS.module_for(design) is not None}
     return {name: kind for name, kind in KINDS.items() if has[kind.needs]}
 
 

@@ -19,6 +19,7 @@ from foundation.settings import Strict
 from simulator.aside import Made as Run
 from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
+from simulator.contents import modules_of
 from simulator.import_graph import ROOT, needed_by
 from simulator.task_cache import CachedResult
 
@@ -84,7 +85,7 @@ def fingerprint(config: SimulationConfig) -> str:
 def digest(design: str, root: Path = ROOT) -> str:
     """Of the compiled program, and of all modules that a run of the design is simulated by."""
     chosen = find_design(design)
-    modules = needed_by([__name__, *chosen.modules], root)
+    modules = needed_by([__name__, *modules_of(chosen)], root)
     made = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
     for name, file in sorted(modules.items()):
         made.update(f"{name}\0".encode() + file.read_bytes())

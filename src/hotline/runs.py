@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -55,14 +56,19 @@ def run(**settings: object) -> Run:
     Needs root and Mininet, builds a network of its own, and tells progress to stderr. Raises `RunFailed`,
     after what was wrong has been told there.
     """
-    # Needs the distribution's Mininet, which who simulates may not have.
-    from topologies.lifecycle import main
-
     given = [f"{name.upper()}={value}" for name, value in settings.items()]
     runs = load_config(given).runs
-    if main(given):
+    if run_here(given):
         raise RunFailed("the run failed or was interrupted, as told on stderr")
     return read(runs / "latest")
+
+
+def run_here(settings: Sequence[str]) -> int:
+    """Run the experiment on this machine with `NAME=value` settings, and return the exit code."""
+    # Needs the distribution's Mininet, which a simulation does not.
+    from topologies.lifecycle import main
+
+    return main(settings, predictor="simulator.answer")
 
 
 def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:

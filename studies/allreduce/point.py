@@ -12,6 +12,7 @@ from pydantic import Field, TypeAdapter
 
 from foundation.designs.interface import Design
 from foundation.settings import Strict
+from simulator.contents import modules_of
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
 from simulator.import_graph import ROOT, needed_by
@@ -63,7 +64,7 @@ class Reduce(Strict):
     @property
     def modules(self) -> tuple[str, ...]:
         """That it is done by, with all that they need."""
-        return "studies.allreduce.contenders", "simulator.dense.measure", *self.design.modules
+        return "studies.allreduce.contenders", "simulator.dense.measure", *modules_of(self.design)
 
     @property
     def design(self) -> Design:
@@ -104,7 +105,7 @@ class Train(Training):
     @property
     def modules(self) -> tuple[str, ...]:
         """That it is done by, with all that they need."""
-        return "studies.allreduce.training", *self.design.modules
+        return "studies.allreduce.training", *modules_of(self.design)
 
     @property
     def design(self) -> Design:

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from controller.designs import CONTROL
 from experiment.config import EPOCH
 from foundation.designs import hotset, none, psdense, ring, switchml
 from foundation.designs.interface import Arm, Design, Hosts
@@ -161,7 +162,7 @@ def _network(
 ) -> Simulated:
     """With all parameters in the switch, where it can hold them."""
     board = Switchboard(design)
-    board.install(design.control.rows(Hosts(job.workers, job.servers), [arm], EPOCH))
+    board.install(CONTROL.of(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
     simulated = Simulated(
         design, arm, board, trace.space, trace.largest_batch, job.workers, job.servers, network, costs,
         job.seed,

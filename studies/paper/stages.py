@@ -19,6 +19,7 @@ from studies.paper.plan import Stage
 
 Progress = Callable[[float, float, str], None]
 """Told seconds done and in all, as planned, and what is being done."""
+_ROOT = Path(__file__).parents[2]
 _LOG = "stage.log"
 _WATCH_S = 0.2
 _END_S = 3.0
@@ -112,7 +113,7 @@ def _do(stage: Stage, folder: Path, passed: Callable[[float], None]) -> None:
 
 def _command(stage: Stage, folder: Path, config: Path) -> list[str]:
     if stage.is_run:
-        return [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={config}"]
+        return [str(_ROOT / "hotline"), "run", f"CONFIG={config}"]
     options = [f"--{name}={value}" for name, value in stage.settings.items()]
     return [sys.executable, "-m", "studies.paper.connections", "-o", str(result_of(stage, folder)), *options]
 

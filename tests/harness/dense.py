@@ -15,6 +15,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import Packet, parse
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.worker.machine import Machine, plain_machine
 from nativekit.plain import plain
@@ -34,7 +35,7 @@ class Bed:
         self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
         [arm, *_], space = design.arms, KeySpace(values)
         self.clients: list[DenseClient] = [
-            design.agents.client(
+            AGENTS.of(design).client(
                 Caller(arm.job, w + 1, 1),
                 servers,
                 space,
@@ -48,7 +49,7 @@ class Bed:
             client.chunk_size = chunk_size
             if faults:  # which may keep a packet for longer than that from somebody who is there
                 client.state.me.patience *= 100
-        self.servers = [design.agents.server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
+        self.servers = [AGENTS.of(design).server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
         self.sent: list[tuple[int, int, Packet]] = []

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from foundation.designs.registry import design
 from foundation.protocol import addressing
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from switch_harness.waiting import PATIENCE_S
 from topologies.members import Member, Message
@@ -31,7 +32,7 @@ class _Server:
 
     def __init__(self, ps: int, n_ps: int, parameters: int, chosen: str, epoch: int) -> None:
         self.mute = False
-        self._core = design(chosen).agents.core(
+        self._core = AGENTS.of(design(chosen)).core(
             ps, n_ps, KeySpace(parameters), {JOB: epoch}, time.monotonic_ns
         )
         self._core.server.handle(b"", 0, 0)  # compiles, before anybody waits for an answer

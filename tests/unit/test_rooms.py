@@ -37,13 +37,19 @@ AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "softswitch", "src", "tests", "tool
 @cache
 def modules() -> dict[str, set[str]]:
     """Module -> modules of ours that it imports; a package is its `__init__`."""
-    files = {
+    known = files()
+    return {name: {found for found in imports(file, known) if found in known} for name, file in known.items()}
+
+
+@cache
+def files() -> dict[str, Path]:
+    """Return the file of each module of the testbed's rooms."""
+    return {
         name_of(file, folder): file
         for folder in SOURCES
         for room in sorted(ROOMS)
         for file in sorted((folder / room).rglob("*.py"))
     }
-    return {name: {found for found in imports(file, files) if found in files} for name, file in files.items()}
 
 
 def name_of(file: Path, folder: Path) -> str:
@@ -87,6 +93,25 @@ def test_arrows_go_down() -> None:
         and floor_of[theirs] >= floor_of[ours]
     ]
     assert up == []
+
+
+def test_no_string_names_a_module_of_a_room_above_or_beside() -> None:
+    floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+    named = [
+        f"{module} names {text}"
+        for module, file in files().items()
+        for text in strings(file)
+        if text in modules() and (theirs := text.split(".")[0]) != (ours := module.split(".")[0])
+        if floor_of[theirs] >= floor_of[ours]
+    ]
+    assert named == []
+
+
+def strings(file: Path) -> Iterator[str]:
+    """Yield the strings of a file that may be dotted names of modules."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "." in node.value:
+            yield node.value
 
 
 @pytest.mark.parametrize("room", INSIDE)

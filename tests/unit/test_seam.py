@@ -7,6 +7,7 @@ import select
 import socket
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from foundation.designs.arms import judged
 from foundation.designs.interface import NEVER
 from foundation.designs.registry import DesignError, design, known
 from foundation.errors import HotlineError
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
@@ -131,7 +133,7 @@ def test_a_design_is_judged_by_an_arm_beside_its_baseline() -> None:
         judged("none")
 
 
-def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:
+def test_a_design_is_named_in_its_folders_and_where_rooms_list_designs() -> None:
     text = {file: file.read_text() for room in ROOMS for file in (ROOT / room).rglob("*.py")}
     names = {
         str(file.relative_to(ROOT))
@@ -139,9 +141,16 @@ def test_a_design_is_named_in_its_folders_and_in_one_line() -> None:
         if re.search(r"(designs|hosts|controller)\.none\b|NAMES = .*\"none\"", content)
     }
     own = {name for name in names if "none" in name}
-    # Designs of hosts alone run its program, with its rows.
+    # Designs of hosts alone run its program.
     its_users = {f"foundation/designs/{name}.py" for name in ("psdense", "ring")}
-    assert names - own - its_users == {"foundation/designs/registry.py"}
-    folders = [ROOT / "hosts" / "none", ROOT / "controller" / "none", ROOT / "p4src" / "none"]
-    files = [file for folder in folders for file in folder.iterdir() if file.suffix in (".py", ".p4")]
-    assert len(files) + len([ROOT / "foundation" / "designs" / "none.py"]) == 15
+    lists = {"foundation/designs/registry.py", "hosts/designs.py", "controller/designs.py"}
+    assert names - own - its_users == lists
+
+
+def test_a_room_without_a_part_of_a_design_says_so() -> None:
+    unknown = replace(design("none"), name="unknown")
+    with pytest.raises(
+        DesignError, match="hosts has no part of design unknown: expected one of"
+    ):
+        AGENTS.of(unknown)
+    assert AGENTS.of(replace(unknown, parts={"hosts": "hosts.none.agents"})) is AGENTS.of(design("none"))

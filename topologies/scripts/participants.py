@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from experiment.designs import prepare
 from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
@@ -56,7 +57,7 @@ async def _traffic(session: ScriptSession, found: ScriptGroup, rest: int | None)
         "lanes_per_step": course.lanes / course.steps / session.config.workers,
         "trains": True,
     }
-    await design(session.config.design).prepare(session, course)
+    await prepare(design(session.config.design), session, course)
     with isolated(rest, []):
         probed = await probe(session)
         _check_goes_on(session)

@@ -19,6 +19,6 @@ def run(settings: tuple[str, ...]) -> None:
 
     STOP.listen()
     # Takes seconds: a signal is heard before.
-    from topologies.lifecycle import main
+    from hotline.runs import run_here
 
-    STOP.exit(main(settings))
+    STOP.exit(run_here(settings))

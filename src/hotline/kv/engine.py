@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from foundation.designs.registry import design
 from foundation.protocol.codec import Caller
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
@@ -88,7 +89,7 @@ class Engine:
         self._books = None if make_books is None else make_books(self._largest)
         self._is_open, self._is_busy = self._books is None, False
         self._pushes = 0
-        self.client: BaseClient = design(chosen).agents.client(
+        self.client: BaseClient = AGENTS.of(design(chosen)).client(
             caller, len(peers), KeySpace(parameters), time.monotonic_ns, window, largest=self._largest
         )
         self._socket, self._peers = sock, peers

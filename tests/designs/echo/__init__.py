@@ -12,6 +12,5 @@ DESIGN = Design(
     program=Path(__file__).parents[3] / "p4src" / "compiled" / "none.json",
     arms=(ARM,),
     module=__name__,
-    agents_module=f"{__name__}.agents",
-    control_module="controller.none.control",
+    parts={"hosts": f"{__name__}.agents", "controller": "controller.none.control"},
 )

@@ -26,7 +26,9 @@ DESIGN = Design(
     program=Path(__file__).parent / "compiled" / "sum.json",
     arms=(OFF, ON),
     module=__name__,
-    agents_module="hosts.none.agents",
-    control_module="controller.none.control",
-    contents_module=f"{__package__}.contents",
+    parts={
+        "hosts": "hosts.none.agents",
+        "controller": "controller.none.control",
+        "simulator": f"{__package__}.contents",
+    },
 )

@@ -13,12 +13,13 @@ from foundation.designs.registry import design
 from foundation.protocol.codec import Caller
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.none.agents import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 
 JOB, N_PS = 7, 3
-AGENTS = design("none").agents
+NONE = AGENTS.of(design("none"))
 
 
 class Bed:
@@ -32,7 +33,7 @@ class Bed:
             for w in range(workers)
         ]
         self.servers = [
-            AGENTS.core(ps, N_PS, space, {JOB: 1}, lambda: self.now, as_plain) for ps in range(N_PS)
+            NONE.core(ps, N_PS, space, {JOB: 1}, lambda: self.now, as_plain) for ps in range(N_PS)
         ]
         self.sums = np.zeros(space.size, np.uint32)
         self.answered = [np.zeros(space.size, np.bool_) for _ in range(workers)]

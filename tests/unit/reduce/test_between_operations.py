@@ -15,6 +15,7 @@ from foundation.designs.interface import Design
 from foundation.protocol.codec import Caller
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import HEADER, TAKEN, Packet, parse
+from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
@@ -57,7 +58,7 @@ def pair() -> Iterator[list[tuple[DenseClient, Line, Any]]]:
         peers = [("127.0.0.1", 9), *(sock.getsockname() for sock in socks)]
         found = []
         for worker, sock in enumerate(socks, start=1):
-            client = ring.DESIGN.agents.client(
+            client = AGENTS.of(ring.DESIGN).client(
                 Caller(ring.RING.job, worker, 1), 1, KeySpace(VALUES), time.monotonic_ns,
                 machine=plain_machine(),
             )  # fmt: skip

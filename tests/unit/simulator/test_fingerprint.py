@@ -12,6 +12,7 @@ import pytest
 
 from foundation.designs.registry import DEFAULT, NAMES, design
 from simulator.config import SimulationConfig
+from simulator.contents import modules_of
 from simulator.import_graph import ROOT, needed_by
 from simulator.sweeps import point
 from simulator.sweeps.plan import changed
@@ -30,7 +31,7 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
     """All files of the project that are Python or the program."""
-    parts = [part for name in NAMES for part in design(name).modules]
+    parts = [part for name in NAMES for part in modules_of(design(name))]
     modules = needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
     return [*modules.values(), *(design(name).program for name in NAMES)]
 
@@ -62,7 +63,7 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
         if ".venv" not in file
     }
     assert len(imported) > 100
-    needed = needed_by([point.__name__, *design(DEFAULT).modules])
+    needed = needed_by([point.__name__, *modules_of(design(DEFAULT))])
     # Of other designs there is what describes them, for the names of their arms.
     others = {design(name).module for name in NAMES if name != DEFAULT}
     assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()

@@ -98,11 +98,11 @@ def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
     account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
     reported: list[RunRecord] = []
 
-    def add(run: Path, words: Callable[[], str]) -> bool:
+    def add(run: Path, words: Callable[[], str], module: str) -> bool:
         found = read_record(run)
         found.memory_mb["added"] = 1.0
         found.write(run)
-        assert words().startswith(str(run)) and not reported
+        assert words().startswith(str(run)) and not reported and module == "a.predictor"
         return True
 
     def summarise(run: Path, found: RunRecord) -> None:
@@ -115,5 +115,5 @@ def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
     for rounds, expected in ((6, {"added": 1.0}), (5, {})):
         record(rounds, accounting=account).write(tmp_path)
         reported.clear()
-        lifecycle._report(tmp_path, Reporter(Console(quiet=True)))
+        lifecycle._report(tmp_path, Reporter(Console(quiet=True)), "a.predictor")
         assert [found.memory_mb for found in reported] == [expected]

@@ -19,6 +19,8 @@ from studies.paper.stages import StageFailed, do_stages, is_done, result_of, tom
 
 DONE: list[str] = []
 
+ROOT = Path(__file__).parents[4]
+
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +130,9 @@ def test_settings_as_toml() -> None:
     assert tomli.loads(toml(values)) == values
 
 
-def test_a_run_and_fig_9_are_commands_of_this_python(tmp_path: Path) -> None:
+def test_a_run_and_fig_9_are_commands_of_this_checkout(tmp_path: Path) -> None:
     run = stages._command(Stage("r1", 1), tmp_path, tmp_path / "run.toml")
-    assert run == [sys.executable, "-m", "hotline.cli", "run", f"CONFIG={tmp_path}/run.toml"]
+    assert run == [str(ROOT / "hotline"), "run", f"CONFIG={tmp_path}/run.toml"]
     fig_9 = stages._command(Stage("c", 1, {"rounds": 2, "most": 64}, is_run=False), tmp_path, tmp_path / "x")
     assert fig_9[1:] == [
         "-m", "studies.paper.connections", "-o", f"{tmp_path}/c/connections.parquet",
