@@ -259,7 +259,7 @@ class Design:
     """In the order of tables."""
     module: str
     """Name of the module that describes it."""
-    parts: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Room -> module with the design's part there, for rooms that do not know the design by its name
     (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
     has_services: bool = False

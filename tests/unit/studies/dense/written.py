@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-DOCS = Path(__file__).parents[3] / "docs" / "dense.md"
+DOCS = Path(__file__).parents[4] / "docs" / "dense.md"
 
 
 def rows(*head: str) -> dict[str, list[str]]:

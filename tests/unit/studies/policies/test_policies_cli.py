@@ -20,7 +20,7 @@ from studies.policies.results import WRITES_PER_S
 from studies.policies.rules.all import BY_NAME
 
 SIZES = "5,10,50"
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 def policies(*arguments: object) -> Result:
