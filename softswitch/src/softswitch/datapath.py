@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
-from softswitch.errors import SwitchError
+from softswitch.errors import KernelError, SwitchError
 from softswitch.hashing import Crc
 from softswitch.jit import MachineCode
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline

@@ -54,3 +54,7 @@ class SwitchEnded(SwitchError):
 
 class Bmv2NotFound(SwitchError):
     """`simple_switch_grpc` is not where it was looked for."""
+
+
+class KernelError(SwitchError):
+    """What this kernel, these rights or BPF itself do not allow; the text is the reason."""

@@ -16,8 +16,7 @@ from google.protobuf.message import DecodeError
 
 from softswitch.cache import one_at_a_time
 from softswitch.datapath import LivePipeline, SwitchPorts
-from softswitch.errors import ProgramError, SwitchError
-from softswitch.kernel.errors import KernelError
+from softswitch.errors import KernelError, ProgramError, SwitchError
 from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from softswitch.errors import KernelError
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.effort import seeds, steps

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 
 from foundation.protocol.header import LANES
+from softswitch.errors import KernelError
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.pipeline import DirectPipeline
 from softswitch.pipeline import Change
 from switch_harness.constructs import CONSTRUCTS, compiled

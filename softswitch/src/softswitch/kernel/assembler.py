@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from softswitch.cache import kept
+from softswitch.errors import KernelError
 from softswitch.kernel import compiler
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.target import MAGIC
 
 ENTRY_SECTION = "entry"

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import NamedTuple
 
-from softswitch.kernel.errors import KernelError
+from softswitch.errors import KernelError
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280}
 _libc = ctypes.CDLL(None, use_errno=True)

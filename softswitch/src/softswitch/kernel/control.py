@@ -23,10 +23,10 @@ import numpy.typing as npt
 from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Variable, repeat_while
+from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import APPLIED, MAILBOX, STATE, Arena
 from softswitch.kernel.assembler import with_maps
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.program import Builder
 from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word

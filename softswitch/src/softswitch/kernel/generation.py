@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from softswitch.errors import KernelError
 from softswitch.kernel import bpf
-from softswitch.kernel.errors import KernelError
 
 OBJECTS = "bpf"
 """The bpffs in the folder."""

@@ -6,9 +6,7 @@ import struct
 from enum import Enum
 
 from softswitch.kernel import bpf
-from softswitch.kernel.frame import Frame
-from softswitch.kernel.skb import Skb
-from softswitch.kernel.xdp import XdpFrame
+from softswitch.kernel.frame import Frame, Skb, XdpFrame
 
 # XDP_FLAGS_* of linux/if_link.h
 _GENERIC, _DRIVER = 2, 4

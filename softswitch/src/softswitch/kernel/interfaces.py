@@ -11,12 +11,14 @@ import fcntl
 import os
 import socket
 import struct
+from collections import Counter
 from pathlib import Path
 
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, UP, keep_tap, open_tap, set_flag
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import CPU, Pins
+from softswitch.ports.qdiscs import qdiscs
 from softswitch.ports.ring import PortError
 
 # linux/if_packet.h, linux/if_tun.h, linux/sockios.h, linux/if.h
@@ -115,3 +117,16 @@ def _set_up(name: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SIOCSIFMTU, struct.pack("16si12x", name.encode(), _TAP_MTU))
     set_flag(name, UP)
+
+
+def sent_in_vain() -> Counter[str]:
+    """By interface of this thread's network namespace: what it or its queueing discipline has dropped."""
+    found: Counter[str] = Counter()
+    for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]:
+        name, _, numbers = line.partition(":")
+        found[name.strip()] = int(numbers.split()[11])
+    names = dict(socket.if_nameindex())
+    for each in qdiscs():
+        if each.is_root:  # what its children drop is its own
+            found[names.get(each.interface, "")] += each.dropped
+    return found

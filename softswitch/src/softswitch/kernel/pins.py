@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from softswitch.cache import signature
+from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, keep_tap, open_tap, set_flag
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.generation import OBJECTS, Generation
 from softswitch.kernel.steering import put_back
 

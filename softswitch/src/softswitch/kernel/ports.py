@@ -22,8 +22,7 @@ import numpy as np
 from softswitch.kernel import arena, bpf
 from softswitch.kernel.front import MOST_BYTES
 from softswitch.kernel.hooks import Hook
-from softswitch.kernel.interfaces import CpuInterface, Interface
-from softswitch.kernel.losses import sent_in_vain
+from softswitch.kernel.interfaces import CpuInterface, Interface, sent_in_vain
 from softswitch.kernel.pins import STEERED, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.steering import Masks, put_back, steer

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import platform
 
+from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.arena import Arena
 from softswitch.kernel.control import MAILBOX_BYTES, ArenaMemory
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.hooks import Hook
 
 _LOOPBACK = 1

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir as llvm
 
+from softswitch.errors import KernelError
 from softswitch.kernel import wide
 from softswitch.kernel.arena import AREA_OF, CONSTANT_BYTES, CONSTANTS, MOST_CPUS, START_NS
 from softswitch.kernel.compiler import machine
-from softswitch.kernel.errors import KernelError
 from softswitch.llvmir import I64, byte_offset, integer, null
 from softswitch.target import Target
 

@@ -6,7 +6,7 @@ import pytest
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
-from softswitch.kernel.errors import KernelError
+from softswitch.errors import KernelError
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.settings import Datapath

@@ -20,8 +20,8 @@ from finsy.proto import p4r
 from softswitch import ir
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
+from softswitch.errors import KernelError
 from softswitch.kernel import pins as pins_module
-from softswitch.kernel.errors import KernelError
 from softswitch.kernel.pins import Pins, unpin
 from softswitch.p4runtime.kept import Kept
 from softswitch.p4runtime.messages import adopt

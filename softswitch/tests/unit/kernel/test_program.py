@@ -10,10 +10,9 @@ import pytest
 
 from softswitch import ir
 from softswitch.kernel import front, program
+from softswitch.kernel.frame import Skb, XdpFrame
 from softswitch.kernel.front import build_front
 from softswitch.kernel.program import Code
-from softswitch.kernel.skb import Skb
-from softswitch.kernel.xdp import XdpFrame
 from softswitch.memory.layout import make_layout
 from switch_harness.constructs import compiled
 
