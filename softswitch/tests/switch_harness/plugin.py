@@ -7,13 +7,14 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from softswitch.errors import Bmv2NotFound
-from softswitch.processes import NO_BMV2, installed_bmv2
+from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
 from switch_harness.effort import FAST_SHARE, SOAK_TIMES
 from switch_harness.namespaces import python_in_its_own
 
@@ -90,3 +91,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
         if needs_bmv2 and no_bmv2:
             item.add_marker(pytest.mark.skip(reason=f"{NO_BMV2}; see Vagrantfile"))
+
+
+@pytest.fixture
+def not_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Run the test as on a machine without BMv2."""
+    monkeypatch.delenv(BMV2_VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+
+
+@pytest.fixture
+def fake_bmv2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Have HOTLINE_BMV2 name a program that prints its arguments and fails."""
+    program = tmp_path / BMV2_PROGRAM
+    program.write_text('#!/bin/sh\necho "fake: $*"\nexit 3\n')
+    program.chmod(0o755)
+    monkeypatch.setenv(BMV2_VARIABLE, str(program))
+    return program
