@@ -11,7 +11,7 @@ import pytest
 
 from switch_harness.namespaces import on_the_machines_network
 
-ROOT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[2]
 TESTS = """
 import os, pathlib, socket, pytest
 @pytest.fixture(scope="{scope}", autouse=True)
@@ -35,11 +35,14 @@ def play(folder: Path, modules: list[str], more: str = "") -> dict[str, set[str]
         module.parent.mkdir(parents=True, exist_ok=True)
         scope = "module" if "shared" in name else "function"
         module.write_text(TESTS.format(folder=str(folder), name=module.stem, scope=scope))
-    hooks = f"from tests import conftest\n{more}\nfrom tests.conftest import {HOOKS}"
+    hooks = f"from switch_harness import plugin\n{more}\nfrom switch_harness.plugin import {HOOKS}"
     (folder / "conftest.py").write_text(hooks)
     (folder / "pytest.ini").write_text("[pytest]")
     command = [sys.executable, "-m", "pytest", "-n", "2", "--import-mode=importlib", "tests"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(PROJECT / "src"), str(PROJECT / "tests")]),
+    }
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     return {name: set((folder / Path(name).name).read_text().splitlines()) for name in modules}
@@ -50,8 +53,8 @@ SHARED = ["unit/test_shared_1", "unit/test_shared_2"]
 
 @pytest.mark.soak
 def test_where_there_is_one_network_its_tests_all_go_to_one_process(tmp_path: Path) -> None:
-    networks = ["mininet/test_some", "mininet/test_others"]
-    seen = play(tmp_path, [*networks, "unit/test_more"], "conftest.python_in_its_own = lambda: None")
+    networks = ["netns/test_some", "netns/test_others"]
+    seen = play(tmp_path, [*networks, "unit/test_more"], "plugin.python_in_its_own = lambda: None")
     assert len(seen[networks[0]] | seen[networks[1]]) == 1
     assert seen["unit/test_more"]
 
@@ -62,13 +65,13 @@ def test_what_a_module_makes_once_is_made_in_one_process(tmp_path: Path) -> None
     assert all(len(seen[name]) == 1 for name in SHARED)
 
 
-@pytest.mark.mininet
+@pytest.mark.netns
 def test_each_process_has_a_network_and_a_run_of_its_own(tmp_path: Path) -> None:
-    seen = play(tmp_path, ["mininet/test_some"])  # each process is given two of the first tests
-    assert seen["mininet/test_some"] == {f"gw0 {ALONE}", f"gw1 {ALONE}"}
+    seen = play(tmp_path, ["netns/test_some"])  # each process is given two of the first tests
+    assert seen["netns/test_some"] == {f"gw0 {ALONE}", f"gw1 {ALONE}"}
 
 
-@pytest.mark.mininet
+@pytest.mark.netns
 def test_what_installs_something_has_the_machines_network() -> None:
     names = [*on_the_machines_network(), "readlink", "/proc/self/ns/net"]
     there = subprocess.run(names, check=True, capture_output=True, text=True).stdout.strip()
