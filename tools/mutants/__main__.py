@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from rich.table import Table
 
 from tools.mutants.mutate import Mutant, draw
 from tools.mutants.parts import part_of
-from tools.mutants.run import ROOT, Agents, Outcome, Tests, baseline, outcome, prepare
+from tools.mutants.run import ROOT, Agents, Outcome, Tests, baseline, import_paths, outcome, prepare
 
 RESULTS = ROOT / "build" / "mutants"
 _SHORTEST_TIMEOUT_S = 60.0
@@ -90,8 +91,9 @@ def _copy_tree(tree: Path) -> None:
 
 def _compile(tree: Path) -> None:
     """Tests of a loop that waits for a compiler would time out."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_paths(tree))}
     for module in ("softswitch.warm", "hosts.warm"):
-        subprocess.run([sys.executable, "-m", module], cwd=tree, check=True)
+        subprocess.run([sys.executable, "-m", module], cwd=tree, env=environment, check=True)
 
 
 def _stages(room: dict[str, Any]) -> list[Tests]:

@@ -38,14 +38,21 @@ class Outcome(Enum):
     TIMEOUT = "timeout"
 
 
+def import_paths(tree: Path) -> list[str]:
+    """Return the folders that both projects are imported from."""
+    return [str(tree), str(tree / "src"), str(tree / "softswitch" / "src")]
+
+
 def prepare(tree: Path) -> None:
     """Import what every child needs, and nothing of the project: that is to come from `tree`."""
     os.chdir(tree)
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(tree / ".hypothesis")
     sys.dont_write_bytecode = True
-    sys.path[:] = [str(tree), *(entry for entry in sys.path if Path(entry).resolve() != ROOT)]
-    for module in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
-        del sys.modules[module]
+    theirs = set(import_paths(ROOT))
+    sys.path[:] = [
+        *import_paths(tree),
+        *(entry for entry in sys.path if str(Path(entry).resolve()) not in theirs),
+    ]
     for library in _LIBRARIES:
         importlib.import_module(library)
 

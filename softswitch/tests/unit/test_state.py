@@ -29,24 +29,24 @@ from softswitch.pipeline import (
 from softswitch.state.memory import Memory
 from switch_harness.constructs import compiled, insert
 from switch_harness.effort import examples
-from tests.harness import testnet
 
-JOBS = "HotlineIngress.identify.jobs"
-FORWARD = "HotlineIngress.forward.forward"
-JOBS_SIZE = 64
-SET_JOB = "HotlineIngress.identify.set_job"
-FORWARD_TO = "HotlineIngress.forward.forward_to"
+FORWARD = "ControlIngress.forward"
+FORWARD_TO = "ControlIngress.forward_to"
+PAIRS = "ControlIngress.pairs"
+SEEN = "Entities.seen"
+SEEN_SIZE = 64
+SET_TAG = "ControlIngress.set_tag"
 CLONED = bytes([1, 255, 0, 0, 0, 1]) + bytes(54)
 """For tests/programs/replication.p4: cloned to session 1, and dropped itself."""
 
 
 @cache
-def machine_code() -> MachineCode:
-    return MachineCode(testnet.program())
+def machine_code(name: str) -> MachineCode:
+    return MachineCode(compiled(name))
 
 
-def of_our_program() -> CompiledPipeline:
-    return CompiledPipeline(testnet.program(), machine_code())
+def pipeline_of(name: str) -> CompiledPipeline:
+    return CompiledPipeline(compiled(name), machine_code(name))
 
 
 def forward(change: Change, address: int, port: int = 0) -> EntryWrite:
@@ -59,7 +59,7 @@ class Tables(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
-        self.pipeline = of_our_program()
+        self.pipeline = pipeline_of("control")
         self.model: dict[int, int] = {}
         self.counts: dict[int, int] = {}
 
@@ -104,56 +104,55 @@ Tables.TestCase.settings = settings(max_examples=examples(60), suppress_health_c
 TestTables = Tables.TestCase
 
 
-@pytest.fixture
-def pipeline() -> CompiledPipeline:
-    return of_our_program()
+def seen(change: Change, address: int) -> EntryWrite:
+    action = None if change is Change.DELETE else ActionCall("Entities.learn")
+    return EntryWrite(change, SEEN, (address,), action)
 
 
-def job(change: Change, number: int) -> EntryWrite:
-    return EntryWrite(change, JOBS, (number,), ActionCall(SET_JOB, (1, 0)))
-
-
-def test_a_table_holds_its_declared_size_and_no_more(pipeline: CompiledPipeline) -> None:
-    errors = pipeline.write_entries([job(Change.INSERT, number) for number in range(JOBS_SIZE + 1)])
-    assert errors[:-1] == [None] * JOBS_SIZE
+def test_a_table_holds_its_declared_size_and_no_more() -> None:
+    pipeline = pipeline_of("entities")
+    errors = pipeline.write_entries([seen(Change.INSERT, number) for number in range(SEEN_SIZE + 1)])
+    assert errors[:-1] == [None] * SEEN_SIZE
     assert isinstance(errors[-1], TableFull)
-    assert str(errors[-1]) == f"table {JOBS} is full: it holds its {JOBS_SIZE} entries"
-    assert pipeline.write_entries([EntryWrite(Change.DELETE, JOBS, (5,)), job(Change.INSERT, 999)]) == [
-        None,
-        None,
-    ]
+    assert str(errors[-1]) == f"table {SEEN} is full: it holds its {SEEN_SIZE} entries"
+    assert pipeline.write_entries([seen(Change.DELETE, 5), seen(Change.INSERT, 999)]) == [None, None]
 
 
-def test_deleted_records_are_used_again(pipeline: CompiledPipeline) -> None:
+def test_deleted_records_are_used_again() -> None:
+    pipeline = pipeline_of("entities")
     for turn in range(10):
-        numbers = range(turn * JOBS_SIZE, (turn + 1) * JOBS_SIZE)
-        assert not any(pipeline.write_entries([job(Change.INSERT, number) for number in numbers]))
-        assert not any(pipeline.write_entries([job(Change.DELETE, number) for number in numbers]))
+        numbers = range(turn * SEEN_SIZE, (turn + 1) * SEEN_SIZE)
+        assert not any(pipeline.write_entries([seen(Change.INSERT, number) for number in numbers]))
+        assert not any(pipeline.write_entries([seen(Change.DELETE, number) for number in numbers]))
 
 
-def test_wrong_actions_are_refused_by_name(pipeline: CompiledPipeline) -> None:
+def test_wrong_actions_are_refused_by_name() -> None:
+    pipeline = pipeline_of("control")
     with pytest.raises(StateError, match="has no action nothing"):
-        pipeline.write_entries([EntryWrite(Change.INSERT, JOBS, (1,), ActionCall("nothing"))])
+        pipeline.write_entries([EntryWrite(Change.INSERT, PAIRS, (1, 1), ActionCall("nothing"))])
     with pytest.raises(StateError, match=r"takes 2 parameters, not 1"):
-        pipeline.write_entries([EntryWrite(Change.INSERT, JOBS, (1,), ActionCall(SET_JOB, (1,)))])
+        pipeline.write_entries([EntryWrite(Change.INSERT, PAIRS, (1, 1), ActionCall(SET_TAG, (1,)))])
     with pytest.raises(StateError, match="is constant"):
-        pipeline.set_default(JOBS, ActionCall(SET_JOB, (1, 1)))
+        pipeline.set_default(PAIRS, ActionCall(SET_TAG, (1, 1)))
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("HotlineIngress.aggregate_31.values", 2**32 - 1), ("HotlineIngress.exactly_once.cells", 2**96 - 5)],
+    ("program", "name", "value"),
+    [
+        ("entities", "Entities.cells", 2**32 - 1),
+        ("control", "ControlIngress.cells", 2**96 - 5),
+    ],
 )
-def test_registers_are_read_and_written_in_full_width(
-    pipeline: CompiledPipeline, name: str, value: int
-) -> None:
-    pipeline.write_register(name, 7, value)
-    assert pipeline.read_register(name, 6, 9) == [0, value, 0]
+def test_registers_are_read_and_written_in_full_width(program: str, name: str, value: int) -> None:
+    pipeline = pipeline_of(program)
+    pipeline.write_register(name, 6, value)
+    assert pipeline.read_register(name, 5, 8) == [0, value, 0]
 
 
-def test_counters_are_read_and_written(pipeline: CompiledPipeline) -> None:
-    pipeline.write_counter("HotlineIngress.drops", 3, CounterValue(5, 6))
-    assert pipeline.read_counter("HotlineIngress.drops", 2, 5) == [(0, 0), (5, 6), (0, 0)]
+def test_counters_are_read_and_written() -> None:
+    pipeline = pipeline_of("control")
+    pipeline.write_counter("ControlIngress.drops", 3, CounterValue(5, 6))
+    assert pipeline.read_counter("ControlIngress.drops", 2, 5) == [(0, 0), (5, 6), (0, 0)]
 
 
 # -- reads and writes as a whole
