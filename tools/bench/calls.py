@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from finsy.proto import p4r
 from numpy.typing import NDArray
 
 from nativekit.compile import int64
@@ -12,7 +11,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.conformance.client import pipeline_config
 from softswitch.native import call_process, entry_point
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.messages import p4r
 from tools.bench.errors import BenchError
 from tools.bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 
@@ -23,8 +22,8 @@ _REPEATS = 5
 
 def installed(setup: Setup) -> CompiledPipeline:
     """A pipeline of a program, with its entries."""
-    control = ControlledPipeline(adopt(pipeline_config(setup.program.json)), CompiledPipeline, lambda: 0)
-    if any(control.write(adopt(p4r.WriteRequest(updates=setup.updates)))):
+    control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, lambda: 0)
+    if any(control.write(p4r.WriteRequest(updates=setup.updates))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")
     return control.pipeline
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from finsy.proto import p4r
 
 from controller.encoding import RowEncoder
 from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
@@ -15,7 +14,7 @@ from foundation.protocol.codec import Keys
 from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
 from softswitch.conformance.client import read_p4info
-from softswitch.p4runtime.messages import adopt
+from softswitch.p4runtime.messages import adopt, p4r
 from tools.bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
 
 PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import finsy as fy
 import numpy as np
-from finsy.proto import p4r
 from numpy.typing import NDArray
 
 from foundation.protocol import frames
 from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from softswitch.p4runtime.codecs import values
+from softswitch.p4runtime.messages import adopt, p4r
 from switch_harness import PROGRAMS
 from tools.bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Workload
 
@@ -89,7 +89,7 @@ class _Insertions:
         match = fy.Match(prefix="1.0.0.0/8") if is_lpm else fy.Match(mac=1)
         action = fy.Action("next_hop", mac=1 << 41, port=1) if is_lpm else fy.Action("forward", port=1)
         entry = fy.P4TableEntry(table, match=match, action=action)
-        self._pattern = (+entry).encode_update(fy.P4Schema(program.p4info))
+        self._pattern = adopt((+entry).encode_update(fy.P4Schema(program.p4info)))
 
     def __call__(self, key: int, port: int, prefix_bits: int | None = None) -> p4r.Update:
         update = p4r.Update()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from finsy.proto import p4r
+from softswitch.p4runtime.messages import p4r
 
 INGRESS = 1
 """Port that all frames go in by."""

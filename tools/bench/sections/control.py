@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from finsy.proto import p4r
-
 from softswitch.conformance.client import BATCH, P4RuntimeClient, encode_writes
+from softswitch.p4runtime.messages import p4r
 from tools.bench import hotline, plain
 from tools.bench.processes import resident_bytes
 from tools.bench.results import MEMORY_MB, WRITES, Result
