@@ -17,11 +17,14 @@ from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
 from softswitch.conformance.client import read_p4info
 from softswitch.conformance.encoding import EntityEncoder
+from softswitch.conformance.pairs import Pair
+from softswitch.conformance.runner import Outcome, Verdict, run
+from softswitch.conformance.targets import TARGETS
 from softswitch.pipeline import Change, EntryWrite, Output
 from switch_harness.bmv2 import twins
 from switch_harness.twins import Twins
 from tests.harness import frames, testnet
-from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set
+from tests.harness.vectors import KEYS, PAIRS, SLOTS, STATES, Source, hot_set
 
 pytestmark = pytest.mark.bmv2
 
@@ -100,3 +103,8 @@ def test_bmv2_agrees() -> None:
         ours, theirs = both.counters()
         assert ours == theirs
         assert both.unseen() == 0
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.vectors.stem)
+def test_vectors(pair: Pair) -> None:
+    assert run(TARGETS["bmv2"], *pair) == Verdict(*pair, Outcome.PASS)

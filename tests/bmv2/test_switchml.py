@@ -16,7 +16,7 @@ from softswitch.pipeline import Output
 from switch_harness.bmv2 import twins
 from tests.harness import testnet
 from tests.harness.switchml import SwitchUnderTest, arm_with
-from tests.unit.kernel.test_switchml import WORKERS, drawn
+from tests.unit.programs.test_switchml_in_the_kernel import WORKERS, drawn
 
 pytestmark = pytest.mark.bmv2
 

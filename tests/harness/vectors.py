@@ -6,17 +6,21 @@ RPCs are fresh and the rest duplicates, stale or ahead.
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 from controller.tables import CPU_PORT
 from foundation.protocol.hashing import MULTIPLIER
 from foundation.protocol.header import LANES, WINDOW_BITS, Header, Op
+from softswitch.conformance.pairs import pairs_in
 from softswitch.pipeline import Change, EntryWrite, Pipeline
 from tests.harness import frames, testnet
 
 STATES = ["hot", "hot", "hot", "reserved", "draining", "parked"]
 SLOTS = 16
 KEYS = 400
+PAIRS, WITHOUT_PROGRAM = pairs_in([testnet.COMPILED], [Path(__file__).parents[1] / "vectors"])
+"""The vectors in tests/vectors, each with the program that it is for."""
 PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes(60)]
 
 

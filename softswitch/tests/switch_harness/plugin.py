@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from softswitch.errors import Bmv2NotFound
+from softswitch.kernel.probe import probe
 from softswitch.processes import BMV2_PROGRAM, BMV2_VARIABLE, NO_BMV2, installed_bmv2
 from switch_harness.effort import FAST_SHARE, SOAK_TIMES
 from switch_harness.namespaces import python_in_its_own
@@ -91,6 +92,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs root: `make test`"))
         if needs_bmv2 and no_bmv2:
             item.add_marker(pytest.mark.skip(reason=f"{NO_BMV2}; see Vagrantfile"))
+
+
+@pytest.fixture(scope="session")
+def kernel_datapath() -> None:
+    """Skip tests where the kernel cannot be the datapath."""
+    if (unable := probe()) is not None:
+        pytest.skip(f"the kernel cannot be the datapath: {unable}")
 
 
 @pytest.fixture

@@ -5,12 +5,19 @@ Of the program it knows the widths of fields and the order in which the deparser
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from softswitch.explain.events import to_json
+from softswitch.explain.record import Recorder
+from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
+from softswitch.pipeline import ControlPlane
+from switch_harness.state import cells
 
 Line = dict[str, Any]
 """An event as its JSON has it."""
@@ -115,3 +122,31 @@ class Replay:
             size = copy.widths.get(full, 0) if each.varbit else each.width
             bits, width = bits << size | copy.values[full], width + size
         return bits.to_bytes(width // 8, "big")
+
+
+class ObservedPair:
+    """An interpreter that is observed, one that is not, and what a reader of the trace makes of it."""
+
+    def __init__(self, program: Program, prepare: Callable[[ControlPlane], None], queues: int = 1) -> None:
+        self.recorder = Recorder(program)
+        self.observed = InterpretedPipeline(program, queues, self.recorder)
+        self.alone = InterpretedPipeline(program, queues)
+        self.replay = Replay(program)
+        for pipeline in (self.observed, self.alone):
+            prepare(pipeline)
+            pipeline.seed_random(7)
+
+    def process(self, port: int, frame: bytes, now: int) -> None:
+        outputs = self.observed.process(port, frame, now, now + 3)
+        assert outputs == self.alone.process(port, frame, now, now + 3)
+        assert self.observed.take_notices() == self.alone.take_notices()
+        lines = [json.loads(to_json(event)) for event in self.recorder.take()]
+        assert self.replay.frame(lines) == outputs
+
+    def check_state(self) -> None:
+        """State that only packets have changed is what the trace says."""
+        assert cells(self.observed) == cells(self.alone)
+        for (name, index), value in self.replay.registers.items():
+            assert self.observed.read_register(name, index, index + 1) == [value]
+        for (name, index), (packets, octets) in self.replay.counters.items():
+            assert self.observed.read_counter(name, index, index + 1) == [(packets, octets)]

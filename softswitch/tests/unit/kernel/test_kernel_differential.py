@@ -8,17 +8,13 @@ from random import Random
 
 import pytest
 
-from foundation.protocol.header import LANES
 from softswitch.errors import KernelError
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.kernel.pipeline import DirectPipeline
-from softswitch.pipeline import Change
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.effort import seeds, steps
 from switch_harness.state import StateDrawer, cells
-from tests.harness import testnet
-from tests.harness.vectors import KEYS, SLOTS, STATES, Source, hot_set, lane_of
 
 REFUSED = {"arithmetic": "numbers so wide that BPF's stack of 512 bytes is too small"}
 
@@ -60,36 +56,3 @@ def test_constructs(name: str, seed: int) -> None:
 def test_what_bpf_cannot_do_is_refused_by_name(name: str) -> None:
     with pytest.raises(KernelError, match=REFUSED[name]):
         DirectPipeline(compiled(name))
-
-
-@pytest.mark.parametrize("seed", seeds(10))
-def test_our_program(seed: int) -> None:
-    compare(Random(seed), LANES)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("seed", seeds(2))
-def test_our_program_of_64_lanes(seed: int) -> None:
-    compare(Random(seed), 64)
-
-
-def compare(random: Random, lanes: int) -> None:
-    """2,000 frames a table state in `make soak`, and a fifth as many writes between them."""
-    program = testnet.program(lanes)
-    oracle = InterpretedPipeline(program)
-    with in_kernel(program) as fast:
-        entries = testnet.network() + hot_set(random, lanes=lanes)
-        for pipeline in (oracle, fast):
-            testnet.write(pipeline, entries)
-        source = Source(random, oracle, lanes)
-        for now in range(steps(2000)):
-            port, frame = source.draw()
-            assert fast.process(port, frame, now, now + 3) == oracle.process(port, frame, now, now + 3)
-            if random.random() < 0.2:
-                key, state = random.randrange(KEYS), random.choice(STATES)
-                change, slot = random.choice(list(Change)), random.randrange(SLOTS)
-                move = testnet.hot_entry(change, key, state, slot, lane_of(key, lanes))
-                ours, theirs = fast.write_entries([move]), oracle.write_entries([move])
-                assert [type(error) for error in ours] == [type(error) for error in theirs]
-        assert testnet.state_of(fast) == testnet.state_of(oracle)
-        assert any(sum(testnet.lane_stats(fast, lane)) for lane in range(lanes // 2, lanes))

@@ -11,6 +11,8 @@ from switch_harness.effort import steps
 from tests.harness.switchml import SwitchUnderTest, arm_with, compiled_program
 from tests.unit.switchml.test_program import LANES, SLOTS, Step
 
+pytestmark = pytest.mark.usefixtures("kernel_datapath")
+
 WORKERS = 3
 REGISTERS = ("bitmaps.bitmaps", "count.missing", "exponents.largest", "chunks.numbers", "patience.since")
 

@@ -1,8 +1,7 @@
-"""Two CPUs in the program at once, and the control plane beside them: nothing is lost or torn."""
+"""The control plane beside the program in the kernel: nothing is lost or torn."""
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -11,16 +10,15 @@ import pytest
 
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import Op, offset_of
-from softswitch.kernel import bpf
 from softswitch.kernel.arena import RECEIVED, SENT
 from softswitch.pipeline import Change, EntryWrite
 from switch_harness.kernel import LOOPBACK, OnLoopback
 from tests.harness import frames, testnet
 from tests.harness.testnet import EPOCH, OFFLOADED, SERVICE, WORKER
 
-FRAMES = 500_000  # of each of two threads, in turns of one system call
-TURN = 10_000
 LANES = 32
+
+pytestmark = pytest.mark.usefixtures("kernel_datapath")
 
 
 @pytest.fixture
@@ -30,34 +28,6 @@ def kernel() -> Iterator[OnLoopback]:
     pipeline.connect(1)
     yield pipeline
     pipeline.close()
-
-
-def dropped() -> bytes:
-    """A frame that is counted and dropped: it claims to be of a caller whom nobody knows."""
-    rpc = frames.request(Op.PULL, job=OFFLOADED, worker=77, epoch=EPOCH, ps=0, seq=64, lanes={0: (1, 0)})
-    return frames.frame(rpc, src=WORKER[1], dst=SERVICE)
-
-
-def on(cpu: int, run: bpf.TestRun, frame: bytes) -> None:
-    os.sched_setaffinity(0, {cpu})
-    for _ in range(FRAMES // TURN):
-        run(frame, LOOPBACK, TURN)
-
-
-def test_no_count_is_lost(kernel: OnLoopback) -> None:
-    cpus = sorted(os.sched_getaffinity(0))[:2]
-    if len(cpus) < 2:
-        pytest.skip("two at once need two CPUs")
-    runs = [bpf.TestRun(kernel.descriptor, bpf.SCHED_CLS) for _ in cpus]
-    threads = [
-        threading.Thread(target=on, args=(cpu, run, dropped())) for cpu, run in zip(cpus, runs, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    [reason] = testnet.drops(kernel)
-    assert testnet.drops(kernel)[reason] == 2 * FRAMES
 
 
 @pytest.mark.parametrize("least", [2_000, pytest.param(1_000_000, marks=pytest.mark.soak)])

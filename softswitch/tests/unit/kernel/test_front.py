@@ -12,10 +12,8 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.kernel.hooks import Hook
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.effort import seeds, steps
-from switch_harness.kernel import LEAST, OnLoopback
+from switch_harness.kernel import LEAST, OnLoopback, is_taken
 from switch_harness.state import StateDrawer, cells
-from tests.harness import testnet
-from tests.harness.vectors import Source, hot_set
 
 
 @pytest.fixture
@@ -26,32 +24,7 @@ def make() -> Iterator[list[OnLoopback]]:
         pipeline.close()
 
 
-def possible(frame: bytes) -> bool:
-    """Whether a test run takes it: not what pretends to be an IP packet and is shorter than its header."""
-    least = {b"\x08\x00": LEAST + 20, b"\x86\xdd": LEAST + 40}.get(frame[12:14], LEAST)
-    return len(frame) >= least
-
-
 HOOKS = [Hook.TCX, Hook.XDP]
-
-
-@pytest.mark.parametrize("hook", HOOKS)
-@pytest.mark.parametrize("seed", seeds(4))
-def test_our_program(seed: int, hook: Hook, make: list[OnLoopback]) -> None:
-    random, program = Random(seed), testnet.program()
-    oracle, kernel = InterpretedPipeline(program), OnLoopback(program, hook)
-    make.append(kernel)
-    for pipeline in (oracle, kernel):
-        testnet.write(pipeline, testnet.network() + hot_set(Random(seed)))
-    source, sent = Source(random, oracle), 0
-    for now in range(steps(1000)):
-        port, frame = source.draw()
-        if possible(frame):
-            came = oracle.process(port, frame, now, now + 3)
-            assert kernel.process(port, frame, now, now + 3) == came
-            sent += len(came)
-    assert sent > steps(1000) // 2
-    assert testnet.state_of(kernel) == testnet.state_of(oracle)
 
 
 ONE_PASS = [
@@ -83,7 +56,7 @@ def test_constructs(name: str, seed: int, hook: Hook, make: list[OnLoopback]) ->
             write = drawer.draw()
             assert write(oracle) == write(kernel)
         port, frame = construct.frame(random)
-        if possible(frame):
+        if is_taken(frame):
             came = [out for out in oracle.process(port, frame, now, now + 3) if len(out.frame) >= LEAST]
             assert kernel.process(port, frame, now, now + 3) == came
             assert kernel.take_notices() == oracle.take_notices()
