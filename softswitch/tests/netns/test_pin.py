@@ -15,14 +15,13 @@ from typing import IO
 
 import pytest
 
-from softswitch.kernel.probe import probe
 from switch_harness import PROGRAMS
+from switch_harness.kernel_ports import cpu_interfaces, programs_at
 from switch_harness.net import Net, frame, ip, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.mininet.test_kernel_ports import cpu_interfaces, programs_at
 
-pytestmark = pytest.mark.mininet
-ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.netns
+PROJECT = Path(__file__).parents[2]
 WINDOW = 64
 KILLS = 3
 P4RUNTIME = "127.0.0.1:9559"
@@ -31,9 +30,7 @@ SWITCH = [sys.executable, "-m", "softswitch"]
 
 
 @pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    if (unable := probe()) is not None:
-        pytest.skip(f"the kernel cannot be the datapath: {unable}")
+def stack(kernel_datapath: None) -> Iterator[ExitStack]:
     with namespace(), ExitStack() as opened:
         ip("link", "set", "lo", "up")
         yield opened
@@ -108,14 +105,14 @@ class Lines:
 def start(stack: ExitStack, folder: Path, *more: str) -> tuple[subprocess.Popen[str], list[str]]:
     command = [*SWITCH, *(more or ["--no-p4"]), "--pin", str(folder), "-i", "1@s1", "-i", "2@s2"]
     command += ["--cpu-port", "255", "--grpc-server-addr", P4RUNTIME]
-    switch = stack.enter_context(subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True))
+    switch = stack.enter_context(subprocess.Popen(command, cwd=PROJECT, stderr=subprocess.PIPE, text=True))
     stack.callback(switch.kill)
     return switch, Lines(switch.stderr).wait_for("softswitch: ready: ")
 
 
 def unpin(folder: Path) -> subprocess.CompletedProcess[str]:
     command = [*SWITCH, "--unpin", str(folder)]
-    return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    return subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
 
 
 @pytest.mark.soak
@@ -129,7 +126,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
     writer = stack.enter_context(
         subprocess.Popen(
             [sys.executable, "-m", "switch_harness.steady_writer", P4RUNTIME],
-            cwd=ROOT,
+            cwd=PROJECT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -188,7 +185,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
         assert switch.wait() == 0
     other = PROGRAMS / "control.json"
     command = [*SWITCH, str(other), "--pin", str(folder), "-i", "1@s1", "-i", "2@s2", "--cpu-port", "255"]
-    refused = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    refused = subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
     assert refused.returncode == 1
     assert refused.stderr.endswith(
         f"softswitch: error: {other}: {folder} keeps another program: `--no-p4` goes on with that, "

@@ -5,23 +5,21 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from finsy.proto import p4r
 
-from controller.tables import CPU_PORT
 from softswitch import processes
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config, read_p4info
 from softswitch.conformance.errors import P4RuntimeError
 from softswitch.p4runtime.codecs import values
+from softswitch.p4runtime.messages import p4r
 from switch_harness import PROGRAMS
 from switch_harness.effort import seeds
 from switch_harness.waiting import PATIENCE_S
 
-ROOT = Path(__file__).parents[2]
+CPU_PORT = 255
 ORDERS = PROGRAMS / "orders"
 P4INFO = read_p4info(ORDERS)
 GROUP, ONE_SHOT, MULTICAST, CLONE = range(4)
