@@ -22,7 +22,7 @@ from typing_extensions import Self
 from controller.encoding import RowEncoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Row, Update
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known
 from foundation.designs.registry import design as find_design
@@ -155,7 +155,7 @@ class SwitchClient:
         """Apply updates of different entries, in any order, `BATCH` in a Write."""
         # Side by side: the switch works on one batch while the next is encoded.
         encoder = RowEncoder(_schema(self._design).p4info)
-        await together(
+        await gather_or_cancel(
             self._write_batch(encoder, updates[start : start + BATCH])
             for start in range(0, len(updates), BATCH)
         )

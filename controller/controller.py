@@ -26,7 +26,7 @@ from controller.tables import (
     Update,
     Worker,
 )
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.designs.registry import DEFAULT
 from foundation.protocol import addressing
 from foundation.protocol.codec import Keys, Values
@@ -120,7 +120,7 @@ class Controller:
             plans[job] = plan(params, job, keys, (await self.job(job)).offload)
             # Slots that keys are about to leave are not free for other jobs.
             params += [move.param for move in plans[job].arriving if move.start is None]
-        await together(self._carry_out(job, moves) for job, moves in plans.items())
+        await gather_or_cancel(self._carry_out(job, moves) for job, moves in plans.items())
 
     async def unload(self, job: int, *, progress: Progress = _silent) -> Plan:
         """Take all keys of a job home to their PS and delete their entries."""
@@ -158,7 +158,7 @@ class Controller:
         rows = await self._switch.read(Worker)
         epochs = {(row.job, row.worker): row.epoch for row in rows}
         known = [(server, epochs.get((server.job, PS_CALLER_BASE + server.ps))) for server in servers]
-        await together(inband.renew(server, epoch) for server, epoch in known if epoch is not None)
+        await gather_or_cancel(inband.renew(server, epoch) for server, epoch in known if epoch is not None)
 
     async def set_proxy(self, job: int, on: bool) -> None:
         """Let the PS see all workers of a job as one connection, or each as its own."""
@@ -190,7 +190,7 @@ class Controller:
         servers = await self._servers(job)
         share = -(-most // len(servers))
         async with InBand(self._switch, patience=self._patience) as inband:
-            return await together(inband.busiest(server, share) for server in servers)
+            return await gather_or_cancel(inband.busiest(server, share) for server in servers)
 
     async def registers(self, job: int, keys: Sequence[int] | None = None) -> list[Register]:
         """The job's entries, all or those of `keys`, by key, with values read through the data plane.

@@ -19,7 +19,7 @@ from typing_extensions import Self
 from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.protocol import addressing, codec, control, frames
 from foundation.protocol.codec import Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
@@ -87,7 +87,7 @@ class InBand:
         for ps, key in zip(owners, keys, strict=True):
             shares.setdefault(ps, []).append(key)
         size = control.MAX_VALUES_KEYS
-        await together(
+        await gather_or_cancel(
             self._check(servers[ps], share[start : start + size])
             for ps, share in shares.items()
             for start in range(0, len(share), size)
@@ -131,7 +131,7 @@ class InBand:
         by_lane = np.append(array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), by_lane, strict=True)
         free = _numbers(_READS, WINDOW)
-        answers = await together(
+        answers = await gather_or_cancel(
             self._read(servers[ps], live, lanes[:count], free) for ps, count, live, lanes in rpcs
         )
         held: dict[int, int] = {}

@@ -15,7 +15,7 @@ from controller.controller import Controller
 from controller.errors import ControllerError, NotPrimary
 from controller.tables import Settings
 from experiment.health import Health
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.protocol.addressing import SWITCH_NAME
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ async def restore(cluster: Cluster, epoch: int) -> None:
     async with cluster.controller() as controller:
         await controller.commit_pipeline()
         await controller.install(*cluster.rows(epoch))
-        await together(controller.renew(job) for job in cluster.jobs)
+        await gather_or_cancel(controller.renew(job) for job in cluster.jobs)
         await cluster.renew_workers(epoch)
         await controller.load_all(cluster.hot_sets)
     log.info("the switch is there again, with %d hot sets", len(cluster.hot_sets))

@@ -1,4 +1,4 @@
-"""Coroutines side by side (`asyncio.TaskGroup` is Python 3.11's), and threads that can be left alone."""
+"""Concurrent coroutines (`asyncio.TaskGroup` needs Python 3.11), and calls in daemon threads."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-_HEED_S = 0.1
+_POLL_S = 0.1
 
 
-async def together(coroutines: Iterable[Coroutine[object, object, T]]) -> list[T]:
-    """Results in order. The first error cancels the others and is raised when they have ended."""
+async def gather_or_cancel(coroutines: Iterable[Coroutine[object, object, T]]) -> list[T]:
+    """Return the results in order; the first error cancels the others, and is raised when they have ended."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
@@ -25,7 +25,7 @@ async def together(coroutines: Iterable[Coroutine[object, object, T]]) -> list[T
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """`asyncio.to_thread`, but that the end of the loop does not wait for a call that was cancelled."""
+    """Call a function in a thread, as `asyncio.to_thread` does; the loop's end does not wait for the call."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
@@ -45,8 +45,11 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
     return await result
 
 
-def left_alone(function: Callable[[], T]) -> T:
-    """Its result; Ctrl-C need not wait for the call, which may be in native code that hears no signal."""
+def run_interruptibly(function: Callable[[], T]) -> T:
+    """Call a function in a thread, and return its result.
+
+    Ctrl-C interrupts the wait at once, even while the call is in native code that handles no signal.
+    """
     result: Future[T] = Future()
 
     def run() -> None:
@@ -56,7 +59,7 @@ def left_alone(function: Callable[[], T]) -> T:
             result.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    # Polars has system calls go on behind a signal, so that a wait would not hear of it before its end.
+    # Polars restarts system calls after a signal, so an unlimited wait would notice it only at its end.
     while not result.done():
-        wait([result], _HEED_S)
+        wait([result], _POLL_S)
     return result.result()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from experiment.errors import AgentFailed
 from experiment.health import Health
 from experiment.session import OnProgress
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 
 log = logging.getLogger(__name__)
 
@@ -331,7 +331,7 @@ async def call_all(
     on_progress: OnProgress | None = None,
 ) -> list[Answer]:
     """Send all agents the same command at once; their answers in order."""
-    return await together(agent.call(command, patience, on_progress) for agent in agents)
+    return await gather_or_cancel(agent.call(command, patience, on_progress) for agent in agents)
 
 
 async def supervised(work: Coroutine[Any, Any, T], deaths: Iterable[Coroutine[Any, Any, None]]) -> T:

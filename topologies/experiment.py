@@ -17,7 +17,7 @@ from experiment.machine import describe_machine
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import keep_switch
-from foundation.concurrency import in_thread, together
+from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.registry import DEFAULT
 from foundation.logs.collector import Collector, collecting
 from foundation.logs.merge import merge_logs
@@ -139,7 +139,7 @@ async def _account_for_survivors(participants: Participants, collector: Collecto
     session = participants.session
     if session.config.is_lockstep:
         return
-    await together(_come_to_rest(worker) for worker in session.workers)
+    await gather_or_cancel(_come_to_rest(worker) for worker in session.workers)
     session.record.accounting = await account(session, participants.space, collector)
 
 

@@ -21,7 +21,7 @@ from experiment.config import Faults
 from experiment.health import Health
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
 from experiment.sizes import STEP_PATIENCE_S
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.designs.hotset import PROFILE
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
@@ -86,7 +86,7 @@ class RealSession(Session):
         patience = 60.0 + steps * step_s
         if self.config.faults != Faults():
             patience *= _FAULTY
-        answers = await together(
+        answers = await gather_or_cancel(
             worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
             for worker, offset in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
         )

@@ -23,7 +23,7 @@ import polars as pl
 from experiment.config import EPOCH, Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import give_to_user
-from foundation.concurrency import in_thread, together
+from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import leading, measured
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
@@ -139,7 +139,7 @@ class RunningCluster:
             self._servers.append(
                 await Agent.start(f"ps-{number - 1}", command, settings, self._folder / "logs")
             )
-        await together(each.ready() for each in self._servers)
+        await gather_or_cancel(each.ready() for each in self._servers)
 
     async def _quit_servers(self) -> None:
         servers, self._servers = self._servers, []

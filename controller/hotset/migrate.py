@@ -21,7 +21,7 @@ import numpy as np
 
 from controller.errors import HotSetError
 from controller.tables import SLOTS, Change, HotParam, State, Update
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.protocol.control import MAX_KEYS, Command
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import LANES
@@ -168,7 +168,7 @@ async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wav
         for start in range(0, len(ordered), wave_keys):
             wave = ordered[start : start + wave_keys]
             await fabric.write([update for move, _ in wave for update in move.before()])
-            await together(fabric.command(*command) for command in _commands(wave))
+            await gather_or_cancel(fabric.command(*command) for command in _commands(wave))
             await fabric.write([move.after() for move, _ in wave])
             done += len(wave)
             progress(done, len(plan.moves))

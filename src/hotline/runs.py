@@ -21,7 +21,7 @@ from experiment.folder import create_run_folder, point_to_latest
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.logs.cluster import open_cluster
 from foundation.logs.merge import finish_merge
 from simulator.answer.ask import ClusterAnswer
@@ -85,8 +85,8 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
         chosen = load_config_as(SimulationConfig, [f"CONFIG={config}"], settings)
     folder = create_run_folder(chosen.runs, "simulated")
     try:
-        data = left_alone(lambda: read_data(chosen, reporter))
-        record = left_alone(lambda: asyncio.run(experiment(chosen, data, folder, reporter)))
+        data = run_interruptibly(lambda: read_data(chosen, reporter))
+        record = run_interruptibly(lambda: asyncio.run(experiment(chosen, data, folder, reporter)))
         with reporter.phase("report"):
             made = _reported(folder, record, no_progress)
     except BaseException:
@@ -107,13 +107,14 @@ def read(folder: Path) -> Run:
 def report(folder: Path, progress: Progress = no_progress) -> Run:
     """Make a run's numbers and its report again. Raises `AnalysisError`."""
     record = read_record(folder)
-    left_alone(lambda: finish_merge(folder))
+    run_interruptibly(lambda: finish_merge(folder))
     return _reported(folder, record, progress)
 
 
 def _reported(folder: Path, record: RunRecord, progress: Progress) -> Run:
-    summary = left_alone(lambda: summarise(folder, record))
-    return Run(folder, record, summary, left_alone(lambda: write_report(folder, record, summary, progress)))
+    summary = run_interruptibly(lambda: summarise(folder, record))
+    page = run_interruptibly(lambda: write_report(folder, record, summary, progress))
+    return Run(folder, record, summary, page)
 
 
 def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
@@ -122,8 +123,8 @@ def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) 
     Raises `DataError`.
     """
     with TemporaryDirectory() as scratch:
-        source = left_alone(lambda: of_cluster(open_cluster(logs, Path(scratch))))
-        return left_alone(lambda: write_cluster_report(source, page, progress))
+        source = run_interruptibly(lambda: of_cluster(open_cluster(logs, Path(scratch))))
+        return run_interruptibly(lambda: write_cluster_report(source, page, progress))
 
 
 def answer(reporter: Reporter | None = None, **cluster: Any) -> ClusterAnswer:
@@ -135,6 +136,6 @@ def answer(reporter: Reporter | None = None, **cluster: Any) -> ClusterAnswer:
     reporter = reporter or silent()
     asked = config_of(Cluster, cluster)
     try:
-        return left_alone(lambda: answer_for(asked, reporter))
+        return run_interruptibly(lambda: answer_for(asked, reporter))
     finally:
         reporter.stop()

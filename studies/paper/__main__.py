@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.words import counted
 
@@ -44,7 +44,7 @@ def all_(quick: bool, into: Path | None) -> None:
     with _told():
         begun = time.monotonic()
         _do(stages, folder)
-        report = left_alone(lambda: write_paper(stages, folder, [], _tell))
+        report = run_interruptibly(lambda: write_paper(stages, folder, [], _tell))
     took = (time.monotonic() - begun) / 60
     click.echo(f"{counted(len(stages), 'stage')}, {took:.1f} minutes; figures: {folder / 'figures'}")
     click.echo(f"report: {report}")
@@ -70,10 +70,10 @@ def map_(quick: bool, into: Path | None, data: Path | None) -> None:
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
     stages = map_plan(quick)
     with _told():
-        own = [] if data is None else [left_alone(lambda: place_of(data))]
+        own = [] if data is None else [run_interruptibly(lambda: place_of(data))]
         _do(stages, folder)
         runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages}
-        mapped, page = left_alone(lambda: write_map(runs, folder, own))
+        mapped, page = run_interruptibly(lambda: write_map(runs, folder, own))
     for place in own:
         click.echo(
             f"{place.name}: the top 2 % take {place.skew:.1%} of the updates, {place.keys:,.0f} keys a step"

@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 
 from pydantic import ValidationError
 
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
@@ -68,7 +68,7 @@ def study(
     if facts is None or left:
         # The thread that is left alone at Ctrl-C could not remove the folder any more.
         with _scratch(into) as scratch:
-            facts = left_alone(lambda: complete(scratch))
+            facts = run_interruptibly(lambda: complete(scratch))
     ordered = (outcome for kind, sizes in runs for outcome in found[kind.name, sizes])
     result = Study(facts=facts, settings=settings, outcomes=tuple(ordered))
     write_into_folder(into / "study.json", result.model_dump_json(indent=2) + "\n")

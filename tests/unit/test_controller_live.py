@@ -38,7 +38,7 @@ from controller.hotset import choice as hotset
 from controller.inband import InBand
 from controller.status import SwitchStatus
 from controller.tables import Job, Route, State, Worker
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
 from hotline.cli import commands
@@ -513,5 +513,5 @@ def test_the_first_error_ends_what_runs_beside_it() -> None:
             ended.append(True)
 
     with pytest.raises(DeviceError, match="first"):
-        asyncio.run(together([wait(), fail()]))
+        asyncio.run(gather_or_cancel([wait(), fail()]))
     assert ended == [True]

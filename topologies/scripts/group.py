@@ -16,7 +16,7 @@ from experiment.errors import RunFailed
 from experiment.folder import give_to_user
 from experiment.health import Health
 from experiment.progress import Reporter
-from foundation.concurrency import together
+from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Arm
 from hosts.keys import KeySpace
 from topologies import rendezvous
@@ -73,7 +73,7 @@ class _Servers:
             if not self.parameters:
                 self.parameters = parameters
                 await start_servers(self.agents, *self._rest, KeySpace(parameters), *self._told)
-                await together(agent.ready() for agent in self.agents)
+                await gather_or_cancel(agent.ready() for agent in self.agents)
 
     async def quit(self) -> None:
         """End them."""
@@ -110,7 +110,7 @@ async def script_group(
 
             reminder = asyncio.ensure_future(_remind(arms, run / "logs"))
             try:
-                joining = together(arm.until_joined(told) for arm in arms)
+                joining = gather_or_cancel(arm.until_joined(told) for arm in arms)
                 await supervised(joining, [worker.until_it_dies() for worker in workers])
             finally:
                 reminder.cancel()

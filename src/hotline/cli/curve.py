@@ -14,7 +14,7 @@ from controller.hotset import curve as curves
 from controller.hotset.choice import check_output
 from controller.hotset.coverage import Coverage, coverage
 from experiment.bars import progress_bar
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.logs.counts import Counts
 from foundation.logs.update_log import is_compressed, is_update_log
 from foundation.words import counted
@@ -68,8 +68,8 @@ def curve(
             curves.check_suffix(output)
             check_output(output, files)
         with progress_bar("parts of the keys") as progress:
-            counts = left_alone(lambda: _counts(files, job, samples_per_step))
-            found = left_alone(lambda: coverage(counts, jobs, progress, scheduler))
+            counts = run_interruptibly(lambda: _counts(files, job, samples_per_step))
+            found = run_interruptibly(lambda: coverage(counts, jobs, progress, scheduler))
         chosen = top_k or found.worthwhile
         marks = _marks(found, chosen)
         if output is not None:

@@ -8,7 +8,7 @@ import click
 import polars as pl
 
 from controller.hotset import choice as hotsets
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
 from foundation.words import counted
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table, scheduler_option
@@ -43,7 +43,7 @@ def build(
     """
     with one_line_errors():
         hotsets.check_output(output, logs)
-        hot = left_alone(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
+        hot = run_interruptibly(lambda: hotsets.build(logs, top_k, job, scheduler=scheduler))
         hotsets.write(hot, output)
     if as_json:
         print_json({"file": str(output), **_summary(hot)})

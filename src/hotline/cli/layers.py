@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from experiment.bars import progress_bar
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.words import counted
 from hotline.cli.common import json_option, one_line_errors, print_json
 
@@ -40,7 +40,7 @@ def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) 
     with one_line_errors():
         check_suffix(output)
         with progress_bar("steps") as progress:
-            found = left_alone(lambda: layers_of_script(script, steps, warm_up, progress))
+            found = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress))
         write_layers(found, output)
     assert found.forward_us is not None
     told = {

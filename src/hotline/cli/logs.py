@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.logs.check import check as check_logs
 from foundation.words import counted
 from hotline.cli.common import json_option, one_line_errors, print_json
@@ -27,7 +27,7 @@ def check(path: Path, as_json: bool) -> None:
     with 1.
     """
     with one_line_errors():
-        rows = left_alone(lambda: check_logs(path))
+        rows = run_interruptibly(lambda: check_logs(path))
     if as_json:
         print_json({"path": str(path), "rows": rows})
         return

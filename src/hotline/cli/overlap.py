@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from experiment.bars import progress_bar
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
     json_option,
@@ -117,7 +117,7 @@ def overlap(
             plans = {}
             for done, model in enumerate(opened):
                 progress(done, len(opened))
-                plans[model.name] = left_alone(
+                plans[model.name] = run_interruptibly(
                     lambda layers=model.layers: [  # type: ignore[misc]  # mypy knows no defaults of lambdas
                         SCHEDULERS[name](layers, network) for name in names or _SCHEDULERS
                     ]
@@ -175,7 +175,7 @@ def _carried(
         for done, model in enumerate(models):
             progress(done, len(models))
             found.append(
-                left_alone(lambda model=model: beside_model(model, network, plans[model.name]))  # type: ignore[misc]  # as above
+                run_interruptibly(lambda model=model: beside_model(model, network, plans[model.name]))  # type: ignore[misc]  # as above
             )
         return found
 
@@ -203,7 +203,7 @@ def _gaps(network: Collectives, as_json: bool) -> None:
     from studies.dense.gaps import MODELS, gaps
 
     with progress_bar("random models") as progress:
-        found = left_alone(lambda: gaps(network, progress=progress))
+        found = run_interruptibly(lambda: gaps(network, progress=progress))
     if as_json:
         print_json({name: asdict(gap) for name, gap in found.items()})
         return

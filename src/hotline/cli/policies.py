@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from controller.hotset.choice import MOST_KEYS
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from hotline.cli.common import Number, json_option, one_line_errors, plain_table, samples_per_step_option
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def policies(
         with _told() as progress:
             found = study(files, built, settings, into, progress)
             progress("drawing", 1, 1)
-            page = left_alone(lambda: write_page(found, into))
+            page = run_interruptibly(lambda: write_page(found, into))
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from experiment.bars import progress_bar
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
 
     with one_line_errors():
         with progress_bar("simulating") as report:
-            found = left_alone(lambda: found_by(run, arms.split(","), report, evaluations))
+            found = run_interruptibly(lambda: found_by(run, arms.split(","), report, evaluations))
         text = _toml(found.hosts)
         if output is not None:
             write_text(output, text)
@@ -100,7 +100,7 @@ def _simulated(run: Path, hosts_of: Path) -> Prediction:
     hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
     reporter = Reporter(RunConsole())
     try:
-        return left_alone(lambda: made_of(run, hosts, reporter))
+        return run_interruptibly(lambda: made_of(run, hosts, reporter))
     finally:
         reporter.stop()
 
@@ -109,7 +109,7 @@ def _measured(run: Path, other: Path) -> Prediction:
     from simulator.prediction.compare import compare
     from simulator.prediction.observed import observed_in
 
-    return left_alone(lambda: compare(observed_in(run), observed_in(other)))
+    return run_interruptibly(lambda: compare(observed_in(run), observed_in(other)))
 
 
 def _toml(hosts: Hosts) -> str:

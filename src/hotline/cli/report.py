@@ -12,7 +12,7 @@ from pydantic_core import to_jsonable_python
 from rich.text import Text
 
 from experiment.bars import progress_bar
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.columns import load_title
 from foundation.words import capital, counted
@@ -105,7 +105,7 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
         except OSError as error:
             raise HotlineError(f"--output {output}: cannot be made: {error.strerror}") from error
         sources = [of_run(run) for run in runs]
-        written = left_alone(lambda: write_figures(all_figures(sources, progress), output))
+        written = run_interruptibly(lambda: write_figures(all_figures(sources, progress), output))
     if as_json:
         print_json({"figures": [str(path) for path in written]})
     else:
@@ -125,7 +125,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     if len(runs) < 2:
         raise click.UsageError(f"{runs[0]} alone has nothing to be compared with; two runs or more")
     with one_line_errors():
-        found = left_alone(lambda: compare_runs(runs))
+        found = run_interruptibly(lambda: compare_runs(runs))
     if as_json:
         told = {each.name: asdict(each) for each in found}
         print_json(to_jsonable_python(told))

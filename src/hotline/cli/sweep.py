@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from experiment.bars import told
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     json_option,
     one_line_errors,
@@ -62,7 +62,7 @@ def sweep(
         points = list(points_of(swept))
         with told("simulating") as progress:
             results = do_points(points, into, scheduler, processes, progress)
-        page = left_alone(lambda: write_page(swept, results, into))
+        page = run_interruptibly(lambda: write_page(swept, results, into))
     if as_json:
         print_json(_as_json(swept, results))
     else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from experiment.bars import progress_bar
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
     json_option,
@@ -131,7 +131,7 @@ def whatif(
     with one_line_errors():
         network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
         opened = open_models(models or MEASURED, step_ms and step_ms * 1e3)
-        found = left_alone(lambda: answers_of(opened, network, rule, target))
+        found = run_interruptibly(lambda: answers_of(opened, network, rule, target))
         beside = _beside(opened, network, rule) if packets else []
         # Not in a thread: a figure that is being drawn when the interpreter ends would have it abort.
         page = into and write_whatif(opened, network, rule, into, target)
@@ -240,7 +240,7 @@ def _beside(models: list[Model], network: Network, fusion: Fusion) -> list[Besid
     from studies.dense.packets import beside_formula
 
     with progress_bar("rings") as progress:
-        return left_alone(
+        return run_interruptibly(
             lambda: [
                 each for model in models for each in beside_formula(model, network, fusion, step=progress)
             ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from experiment.bars import told
-from foundation.concurrency import left_alone
+from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     json_option,
     one_line_errors,
@@ -44,7 +44,7 @@ def zoo(quick: bool, into: Path, scheduler: str | None, processes: int, as_json:
         with told("simulating") as progress:
             numbers = do_plan(plan, into, scheduler, processes, progress)
         ran = [("plan", "quick" if quick else "full"), ("vectors", f"{plan.values:,} values of float32")]
-        page = left_alone(lambda: write_page(numbers, ran, into))
+        page = run_interruptibly(lambda: write_page(numbers, ran, into))
     if as_json:
         print_json(numbers.model_dump())
     else:
