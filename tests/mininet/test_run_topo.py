@@ -29,6 +29,11 @@ from tests.mininet.run_topo import (
 from topologies.leftovers import marked_processes
 
 pytestmark = pytest.mark.mininet
+SMALL_SCAPY: dict[str, object] = {
+    "workers": 2, "top_k": 10, "rounds": 1, "loads": [0.5], "block_ms": 100, "discard_ms": 0,
+    "block_steps": 10, "trace_steps": 100, "profile_lanes": 400, "calibration_s": 0.1, "empty_rpcs": 0,
+    "budget_s": 1.0, "arms": ["neither", "hot"], "virtual_time": False,
+}  # fmt: skip
 
 
 def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
@@ -159,15 +164,22 @@ def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
     assert "Traceback" not in run.errors
 
 
-@pytest.mark.soak
-def test_the_agents_run_on_scapy_alone(tmp_path: Path) -> None:
-    log = f"DATA={update_log(tmp_path)}"
-    with run_topo(tmp_path, log, "CODEC=scapy", "ROUNDS=1", "TOP_K=20", profile_lanes=5000) as run:
+def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path: Path) -> None:
+    """The hot keys of half of a step's lanes are in the switch, which then answers a part of the RPCs."""
+    log = f"DATA={update_log(tmp_path, hot=10, others=10)}"
+    with run_topo(tmp_path, log, "CODEC=scapy", small=SMALL_SCAPY) as run:
         assert run.wait() == 0, run.errors
-    summary = summary_of(run.folder)
-    assert record_of(run.folder)["config"]["codec"] == "scapy"
-    assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
-    assert summary["updates"]["lost"] == summary["overflows"] == 0
+    record, summary = record_of(run.folder), summary_of(run.folder)
+    assert record["config"]["codec"] == "scapy"
+    updates = summary["updates"]
+    assert updates["sent"] == updates["applied"] > 1_000
+    assert updates["lost"] == updates["unknown"] == updates["mismatched_keys"] == summary["overflows"] == 0
+    assert summary["hot_update_share"] == pytest.approx(1 / 2, abs=0.05)
+    ports = record["switch"]["ports"].values()
+    assert len(ports) == 2 + 2 + 1 and min(port[way] for port in ports for way in ("rx", "tx")) > 0
+    served = pl.read_parquet(run.folder / "rpc.parquet").group_by("arm").agg(pl.col("served").sum())
+    lanes = {str(arm): int(number) for arm, number in served.rows()}
+    assert lanes["hot"] > 0 and lanes["neither"] == 0
 
 
 @pytest.mark.soak
