@@ -207,7 +207,7 @@ class Config(_Model):
     empty_rpcs: int = Field(default=500, ge=0)
     """RPCs without lanes, of each worker, that measure the emulator itself."""
     virtual_time: bool = True
-    """Say what a switch of its own would do, computed behind the run (`topologies.virtual`)."""
+    """Say what a switch of its own would do, computed behind the run (`topologies.simulation`)."""
     samples_per_step: int = Field(default=SAMPLES_PER_STEP, ge=1)
     """Mini-batch of a libsvm training set."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)

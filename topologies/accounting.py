@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
 from collections.abc import Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.record import Accounting
+from analysis.record import Accounting, RunRecord
 from controller.designs import CONTROL
 from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, served_pushes, settle
 from foundation.designs.registry import design
 from foundation.logs.collector import Collector
+from foundation.words import counted
+from hosts.home import FOLDER, KEYS
 from hosts.keys import KeySpace
 from hosts.worker import ledger, replay
-from topologies.agents import Commanded, call_all
+from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
+
+log = logging.getLogger(__name__)
+
+_UNREPLAYED_FILES = ("ps-*.db*", "replay-worker-*.bin", "ledger-worker-*.bin")
 
 Values = npt.NDArray[np.uint32]
 """By position in the key space: (parameters,)."""
@@ -33,7 +42,7 @@ async def account(session: RealSession, space: KeySpace, collector: Collector) -
 
 
 async def _account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    sent, unknown, mismatched, at_servers, debts = 0, 0, 0, 0, Debts(session)
+    sent, unknown, mismatched, at_servers, debts = 0, 0, 0, 0, UnreplayedUpdates(session)
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
@@ -77,7 +86,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     return found
 
 
-class Debts:
+class UnreplayedUpdates:
     """What the replay logs of workers that have died owe the servers, where these keep any."""
 
     def __init__(self, session: RealSession) -> None:
@@ -118,9 +127,27 @@ def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
     return held
 
 
-async def _dump(agent: Commanded, command: str, session: RealSession) -> dict[str, npt.NDArray[Any]]:
+async def _dump(agent: CommandTarget, command: str, session: RealSession) -> dict[str, npt.NDArray[Any]]:
     """What an agent holds of each job."""
     file = session.parts / f"{command}-{agent.name}.npz"
     await agent.call({"cmd": command, "file": str(file)})
     with np.load(file) as arrays:
         return {name: arrays[name] for name in arrays.files}
+
+
+def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
+    """Keep the agents' files where something is owed, and servers have kept theirs."""
+    owed = {} if record.accounting is None else record.accounting.owed
+    parts, into = run / "parts", run / FOLDER
+    for worker, keys in owed.items():
+        log.warning("%s owes the servers what it had pushed to %s", worker, counted(keys, "key"))
+    if not owed or not any(parts.glob(_UNREPLAYED_FILES[0])):
+        return
+    into.mkdir()
+    for pattern in _UNREPLAYED_FILES:
+        for file in parts.glob(pattern):
+            file.rename(into / file.name)
+    sparse = run / "trace" / KEYS
+    if sparse.exists():
+        shutil.copyfile(sparse, into / KEYS)
+    log.warning("`./hotline owed %s --bring-home` gives it to the servers' files", run)

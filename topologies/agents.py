@@ -106,7 +106,7 @@ class _Life:
             self._asked.popleft().answer.set_result(answer)
 
 
-class Commanded(Protocol):
+class CommandTarget(Protocol):
     """What a run commands: an agent, or the processes of a script that are a worker together."""
 
     @property
@@ -141,7 +141,7 @@ class Commanded(Protocol):
 class Agent:
     """One agent process. Commands are answered one at a time.
 
-    One that `comes_back` is started again when it dies, as long as somebody watches for that.
+    One that `restarts_after_death` is started again when it dies, as long as somebody watches for that.
     """
 
     def __init__(
@@ -149,13 +149,13 @@ class Agent:
         name: str,
         command: Sequence[str],
         log_file: Path,
-        comes_back: bool = False,
+        restarts_after_death: bool = False,
         health: Health | None = None,
     ) -> None:
         self.name = name
         self.restarts = 0
         self._command = command
-        self._comes_back = comes_back
+        self._restarts_after_death = restarts_after_death
         self._health = health or Health()
         self._is_watched = False
         self._is_ready = False
@@ -169,14 +169,14 @@ class Agent:
         command: Sequence[str],
         config: Answer,
         log_dir: Path,
-        comes_back: bool = False,
+        restarts_after_death: bool = False,
         health: Health | None = None,
     ) -> Agent:
         """Start `command --config FILE`, without waiting until it is ready."""
         config_file = log_dir / f"{name}.json"
         config_file.write_text(json.dumps(config, indent=2))
         command = [*command, "--config", str(config_file)]
-        agent = cls(name, command, log_dir / f"{name}.log", comes_back, health)
+        agent = cls(name, command, log_dir / f"{name}.log", restarts_after_death, health)
         await agent._begin()
         return agent
 
@@ -223,13 +223,13 @@ class Agent:
             life = self._life
             answer = life.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
             life.write(command)
-            if not await self._comes(answer, patience):
+            if not await self._await_answer(answer, patience):
                 raise AgentFailed(
                     f"{self.name} did not answer '{command['cmd']}' within {patience:.0f} s; "
                     f"see {self._log_file}"
                 )
             told = answer.result()
-            if told is not None or not await self._comes_back_after(life):
+            if told is not None or not await self._has_successor(life):
                 return self._check(told)
 
     async def tell(self, command: Answer) -> None:
@@ -239,7 +239,7 @@ class Agent:
     async def settle(self) -> None:
         """Wait for the answers to calls that were cancelled."""
         for answer in self._life.unanswered:
-            if not await self._comes(answer, _SETTLE_S):
+            if not await self._await_answer(answer, _SETTLE_S):
                 raise AgentFailed(f"{self.name} has not come to rest in {_SETTLE_S:.0f} s")
             self._check(answer.result())
 
@@ -249,9 +249,9 @@ class Agent:
         try:
             while True:
                 await self._life.ended.wait()
-                if not self._comes_back:
+                if not self._restarts_after_death:
                     raise self._died()
-                await self._come_back()
+                await self._restart()
         finally:
             self._is_watched = False
             self._life.will_have(successor=False)
@@ -273,7 +273,7 @@ class Agent:
             process.kill()
             await self._life.ended.wait()
 
-    async def _come_back(self) -> None:
+    async def _restart(self) -> None:
         """Start it until it is ready; one that ends by itself before that is an error."""
         self._health.lose(self.name)
         while True:
@@ -295,7 +295,7 @@ class Agent:
     def _was_killed(self) -> bool:
         return self._life.process.returncode == -signal.SIGKILL
 
-    async def _comes(self, answer: asyncio.Future[Answer | None], patience: float) -> bool:
+    async def _await_answer(self, answer: asyncio.Future[Answer | None], patience: float) -> bool:
         while patience > 0 and not answer.done():
             tick = min(patience, _TICK_S)
             await asyncio.wait([answer], timeout=tick)
@@ -303,8 +303,8 @@ class Agent:
                 patience -= tick
         return answer.done()
 
-    async def _comes_back_after(self, life: _Life) -> bool:
-        return self._comes_back and self._is_watched and await asyncio.shield(life.successor)
+    async def _has_successor(self, life: _Life) -> bool:
+        return self._restarts_after_death and self._is_watched and await asyncio.shield(life.successor)
 
     def _check(self, answer: Answer | None) -> Answer:
         if answer is None:
@@ -325,7 +325,7 @@ def command_in(namespaces_of: int, module: str) -> list[str]:
 
 
 async def call_all(
-    agents: Iterable[Commanded],
+    agents: Iterable[CommandTarget],
     command: Answer,
     patience: float = 30.0,
     on_progress: OnProgress | None = None,

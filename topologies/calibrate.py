@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Literal
 
-from analysis.record import CapacityCheck, capacity_of_baseline
+from analysis.record import FAST, AgentCost, CapacityCheck, capacity_of_baseline
+from experiment.config import Config
 from experiment.phases.calibrate import take_capacity
 from experiment.session import START_AHEAD_NS, Planned, Session
 from foundation.designs.interface import Arm
+from foundation.designs.registry import design
+from hosts.pace import rpc_cost
+from hosts.warm import warm
+
+log = logging.getLogger(__name__)
 
 WARM_UP_STEPS = 8
 _CHECK = 0.5
 """A check's duration, as a share of the calibration's."""
+_STEPS, _COMPILED_STEPS = 2, 20
+"""Of 128 RPCs each: half a second and more of slow agents, 20 ms and more of compiled ones."""
 
 
 async def probe(session: Session) -> dict[str, float]:
@@ -56,3 +65,19 @@ async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> floa
     called = session.clock_ns()
     ran = await session.run_steps(Planned(arm, first_step, steps))
     return 1e9 * sum(each.steps for each in ran) / (session.clock_ns() - called - START_AHEAD_NS)
+
+
+def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
+    """Codec -> what an RPC takes, of the run's agents and of compiled ones; empty where it cannot be told."""
+    chosen = design(config.design)
+    warm(config.design)
+    found: dict[str, AgentCost] = {}
+    for codec, steps in ((FAST, _COMPILED_STEPS), (config.codec, _STEPS)):
+        cost = rpc_cost(codec, chosen, config.window, steps)
+        if cost is None:
+            log.warning(
+                "servers of design %s do not answer without a switch: not measured alone", chosen.name
+            )
+            return {}
+        found[codec] = AgentCost(**cost._asdict())
+    return found

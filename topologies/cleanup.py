@@ -16,14 +16,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from experiment.folder import point_to_latest, tidy
     from foundation.errors import HotlineError
     from foundation.words import counted
-    from topologies.leftovers import only_run
+    from topologies.run_lock import hold_run_lock
 
     argparse.ArgumentParser(
         prog="python -m topologies.cleanup",
         description="Remove what a killed run left; a run that is going on is not touched.",
     ).parse_args(arguments)
     try:
-        with only_run([]) as claimed:
+        with hold_run_lock([]) as claimed:
             found = claimed.found
             if found:
                 names = f" and {', '.join(found.interfaces)}" if found.interfaces else ""

@@ -25,20 +25,19 @@ from foundation.protocol import addressing
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.warm import warm
 from hosts.workload.trace import Trace
-from topologies.accounting import account
-from topologies.agents import Commanded, supervised
+from topologies.accounting import account, preserve_unreplayed_updates
+from topologies.agents import CommandTarget, supervised
+from topologies.calibrate import measure_agent_costs
 from topologies.capture import capture
-from topologies.cluster import Processes
+from topologies.fleet import provision
 from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
-from topologies.owed import keep_owed
-from topologies.participants import COLLECTOR, Participants, RunContext, our_workers
 from topologies.placement import Placement, place
-from topologies.provision import provision
-from topologies.scripts.participants import script_workers
+from topologies.recovery import Processes
+from topologies.running_cluster import COLLECTOR, RunContext, RunningCluster, agent_cluster
+from topologies.scripts.running_cluster import script_cluster
 from topologies.signals import STOP
-from topologies.slowness import slowness
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ async def experiment(
         # Workers that push together are answered when all have: one alone cannot be measured.
         if config.codec != FAST and not config.is_lockstep:
             with reporter.phase("slowness"):
-                record.agents = await in_thread(slowness, config)
+                record.agents = await in_thread(measure_agent_costs, config)
         with ExitStack() as stack:
             with reporter.phase("network"):
                 net = stack.enter_context(network(config, placement, run / "logs"))
@@ -88,7 +87,7 @@ async def experiment(
             context = RunContext(config, run, record, reporter, placement, net, health)
             async with (
                 collecting(run / "parts", COLLECTOR) as collector,
-                our_workers(context, *trained) if trained else script_workers(context) as participants,
+                agent_cluster(context, *trained) if trained else script_cluster(context) as participants,
             ):
                 session = participants.session
                 # What may come back does so until all is accounted for, also behind a worker's death.
@@ -115,7 +114,7 @@ async def _workload(
     return trace, training
 
 
-async def _measured(participants: Participants, collector: Collector) -> None:
+async def _measured(participants: RunningCluster, collector: Collector) -> None:
     """All phases, and the accounting, also of a run that a worker's death ends."""
     session = participants.session
     try:
@@ -132,7 +131,7 @@ async def _measured(participants: Participants, collector: Collector) -> None:
     session.record.accounting = await account(session, participants.space, collector)
 
 
-async def _account_for_survivors(participants: Participants, collector: Collector) -> None:
+async def _account_for_survivors(participants: RunningCluster, collector: Collector) -> None:
     """After a worker's death its unanswered pushes are unknown; all others must still add up.
 
     Where workers wait for each other, the rest are in the middle of a step, and nothing can be said."""
@@ -143,7 +142,7 @@ async def _account_for_survivors(participants: Participants, collector: Collecto
     session.record.accounting = await account(session, participants.space, collector)
 
 
-async def _come_to_rest(worker: Commanded) -> None:
+async def _come_to_rest(worker: CommandTarget) -> None:
     """Let a worker end what it does, unless it has died."""
     try:
         await worker.settle()
@@ -171,7 +170,7 @@ def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable
     except BaseException as error:
         record.error = _name(error)
         with secondary():
-            keep_owed(run, record)
+            preserve_unreplayed_updates(run, record)
         shutil.rmtree(run / "trace", ignore_errors=True)
         with secondary():
             if not is_kept:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from controller.controller import Controller
 from experiment.config import EPOCH, Config
 from experiment.health import Health
+from experiment.rows import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol import addressing
@@ -23,6 +25,13 @@ from topologies.placement import Placement, cpu_of
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
+
+
+async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
+    """Commit the pipeline and install the rows of the design, for these arms or for all."""
+    async with Controller(address, undisturbed=True, design=config.design) as controller:
+        await controller.commit_pipeline()
+        await controller.install(*rows(config, arms))
 
 
 @dataclass(frozen=True, slots=True)

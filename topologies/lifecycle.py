@@ -29,9 +29,9 @@ from foundation.protocol.addressing import switch_interfaces
 from foundation.words import counted
 from hosts.workload.trace import Trace
 from topologies import preflight
-from topologies.leftovers import only_run, remove
+from topologies.run_lock import hold_run_lock, remove
 from topologies.signals import INTERRUPTED, STOP, Stage
-from topologies.virtual import add_virtual_time, can_be_simulated
+from topologies.simulation import add_simulation, can_be_simulated
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
     """Run an experiment with `NAME=value` settings (`experiment.config`).
 
     `predictor` is a module that adds the prediction for a dedicated switch to a run's record
-    (`topologies.virtual`); None adds none.
+    (`topologies.simulation`); None adds none.
 
     The exit code: 0, 1 after an error that was told, 130 when interrupted.
     """
@@ -54,7 +54,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         preflight.check(config)
         # Before anything is set up: it may not be what it should be.
         data = read_data(config, reporter)
-        with only_run(switch_interfaces(config.workers, config.servers)) as only:
+        with hold_run_lock(switch_interfaces(config.workers, config.servers)) as only:
             if only.found:
                 left = counted(only.found.processes, "process", "processes")
                 log.info("removed what a killed run had left: %s", left)
@@ -187,7 +187,7 @@ def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
     if account is not None and record.blocks:
         if predictor is not None and can_be_simulated(record):
             with reporter.phase("virtual time"):
-                add_virtual_time(run, partial(_what_is_there, run), predictor)
+                add_simulation(run, partial(_what_is_there, run), predictor)
             record = read_record(run)
         with reporter.phase("report"):
             summary = summarise(run, record)

@@ -16,7 +16,7 @@ from foundation.designs.registry import design
 from foundation.protocol.addressing import switch_interfaces
 from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
-from topologies.leftovers import interface_exists
+from topologies.run_lock import interface_exists
 
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
 _PROGRAMS = {

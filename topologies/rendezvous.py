@@ -23,12 +23,12 @@ from typing import Protocol
 
 from foundation.errors import HotlineError
 from topologies.embedding_tables import Tables, declare
-from topologies.members import Member, Message, send
+from topologies.joined_worker import JoinedWorker, Message, send
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PLACE = Path("/run/hotline/up.sock")
-PLACE_VARIABLE = "HOTLINE_CONNECT"
+DEFAULT_SOCKET = Path("/run/hotline/up.sock")
+SOCKET_VARIABLE = "HOTLINE_CONNECT"
 """Names another place."""
 RANK_VARIABLE = "HOTLINE_RANK"
 """Rank of a worker that names none."""
@@ -84,7 +84,7 @@ class _Session:
 
     tables: Tables
     terms: Terms
-    members: dict[int, Member] = field(default_factory=dict)
+    joined_workers: dict[int, JoinedWorker] = field(default_factory=dict)
     given: set[int] = field(default_factory=set)
     """Ranks that somebody has, or had."""
     gone: str | None = None
@@ -118,7 +118,7 @@ class Rendezvous:
         self,
         cluster: Cluster,
         told: Callable[[Message], None] = lambda report: None,
-        joined: Callable[[Member], None] = lambda member: None,
+        joined: Callable[[JoinedWorker], None] = lambda worker: None,
     ) -> None:
         self._cluster = cluster
         self._told = told
@@ -157,8 +157,8 @@ class Rendezvous:
         log.warning("%s", why)
         session.broken = f"{why}; close all workers and start them again: what was trained is lost"
         session.cannot_go_on(session.broken)
-        for member in session.members.values():
-            send(member.writer, {"gone": session.broken})
+        for worker in session.joined_workers.values():
+            send(worker.writer, {"gone": session.broken})
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -171,12 +171,12 @@ class Rendezvous:
             pass
         finally:
             self._connections.discard(task)
-            self.leave(conversation.member, "has ended without leaving")
+            self.leave(conversation.worker, "has ended without leaving")
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
-    async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> Member:
+    async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> JoinedWorker:
         """Take a worker into the session, or begin one with it."""
         async with self._changing:
             if self._ending is not None:
@@ -198,25 +198,25 @@ class Rendezvous:
                 _check_rank(rank, session.given, self._cluster.size)
             taken = min(set(range(self._cluster.size)) - session.given) if rank is None else rank
             session.given.add(taken)
-            member = session.members[taken] = Member(taken, writer)
+            worker = session.joined_workers[taken] = JoinedWorker(taken, writer)
             log.info("worker %d has joined", taken)
-            self._joined(member)
-            return member
+            self._joined(worker)
+            return worker
 
-    def leave(self, member: Member | None, how: str | None = None) -> None:
+    def leave(self, worker: JoinedWorker | None, how: str | None = None) -> None:
         """Let a worker go; the others are told `how`, if that was not in order."""
         session = self._session
-        if member is None or session is None or session.members.get(member.rank) is not member:
+        if worker is None or session is None or session.joined_workers.get(worker.rank) is not worker:
             return
-        del session.members[member.rank]
-        member.leave(is_in_order=how is None)
-        log.info("worker %d %s", member.rank, how or "has left")
-        session.gone = session.gone or f"worker {member.rank} {how or 'has left'}"
+        del session.joined_workers[worker.rank]
+        worker.leave(is_in_order=how is None)
+        log.info("worker %d %s", worker.rank, how or "has left")
+        session.gone = session.gone or f"worker {worker.rank} {how or 'has left'}"
         if how is None:
             session.cannot_go_on(f"{session.gone}, and is not waited for; let all workers call barrier alike")
         else:
             session.cannot_go_on(f"{session.gone}; close this worker, and start all of them again")
-        if not session.members:
+        if not session.joined_workers:
             self._session = None
             self._ending = asyncio.ensure_future(self._end_session())
 
@@ -228,9 +228,9 @@ class Rendezvous:
             log.warning("%s", error)
             self.ended.set()
 
-    async def barrier(self, member: Member) -> None:
+    async def barrier(self, worker: JoinedWorker) -> None:
         """Wait until all workers are in it."""
-        session = self._of(member)
+        session = self._of(worker)
         if session.gone:
             raise Over(f"{session.gone}; close this worker, and start all of them again")
         here = asyncio.get_running_loop().create_future()
@@ -241,39 +241,39 @@ class Rendezvous:
             session.barrier.clear()
         await here
 
-    async def init(self, member: Member, name: str) -> bool:
+    async def init(self, worker: JoinedWorker, name: str) -> bool:
         """Whether this worker is to set a table; if not, wait until who does has done it."""
-        session = self._of(member)
+        session = self._of(worker)
         session.tables.named(name)
         if name not in session.setters:
-            session.setters[name] = member.rank
+            session.setters[name] = worker.rank
             session.set[name] = asyncio.get_running_loop().create_future()
             return True
         setter = session.setters[name]
-        if setter not in session.members and not session.set[name].done():
+        if setter not in session.joined_workers and not session.set[name].done():
             raise Over(f"worker {setter}, which was to set table {name}, is gone; start all workers again")
         await asyncio.shield(session.set[name])
         return False
 
-    def has_set(self, member: Member, name: str) -> None:
+    def has_set(self, worker: JoinedWorker, name: str) -> None:
         """A table is set."""
-        session = self._of(member)
-        if session.setters.get(name) != member.rank:
-            raise Refused(f"table {name} is not set by worker {member.rank}")
+        session = self._of(worker)
+        if session.setters.get(name) != worker.rank:
+            raise Refused(f"table {name} is not set by worker {worker.rank}")
         if not session.set[name].done():
             session.set[name].set_result(None)
 
-    def report(self, member: Member, values: Message) -> None:
+    def report(self, worker: JoinedWorker, values: Message) -> None:
         """Hand on what a worker tells of its training."""
-        self._told({"rank": member.rank, "report": member.reports, **values})
-        member.reports += 1
+        self._told({"rank": worker.rank, "report": worker.reports, **values})
+        worker.reports += 1
 
-    def terms_for(self, member: Member) -> Message:
+    def terms_for(self, worker: JoinedWorker) -> Message:
         """What a worker is told when it has joined."""
-        session = self._of(member)
+        session = self._of(worker)
         terms = session.terms
         return {
-            "rank": member.rank,
+            "rank": worker.rank,
             "size": self._cluster.size,
             "job": terms.job,
             "epoch": terms.epoch,
@@ -283,17 +283,17 @@ class Rendezvous:
             "arm": terms.arm,
             "seed": terms.seed,
             "parts": terms.parts,
-            "address": terms.workers[member.rank],
+            "address": terms.workers[worker.rank],
         }
 
     @property
     def workers(self) -> int:
         """That are in the session."""
-        return 0 if self._session is None else len(self._session.members)
+        return 0 if self._session is None else len(self._session.joined_workers)
 
-    def _of(self, member: Member) -> _Session:
+    def _of(self, worker: JoinedWorker) -> _Session:
         session = self._session
-        if session is None or session.members.get(member.rank) is not member:
+        if session is None or session.joined_workers.get(worker.rank) is not worker:
             raise Over("the session of this worker is over")
         if session.broken:
             raise Over(session.broken)
@@ -307,7 +307,7 @@ class _Conversation:
         self, rendezvous: Rendezvous, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         self._rendezvous, self._reader, self._writer = rendezvous, reader, writer
-        self.member: Member | None = None
+        self.worker: JoinedWorker | None = None
         self._answering: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -347,33 +347,33 @@ class _Conversation:
             rendezvous.ended.set()
             return {"pid": os.getpid(), "workers": rendezvous.workers}
         if command == "join":
-            if self.member is not None:
-                raise Refused(f"this is worker {self.member.rank} already")
-            self.member = await rendezvous.join(declare(given["tables"]), given.get("rank"), self._writer)
-            return rendezvous.terms_for(self.member)
-        if self.member is None:
+            if self.worker is not None:
+                raise Refused(f"this is worker {self.worker.rank} already")
+            self.worker = await rendezvous.join(declare(given["tables"]), given.get("rank"), self._writer)
+            return rendezvous.terms_for(self.worker)
+        if self.worker is None:
             raise Refused(f"{command!r}: join first")
-        return await self._do_for(self.member, command, given)
+        return await self._do_for(self.worker, command, given)
 
-    async def _do_for(self, member: Member, command: object, given: Message) -> Message:
+    async def _do_for(self, worker: JoinedWorker, command: object, given: Message) -> Message:
         rendezvous = self._rendezvous
         if command == "barrier":
-            await rendezvous.barrier(member)
+            await rendezvous.barrier(worker)
         elif command == "init":
-            return {"mine": await rendezvous.init(member, given["table"])}
+            return {"mine": await rendezvous.init(worker, given["table"])}
         elif command == "set":
-            rendezvous.has_set(member, given["table"])
+            rendezvous.has_set(worker, given["table"])
         elif command == "report":
-            rendezvous.report(member, given)
+            rendezvous.report(worker, given)
         elif command == "steps":
-            member.tells(int(given["steps"]))
+            worker.tells(int(given["steps"]))
         elif command == "done":
-            member.has_done(given.pop("order"), given)
+            worker.has_done(given.pop("order"), given)
         elif command == "leave":
             for name, values in given.get("saturated", {}).items():
-                log.warning("worker %d: %d values of table %s were saturated", member.rank, values, name)
-            member.last = given
-            rendezvous.leave(member)
+                log.warning("worker %d: %d values of table %s were saturated", worker.rank, values, name)
+            worker.last = given
+            rendezvous.leave(worker)
         else:
             raise Refused(f"{command!r} is no request")
         return {}

@@ -25,12 +25,11 @@ from foundation.concurrency import gather_or_cancel
 from foundation.designs.hotset import PROFILE
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
-from topologies.agents import Agent, Answer, Commanded, call_all
+from topologies.agents import Agent, Answer, CommandTarget, call_all
 from topologies.disturbance import read
 from topologies.isolation import cpu_ns
 from topologies.machine import peak_memory_mb, run_queue_ns
-from topologies.placement import Placement
-from topologies.program import use_of
+from topologies.placement import Placement, program_use_of
 
 if TYPE_CHECKING:  # it needs Mininet, and this does not
     from topologies.network import Network
@@ -46,7 +45,7 @@ class RealSession(Session):
     """What phases ask of it goes to the agents' pipes, to the switch, and to the kernel."""
 
     network: Network
-    workers: Sequence[Commanded]
+    workers: Sequence[CommandTarget]
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
@@ -189,7 +188,7 @@ class RealSession(Session):
         counted = self.network.switch.counters()
         if counted is None:
             return None
-        return use_of(counted["ports"], self.config.workers, self.config.servers, self.placement)
+        return program_use_of(counted["ports"], self.config.workers, self.config.servers, self.placement)
 
     def read_machine(self) -> Reading:
         """What takes the CPUs from the run."""

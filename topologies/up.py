@@ -35,12 +35,11 @@ from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, command_in
-from topologies.fleet import reached_at, server_config
-from topologies.leftovers import only_run
-from topologies.members import Message
+from topologies.fleet import provision, reached_at, server_config
+from topologies.joined_worker import Message
 from topologies.placement import Placement, place
-from topologies.provision import provision
-from topologies.rendezvous import DEFAULT_PLACE, PLACE_VARIABLE, Rendezvous, Terms
+from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, Terms
+from topologies.run_lock import hold_run_lock
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +51,9 @@ def folder_of(config: Config) -> Path:
     return (config.runs / "up").resolve()
 
 
-def place_to_meet() -> Path:
+def socket_path() -> Path:
     """Path of its socket."""
-    return Path(os.environ.get(PLACE_VARIABLE) or DEFAULT_PLACE)
+    return Path(os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 def arm_of(config: Config) -> Arm:
@@ -74,7 +73,7 @@ def check(config: Config) -> None:
     preflight.check(config)
 
 
-class RunningCluster:
+class UpBackend:
     """Switch and servers in a network; `Rendezvous` has them begin and end sessions."""
 
     def __init__(self, config: Config, placement: Placement, network: Any) -> None:
@@ -179,7 +178,7 @@ async def hold(config: Config, where: Path) -> None:
 
     placement, folder = place(config.placement, config.servers, config.workers), folder_of(config)
     with network(config, placement, folder / "logs", ScriptHost) as net:
-        cluster = RunningCluster(config, placement, net)
+        cluster = UpBackend(config, placement, net)
         await cluster.prepare()
         await in_thread(warm, config.design)
         rendezvous = cluster.rendezvous = Rendezvous(cluster, _Reports(folder / "reports.jsonl"))
@@ -212,7 +211,7 @@ def main(settings: Sequence[str]) -> int:
     try:
         config = load_config(settings)
         check(config)
-        with only_run(addressing.switch_interfaces(config.workers, config.servers)) as only:
+        with hold_run_lock(addressing.switch_interfaces(config.workers, config.servers)) as only:
             preflight.check_in_the_way(config)
             routes.remove()  # of one that was killed
             folder = folder_of(config)
@@ -222,7 +221,7 @@ def main(settings: Sequence[str]) -> int:
                 (folder / name).mkdir(parents=True)
             for name in ("reports.jsonl", "updates.parquet"):
                 (folder / name).unlink(missing_ok=True)
-            asyncio.run(hold(config, place_to_meet()))
+            asyncio.run(hold(config, socket_path()))
             give_to_user(folder)
     except (HotlineError, OSError) as error:
         log.error("%s", error)

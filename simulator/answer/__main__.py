@@ -1,6 +1,6 @@
 """`python -m simulator.answer RUN`: what a switch of its own would do, into the run's `run.json`.
 
-`make run-topo` has it done when the network is gone (`topologies.virtual`).
+`make run-topo` has it done when the network is gone (`topologies.simulation`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from foundation.protocol import addressing
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from switch_harness.waiting import PATIENCE_S
-from topologies.members import Member, Message
+from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ class Meeting:
         self.place = place
         self.cluster: LoopbackCluster = cluster or LoopbackCluster(size)
         self.reports: list[Message] = []
-        self.members: list[Member] = []
+        self.joined_workers: list[JoinedWorker] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
@@ -103,18 +103,18 @@ class Meeting:
         self.do(self._open.__aenter__())
 
     async def _make(self) -> Rendezvous:
-        return Rendezvous(self.cluster, self.reports.append, self.members.append)
+        return Rendezvous(self.cluster, self.reports.append, self.joined_workers.append)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """On its loop."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
-    def order(self, member: Member, what: str, **values: object) -> Message | None:
+    def order(self, joined: JoinedWorker, what: str, **values: object) -> Message | None:
         """Its answer; None of one that leaves before."""
 
         async def give() -> Message | None:
-            return await asyncio.wait_for(member.order(what, **values), PATIENCE_S)
+            return await asyncio.wait_for(joined.order(what, **values), PATIENCE_S)
 
         return self.do(give())
 

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from foundation.protocol.addressing import SWITCH_NAME
-from topologies.leftovers import marked_processes
+from topologies.run_lock import marked_processes
 
 PATIENCE_S = 300.0
 SMALL: dict[str, object] = {

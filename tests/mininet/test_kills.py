@@ -21,7 +21,7 @@ from foundation.protocol.addressing import SWITCH_NAME
 from hotline.cli.commands import hotline
 from simulator.faults.kills import Kill, draw_kills
 from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
-from topologies.leftovers import is_alive
+from topologies.run_lock import is_alive
 
 pytestmark = pytest.mark.mininet
 RECOVERY = '[recovery]\ndurable = "checkpoint"\nreplay_log = true\n'

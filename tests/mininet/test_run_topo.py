@@ -26,7 +26,7 @@ from tests.mininet.run_topo import (
     summary_of,
     update_log,
 )
-from topologies.leftovers import marked_processes
+from topologies.run_lock import marked_processes
 
 pytestmark = pytest.mark.mininet
 SMALL_SCAPY: dict[str, object] = {

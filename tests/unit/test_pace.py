@@ -13,8 +13,8 @@ from experiment.config import Config
 from foundation.designs.registry import DEFAULT, NAMES, design
 from hosts import pace
 from hosts.pace import RpcCost, rpc_cost
-from topologies import slowness as room
-from topologies.slowness import slowness
+from topologies import calibrate as room
+from topologies.calibrate import measure_agent_costs
 
 # Where workers push together, nobody answers one alone.
 ALONE = [name for name in NAMES if not design(name).is_lockstep]
@@ -67,8 +67,8 @@ def test_a_run_measures_its_agents_and_compiled_ones_alike(monkeypatch: pytest.M
 
     monkeypatch.setattr(room, "rpc_cost", cost)
     monkeypatch.setattr(room, "warm", lambda _: None)
-    found = slowness(Config(codec="scapy", design="none", window=3))
+    found = measure_agent_costs(Config(codec="scapy", design="none", window=3))
     assert {codec: (each.worker_us, each.server_us) for codec, each in found.items()} == costs
     assert asked == [("fast", "none", 3), ("scapy", "none", 3)]
     monkeypatch.setattr(room, "rpc_cost", lambda *_: None)
-    assert slowness(Config(codec="scapy")) == {}
+    assert measure_agent_costs(Config(codec="scapy")) == {}

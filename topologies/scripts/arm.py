@@ -12,7 +12,7 @@ from foundation.designs.interface import Arm
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from topologies.fleet import reached_at
-from topologies.members import Member, Message
+from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
@@ -78,9 +78,9 @@ class ScriptArm:
         """All have left; servers keep what was trained until the run has looked at it."""
 
     @property
-    def members(self) -> list[Member]:
+    def joined_workers(self) -> list[JoinedWorker]:
         """Workers that have joined."""
-        return [script.member for script in self.scripts if script.member is not None]
+        return [script.joined for script in self.scripts if script.joined is not None]
 
     @property
     def has_ended(self) -> bool:
@@ -89,7 +89,7 @@ class ScriptArm:
 
     async def until_joined(self, told: Callable[[], None]) -> None:
         """Until all workers have joined; `told` whenever one has."""
-        while len(self.members) < self.size:
+        while len(self.joined_workers) < self.size:
             self._changed.clear()
             await self._changed.wait()
             told()
@@ -109,7 +109,7 @@ class ScriptArm:
 
         Whoever watches processes is first, if its process ends of it: that tells why.
         """
-        lost = [script for script in self.scripts if script.member is not None and script.member.is_lost]
+        lost = [script for script in self.scripts if script.joined is not None and script.joined.is_lost]
         if lost:
             await asyncio.sleep(_END_S)
             raise lost[0].failure()
@@ -117,16 +117,16 @@ class ScriptArm:
     @property
     def steps(self) -> int:
         """Of all workers, since they were let through."""
-        return sum(member.steps for member in self.members)
+        return sum(joined.steps for joined in self.joined_workers)
 
-    def _join(self, member: Member) -> None:
-        script = self.scripts[member.rank]
-        script.member = member
+    def _join(self, joined: JoinedWorker) -> None:
+        script = self.scripts[joined.rank]
+        script.joined = joined
 
         def changed() -> None:
-            if member.has_left.is_set():
+            if joined.has_left.is_set():
                 script.loses()
             self._changed.set()
 
-        member.on_steps = changed
+        joined.on_steps = changed
         self._changed.set()

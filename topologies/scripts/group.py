@@ -22,7 +22,7 @@ from hosts.keys import KeySpace
 from topologies import rendezvous
 from topologies.agents import Agent, supervised
 from topologies.fleet import start_servers
-from topologies.members import Message
+from topologies.joined_worker import Message
 from topologies.placement import Placement, cpu_of
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import command_of, environment_of
@@ -106,7 +106,7 @@ async def script_group(
         with reporter.phase("scripts", len(arms) * config.workers) as phase:
 
             def told() -> None:
-                phase.update(sum(len(arm.members) for arm in arms))
+                phase.update(sum(len(arm.joined_workers) for arm in arms))
 
             reminder = asyncio.ensure_future(_remind(arms, run / "logs"))
             try:
@@ -136,7 +136,7 @@ def _place(arm: Arm) -> Path:
 async def _remind(arms: Sequence[ScriptArm], logs: Path) -> None:
     """Say what is waited for, as scripts may load data for as long as they like."""
     await asyncio.sleep(_REMIND_S)
-    joined, all_of_them = sum(len(arm.members) for arm in arms), sum(arm.size for arm in arms)
+    joined, all_of_them = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
     log.info(
         "%d of %d scripts have made their hotline.Worker; what they print is in %s",
         joined,

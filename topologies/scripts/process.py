@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from experiment.errors import AgentFailed
-from topologies.members import Member
-from topologies.rendezvous import PLACE_VARIABLE, RANK_VARIABLE
+from topologies.joined_worker import JoinedWorker
+from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
 _LAST_LINES = 12
 _GRACE_S = 0.5
@@ -29,7 +29,7 @@ class Script:
 
     def __init__(self, worker: int, arm: str, log: Path) -> None:
         self.worker, self.arm, self.log = worker, arm, log
-        self.member: Member | None = None
+        self.joined: JoinedWorker | None = None
         self.gone_at: float | None = None
         """When it, or its worker, was gone without an order; on the loop's clock."""
         self._process: asyncio.subprocess.Process
@@ -57,12 +57,12 @@ class Script:
     def has_failed(self) -> bool:
         """Whether it ended with an error, or without ever having been a worker."""
         status = None if self._ended is None else self._process.returncode
-        return status is not None and (status != 0 or self.member is None)
+        return status is not None and (status != 0 or self.joined is None)
 
     @property
     def has_ended(self) -> bool:
         """Whether it takes no step any more."""
-        return self.member is not None and self.member.has_left.is_set()
+        return self.joined is not None and self.joined.has_left.is_set()
 
     def loses(self) -> None:
         """Its worker is gone, in order or not."""
@@ -123,7 +123,7 @@ def command_of(script: Sequence[str], namespaces_of: int, cpu: int | None) -> li
 
 def environment_of(place: Path, rank: int) -> dict[str, str]:
     """Where the worker connects, and who it is. Its libraries compute on one core, unless they are told."""
-    found = {"OMP_NUM_THREADS": "1", **os.environ, PLACE_VARIABLE: str(place), RANK_VARIABLE: str(rank)}
+    found = {"OMP_NUM_THREADS": "1", **os.environ, SOCKET_VARIABLE: str(place), RANK_VARIABLE: str(rank)}
     found["PYTHONUNBUFFERED"] = "1"
     if uid := os.environ.get("SUDO_UID"):
         user = pwd.getpwuid(int(uid))

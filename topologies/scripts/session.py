@@ -41,8 +41,8 @@ class ScriptSession(RealSession):
         """Let the arm's calls through, until enough steps are done or its scripts have ended."""
         arm = self._of(planned.arm)
         wanted = planned.steps * arm.size
-        for member in arm.members:
-            member.steps = 0
+        for joined in arm.joined_workers:
+            joined.steps = 0
         opening = {
             "start_ns": self.clock_ns() + START_AHEAD_NS,
             "round": planned.round,
@@ -50,11 +50,11 @@ class ScriptSession(RealSession):
             "discard_ns": self.config.discard_ms * 1_000_000,
             "discard_steps": planned.discarded,
         }
-        there = [member for member in arm.members if not member.has_left.is_set()]
+        there = [joined for joined in arm.joined_workers if not joined.has_left.is_set()]
         await answers(there, "open", ORDER_S, **opening)
         await self._until_done(arm, wanted, on_progress)
         told = await answers(there, "shut", ORDER_S)
-        left = [last for member in there if (last := member.last.pop("ran", None)) is not None]
+        left = [last for joined in there if (last := joined.last.pop("ran", None)) is not None]
         return [Ran.model_validate(each) for each in (*told, *left) if each]
 
     async def _until_done(self, arm: ScriptArm, wanted: int, on_progress: OnProgress | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from experiment.errors import AgentFailed
 from experiment.session import OnProgress
 from topologies.agents import Answer
-from topologies.members import Member, Message
+from topologies.joined_worker import JoinedWorker, Message
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, first_failure
 
@@ -34,14 +34,14 @@ class ScriptWorker:
     ) -> Answer:
         """`hint` for a job, or `flush` for all: what is left of logs, and how many rows were dropped."""
         if command["cmd"] == "hint":
-            member = self._scripts[command["job"]].member
-            await answers([member] if member else [], "hint", patience, file=command["file"])
+            joined = self._scripts[command["job"]].joined
+            await answers([joined] if joined else [], "hint", patience, file=command["file"])
             return {}
         if command["cmd"] != "flush":
             raise ValueError(f"scripts know no {command['cmd']}")
-        members = [script.member for script in self._scripts.values() if script.member is not None]
-        told = await answers(members, "flush", patience)
-        last = [member.last for member in members if member.has_left.is_set()]
+        joined_workers = [script.joined for script in self._scripts.values() if script.joined is not None]
+        told = await answers(joined_workers, "flush", patience)
+        last = [joined.last for joined in joined_workers if joined.has_left.is_set()]
         return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*told, *last))}
 
     async def tell(self, command: Answer) -> None:
@@ -49,7 +49,7 @@ class ScriptWorker:
 
     async def settle(self) -> None:
         """Let no call through any more; return when none is under way."""
-        await answers([script.member for script in self._scripts.values() if script.member], "shut", ORDER_S)
+        await answers([script.joined for script in self._scripts.values() if script.joined], "shut", ORDER_S)
 
     async def until_it_dies(self) -> None:
         """Wait for a failure; raise that which was first in its arm."""
@@ -64,14 +64,16 @@ class ScriptWorker:
         raise first_failure(failed[0].scripts)
 
 
-async def answers(members: Iterable[Member], what: str, patience: float, **values: object) -> list[Message]:
+async def answers(
+    joined_workers: Iterable[JoinedWorker], what: str, patience: float, **values: object
+) -> list[Message]:
     """Give all the same order; the answers of those that have not left. Raises `AgentFailed`."""
-    members = list(members)
-    asked = [member.order(what, **values) for member in members]
+    joined_workers = list(joined_workers)
+    asked = [joined.order(what, **values) for joined in joined_workers]
     if not asked:
         return []
     await asyncio.wait(asked, timeout=patience)
-    late = [member.rank + 1 for member, each in zip(members, asked, strict=True) if not each.done()]
+    late = [joined.rank + 1 for joined, each in zip(joined_workers, asked, strict=True) if not each.done()]
     if late:
         names = ", ".join(map(str, late))
         raise AgentFailed(f"script, worker {names}: no answer to {what!r} within {patience:.0f} s")

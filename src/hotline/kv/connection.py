@@ -13,7 +13,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from hotline.kv.errors import Gone, NotUp
-from topologies.rendezvous import DEFAULT_PLACE, PLACE_VARIABLE
+from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE
 
 Message = dict[str, Any]
 _CONNECT_S = 5.0
@@ -21,7 +21,7 @@ _CONNECT_S = 5.0
 
 def place_of(connect: str | os.PathLike[str] | None = None) -> Path:
     """Path of the socket: what is given, or HOTLINE_CONNECT, or where `hotline up` puts it."""
-    return Path(connect or os.environ.get(PLACE_VARIABLE) or DEFAULT_PLACE)
+    return Path(connect or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 class Connection:
@@ -122,6 +122,6 @@ def _connected(place: Path) -> socket.socket:
         sock.close()
         raise NotUp(
             f"nobody waits for workers at {place} ({error.strerror or error}): run `sudo ./hotline up`, "
-            f"or name its socket by connect= or {PLACE_VARIABLE}"
+            f"or name its socket by connect= or {SOCKET_VARIABLE}"
         ) from None
     return sock

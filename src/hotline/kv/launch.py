@@ -17,8 +17,8 @@ from foundation.words import counted
 from hotline.kv.connection import Connection
 from hotline.kv.errors import Gone, NotUp
 from topologies import routes
-from topologies.leftovers import is_alive, only_run
-from topologies.up import check, folder_of, place_to_meet
+from topologies.run_lock import hold_run_lock, is_alive
+from topologies.up import check, folder_of, socket_path
 
 _ROOT = Path(__file__).parents[3]
 _DOWN_S = 60.0
@@ -50,7 +50,7 @@ def up(file: Path | None = None) -> Up:
     if (found := _who()) is not None:
         raise HotlineError(
             f"it is up already: process {found['pid']}, with {counted(found['workers'], 'worker')}, at "
-            f"{place_to_meet()}; `./hotline down` ends it"
+            f"{socket_path()}; `./hotline down` ends it"
         )
     check(config)
     folder = folder_of(config)
@@ -66,7 +66,7 @@ def down() -> str:
     found = _who()
     if found is None:
         return _clear()
-    connection = Connection(place_to_meet())
+    connection = Connection(socket_path())
     try:
         found = connection.ask("down")
     except Gone:  # it went at once
@@ -87,7 +87,7 @@ def down() -> str:
 def _who() -> dict[str, Any] | None:
     """Who is up; None where nobody is."""
     try:
-        connection = Connection(place_to_meet())
+        connection = Connection(socket_path())
     except NotUp:
         return None
     try:
@@ -100,12 +100,12 @@ def _who() -> dict[str, Any] | None:
 
 def _clear() -> str:
     """Remove what a killed one has left."""
-    nothing = f"nothing is up at {place_to_meet()}"
+    nothing = f"nothing is up at {socket_path()}"
     if os.geteuid() != 0:
         return nothing
-    with only_run([]) as only:
+    with hold_run_lock([]) as only:
         routes.remove()
-        place_to_meet().unlink(missing_ok=True)
+        socket_path().unlink(missing_ok=True)
         if not only.found:
             return nothing
         what = [counted(only.found.processes, "process", "processes"), *only.found.interfaces]

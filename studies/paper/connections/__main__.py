@@ -37,14 +37,14 @@ def main(output: Path, rounds: int, most: int) -> int:
     from foundation.protocol.addressing import switch_interfaces
     from studies.paper.connections.experiment import run
     from studies.paper.connections.settings import CONNECTIONS
-    from topologies.leftovers import only_run
+    from topologies.run_lock import hold_run_lock
 
     logging.getLogger("finsy").setLevel(logging.ERROR)
     connections = [number for number in CONNECTIONS if number < most] + [most]
     logs, interfaces = output.with_suffix(".logs"), switch_interfaces(1, 1)
     try:
         logs.mkdir(parents=True, exist_ok=True)
-        with only_run(interfaces), progress_bar("connections") as progress:
+        with hold_run_lock(interfaces), progress_bar("connections") as progress:
             work = run(rounds, connections, logs, progress)
             found = asyncio.run(_interruptible(work, interfaces))
         with whole(output) as file:
@@ -61,7 +61,7 @@ def main(output: Path, rounds: int, most: int) -> int:
 
 async def _interruptible(run: Coroutine[Any, Any, T], interfaces: Sequence[str]) -> T:
     """Do it, and tear everything down when a signal comes, by force where that takes too long."""
-    from topologies.leftovers import remove
+    from topologies.run_lock import remove
 
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(run)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiment.folder import create_run_folder, point_to_latest, tidy
-from topologies import cleanup, leftovers
-from topologies.leftovers import only_run
+from topologies import cleanup, run_lock
+from topologies.run_lock import hold_run_lock
 
 
 def run_of(runs: Path, day: int, *files: str) -> Path:
@@ -58,8 +58,8 @@ def test_a_run_that_was_killed_is_the_latest_once_it_is_tidied(tmp_path: Path) -
 def test_cleaning_up_leaves_no_link_to_a_run_that_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "MARK", f"HOTLINE_TEST_{os.getpid()}")  # runs go on beside this
-    monkeypatch.setattr(leftovers, "only_run", lambda _: only_run([], tmp_path / "lock"))
+    monkeypatch.setattr(run_lock, "MARK", f"HOTLINE_TEST_{os.getpid()}")  # runs go on beside this
+    monkeypatch.setattr(run_lock, "hold_run_lock", lambda _: hold_run_lock([], tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
     kept = run_of(tmp_path / "runs", 1, "run.json")
     (tmp_path / "runs" / "latest").symlink_to("20260101-000000-softswitch")

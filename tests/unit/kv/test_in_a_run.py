@@ -20,7 +20,7 @@ from hotline.kv.errors import Gone, Misused
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import JOB, Meeting, meeting
-from topologies.members import Member
+from topologies.joined_worker import JoinedWorker
 
 TABLES = {"rows": (30, 2)}
 OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_steps": NEVER}
@@ -34,17 +34,17 @@ def met(tmp_path: Path) -> Iterator[Meeting]:
         yield made
 
 
-def join(met: Meeting, rank: int = 0) -> tuple[hotline.Worker, Member]:
+def join(met: Meeting, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
     worker = hotline.Worker(TABLES, scale=1.0, connect=met.place, rank=rank)
-    return worker, next(member for member in met.members if member.rank == rank)
+    return worker, next(joined for joined in met.joined_workers if joined.rank == rank)
 
 
-def opened(met: Meeting, member: Member, **values: object) -> None:
-    assert met.order(member, "open", **{**OPENING, **values}) == {}
+def opened(met: Meeting, joined: JoinedWorker, **values: object) -> None:
+    assert met.order(joined, "open", **{**OPENING, **values}) == {}
 
 
-def shut(met: Meeting, member: Member) -> dict[str, Any]:
-    told = met.order(member, "shut")
+def shut(met: Meeting, joined: JoinedWorker) -> dict[str, Any]:
+    told = met.order(joined, "shut")
     assert told is not None
     return told
 
@@ -61,20 +61,20 @@ def sent(folder: Path, epoch: int = 1, worker: int = 1) -> list[int]:
 
 
 def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -> None:
-    kv, member = join(met)
+    kv, joined = join(met)
     calling = threading.Thread(target=lambda: kv.wait(push(kv, [1, 2])))
     calling.start()
-    assert shut(met, member) == {}  # none has been open
+    assert shut(met, joined) == {}  # none has been open
     assert calling.is_alive()
-    opened(met, member)
+    opened(met, joined)
     calling.join(PATIENCE_S)
-    told = shut(met, member)
+    told = shut(met, joined)
     assert (told["steps"], told["updates_sent"], told["behind_ns"], told["loss"]) == (1, 4, 0, None)
     assert told["cpu_s"] > 0 and told["retransmissions"] >= 0
     again = threading.Thread(target=push, args=(kv, [3]))
     again.start()
-    assert shut(met, member) == {} and again.is_alive()
-    opened(met, member)
+    assert shut(met, joined) == {} and again.is_alive()
+    opened(met, joined)
     again.join(PATIENCE_S)
     kv.close()
     assert sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
@@ -83,8 +83,8 @@ def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -
 def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of_steps(
     met: Meeting, tmp_path: Path
 ) -> None:
-    kv, member = join(met)
-    opened(met, member)
+    kv, joined = join(met)
+    opened(met, joined)
     kv.init(np.ones((30, 2), F32))
     out = np.zeros((3, 2), F32)
     kv.pull([4, 5, 6], out)
@@ -92,7 +92,7 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
     kv.wait(push(kv, [4, 5]))
     kv.wait(push(kv, [6]))
     kv.read()
-    told = shut(met, member)
+    told = shut(met, joined)
     assert (told["steps"], told["updates_sent"]) == (2, 6)
     rows = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-0.parquet")
     assert rows["op"].to_list() == ["push", "pull", "pull", "push", "step", "push", "step", "pull"]
@@ -109,8 +109,8 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
 
 def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting, tmp_path: Path) -> None:
     """Time outside of blocks is no latency. A block's first part, in time or in steps, is not measured."""
-    kv, member = join(met)
-    opened(met, member)
+    kv, joined = join(met)
+    opened(met, joined)
     started, go_on = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -121,7 +121,7 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting
     last = push(kv, [2])
     assert started.wait(PATIENCE_S)
     ending: list[dict[str, Any]] = []
-    shutting = threading.Thread(target=lambda: ending.append(shut(met, member)))
+    shutting = threading.Thread(target=lambda: ending.append(shut(met, joined)))
     shutting.start()
     engine = kv._engine
     assert engine is not None
@@ -129,18 +129,18 @@ def test_what_was_called_before_a_block_is_timed_from_its_beginning(met: Meeting
     go_on.set()
     shutting.join(PATIENCE_S)
     assert ending[0]["steps"] == 1
-    opened(met, member, discard_ns=10**12)
+    opened(met, joined, discard_ns=10**12)
     kv.wait(last)
-    assert shut(met, member)["steps"] == 1
+    assert shut(met, joined)["steps"] == 1
     begun, late = (
         pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-{part}.parquet") for part in (0, 1)
     )
     assert late["scheduled_us"][0] > begun["end_us"][-1]
     assert begun["measured"].all() and not late["measured"].any()
-    opened(met, member, discard_ns=10**12, discard_steps=1)
+    opened(met, joined, discard_ns=10**12, discard_steps=1)
     for key in (3, 4, 5):
         kv.wait(push(kv, [key]))
-    assert shut(met, member)["steps"] == 3
+    assert shut(met, joined)["steps"] == 3
     fast = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-2.parquet")
     assert fast.filter(pl.col("op") == "step")["measured"].to_list() == [False, True, True]
     kv.close()
@@ -159,7 +159,7 @@ def test_whatever_is_shut_out_is_pushed_once(
     folder = tmp_path_factory.mktemp("run")
     with meeting(folder) as met:
         met.cluster.parts = str(folder)
-        kv, member = join(met)
+        kv, joined = join(met)
         expected = np.zeros((30, 2), int)
 
         def train() -> None:
@@ -173,36 +173,36 @@ def test_whatever_is_shut_out_is_pushed_once(
         for keys, value in pushes:
             expected[sorted(keys)] += value
         for _ in range(blocks):
-            if met.order(member, "open", **OPENING) is not None:
-                steps += (met.order(member, "shut") or {}).get("steps", 0)
-        met.order(member, "open", **OPENING)
+            if met.order(joined, "open", **OPENING) is not None:
+                steps += (met.order(joined, "shut") or {}).get("steps", 0)
+        met.order(joined, "open", **OPENING)
         training.join(PATIENCE_S)
         assert not training.is_alive()
-        steps += (member.last["ran"] or {}).get("steps", 0)
+        steps += (joined.last["ran"] or {}).get("steps", 0)
         assert sent(folder) == expected.reshape(-1).tolist()
-        assert steps == len(pushes) and member.last["dropped_rows"] == 0
+        assert steps == len(pushes) and joined.last["dropped_rows"] == 0
 
 
 def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: Meeting) -> None:
-    kv, member = join(met)
-    opened(met, member)
+    kv, joined = join(met)
+    opened(met, joined)
     push(kv, [1])
     kv.wait(push(kv, [2]))
-    wait_for(lambda: member.steps >= 1)
+    wait_for(lambda: joined.steps >= 1)
     kv.close()
-    wait_for(member.has_left.is_set)
-    assert (member.last["ran"]["steps"], member.last["dropped_rows"]) == (2, 0)
-    assert met.order(member, "shut") is None
+    wait_for(joined.has_left.is_set)
+    assert (joined.last["ran"]["steps"], joined.last["dropped_rows"]) == (2, 0)
+    assert met.order(joined, "shut") is None
 
 
 def test_hints_are_a_hot_set_s_and_one_that_cannot_be_read_is_told(met: Meeting, tmp_path: Path) -> None:
-    kv, member = join(met)
+    kv, joined = join(met)
     hot = tmp_path / "hotset.parquet"
     pl.DataFrame({"key": [1, 2]}).write_parquet(hot)
-    assert met.order(member, "hint", file=str(hot)) == {}
-    told = met.order(member, "hint", file=str(tmp_path / "none.parquet"))
+    assert met.order(joined, "hint", file=str(hot)) == {}
+    told = met.order(joined, "hint", file=str(tmp_path / "none.parquet"))
     assert told is not None and "none.parquet" in told["error"]
-    assert met.order(member, "flush") == {"dropped_rows": 0}
+    assert met.order(joined, "flush") == {"dropped_rows": 0}
     kv._leave(is_in_order=False)
 
 

@@ -157,7 +157,7 @@ def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def coming_back(folder: Path, watched: bool = True) -> AsyncIterator[Agent]:
-    agent = await Agent.start("ps-0", [sys.executable, "-c", SCRIPT], {}, folder, comes_back=True)
+    agent = await Agent.start("ps-0", [sys.executable, "-c", SCRIPT], {}, folder, restarts_after_death=True)
     watch = asyncio.ensure_future(agent.until_it_dies()) if watched else None
     try:
         await agent.ready()
@@ -223,7 +223,9 @@ flag.touch()
 {SCRIPT}"""
 
     async def main() -> None:
-        agent = await Agent.start("ps-0", [sys.executable, "-c", script], {}, tmp_path, comes_back=True)
+        agent = await Agent.start(
+            "ps-0", [sys.executable, "-c", script], {}, tmp_path, restarts_after_death=True
+        )
         try:
             await agent.ready()
             watch = asyncio.ensure_future(agent.until_it_dies())

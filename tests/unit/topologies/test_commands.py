@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from experiment.config import VARIABLES, Config
 from hotline.cli.commands import hotline
-from topologies import cleanup, leftovers, lifecycle, preflight
+from topologies import cleanup, lifecycle, preflight, run_lock
 
 ROOT = Path(__file__).parents[3]
 
@@ -23,8 +23,8 @@ def nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> None:
         raise AssertionError("it was about to begin")
 
-    monkeypatch.setattr(leftovers, "only_run", refuse)
-    monkeypatch.setattr(lifecycle, "only_run", refuse)
+    monkeypatch.setattr(run_lock, "hold_run_lock", refuse)
+    monkeypatch.setattr(lifecycle, "hold_run_lock", refuse)
 
 
 def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:

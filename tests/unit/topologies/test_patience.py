@@ -11,7 +11,7 @@ from experiment.config import Config
 from experiment.session import Planned
 from foundation.designs.arms import arm
 from tests.harness.sessions import real_session
-from topologies.emulator import measure_emulator
+from topologies.running_cluster import measure_empty_rpcs
 
 
 class Asked:
@@ -57,5 +57,5 @@ def test_a_block_is_told_what_of_it_is_discarded() -> None:
 def test_empty_rpcs_have_time_by_their_number() -> None:
     worker = Asked()
     session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
-    asyncio.run(measure_emulator(session))
+    asyncio.run(measure_empty_rpcs(session))
     assert worker.patience == [1030]

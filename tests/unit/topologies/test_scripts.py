@@ -1,4 +1,4 @@
-"""Processes of a script, and what a run makes of their members, without a network."""
+"""Processes of a script, and what a run makes of their joined_workers, without a network."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from experiment.session import Planned
 from foundation.designs.arms import arms_of
 from switch_harness.waiting import wait_for
 from tests.harness.sessions import real_session
-from topologies.leftovers import is_alive
-from topologies.members import Member
+from topologies.joined_worker import JoinedWorker
+from topologies.run_lock import is_alive
 from topologies.scripts import arm as arm_module
 from topologies.scripts import group
 from topologies.scripts import session as session_module
@@ -36,7 +36,7 @@ CONFIG = Config(script="train.py", workers=2)
 
 
 class Line:
-    """A member's connection: what it was sent."""
+    """A joined's connection: what it was sent."""
 
     def __init__(self, answer: Callable[[dict[str, Any]], None]) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -59,24 +59,24 @@ class Played:
         self.lines = [Line(partial(self._answer, rank)) for rank in range(2)]
         for rank, line in enumerate(self.lines):
             writer: Any = line
-            self.arm._join(Member(rank, writer))
+            self.arm._join(JoinedWorker(rank, writer))
 
     async def _start(self, parameters: int) -> None:
         pass
 
     def _answer(self, rank: int, order: dict[str, Any]) -> None:
-        member = self.arm.members[rank]
+        joined = self.arm.joined_workers[rank]
         if order["do"] == "shut":
-            told = {"steps": member.steps, "behind_ns": 0, "cpu_s": 0.5, "loss": None, "updates_sent": 40}
-            member.has_done(order["order"], told)
+            told = {"steps": joined.steps, "behind_ns": 0, "cpu_s": 0.5, "loss": None, "updates_sent": 40}
+            joined.has_done(order["order"], told)
             return
-        member.has_done(order["order"], {})
+        joined.has_done(order["order"], {})
         if order["do"] == "open":
             for steps in self._tells[rank : rank + 1]:
-                member.tells(steps)
+                joined.tells(steps)
             if rank in self._leaves:
-                member.last = {"ran": {"steps": 1, "behind_ns": 0, "cpu_s": 0.1, "loss": None}}
-                member.leave()
+                joined.last = {"ran": {"steps": 1, "behind_ns": 0, "cpu_s": 0.1, "loss": None}}
+                joined.leave()
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -146,7 +146,7 @@ def test_a_worker_that_ended_by_an_error_ends_the_run(
     async def play() -> None:
         played = Played(tmp_path, each_tells=(3, 9_000))
         session = session_of(played, tmp_path)
-        played.arm.members[0].leave(is_in_order=False)
+        played.arm.joined_workers[0].leave(is_in_order=False)
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "script-hot-1.log").write_text("key 7 is there twice\n")
         with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* hot, .* goes on .*key 7 is there twice"):
@@ -179,13 +179,13 @@ def test_an_arm_has_one_model(tmp_path: Path) -> None:
 def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) -> None:
     async def play() -> None:
         silent: Any = Line(lambda order: None)
-        member = Member(4, silent)
+        joined = JoinedWorker(4, silent)
         with pytest.raises(AgentFailed, match="worker 5: no answer to 'hint' within 0 s"):
-            await answers([member], "hint", 0.01)
-        failing: Any = Line(lambda order: member.has_done(order["order"], {"error": "no such file"}))
-        member = Member(4, failing)
+            await answers([joined], "hint", 0.01)
+        failing: Any = Line(lambda order: joined.has_done(order["order"], {"error": "no such file"}))
+        joined = JoinedWorker(4, failing)
         with pytest.raises(AgentFailed, match="no such file"):
-            await answers([member], "hint", 1)
+            await answers([joined], "hint", 1)
         worker = ScriptWorker(1, [Played(tmp_path).arm])
         assert await worker.call({"cmd": "hint", "job": HOT.job, "file": None}) == {}
         assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
@@ -218,7 +218,7 @@ def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(
         assert script.has_failed and "hotline.Worker" in str(script.failure())
         silent: Any = Line(lambda order: None)
         well = Script(2, "hot", tmp_path / "log")
-        well.member = Member(0, silent)
+        well.joined = JoinedWorker(0, silent)
         await started(well, "pass")
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(well.until_it_fails(), 2)

@@ -17,8 +17,7 @@ from hosts.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import real_session
 from topologies.agents import Agent, Answer
-from topologies.placement import Placement
-from topologies.program import use_of
+from topologies.placement import Placement, program_use_of
 from topologies.session import RealSession
 
 
@@ -118,14 +117,14 @@ def test_the_programs_time_is_the_senders_where_nobody_knows_better() -> None:
 def test_the_programs_time_is_told_by_whose_core_it_ran_on(
     placement: Placement, workers: list[int], servers: list[int], expected: dict[str, float]
 ) -> None:
-    found = use_of(counted_ports(workers=workers, servers=servers), 3, 2, placement)
+    found = program_use_of(counted_ports(workers=workers, servers=servers), 3, 2, placement)
     assert found.model_dump() == pytest.approx({**NOTHING, **expected})
     assert found.total == pytest.approx(54.321)
 
 
 def test_a_port_without_a_frame_has_taken_nothing() -> None:
     ports = {str(port): {"program_ns": 0, "program_runs": [0, 0]} for port in range(1, 6)}
-    assert use_of(ports, 3, 2, Placement()) == ProgramUse(workers=0.0, servers=0.0)
+    assert program_use_of(ports, 3, 2, Placement()) == ProgramUse(workers=0.0, servers=0.0)
 
 
 def test_what_was_started_again_is_told_by_name() -> None:

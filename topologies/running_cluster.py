@@ -16,12 +16,13 @@ from experiment.designs import prepare
 from experiment.health import Health
 from experiment.phases.measure import measure
 from experiment.progress import Reporter
+from foundation.designs.arms import baseline_of
 from foundation.designs.registry import design
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
+from topologies.agents import call_all
 from topologies.calibrate import calibrate, check_capacity, probe
-from topologies.emulator import measure_emulator
 from topologies.fleet import fleet
 from topologies.isolation import isolated, quiet_threads
 from topologies.network import Network
@@ -30,6 +31,7 @@ from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
+_PATIENCE_S, _PATIENCE_OF_AN_RPC_S = 30.0, 0.1
 COLLECTOR = Path("/run/hotline-collector")
 """Socket of the log collector: one run at a time has it, and a run's folder may lie where there are none."""
 
@@ -49,7 +51,7 @@ class RunContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Participants:
+class RunningCluster:
     """Workers and servers that are ready."""
 
     session: RealSession
@@ -59,9 +61,9 @@ class Participants:
 
 
 @asynccontextmanager
-async def our_workers(
+async def agent_cluster(
     context: RunContext, trace: Trace, training: Hyperparameters | None
-) -> AsyncIterator[Participants]:
+) -> AsyncIterator[RunningCluster]:
     """Our own agents, which replay a trace and may train on it; at the end they are ended."""
     config, run = context.config, context.run
     async with fleet(
@@ -78,7 +80,7 @@ async def our_workers(
             health=context.health,
             placement=context.placement,
         )
-        yield Participants(session, trace.space, partial(_traffic, session, trace, context.placement.rest))
+        yield RunningCluster(session, trace.space, partial(_traffic, session, trace, context.placement.rest))
 
 
 async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:
@@ -90,10 +92,26 @@ async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None
         await calibrate(session, probed)
         await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")
-        await measure_emulator(session)
+        await measure_empty_rpcs(session)
     if session.next_step > trace.steps:
         log.warning(
             "the run took %d steps of a trace of %d: it began again, with what the hot set was chosen from",
             session.next_step,
             trace.steps,
         )
+
+
+async def measure_empty_rpcs(session: RealSession) -> None:
+    """As many as are configured, for the arm that others are compared with."""
+    if not session.config.empty_rpcs:
+        return
+    command = {
+        "cmd": "empty",
+        "job": baseline_of(session.config.arms).job,
+        "count": session.config.empty_rpcs,
+    }
+    patience = _PATIENCE_S + _PATIENCE_OF_AN_RPC_S * session.config.empty_rpcs
+    with session.reporter.phase("empty RPCs", len(session.workers)) as phase:
+        for done, worker in enumerate(session.workers, start=1):
+            await call_all([worker], command, patience)
+            phase.update(done)

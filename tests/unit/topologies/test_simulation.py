@@ -17,7 +17,7 @@ from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.arms import JOBS
 from topologies import lifecycle
 from topologies.signals import STOP
-from topologies.virtual import add_virtual_time, can_be_simulated
+from topologies.simulation import add_simulation, can_be_simulated
 
 
 def record(rounds: int = 6, **changes: Any) -> RunRecord:
@@ -71,9 +71,9 @@ def test_it_is_asked_by_the_runs_folder(tmp_path: Path, monkeypatch: pytest.Monk
     text = "import sys, simulator, pathlib; pathlib.Path(sys.argv[1], 'asked').touch()"
     name = module(tmp_path, text, monkeypatch)
     monkeypatch.chdir("/")
-    assert add_virtual_time(tmp_path, str, name)
+    assert add_simulation(tmp_path, str, name)
     assert (tmp_path / "asked").exists()
-    assert not add_virtual_time(tmp_path, str, module(tmp_path, "raise SystemExit(1)", monkeypatch))
+    assert not add_simulation(tmp_path, str, module(tmp_path, "raise SystemExit(1)", monkeypatch))
 
 
 def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     )
     name = module(tmp_path, text, monkeypatch)
     ended: list[bool] = []
-    asking = threading.Thread(target=lambda: ended.append(add_virtual_time(tmp_path, str, name)))
+    asking = threading.Thread(target=lambda: ended.append(add_simulation(tmp_path, str, name)))
     asking.start()
     wait_for(lambda: (tmp_path / "asked").exists())
     cancel = STOP._stage.cancel
@@ -108,7 +108,7 @@ def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
     def summarise(run: Path, found: RunRecord) -> None:
         reported.append(found)
 
-    monkeypatch.setattr(lifecycle, "add_virtual_time", add)
+    monkeypatch.setattr(lifecycle, "add_simulation", add)
     monkeypatch.setattr(lifecycle, "summarise", summarise)
     monkeypatch.setattr(lifecycle, "write_report", lambda run, found, summary: run / "report.html")
     monkeypatch.setattr(lifecycle, "print_summary", lambda summary: None)

@@ -13,13 +13,13 @@ from experiment.phases.measure import measure
 from foundation.designs.registry import design
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe
 from topologies.isolation import isolated
-from topologies.participants import COLLECTOR, Participants, RunContext
+from topologies.running_cluster import COLLECTOR, RunContext, RunningCluster
 from topologies.scripts.group import ScriptGroup, script_group
 from topologies.scripts.session import ScriptSession
 
 
 @asynccontextmanager
-async def script_workers(context: RunContext) -> AsyncIterator[Participants]:
+async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
     """A process of the script for each worker and arm; at the end they are ended."""
     config, record = context.config, context.record
     async with script_group(
@@ -43,7 +43,7 @@ async def script_workers(context: RunContext) -> AsyncIterator[Participants]:
             placement=context.placement,
             arms=found.arms,
         )
-        yield Participants(session, found.space, partial(_traffic, session, found, context.placement.rest))
+        yield RunningCluster(session, found.space, partial(_traffic, session, found, context.placement.rest))
 
 
 async def _traffic(session: ScriptSession, found: ScriptGroup, rest: int | None) -> None:

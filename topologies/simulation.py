@@ -37,7 +37,7 @@ def can_be_simulated(record: RunRecord) -> bool:
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
 
 
-def add_virtual_time(run: Path, words: Callable[[], str], module: str) -> bool:
+def add_simulation(run: Path, words: Callable[[], str], module: str) -> bool:
     """Have a run's record get what virtual time says of it; False where that failed, which has been told.
 
     `module` is run with the folder of the run. `words` say what is there when a signal comes meanwhile.

@@ -14,8 +14,8 @@ import pytest
 
 from experiment.errors import PreflightError
 from switch_harness.waiting import wait_for
-from topologies import leftovers
-from topologies.leftovers import is_alive, marked_processes, only_run
+from topologies import run_lock
+from topologies.run_lock import hold_run_lock, is_alive, marked_processes
 
 SLEEP = [sys.executable, "-c", "input()"]
 
@@ -28,34 +28,34 @@ def lock(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs go on beside these tests: only what is started here is ended here."""
-    monkeypatch.setattr(leftovers, "MARK", f"HOTLINE_TEST_{os.getpid()}")
-    monkeypatch.setattr(leftovers, "give_back", lambda: None)
+    monkeypatch.setattr(run_lock, "MARK", f"HOTLINE_TEST_{os.getpid()}")
+    monkeypatch.setattr(run_lock, "give_back", lambda: None)
 
 
 def test_a_second_run_is_refused_and_told_of_the_first(lock: Path, tmp_path: Path) -> None:
-    with only_run([], lock) as only:
+    with hold_run_lock([], lock) as only:
         only.name(tmp_path / "first")
         told = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"
-        with pytest.raises(PreflightError, match=told), only_run([], lock):
+        with pytest.raises(PreflightError, match=told), hold_run_lock([], lock):
             pass
-    with only_run([], lock):
+    with hold_run_lock([], lock):
         pass
 
 
 def test_processes_started_in_a_run_are_marked(lock: Path) -> None:
-    with only_run([], lock):
+    with hold_run_lock([], lock):
         child = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
         try:
             wait_for(lambda: child.pid in marked_processes())  # its environment comes behind its start
         finally:
             child.communicate(b"\n")
-    assert leftovers.MARK not in os.environ
+    assert run_lock.MARK not in os.environ
 
 
 @pytest.mark.mininet
 def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
     """A run in it goes on beside those of the machine."""
-    with only_run([], lock):
+    with hold_run_lock([], lock):
         command = ["unshare", "--pid", "--fork", "--kill-child", *SLEEP]
         child = subprocess.Popen(command, stdin=subprocess.PIPE)
         children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
@@ -68,11 +68,11 @@ def test_a_containers_processes_are_not_a_runs_leftovers(lock: Path) -> None:
 
 
 def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path) -> None:
-    with only_run([], lock):
+    with hold_run_lock([], lock):
         marked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     unmarked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     try:
-        with only_run([], lock) as only:
+        with hold_run_lock([], lock) as only:
             assert only.found.processes == 1
         assert marked.wait() == -signal.SIGKILL
         assert unmarked.poll() is None
@@ -90,7 +90,7 @@ print(sock.getsockname()[1], flush=True)
 threading.Thread(target=threading.Event().wait).start()
 ctypes.CDLL(None).syscall({93 if platform.machine() == "aarch64" else 60}, 0)
 """
-    with only_run([], lock):
+    with hold_run_lock([], lock):
         switch = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     assert switch.stdout is not None
     port = int(switch.stdout.readline())
@@ -105,11 +105,11 @@ ctypes.CDLL(None).syscall({93 if platform.machine() == "aarch64" else 60}, 0)
 def test_only_interfaces_that_the_killed_run_named_are_removed(
     lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "interface_exists", lambda name: name in ("s1-eth1", "s1-eth9"))
+    monkeypatch.setattr(run_lock, "interface_exists", lambda name: name in ("s1-eth1", "s1-eth9"))
     deleted: list[str] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: deleted.append(command[-1]))
     lock.write_text('{"interfaces": ["s1-eth1", "s1-eth2"]}')
-    with only_run([], lock) as only:
+    with hold_run_lock([], lock) as only:
         assert only.found.interfaces == ("s1-eth1",)
     assert deleted == ["s1-eth1"]
 
@@ -117,7 +117,7 @@ def test_only_interfaces_that_the_killed_run_named_are_removed(
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"of": "another version"}'])
 def test_a_lock_file_that_says_nothing_is_no_obstacle(lock: Path, text: str) -> None:
     lock.write_text(text)
-    with only_run([], lock) as only:
+    with hold_run_lock([], lock) as only:
         assert not only.found
 
 
@@ -125,22 +125,22 @@ def test_a_lock_of_a_dead_process_is_free_and_names_its_folder(lock: Path, tmp_p
     program = f"""
 import os, signal
 from pathlib import Path
-from topologies import leftovers
-from topologies.leftovers import only_run
-leftovers.MARK = {leftovers.MARK!r}  # or it would end the runs that go on beside this test
-leftovers.give_back = lambda: None
-with only_run(["hotline-none"], Path({str(lock)!r})) as only:  # nor an interface of theirs
+from topologies import run_lock
+from topologies.run_lock import hold_run_lock
+run_lock.MARK = {run_lock.MARK!r}  # or it would end the runs that go on beside this test
+run_lock.give_back = lambda: None
+with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as only:  # nor an interface of theirs
     only.name(Path({str(tmp_path)!r}))
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
-    with only_run([], lock) as only:
+    with hold_run_lock([], lock) as only:
         assert only.found.run == tmp_path
     assert lock.read_text() == ""
 
 
 def test_cleaning_up_gives_the_kernels_threads_back(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr(leftovers, "give_back", lambda: called.append("back"))
-    with only_run([], lock):
+    monkeypatch.setattr(run_lock, "give_back", lambda: called.append("back"))
+    with hold_run_lock([], lock):
         assert called == ["back"]

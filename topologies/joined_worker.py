@@ -12,7 +12,7 @@ Message = dict[str, Any]
 
 
 @dataclass(eq=False, slots=True)
-class Member:
+class JoinedWorker:
     """One of a session. It carries out orders one after the other; a run has some, `hotline up` has none."""
 
     rank: int

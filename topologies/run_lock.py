@@ -76,7 +76,7 @@ class OnlyRun:
 
 
 @contextmanager
-def only_run(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[OnlyRun]:
+def hold_run_lock(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[OnlyRun]:
     """Be the only run on this machine, mark all processes started from here, and name its interfaces.
 
     What a killed run has left is removed first. Raises PreflightError when a run is going on.
