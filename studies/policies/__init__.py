@@ -1,1 +1,1 @@
-"""What to keep in a switch: policies of every kind, replayed on one log of updates."""
+"""Comparison of cache policies for the keys in the switch, replayed on one log of updates."""

@@ -7,29 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from studies.policies.compiling import entry_point, int64
+from nativekit.compile import int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Log
 
 _WINDOWS = 16
 _TOP = 20_000
-_PART = 10
-"""The top k that are followed are at most one key of so many."""
-_REGAINED = 0.95
-_NOTICED = 0.02
-"""Part of its lead that a top k must lose from the first to the last window, for that to be a drift."""
+_MIN_KEYS_PER_TOP_KEY = 10
+_RECOVERED = 0.95
+"""Share of its former hit rate at which a policy counts as recovered."""
+_MIN_LOSS = 0.02
+"""Part of its lead that a top k must lose between the first and the last window to count as drift."""
 
 
 def half_life(log: Log) -> float | None:
-    """Steps after which the top k of a window have lost half of the lead that they had; None: none is seen.
+    """Return the steps after which the top k of a window have lost half of their lead; None without drift.
 
-    The log is cut into 16 windows. What the top k of one take in another falls with the time between them,
-    to what k random keys take; the half-life is that of the exponential through these means.
+    The log is cut into 16 windows. The lead is the share of a window's updates that the top k of another one
+    have, minus the share of k random keys. It falls with the time between the windows; the half-life is that
+    of an exponential fitted to the mean lead by lag.
     """
     windows = min(_WINDOWS, log.steps // 2)
     if windows < 3:
         return None
     edges = [log.starts[log.steps * at // windows] for at in range(windows + 1)]
-    top = min(_TOP, max(1, len(log.keys) // _PART))
+    top = min(_TOP, max(1, len(log.keys) // _MIN_KEYS_PER_TOP_KEY))
     in_top = np.zeros(len(log.keys), np.uint32)
     for window in range(windows):
         counts = np.zeros(len(log.keys), np.int64)
@@ -39,26 +41,29 @@ def half_life(log: Log) -> float | None:
     taken = np.zeros((windows, windows + 1), np.int64)
     for window in range(windows):
         for chunk in log.chunks(int(edges[window]), int(edges[window + 1])):
-            _take(chunk, in_top, taken[window])
+            _count_top(chunk, in_top, taken[window])
     shares = taken[:, :-1] / taken[:, -1:]
     lead = [np.mean(np.diagonal(shares, -lag)) - top / len(log.keys) for lag in range(1, windows)]
-    if lead[-1] > (1 - _NOTICED) * lead[0]:
+    if lead[-1] > (1 - _MIN_LOSS) * lead[0]:
         return None
-    # What has lost nearly all of it says nothing of when.
-    told = [(lag, value) for lag, value in enumerate(lead, 1) if value > 0.1 * lead[0]]
-    if len(told) < 2:
+    # Leads near zero are noise, and their logarithms would dominate the fit.
+    points = [(lag, value) for lag, value in enumerate(lead, 1) if value > 0.1 * lead[0]]
+    if len(points) < 2:
         return log.steps / windows
-    slope = np.polyfit([lag for lag, _ in told], np.log2([value for _, value in told]), 1)[0]
+    slope = np.polyfit([lag for lag, _ in points], np.log2([value for _, value in points]), 1)[0]
     return float(-log.steps / windows / slope)
 
 
-def regained(over_time: Sequence[float], shift: float) -> float | None:
-    """Part of the time from a shift, at this part of it, until a share was 95 % of what it had been again."""
+def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
+    """Return the time from a shift until a hit rate is back at 95 % of its former mean; None if it is not.
+
+    Both times are fractions of the time that the bins `over_time` cover.
+    """
     bins = len(over_time)
     before = [share for at, share in enumerate(over_time) if (at + 1) / bins <= shift]
-    goal = _REGAINED * float(np.mean(before)) if before else 0.0
-    behind = (at for at, share in enumerate(over_time) if at / bins >= shift and share >= goal)
-    at = next(behind, None)
+    goal = _RECOVERED * float(np.mean(before)) if before else 0.0
+    recovered = (at for at, share in enumerate(over_time) if at / bins >= shift and share >= goal)
+    at = next(recovered, None)
     return None if at is None or not goal else at / bins - shift
 
 
@@ -69,8 +74,8 @@ def _count(accesses: Any, counts: Any) -> None:
 
 
 @entry_point
-def _take(accesses: Any, in_top: Any, taken: Any) -> None:
-    """Add up the updates that the top k of each window take, and behind them all updates."""
+def _count_top(accesses: Any, in_top: Any, taken: Any) -> None:
+    """Add to taken[:-1] the updates of the top k of each window, and to taken[-1] all updates."""
     windows = len(taken) - 1
     for access in accesses:
         if int64(access) < PULL:

@@ -8,31 +8,31 @@ import numpy as np
 
 from analysis.figures.model import DASHES, Axis, Figure, Panel, Series, colour_of
 from studies.policies.results import Outcome, Study
-from studies.policies.rules.all import KINDS
+from studies.policies.rules import POLICIES
 
-SHOWN = 20_000
-"""The size of [DDL] Fig. 10's hot set, at which shares are drawn over time."""
+SHOWN_SIZE = 20_000
+"""Size at which shares are drawn over time: the hot set of [DDL] Fig. 10."""
 _COLOURS = 7
 _OPTIMUM, _RANDOM = ("belady", "#d6278c"), ("random", "#9a9a9a")
-_LEAST_MOVES = 0.001
-"""What a logarithmic axis shows where a policy makes none."""
+_MIN_MOVES = 0.001
+"""Value drawn on a logarithmic axis for a policy without moves."""
 
 
 def shown_size(study: Study) -> int:
-    """The largest size up to `SHOWN`, or else the smallest."""
+    """Return the largest size up to `SHOWN_SIZE`, or else the smallest."""
     sizes = study.settings.sizes
-    return max((size for size in sizes if size <= SHOWN), default=sizes[0])
+    return max((size for size in sizes if size <= SHOWN_SIZE), default=sizes[0])
 
 
 def figures_of(study: Study) -> list[Figure]:
-    """All three, and a fourth where the log has pulls."""
+    """Return the three figures, and a fourth if the log has pulls."""
     shares = [_shares(study, "updates"), _moves(study), _over_time(study)]
     return [*shares, _shares(study, "pulls")] if study.facts.pulls else shares
 
 
 def _series(of: Sequence[Outcome], x: Sequence[float], y: Sequence[float]) -> Series:
     name = of[0].policy
-    number = [kind.name for kind in KINDS].index(name)
+    number = [spec.name for spec in POLICIES].index(name)
     colour = dict((_OPTIMUM, _RANDOM)).get(name) or colour_of("", number % _COLOURS)
     dash = 0 if name == _OPTIMUM[0] else number // _COLOURS % len(DASHES)
     return Series(of[0].title, np.array(x, np.float64), np.array(y, np.float64), colour, dash)
@@ -61,7 +61,7 @@ def _share(outcome: Outcome, what: str) -> float:
 
 def _moves(study: Study) -> Figure:
     series = [
-        _series(of, [max(each.moves_per_thousand, _LEAST_MOVES) for each in of], [each.share for each in of])
+        _series(of, [max(each.moves_per_thousand, _MIN_MOVES) for each in of], [each.share for each in of])
         for of in study.by_policy.values()
     ]
     return Figure(
@@ -71,7 +71,7 @@ def _moves(study: Study) -> Figure:
         Axis("share of the updates that hit", is_share=True),
         [Panel("", series)],
         kind="points",
-        caption=f"Each curve is a policy, its points are sizes. What makes no move is at {_LEAST_MOVES}.",
+        caption=f"Each curve is a policy, its points are sizes. What makes no move is at {_MIN_MOVES}.",
     )
 
 

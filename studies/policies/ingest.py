@@ -1,7 +1,8 @@
-"""Update logs and training sets -> a `Log` on disk, in the order of time, in memory that does not grow.
+"""Convert update logs or training sets to a `Log` on disk, in the order of time and in bounded memory.
 
-Rows are sorted by iteration, worker, pulls before updates, and key, a range of iterations at a time; several
-update logs, as of several servers, become one. What a worker does to a key twice in a step counts once.
+Rows are sorted by iteration, worker, pulls before updates, and key, a range of iterations at a time. Several
+update logs, such as those of several servers, are merged. Repeated accesses of a key within a step count
+once.
 """
 
 from __future__ import annotations
@@ -27,43 +28,43 @@ from foundation.logs.update_log import (
 )
 from foundation.protocol.header import NO_KEY
 from studies.policies.generated import Progress
-from studies.policies.log import MOST_ACCESSES, MOST_KEYS, PULL, Log, part_of
+from studies.policies.log import MAX_ACCESSES, MAX_KEYS, PULL, Log, training_length
 
 ROWS_AT_ONCE = 8_000_000
-"""Rows that are sorted at a time; some 1 GB."""
+"""Rows sorted at a time, which takes about 1 GB."""
 _OP = "op"
 _COUNTS = {"key", "updates"}
-_BATCHES_A_PART = 20_000
+_BATCHES_PER_PART = 20_000
 
 
 def prepare(
     files: Sequence[Path], folder: Path, learn: float, samples_per_step: int, progress: Progress,
     name: str | None = None,
 ) -> Log:  # fmt: skip
-    """The log that the files are, in arrays in an empty folder; `learn` of its steps are not scored.
+    """Read the files into a log whose arrays are in an empty folder; the first `learn` of its steps train.
 
-    Raises `DataError` that names the file, the place, the value and what is right.
+    Raises `DataError` with the file, the place, the value and what was expected.
     """
     if all(is_compressed(file) or is_update_log(file) for file in files):
-        rows = [_rows_of_log(file, folder, number) for number, file in enumerate(files)]
+        rows = [_read_update_log(file, folder, number) for number, file in enumerate(files)]
     else:
-        rows = [_rows_of_sets(files, folder, samples_per_step)]
+        rows = [_read_training_sets(files, folder, samples_per_step)]
     name = name or ", ".join(file.name for file in files)
-    return _ordered(pl.concat(rows, how="diagonal"), name, folder, learn, progress)
+    return _sort_into_log(pl.concat(rows, how="diagonal"), name, folder, learn, progress)
 
 
-def _rows_of_log(file: Path, folder: Path, number: int) -> pl.LazyFrame:
-    """Checked rows of iteration, worker and key, and op where the log has it; CSV is read once only."""
+def _read_update_log(file: Path, folder: Path, number: int) -> pl.LazyFrame:
+    """Return checked rows of iteration, worker, key and, if present, op; CSV is parsed once, into Parquet."""
     log = UpdateLog.open(file)
     missing = [name for name in UPDATES if name not in log.names]
     if missing and set(log.names) >= _COUNTS:
         raise DataError(
-            f"{file}: has key, updates: counts without their order, which policies need; a log with "
-            f"{', '.join(UPDATES)} is right, and `hotline hotset curve` has the share of the top k of counts"
+            f"{file}: has key, updates: counts without their order, which policies need; expected a log with "
+            f"{', '.join(UPDATES)} (`hotline hotset curve` has the share of the top k of counts)"
         )
     if missing:
         raise DataError(
-            f"{file}: lacks the column {', '.join(missing)}; a log with {', '.join(UPDATES)} is right"
+            f"{file}: lacks the column {', '.join(missing)}; expected a log with {', '.join(UPDATES)}"
         )
     texts = (_OP,) if _OP in log.names else ()
     rows = log.scan(UPDATES, texts)
@@ -81,7 +82,7 @@ def _rows_of_log(file: Path, folder: Path, number: int) -> pl.LazyFrame:
 
 
 def _check(file: Path, log: UpdateLog, rows: pl.LazyFrame, texts: Sequence[str]) -> None:
-    """Raise `DataError` where a value is none that can be."""
+    """Raise `DataError` at the first value that is missing or out of range."""
     wrong = pl.any_horizontal(pl.col(name).is_null() for name in UPDATES) | (pl.col("key") == NO_KEY)
     if texts:
         wrong |= ~pl.col(_OP).is_in(TRANSFERS).fill_null(False)
@@ -92,14 +93,14 @@ def _check(file: Path, log: UpdateLog, rows: pl.LazyFrame, texts: Sequence[str])
             raise DataError(log.fault(UPDATES) or f"{file}, {where}: lacks its iteration, worker or key")
         if row["key"] == NO_KEY:
             raise DataError(f"{file}, {where}: key {NO_KEY} means 'no key' on the wire")
-        told = "empty" if row[_OP] is None else repr(row[_OP])
-        raise DataError(f"{file}, {where}: column {_OP} is {told}; {' or '.join(TRANSFERS)} expected")
+        value = "empty" if row[_OP] is None else repr(row[_OP])
+        raise DataError(f"{file}, {where}: column {_OP} is {value}; {' or '.join(TRANSFERS)} expected")
 
 
-def _rows_of_sets(files: Sequence[Path], folder: Path, samples_per_step: int) -> pl.LazyFrame:
-    """The keys of mini-batches, in the order of the files."""
+def _read_training_sets(files: Sequence[Path], folder: Path, samples_per_step: int) -> pl.LazyFrame:
+    """Return the keys of mini-batches, in the order of the files."""
     parts = []
-    for number, part in enumerate(_parts_of_sets(files, samples_per_step)):
+    for number, part in enumerate(_batch_keys(files, samples_per_step)):
         parts.append(folder / f"rows-{number}.parquet")
         part.write_parquet(parts[-1])
     if not parts:
@@ -107,35 +108,34 @@ def _rows_of_sets(files: Sequence[Path], folder: Path, samples_per_step: int) ->
     return pl.scan_parquet(parts)
 
 
-def _parts_of_sets(files: Sequence[Path], samples_per_step: int) -> Iterator[pl.DataFrame]:
+def _batch_keys(files: Sequence[Path], samples_per_step: int) -> Iterator[pl.DataFrame]:
     samples = (sample for file in files for sample in read_samples(file))
     batches = enumerate(iter(lambda: list(islice(samples, samples_per_step)), []))
-    while some := list(islice(batches, _BATCHES_A_PART)):
-        each = [(number, sorted({key for _, keys, _ in batch for key in keys})) for number, batch in some]
-        iteration = np.repeat([number for number, _ in each], [len(keys) for _, keys in each])
-        keys = np.array([key for _, keys in each for key in keys], np.uint64)
+    while part := list(islice(batches, _BATCHES_PER_PART)):
+        steps = [(number, sorted({key for _, keys, _ in batch for key in keys})) for number, batch in part]
+        iteration = np.repeat([number for number, _ in steps], [len(keys) for _, keys in steps])
+        keys = np.array([key for _, keys in steps for key in keys], np.uint64)
         if len(keys):
             columns = {"iteration": iteration.astype(np.uint64), "worker": np.zeros(len(keys), np.uint64)}
             yield pl.DataFrame({**columns, "key": keys})
 
 
-def _ordered(rows: pl.LazyFrame, name: str, folder: Path, learn: float, progress: Progress) -> Log:
-    """Sort rows, range by range of iterations, into the arrays of a log."""
+def _sort_into_log(rows: pl.LazyFrame, name: str, folder: Path, learn: float, progress: Progress) -> Log:
     lengths = rows.group_by("iteration").len().collect(engine="streaming").sort("iteration")
     total = int(lengths["len"].sum())
-    if not 0 < total <= MOST_ACCESSES:
-        raise DataError(f"{name}: has {total:,} rows; from 1 to {MOST_ACCESSES:,} are right")
+    if not 0 < total <= MAX_ACCESSES:
+        raise DataError(f"{name}: has {total:,} rows; expected 1 to {MAX_ACCESSES:,}")
     keys = rows.select(pl.col("key").unique()).collect(engine="streaming")["key"].sort().to_numpy()
-    if len(keys) > MOST_KEYS:
-        raise DataError(f"{name}: has {len(keys):,} keys; up to {MOST_KEYS:,} are right")
+    if len(keys) > MAX_KEYS:
+        raise DataError(f"{name}: has {len(keys):,} keys; expected at most {MAX_KEYS:,}")
     file, sizes, done = folder / "accesses.u32", [], 0
     has_pulls = _OP in rows.collect_schema()
     with file.open("wb") as out:
         for first, last, length in _ranges(lengths):
             part = rows.filter(pl.col("iteration").is_between(first, last))
-            accesses, of_step = _sorted(part, keys, has_pulls)
+            accesses, step_sizes = _sort(part, keys, has_pulls)
             accesses.tofile(out)
-            sizes.append(of_step)
+            sizes.append(step_sizes)
             done += length
             progress(done, total)
     starts = np.append(0, np.cumsum(np.concatenate(sizes), dtype=np.int64))
@@ -143,23 +143,23 @@ def _ordered(rows: pl.LazyFrame, name: str, folder: Path, learn: float, progress
     steps = len(starts) - 1
     if steps < 2:
         raise DataError(f"{name}: has one mini-batch (iteration, worker); policies are compared over many")
-    return Log(name, accesses, starts, keys, part_of(steps, learn), has_pulls, folder)
+    return Log(name, accesses, starts, keys, training_length(steps, learn), has_pulls, folder)
 
 
 def _ranges(lengths: pl.DataFrame) -> Iterator[tuple[int, int, int]]:
-    """First and last iteration of as many as are sorted at a time, and their rows."""
+    """Yield the first and last iteration of each range that is sorted at a time, and its rows."""
     groups = lengths.group_by(pl.col("len").cum_sum() // ROWS_AT_ONCE, maintain_order=True)
     for _, group in groups:
         yield int(group["iteration"][0]), int(group["iteration"][-1]), int(group["len"].sum())
 
 
-def _sorted(
+def _sort(
     part: pl.LazyFrame, keys: NDArray[np.uint64], has_pulls: bool
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Accesses in order, and how many each step has."""
+    """Return accesses[n] in order, and the number of accesses of each step."""
     is_pull = (pl.col(_OP) == "pull").fill_null(False) if has_pulls else pl.lit(False)
     order = ["iteration", "worker", "update", "key"]
     rows = part.select("iteration", "worker", "key", update=~is_pull).unique().sort(order).collect()
-    of_step = rows.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
+    sizes = rows.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
     places = np.searchsorted(keys, rows["key"].to_numpy()).astype(np.uint32)
-    return places | np.where(rows["update"].to_numpy(), 0, PULL).astype(np.uint32), of_step.astype(np.int64)
+    return places | np.where(rows["update"].to_numpy(), 0, PULL).astype(np.uint32), sizes.astype(np.int64)

@@ -1,7 +1,7 @@
-"""A log of accesses in the order of time, as arrays that lie on disk: memory does not grow with its updates.
+"""A log of accesses in the order of time, in arrays that may be on disk: memory use is bounded.
 
-An access is a number: which of the log's distinct keys, and in the topmost bit whether it is a pull. A step
-is one mini-batch of one worker; its keys are distinct, and a worker pulls them before it pushes them.
+An access is the index of one of the log's distinct keys, with the highest bit set for a pull. A step is one
+mini-batch of one worker; its keys are distinct, and a worker pulls them before it pushes them.
 """
 
 from __future__ import annotations
@@ -16,90 +16,94 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from studies.policies.compiling import entry_point, int64
+from nativekit.compile import int64
+from studies.compile import entry_point
 
 Accesses = NDArray[np.uint32]
 PULL = 1 << 31
-"""Bit of an access that is a pull; all others are updates."""
+"""Bit that is set in the access of a pull; other accesses are updates."""
 KEY = PULL - 1
-"""Bits that say which key."""
-MOST_KEYS = PULL - 1
-MOST_ACCESSES = 2**32 - 2
-NEVER = 2**32 - 1
-"""The next access of a key that has none."""
+"""Mask of an access's key index."""
+MAX_KEYS = PULL - 1
+MAX_ACCESSES = 2**32 - 2
+NO_NEXT_ACCESS = 2**32 - 1
+"""Value in `Log.next_access` of the last access of a key."""
 _CHUNK = 1 << 18
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log, and where its scored part begins."""
+    """A log whose first steps train policies and whose other steps are scored."""
 
     name: str
     accesses: Accesses
-    """[n]"""
+    """[n]: accesses in the order of time."""
     starts: NDArray[np.int64]
-    """[steps + 1]: first access of each step."""
+    """[steps + 1]: index of the first access of each step, and of the end."""
     keys: NDArray[np.uint64]
     """[distinct]: the keys, ascending."""
-    learnt: int
-    """Steps of the first part, which is learnt from and not scored."""
+    training_steps: int
+    """Steps of the training part, which is not scored."""
     has_pulls: bool = False
     folder: Path | None = None
-    """Where more arrays may be put; None: in memory."""
+    """Folder for derived arrays; None keeps them in memory."""
 
     @property
     def steps(self) -> int:
-        """Mini-batches of all workers."""
+        """Number of mini-batches of all workers."""
         return len(self.starts) - 1
 
     @property
     def split(self) -> int:
-        """The first access that is scored."""
-        return int(self.starts[self.learnt])
+        """Index of the first scored access."""
+        return int(self.starts[self.training_steps])
 
     def spans(self, first: int, period: int | None) -> Iterator[tuple[int, int]]:
-        """Ranges of whole steps from `first` on, each within a part of the log and a period, and not long."""
-        cuts = {first, self.learnt, self.steps, *(range(0, self.steps, period) if period else ())}
+        """Yield (first, end) of consecutive ranges of steps from `first` on.
+
+        No range crosses the start of the scored part or the end of a period, nor is much longer than a chunk.
+        """
+        cuts = {first, self.training_steps, self.steps, *(range(0, self.steps, period) if period else ())}
         cuts |= set(np.searchsorted(self.starts, range(0, len(self.accesses), _CHUNK)).tolist())
         yield from pairwise(sorted(cut for cut in cuts if first <= cut <= self.steps))
 
     def chunks(self, begin: int, end: int) -> Iterator[Accesses]:
-        """The accesses in this range, one part after the other."""
+        """Yield the accesses in this range, chunk by chunk."""
         for at in range(begin, end, _CHUNK):
             yield np.array(self.accesses[at : min(at + _CHUNK, end)])
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """[distinct]: accesses of each key in the part that is learnt from."""
+        """Accesses of each key in the training part: [distinct]."""
         counts = np.zeros(len(self.keys), np.int64)
         for chunk in self.chunks(0, self.split):
             _count(chunk, counts)
         return counts
 
     @cached_property
-    def following(self) -> NDArray[np.uint32]:
-        """[n]: the next access of the same key, or NEVER. Filled from the end, chunk by chunk."""
+    def next_access(self) -> NDArray[np.uint32]:
+        """Index of each access's successor of the same key, or NO_NEXT_ACCESS: [n]."""
         size = len(self.accesses)
         if self.folder is None:
-            following: NDArray[np.uint32] = np.empty(size, np.uint32)
+            next_access: NDArray[np.uint32] = np.empty(size, np.uint32)
         else:
-            following = np.memmap(self.folder / "following.u32", np.uint32, "w+", shape=(size,))
-        latest = np.full(len(self.keys), NEVER, np.uint32)
+            next_access = np.memmap(self.folder / "following.u32", np.uint32, "w+", shape=(size,))
+        latest = np.full(len(self.keys), NO_NEXT_ACCESS, np.uint32)
         for at in reversed(range(0, size, _CHUNK)):
-            _follow(np.array(self.accesses[at : at + _CHUNK]), latest, following[at : at + _CHUNK], at)
-        return following
+            _link(np.array(self.accesses[at : at + _CHUNK]), latest, next_access[at : at + _CHUNK], at)
+        return next_access
 
 
-def log_of(batches: Iterable[Sequence[int]], learn: float = 0.5, name: str = "log") -> Log:
-    """A log of updates, in memory, of the keys of each step."""
+def make_log(batches: Iterable[Sequence[int]], learn: float = 0.5, name: str = "log") -> Log:
+    """Make a log in memory from the updated keys of each step; the first `learn` of the steps train."""
     steps = [np.asarray(batch, np.uint64) for batch in batches]
     keys, accesses = np.unique(np.concatenate(steps), return_inverse=True)
     starts = np.append(0, np.cumsum([len(step) for step in steps], dtype=np.int64))
-    return Log(name, accesses.astype(np.uint32), starts, keys, part_of(len(steps), learn))
+    return Log(name, accesses.astype(np.uint32), starts, keys, training_length(len(steps), learn))
 
 
-def part_of(steps: int, learn: float) -> int:
-    """How many of the steps are learnt from."""
+def training_length(steps: int, learn: float) -> int:
+    """Return the number of training steps, given their share `learn`; at least one step is scored."""
     return min(round(steps * learn), steps - 1)
 
 
@@ -110,8 +114,9 @@ def _count(accesses: Any, counts: Any) -> None:
 
 
 @entry_point
-def _follow(accesses: Any, latest: Any, following: Any, begin: int) -> None:
+def _link(accesses: Any, latest: Any, next_access: Any, begin: int) -> None:
+    """Fill `next_access` of a chunk, given the first later access of each key, which it updates."""
     for at in range(len(accesses) - 1, -1, -1):
         key = int64(accesses[at]) & KEY
-        following[at] = latest[key]
+        next_access[at] = latest[key]
         latest[key] = begin + at

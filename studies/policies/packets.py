@@ -1,4 +1,4 @@
-"""What a policy spares: RPCs and packets to the servers, by packing sampled mini-batches as workers do."""
+"""RPCs and packets to the servers under a policy, counted by packing sampled mini-batches as workers do."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from hosts.hotset.worker.counting import Counted, count_operations
 from hosts.keys import KeySpace
 from studies.policies.log import PULL, Log
 
-SAMPLED = 40
+SAMPLE_SIZE = 40
 """Mini-batches that are packed."""
 _SEED = 1
 
 
-class Packed(Strict):
-    """Means of an operation, a pull or a push."""
+class RpcMeans(Strict):
+    """Mean numbers of RPCs of an operation (a pull or a push)."""
 
     rpcs: float
-    """That a worker sends."""
+    """RPCs that a worker sends."""
     to_servers: float
-    """Of these, those that servers get."""
+    """RPCs of these that reach a server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Operations of the scored part, one of each stretch of it, by chance: periods are not to show."""
+    """Steps drawn at random from equal sections of the scored part, to prevent aliasing with periods."""
 
     steps: Sequence[int]
     space: KeySpace
     positions: Mapping[int, NDArray[np.int64]]
-    """Step -> its updated keys, as positions in the space."""
+    """Positions in `space` of the keys that each step updates, by step."""
     largest: int
+    """Number of keys of the largest of these steps."""
 
 
-def sample(log: Log) -> Sample:
-    """At most `SAMPLED` mini-batches of a log."""
-    number = min(SAMPLED, log.steps - log.learnt)
-    edges = np.linspace(log.learnt, log.steps, number + 1).astype(np.int64)
+def sample_steps(log: Log) -> Sample:
+    """Sample at most `SAMPLE_SIZE` mini-batches of a log."""
+    number = min(SAMPLE_SIZE, log.steps - log.training_steps)
+    edges = np.linspace(log.training_steps, log.steps, number + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()
     keys = {step: log.keys[_updated(log, step)] for step in steps}
     space = KeySpace(0, np.unique(np.concatenate(list(keys.values()))))
@@ -52,27 +53,34 @@ def sample(log: Log) -> Sample:
 
 
 def _updated(log: Log, step: int) -> NDArray[np.uint32]:
-    accesses = _of_step(log, step)
+    accesses = _accesses_of(log, step)
     return accesses[accesses < PULL]
 
 
-def _of_step(log: Log, step: int) -> NDArray[np.uint32]:
+def _accesses_of(log: Log, step: int) -> NDArray[np.uint32]:
     return np.array(log.accesses[log.starts[step] : log.starts[step + 1]])
 
 
-def without(of: Sample, servers: int) -> Packed:
-    """With no key in the switch."""
-    return _mean(of, servers, {step: np.zeros(len(at), np.bool_) for step, at in of.positions.items()})
+def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
+    """Count RPCs with no key in the switch."""
+    return _mean(
+        sample, servers, {step: np.zeros(len(at), np.bool_) for step, at in sample.positions.items()}
+    )
 
 
-def packed(of: Sample, servers: int, log: Log, found: Mapping[int, NDArray[np.uint8]], size: int) -> Packed:
-    """With the keys in the switch that a policy's size of this number had when they came."""
-    served = {step: (levels <= size)[_of_step(log, step) < PULL] for step, levels in found.items()}
-    return _mean(of, servers, served)
+def rpcs_with_policy(
+    sample: Sample, servers: int, log: Log, sampled_levels: Mapping[int, NDArray[np.uint8]], size: int
+) -> RpcMeans:
+    """Count RPCs with the keys in the switch that a policy's `size`-th size had at each access."""
+    hits = {step: (levels <= size)[_accesses_of(log, step) < PULL] for step, levels in sampled_levels.items()}
+    return _mean(sample, servers, hits)
 
 
-def _mean(of: Sample, servers: int, served: Mapping[int, NDArray[np.bool_]]) -> Packed:
-    operations = ((of.positions[step], of.space.keys(of.positions[step][served[step]])) for step in of.steps)
-    counted: list[Counted] = list(count_operations(of.space, servers, operations, of.largest))
+def _mean(sample: Sample, servers: int, hits: Mapping[int, NDArray[np.bool_]]) -> RpcMeans:
+    operations = (
+        (sample.positions[step], sample.space.keys(sample.positions[step][hits[step]]))
+        for step in sample.steps
+    )
+    counted: list[Counted] = list(count_operations(sample.space, servers, operations, sample.largest))
     rpcs, to_servers = np.mean(counted, axis=0).tolist()
-    return Packed(rpcs=rpcs, to_servers=to_servers)
+    return RpcMeans(rpcs=rpcs, to_servers=to_servers)

@@ -14,10 +14,10 @@ from analysis.wording import Span, plain
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from studies.policies.figures import figures_of, shown_size
-from studies.policies.results import WRITES_A_MOVE, Study
-from studies.policies.rules.all import KINDS
-from studies.policies.table import cells, columns, told_sizes, write_table
-from studies.policies.words import findings, headline
+from studies.policies.findings import findings, headline
+from studies.policies.results import WRITES_PER_MOVE, Study
+from studies.policies.rules import POLICIES
+from studies.policies.table import cells, columns, printed_sizes, write_table
 
 _READING = (
     "A policy says which keys a switch keeps. Each of them serves the same accesses in the same order: by "
@@ -28,12 +28,12 @@ _READING = (
     "the other policies go through the first part, too, and are warm.",
     "Packets are counted by packing sampled mini-batches as the workers do, with the keys in the switch that "
     "the policy had there when they came.",
-    f"A move is an install or an eviction, and takes {WRITES_A_MOVE} table writes. A control plane follows "
+    f"A move is an install or an eviction, and takes {WRITES_PER_MOVE} table writes. A control plane follows "
     "where it can write as many a second as the policy asks for at the given rate of steps. Where the switch "
     "makes the moves by itself, none is needed.",
 )
 _GLOSSARY = (
-    *((kind.title, kind.what.replace("`", "")) for kind in KINDS),
+    *((spec.title, spec.description.replace("`", "")) for spec in POLICIES),
     ("step", "one mini-batch of one worker; its keys are distinct"),
     ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
     (
@@ -51,7 +51,7 @@ _GLOSSARY = (
 
 
 def write_page(study: Study, folder: Path) -> Path:
-    """Write report.html, table.csv, table.pdf and the folder `figures`; the path of the report.
+    """Write report.html, table.csv, table.pdf and the folder `figures`, and return the report's path.
 
     Raises `DataError`.
     """
@@ -102,18 +102,18 @@ def _ran(study: Study) -> list[tuple[str, str]]:
 
 
 def _table(study: Study, size: int) -> Table:
-    of = study.at(size).values()
-    rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(study, each))) for each in of]
+    outcomes = study.at(size).values()
+    rows: list[Row] = [(each.title, *(plain(cell) for cell in cells(study, each))) for each in outcomes]
     return Table(f"With {size:,} keys in the switch", ("policy", *columns(study)), rows)
 
 
 def _shares(study: Study) -> Iterator[Table]:
-    sizes = told_sizes(study)
+    sizes = printed_sizes(study)
     if len(sizes) == 1:
         return
     rows: list[Row] = [
-        (of[0].title, *(plain(f"{each.share:.1%}") for each in of if each.size in sizes))
-        for of in study.by_policy.values()
+        (outcomes[0].title, *(plain(f"{each.share:.1%}") for each in outcomes if each.size in sizes))
+        for outcomes in study.by_policy.values()
     ]
     names = ("policy", *(f"{size:,} keys" for size in sizes))
     yield Table("Share of the updates that hit, by the number of keys in the switch", names, rows)

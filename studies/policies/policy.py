@@ -1,7 +1,7 @@
-"""What a policy is: something that serves accesses, of one size or of all sizes in one pass.
+"""The interface of a policy, which serves accesses for one size or for all sizes in one pass.
 
-A key enters only with an access to it, as its value travels then: what a policy chooses otherwise, at the
-end of a period, waits for the key's next access. So Belady's optimum bounds all of them.
+A key is installed only with an access to it, as its value travels with that access; a key selected at the end
+of a period waits for its next access. Therefore Belady's optimum is an upper bound for all policies.
 """
 
 from __future__ import annotations
@@ -15,52 +15,49 @@ from numpy.typing import NDArray
 from studies.policies.log import Accesses, Log
 
 Levels = NDArray[np.uint8]
-"""For each access the number of the smallest size that has the key; as many as there are sizes: none has."""
+"""Index of the smallest size that has the key, for each access[n]; the number of sizes if none has it."""
 Serve = Callable[[Accesses, Levels], None]
-"""Take accesses in order, and fill in their levels."""
+"""Serve accesses[n] in order, and fill in their levels[n]."""
 INSTALLS, EVICTIONS = 0, 1
-"""Rows of `Policy.moves`."""
 
 
-def nothing() -> None:
-    """At the end of a period."""
+def _do_nothing() -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy with what it keeps."""
+    """A policy with its state."""
 
     serve: Serve
     moves: NDArray[np.int64]
-    """[2, sizes]: installs and evictions so far."""
-    turn: Callable[[], None] = nothing
-    """End a period."""
+    """[2, sizes]: INSTALLS and EVICTIONS so far."""
+    end_period: Callable[[], None] = _do_nothing
 
 
-Make = Callable[[Log, Sequence[int]], Policy]
-"""The one signature of policies: for a log, with sizes that ascend: one of them where it is no `one_pass`."""
+MakePolicy = Callable[[Log, Sequence[int]], Policy]
+"""Make a policy for a log and ascending sizes; exactly one size unless the policy is `one_pass`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """A policy by its name."""
+class PolicySpec:
+    """A policy's names and properties, and the function that makes it."""
 
     name: str
-    """In tables for machines, and of files."""
+    """Name in options, tables and file names."""
     title: str
-    what: str
-    """Does it, in a line."""
-    make: Make
+    """Name in figures and tables for readers."""
+    description: str
+    make: MakePolicy
     one_pass: bool = False
     """Whether it serves all sizes at once."""
-    warms: bool = True
-    """Whether it goes through the part of the log that is learnt from, too."""
+    warms_up: bool = True
+    """Whether it serves the training part of the log, too."""
     by_switch: bool = False
-    """Whether the data plane makes the moves by itself; else the control plane writes tables."""
+    """Whether the data plane makes the moves by itself; otherwise the control plane writes tables."""
     is_bound: bool = False
-    """Knows the future."""
+    """Whether it knows the future."""
 
 
 def no_moves(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """For a policy of these sizes."""
+    """Return zeros for `Policy.moves`."""
     return np.zeros((2, len(sizes)), np.int64)

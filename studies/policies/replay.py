@@ -1,4 +1,4 @@
-"""One policy over one log: hits, moves, and what the sampled mini-batches found in the switch."""
+"""Replay one policy over one log: hits, moves, and the keys in the switch at sampled mini-batches."""
 
 from __future__ import annotations
 
@@ -10,89 +10,91 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from studies.policies.compiling import entry_point, int64
-from studies.policies.log import PULL, Log, log_of
-from studies.policies.policy import Kind
+from nativekit.compile import int64
+from studies.compile import entry_point
+from studies.policies.log import PULL, Log, make_log
+from studies.policies.policy import PolicySpec
 
 BINS = 100
-"""Parts of the scored part, over which shares are told; fewer where it has fewer steps."""
+"""Parts of the scored part by which hits are counted, if it has as many steps."""
 UPDATES, PULLS = 0, 1
-"""Kinds of access."""
+"""Indices of the kinds of access."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
-    """What has come of a policy with several sizes."""
+class ReplayResult:
+    """Results of a policy with one or several sizes."""
 
     hits: NDArray[np.int64]
-    """[sizes, bins, kinds]: accesses that found their key, of the scored part."""
+    """[sizes, bins, kinds]: scored accesses that found their key in the switch."""
     accesses: NDArray[np.int64]
-    """[bins, kinds]"""
+    """[bins, kinds]: scored accesses."""
     moves: NDArray[np.int64]
     """[2, sizes]: installs and evictions in the scored part."""
-    found: dict[int, NDArray[np.uint8]]
-    """Step -> levels of its accesses, of the sampled ones."""
+    sampled_levels: dict[int, NDArray[np.uint8]]
+    """Levels of the accesses of each sampled step, by step."""
     cpu_s: float
-    """CPU time of the policy alone, once it is compiled."""
-    served: int
-    """Accesses in it, those that are learnt from included where the policy goes through them."""
+    """CPU time in s of the policy alone, without compilation."""
+    accesses_replayed: int
+    """Accesses served in `cpu_s`, including training ones if the policy warms up."""
 
 
 def replay(
     log: Log,
-    kind: Kind,
+    spec: PolicySpec,
     sizes: Sequence[int],
     period: int,
     sampled: Sequence[int] = (),
     progress: Callable[[int], None] = lambda accesses: None,
-) -> Replayed:
-    """Let a policy serve a log, with periods of so many steps; `progress` hears of accesses done."""
-    _compile(kind, sizes)
+) -> ReplayResult:
+    """Let a policy serve a log with periods of `period` steps.
+
+    The result has the levels of the steps `sampled`; `progress` is called with the accesses of each part.
+    """
+    _compile(spec, sizes)
     began = time.thread_time()
-    policy = kind.make(log, sizes)
-    cpu_s, served = time.thread_time() - began, 0
-    bins = bins_of(log)
-    tally = np.zeros((bins, 2, len(sizes) + 1), np.int64)
-    found: dict[int, NDArray[np.uint8]] = {}
+    policy = spec.make(log, sizes)
+    cpu_s, accesses_replayed = time.thread_time() - began, 0
+    scored_steps = log.steps - log.training_steps
+    tally = np.zeros((min(BINS, scored_steps), 2, len(sizes) + 1), np.int64)
+    sampled_levels: dict[int, NDArray[np.uint8]] = {}
     before = policy.moves.copy()
-    for first, last in log.spans(0 if kind.warms else log.learnt, period):
+    for first, last in log.spans(0 if spec.warms_up else log.training_steps, period):
         starts = log.starts[first : last + 1]
         accesses = np.array(log.accesses[starts[0] : starts[-1]])
         levels = np.empty(len(accesses), np.uint8)
         began = time.thread_time()
         policy.serve(accesses, levels)
         if last % period == 0:
-            policy.turn()
+            policy.end_period()
         cpu_s += time.thread_time() - began
-        served += len(accesses)
-        if first >= log.learnt:
-            _tally(tally, levels, accesses, starts - starts[0], first - log.learnt, log.steps - log.learnt)
+        accesses_replayed += len(accesses)
+        if first >= log.training_steps:
+            starts = starts - starts[0]
+            _tally(tally, levels, accesses, starts, first - log.training_steps, scored_steps)
             for step in sampled:
                 if first <= step < last:
-                    found[step] = levels[log.starts[step] - starts[0] : log.starts[step + 1] - starts[0]]
-        elif last == log.learnt:
+                    sampled_levels[step] = levels[starts[step - first] : starts[step - first + 1]]
+        elif last == log.training_steps:
             before = policy.moves.copy()
         progress(len(accesses))
     hits = np.cumsum(tally[:, :, :-1], axis=2).transpose(2, 0, 1)
-    return Replayed(hits, tally.sum(axis=2), policy.moves - before, found, cpu_s, served)
+    return ReplayResult(
+        hits, tally.sum(axis=2), policy.moves - before, sampled_levels, cpu_s, accesses_replayed
+    )
 
 
-def _compile(kind: Kind, sizes: Sequence[int]) -> None:
-    """Have all of a policy compiled, which takes seconds once."""
-    log = log_of([[1, 2], [1]])
-    policy = kind.make(log, sizes)
+def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
+    """Compile all functions of a policy, which takes seconds once."""
+    log = make_log([[1, 2], [1]])
+    policy = spec.make(log, sizes)
     policy.serve(log.accesses, np.empty(len(log.accesses), np.uint8))
-    policy.turn()
-
-
-def bins_of(log: Log) -> int:
-    """Into how many parts the scored part is cut."""
-    return min(BINS, log.steps - log.learnt)
+    policy.end_period()
 
 
 @entry_point
 def _tally(tally: Any, levels: Any, accesses: Any, starts: Any, first: int, steps: int) -> None:
-    """Count accesses by bin, kind and level; `starts` are those of the steps from `first` on."""
+    """Count accesses by bin, kind and level; `starts` belong to the scored steps from `first` on."""
     for step in range(len(starts) - 1):
         part = tally[(first + step) * len(tally) // steps]
         for i in range(starts[step], starts[step + 1]):

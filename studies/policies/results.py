@@ -1,81 +1,82 @@
-"""What a study says: of each policy and size, hits, moves and packets; kept as JSON, and printed as such."""
+"""The results of a study, by policy and size: hits, moves and packets; also its JSON output."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
 from foundation.settings import Strict
-from studies.policies.packets import Packed
+from studies.policies.packets import RpcMeans
 
-WRITES_A_MOVE = 2
+WRITES_PER_MOVE = 2
 """Table writes of an install (insert, turn hot) and of an eviction (turn draining, delete):
 `controller.hotset.migrate`."""
-EVERY_S = 10.0
-"""A period of `hotline follow` where nothing else is said."""
-LEAST_PERIODS = 20
-"""That a log has where nothing else is said."""
+DEFAULT_PERIOD_S = 10.0
+"""Default period in s of `hotline follow`."""
+MIN_PERIODS = 20
+"""Number of periods in a log so short that it has fewer of the default length."""
 WRITES_PER_S = 417_000.0
-"""Table writes a second that softswitch took over gRPC, of a hot set, in the kernel, with nothing else to do
+"""Table writes/s of a hot set that an otherwise idle softswitch in the kernel took over gRPC
 (docs/performance.md, "Table writes")."""
 
 
 class Settings(Strict):
-    """How a log is studied."""
+    """The settings of a study."""
 
     sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-    """Keys that are kept, ascending."""
+    """Numbers of keys in the switch, ascending."""
     policies: tuple[str, ...] = ()
-    """Names; none: all of them."""
+    """Names of the policies; empty means all."""
     learn: float = 0.5
-    """Part of the steps that is learnt from and not scored."""
+    """Share of the steps that train policies and are not scored."""
     rate: float = 250.0
     """Steps/s of all workers."""
     every: float | None = None
-    """Seconds of a period, at whose end sets are chosen or cleared; None: 10, or 1/20 of a short log."""
+    """Period in s, at whose end sets are selected or cleared; None means 10, or 1/20 of a short log."""
     writes_per_s: float = WRITES_PER_S
-    """Table writes that the control plane manages."""
+    """Table writes/s that the control plane can make."""
     servers: int = 2
-    """Parameter servers, for the packets that they are spared."""
+    """Number of parameter servers."""
     samples_per_step: int = 150
-    """Of a libsvm training set."""
+    """Samples per mini-batch of a libsvm training set."""
 
     def period(self, steps: int) -> int:
-        """Steps of a period, of a log with so many."""
+        """Return the steps of a period, for a log of this many steps."""
         if self.every is not None:
             return max(1, round(self.every * self.rate))
-        return max(1, min(round(EVERY_S * self.rate), steps // LEAST_PERIODS))
+        return max(1, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 
 class Facts(Strict):
-    """Of a log."""
+    """The properties of a log."""
 
     name: str
     updates: int
+    """Updates in the scored part."""
     pulls: int
-    """In the scored part, as updates."""
+    """Pulls in the scored part."""
     keys: int
-    """Distinct ones, in all of it."""
+    """Distinct keys in the whole log."""
     steps: int
     scored_steps: int
     period: int
     """Steps of a period."""
     half_life: float | None
-    """Steps after which the top k of a window have lost half of their lead; None: no drift is seen."""
-    without: Packed
+    """Steps after which the top k of a window have lost half of their lead; None without drift."""
+    without: RpcMeans
     """RPCs with no key in the switch."""
     shift_at: int | None = None
     """Step of a generated log at which half of the hottest keys change."""
 
     @property
-    def behind_shift(self) -> int | None:
-        """Steps behind a shift within the scored part; None: there is none."""
+    def steps_after_shift(self) -> int | None:
+        """Steps after a shift within the scored part; None without one."""
         if self.shift_at is None or self.shift_at <= self.steps - self.scored_steps:
             return None
         return self.steps - self.shift_at
 
 
 class Outcome(Strict):
-    """Of one policy with one size, over the scored part."""
+    """The result of one policy with one size, over the scored part."""
 
     policy: str
     title: str
@@ -84,53 +85,52 @@ class Outcome(Strict):
     by_switch: bool
     updates: int
     hits: int
-    """Updates that found their key."""
+    """Updates that found their key in the switch."""
     pulls: int
     pull_hits: int
     installs: int
     evictions: int
     over_time: tuple[float, ...]
-    """Share of the updates that hit, in even parts of the time."""
-    packed: Packed
+    """Share of the updates that hit, in equal parts of the time."""
+    packed: RpcMeans
+    """RPCs with the policy's keys in the switch."""
     spared: float
-    """Share of the packets to servers that is spared."""
+    """Share of the packets to servers that the policy saves."""
     seconds: float
-    """Of the scored part, at the rate of steps."""
+    """Duration in s of the scored part, at the rate of steps."""
     follows: bool | None
-    """Whether the control plane can write its moves; None: the switch makes them by itself."""
+    """Whether the control plane can write the moves; None if the switch makes them by itself."""
     updates_per_cpu_s: float
-    """How fast it was studied: accesses a second of CPU time, of all sizes that went in one pass."""
+    """Accesses replayed per s of CPU time, with all sizes of the same pass."""
     follows_after: int | None = None
-    """Steps behind a shift until it had 95 % of its share again; None: it never had, or there is no shift."""
+    """Steps after a shift until 95 % of the share were recovered; None if never, or without a shift."""
 
     @property
     def share(self) -> float:
-        """Of the updates that hit."""
+        """Share of the updates that hit."""
         return self.hits / self.updates
 
     @property
     def pull_share(self) -> float | None:
-        """Of the pulls; None where the log has none."""
+        """Share of the pulls that hit; None for a log without pulls."""
         return self.pull_hits / self.pulls if self.pulls else None
 
     @property
     def moves(self) -> int:
-        """Installs and evictions."""
         return self.installs + self.evictions
 
     @property
     def moves_per_s(self) -> float:
-        """At the rate of steps."""
         return self.moves / self.seconds
 
     @property
     def moves_per_thousand(self) -> float:
-        """For a thousand updates."""
+        """Moves per 1,000 updates."""
         return 1_000 * self.moves / self.updates
 
 
 class Study(Strict):
-    """All of it."""
+    """The results of a log, of all policies and sizes."""
 
     facts: Facts
     settings: Settings
@@ -138,17 +138,17 @@ class Study(Strict):
 
     @cached_property
     def by_policy(self) -> dict[str, list[Outcome]]:
-        """Name -> outcomes, by size."""
+        """Outcomes of each policy by its name, in the order of sizes."""
         found: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
             found.setdefault(outcome.policy, []).append(outcome)
         return found
 
     def at(self, size: int) -> dict[str, Outcome]:
-        """Name -> outcome with a size."""
+        """Return the outcome of each policy with this size, by name."""
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}
 
 
-def follows(moves: int, seconds: float, by_switch: bool, writes_per_s: float) -> bool | None:
-    """Whether a control plane with so many table writes a second could make the moves."""
-    return None if by_switch else WRITES_A_MOVE * moves <= writes_per_s * seconds
+def can_follow(moves: int, seconds: float, by_switch: bool, writes_per_s: float) -> bool | None:
+    """Return whether the control plane can write the moves in time; None if the switch makes them itself."""
+    return None if by_switch else WRITES_PER_MOVE * moves <= writes_per_s * seconds

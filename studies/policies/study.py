@@ -1,4 +1,4 @@
-"""All policies over one log, with all sizes; what is done is not done again."""
+"""Run all policies over one log, with all sizes, and cache their results."""
 
 from __future__ import annotations
 
@@ -15,124 +15,135 @@ from foundation.concurrency import run_interruptibly
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
-from studies.policies.compiling import sources
-from studies.policies.drift import half_life, regained
-from studies.policies.generated import Built, write_parts
+from studies.compile import sources
+from studies.policies.drift import half_life, recovery_time
+from studies.policies.generated import LogSpec, write_parts
 from studies.policies.ingest import prepare
 from studies.policies.log import PULL, Log
-from studies.policies.packets import Sample, packed, sample, without
-from studies.policies.policy import Kind
-from studies.policies.replay import PULLS, UPDATES, Replayed, replay
-from studies.policies.results import Facts, Outcome, Settings, Study, follows
-from studies.policies.rules.all import BY_NAME, KINDS
+from studies.policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
+from studies.policies.policy import PolicySpec
+from studies.policies.replay import PULLS, UPDATES, ReplayResult, replay
+from studies.policies.results import Facts, Outcome, Settings, Study, can_follow
+from studies.policies.rules import BY_NAME, POLICIES
 
-Progress = Callable[[str, int, int], None]
-"""Told what is being done, how many accesses of it are done, and of how many."""
+StudyProgress = Callable[[str, int, int], None]
+"""Callback with the current activity, its accesses done, and their total."""
 
 
-class _Kept(Strict):
-    """A part of a study in its file, and what it was made of."""
+class _CachedPart(Strict):
+    """A part of a study in its file."""
 
-    made_of: str
+    fingerprint: str
+    """Digest of the data, the settings and the code that the part depends on."""
     outcomes: tuple[Outcome, ...] = ()
     facts: Facts | None = None
 
 
 def study(
-    files: Sequence[Path], built: Built | None, settings: Settings, into: Path, progress: Progress
+    files: Sequence[Path], log_spec: LogSpec | None, settings: Settings, into: Path, progress: StudyProgress
 ) -> Study:
-    """Study update logs or training sets, or a log that is built; results are kept in the folder `into`.
+    """Study update logs or training sets, or a generated log, and cache the results in the folder `into`.
 
-    Ctrl-C ends it, and leaves what is done and nothing half-done. Raises `DataError`.
+    After Ctrl-C the folder has the finished parts and no unfinished ones. Raises `DataError`.
     """
-    made_of = _made_of(files, built, settings)
+    fingerprint = _fingerprint(files, log_spec, settings)
     runs = list(_runs(settings))
-    facts, found = _kept(into / "facts.json", made_of).facts, {}
-    for kind, sizes in runs:
-        if kept := _kept(_file_of(into, kind, sizes), made_of).outcomes:
-            found[kind.name, sizes] = kept
-    left = [(kind, sizes) for kind, sizes in runs if (kind.name, sizes) not in found]
+    facts, found = _read_cached(into / "facts.json", fingerprint).facts, {}
+    for spec, sizes in runs:
+        if outcomes := _read_cached(_file_of(into, spec, sizes), fingerprint).outcomes:
+            found[spec.name, sizes] = outcomes
+    remaining = [(spec, sizes) for spec, sizes in runs if (spec.name, sizes) not in found]
 
     def complete(scratch: Path) -> Facts:
-        log = _log(files, built, settings, scratch, progress)
-        taken = sample(log)
-        known = facts or _facts(log, built, taken, settings)
-        _keep(into / "facts.json", _Kept(made_of=made_of, facts=known))
-        for done, (kind, sizes) in enumerate(left):
-            told = _told(log, done, left, progress)
-            outcomes = _outcomes(log, kind, sizes, taken, known, settings, told)
-            _keep(_file_of(into, kind, sizes), _Kept(made_of=made_of, outcomes=outcomes))
-            found[kind.name, sizes] = outcomes
-        return known
+        log = _log(files, log_spec, settings, scratch, progress)
+        sampled = sample_steps(log)
+        log_facts = facts or _facts(log, log_spec, sampled, settings)
+        _write_cached(into / "facts.json", _CachedPart(fingerprint=fingerprint, facts=log_facts))
+        for done, (spec, sizes) in enumerate(remaining):
+            report_progress = _replay_progress(log, done, remaining, progress)
+            outcomes = _outcomes(log, spec, sizes, sampled, log_facts, settings, report_progress)
+            _write_cached(
+                _file_of(into, spec, sizes), _CachedPart(fingerprint=fingerprint, outcomes=outcomes)
+            )
+            found[spec.name, sizes] = outcomes
+        return log_facts
 
-    if facts is None or left:
-        # The thread that is left alone at Ctrl-C could not remove the folder any more.
+    if facts is None or remaining:
+        # At Ctrl-C the thread is abandoned, so it cannot remove the folder: this one does.
         with _scratch(into) as scratch:
             facts = run_interruptibly(lambda: complete(scratch))
-    ordered = (outcome for kind, sizes in runs for outcome in found[kind.name, sizes])
+    ordered = (outcome for spec, sizes in runs for outcome in found[spec.name, sizes])
     result = Study(facts=facts, settings=settings, outcomes=tuple(ordered))
     write_into_folder(into / "study.json", result.model_dump_json(indent=2) + "\n")
     return result
 
 
-def _runs(settings: Settings) -> Iterator[tuple[Kind, tuple[int, ...]]]:
-    """A policy with the sizes that it serves in one pass."""
-    for kind in KINDS:
-        if not settings.policies or kind.name in settings.policies:
+def _runs(settings: Settings) -> Iterator[tuple[PolicySpec, tuple[int, ...]]]:
+    """Yield each policy with the sizes that it serves in one pass."""
+    for spec in POLICIES:
+        if not settings.policies or spec.name in settings.policies:
             yield from (
-                [(kind, settings.sizes)] if kind.one_pass else [(kind, (size,)) for size in settings.sizes]
+                [(spec, settings.sizes)] if spec.one_pass else [(spec, (size,)) for size in settings.sizes]
             )
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raise `DataError` where there is no such policy."""
+    """Raise `DataError` if there is no policy of one of these names."""
     for name in names:
         if name not in BY_NAME:
-            raise DataError(f"{name!r} is no policy; there are {', '.join(BY_NAME)}")
+            raise DataError(f"{name!r} is no policy; expected one of {', '.join(BY_NAME)}")
 
 
 def _log(
-    files: Sequence[Path], built: Built | None, settings: Settings, scratch: Path, progress: Progress
+    files: Sequence[Path],
+    log_spec: LogSpec | None,
+    settings: Settings,
+    scratch: Path,
+    progress: StudyProgress,
 ) -> Log:
-    def tell(what: str) -> Callable[[int, int], None]:
-        return lambda done, total: progress(what, done, total)
+    def progress_of(activity: str) -> Callable[[int, int], None]:
+        return lambda done, total: progress(activity, done, total)
 
-    if built is None:
-        return prepare(files, scratch, settings.learn, settings.samples_per_step, tell("reading"))
-    parts = write_parts(built, scratch, tell("generating"))
-    return prepare(parts, scratch, settings.learn, settings.samples_per_step, tell("reading"), name_of(built))
-
-
-def name_of(built: Built) -> str:
-    """What a built log is called."""
-    drift = f", half-life {built.half_life:,g} steps" if built.half_life else ""
-    shift = (
-        f", half of the hot keys exchanged at step {built.shift_at:,}" if built.shift_at is not None else ""
+    if log_spec is None:
+        return prepare(files, scratch, settings.learn, settings.samples_per_step, progress_of("reading"))
+    parts = write_parts(log_spec, scratch, progress_of("generating"))
+    return prepare(
+        parts, scratch, settings.learn, settings.samples_per_step, progress_of("reading"), name_of(log_spec)
     )
-    return f"{built.shape.name}, generated{drift}{shift}"
 
 
-def _told(
-    log: Log, done: int, left: Sequence[tuple[Kind, tuple[int, ...]]], progress: Progress
+def name_of(log_spec: LogSpec) -> str:
+    """Return the name of a generated log."""
+    drift = f", half-life {log_spec.half_life:,g} steps" if log_spec.half_life else ""
+    shift = (
+        f", half of the hot keys exchanged at step {log_spec.shift_at:,}"
+        if log_spec.shift_at is not None
+        else ""
+    )
+    return f"{log_spec.shape.name}, generated{drift}{shift}"
+
+
+def _replay_progress(
+    log: Log, done: int, remaining: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
 ) -> Callable[[int], None]:
-    """Tells how far all policies have come, in accesses."""
+    """Return a callback that adds accesses of one policy to the progress of all."""
 
-    def length(kind: Kind) -> int:
-        return len(log.accesses) - (0 if kind.warms else log.split)
+    def length(spec: PolicySpec) -> int:
+        return len(log.accesses) - (0 if spec.warms_up else log.split)
 
-    at = sum(length(kind) for kind, _ in left[:done])
-    total = sum(length(kind) for kind, _ in left)
+    at = sum(length(spec) for spec, _ in remaining[:done])
+    total = sum(length(spec) for spec, _ in remaining)
 
-    def tell(accesses: int) -> None:
+    def report_progress(accesses: int) -> None:
         nonlocal at
         at += accesses
-        title = left[done][0].title
+        title = remaining[done][0].title
         progress(title if accesses else f"{title}: compiling (the first use takes a minute)", at, total)
 
-    return tell
+    return report_progress
 
 
-def _facts(log: Log, built: Built | None, taken: Sample, settings: Settings) -> Facts:
+def _facts(log: Log, log_spec: LogSpec | None, sampled: Sample, settings: Settings) -> Facts:
     pulls = sum(int((chunk >= PULL).sum()) for chunk in log.chunks(log.split, len(log.accesses)))
     return Facts(
         name=log.name,
@@ -140,39 +151,39 @@ def _facts(log: Log, built: Built | None, taken: Sample, settings: Settings) -> 
         pulls=pulls,
         keys=len(log.keys),
         steps=log.steps,
-        scored_steps=log.steps - log.learnt,
+        scored_steps=log.steps - log.training_steps,
         period=settings.period(log.steps),
         half_life=half_life(log),
-        without=without(taken, settings.servers),
-        shift_at=None if built is None else built.shift_at,
+        without=rpcs_without_offload(sampled, settings.servers),
+        shift_at=None if log_spec is None else log_spec.shift_at,
     )
 
 
 def _outcomes(
-    log: Log, kind: Kind, sizes: Sequence[int], taken: Sample, facts: Facts, settings: Settings,
+    log: Log, spec: PolicySpec, sizes: Sequence[int], sampled: Sample, facts: Facts, settings: Settings,
     progress: Callable[[int], None],
 ) -> tuple[Outcome, ...]:  # fmt: skip
     progress(0)
-    done = replay(log, kind, sizes, facts.period, taken.steps, progress)
+    done = replay(log, spec, sizes, facts.period, sampled.steps, progress)
     return tuple(
-        _outcome(log, kind, size, number, done, taken, facts, settings) for number, size in enumerate(sizes)
+        _outcome(log, spec, size, number, done, sampled, facts, settings) for number, size in enumerate(sizes)
     )
 
 
 def _outcome(
-    log: Log, kind: Kind, size: int, number: int, done: Replayed, taken: Sample, facts: Facts,
+    log: Log, spec: PolicySpec, size: int, number: int, done: ReplayResult, sampled: Sample, facts: Facts,
     settings: Settings,
 ) -> Outcome:  # fmt: skip
     hits, seconds = done.hits[number], facts.scored_steps / settings.rate
     installs, evictions = (int(moves) for moves in done.moves[:, number])
     over_time = tuple((hits[:, UPDATES] / done.accesses[:, UPDATES]).tolist())
-    rpcs = packed(taken, settings.servers, log, done.found, number)
+    rpcs = rpcs_with_policy(sampled, settings.servers, log, done.sampled_levels, number)
     return Outcome(
-        policy=kind.name,
-        title=kind.title,
+        policy=spec.name,
+        title=spec.title,
         size=size,
-        is_bound=kind.is_bound,
-        by_switch=kind.by_switch,
+        is_bound=spec.is_bound,
+        by_switch=spec.by_switch,
         updates=facts.updates,
         hits=int(hits[:, UPDATES].sum()),
         pulls=facts.pulls,
@@ -183,51 +194,52 @@ def _outcome(
         packed=rpcs,
         spared=1 - rpcs.to_servers / facts.without.to_servers,
         seconds=seconds,
-        follows=follows(installs + evictions, seconds, kind.by_switch, settings.writes_per_s),
-        updates_per_cpu_s=done.served / max(done.cpu_s, 1e-9),
+        follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
+        updates_per_cpu_s=done.accesses_replayed / max(done.cpu_s, 1e-9),
         follows_after=_follows_after(over_time, facts),
     )
 
 
 def _follows_after(over_time: Sequence[float], facts: Facts) -> int | None:
-    if facts.behind_shift is None:
+    if facts.steps_after_shift is None:
         return None
-    found = regained(over_time, (facts.scored_steps - facts.behind_shift) / facts.scored_steps)
-    return None if found is None else round(found * facts.scored_steps)
+    shift = (facts.scored_steps - facts.steps_after_shift) / facts.scored_steps
+    time = recovery_time(over_time, shift)
+    return None if time is None else round(time * facts.scored_steps)
 
 
-def _file_of(into: Path, kind: Kind, sizes: Sequence[int]) -> Path:
-    return into / "parts" / f"{kind.name}{'' if kind.one_pass else f'-{sizes[0]}'}.json"
+def _file_of(into: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
+    return into / "parts" / f"{spec.name}{'' if spec.one_pass else f'-{sizes[0]}'}.json"
 
 
-def _made_of(files: Sequence[Path], built: Built | None, settings: Settings) -> str:
-    """A digest of what results depend on: the data, the settings but which policies, and the code."""
-    told = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(built)]
+def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Settings) -> str:
+    """Return a digest of the data, the settings except the choice of policies, and the code."""
+    parts = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(log_spec)]
     for file in files:
         try:
-            found = file.stat()
+            status = file.stat()
         except OSError as error:
             raise DataError(f"{file}: cannot be read: {error.strerror or error}") from error
-        told.append(f"{file.resolve()} {found.st_size} {found.st_mtime_ns}")
-    code = b"".join(source.read_bytes() for source in sources())
-    return hashlib.sha256("\n".join(told).encode() + code).hexdigest()
+        parts.append(f"{file.resolve()} {status.st_size} {status.st_mtime_ns}")
+    code = b"".join(source.read_bytes() for source in sources("policies"))
+    return hashlib.sha256("\n".join(parts).encode() + code).hexdigest()
 
 
-def _kept(file: Path, made_of: str) -> _Kept:
+def _read_cached(file: Path, fingerprint: str) -> _CachedPart:
     try:
-        kept = _Kept.model_validate_json(file.read_bytes())
+        part = _CachedPart.model_validate_json(file.read_bytes())
     except (OSError, ValidationError):
-        return _Kept(made_of="")
-    return kept if kept.made_of == made_of else _Kept(made_of="")
+        return _CachedPart(fingerprint="")
+    return part if part.fingerprint == fingerprint else _CachedPart(fingerprint="")
 
 
-def _keep(file: Path, kept: _Kept) -> None:
-    write_into_folder(file, kept.model_dump_json() + "\n")
+def _write_cached(file: Path, part: _CachedPart) -> None:
+    write_into_folder(file, part.model_dump_json() + "\n")
 
 
 @contextmanager
 def _scratch(into: Path) -> Iterator[Path]:
-    """A folder for a log's arrays, on the disk of the results."""
+    """Make a temporary folder for a log's arrays, on the disk of the results."""
     try:
         into.mkdir(parents=True, exist_ok=True)
         folder = Path(mkdtemp(prefix="log-", dir=into))

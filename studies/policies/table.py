@@ -1,4 +1,4 @@
-"""The table of a study, as a paper could print it: CSV, PDF, on the page and on the terminal."""
+"""The table of a study, for CSV, PDF, page and terminal."""
 
 from __future__ import annotations
 
@@ -11,41 +11,42 @@ from foundation.logs.parts import whole
 from studies.policies.results import Outcome, Study
 
 _COLUMNS = ("share", "packets spared", "moves/s", "per 1,000 updates", "control plane")
-_OF_SHIFT = "steps to follow"
+_SHIFT_COLUMN = "steps to follow"
 _FOLLOWS = {True: "follows", False: "too slow", None: "not needed"}
 _WIDTHS = (1.4, 0.8, 0.8, 1.2, 1.1, 1.3, 1.1, 1.1)
-"""Of columns, in inches."""
+"""Widths of the PDF's columns in inches."""
 _ROW_HEIGHT = 0.24
+"""Height of a row of the PDF in inches."""
 _DPI = 150
 
 
-def told_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_000)) -> list[int]:
-    """The sizes that are printed: these, where they were studied, or else all."""
+def printed_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_000)) -> list[int]:
+    """Return those of the wanted sizes that were studied, or else all studied sizes."""
     return [size for size in study.settings.sizes if size in wanted] or list(study.settings.sizes)
 
 
 def columns(study: Study) -> tuple[str, ...]:
-    """What a row has behind the policy's name."""
-    return _COLUMNS if study.facts.behind_shift is None else (*_COLUMNS, _OF_SHIFT)
+    """Return the headings of the columns after the policy's name."""
+    return _COLUMNS if study.facts.steps_after_shift is None else (*_COLUMNS, _SHIFT_COLUMN)
 
 
 def cells(study: Study, outcome: Outcome) -> list[str]:
-    """What these columns have."""
-    told = [
+    """Return the texts of these columns."""
+    texts = [
         f"{outcome.share:.1%}",
         f"{outcome.spared:.1%}",
         f"{outcome.moves_per_s:,.0f}",
         f"{outcome.moves_per_thousand:,.1f}",
         "–" if outcome.is_bound else _FOLLOWS[outcome.follows],
     ]
-    if study.facts.behind_shift is None:
-        return told
+    if study.facts.steps_after_shift is None:
+        return texts
     after = outcome.follows_after
-    return [*told, f"over {study.facts.behind_shift:,}" if after is None else f"{after:,}"]
+    return [*texts, f"over {study.facts.steps_after_shift:,}" if after is None else f"{after:,}"]
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """A row for each policy and size."""
+    """Return a row for each policy and size."""
     return pl.DataFrame(
         {
             "policy": each.policy,
@@ -71,7 +72,7 @@ def frame(study: Study) -> pl.DataFrame:
 
 
 def write_table(study: Study, folder: Path) -> list[Path]:
-    """Write table.csv and table.pdf; raises `DataError`."""
+    """Write table.csv and table.pdf, and return their paths; raises `DataError`."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -83,7 +84,7 @@ def write_table(study: Study, folder: Path) -> list[Path]:
         frame(study).write_csv(partial)
     rows = [
         [each.title, f"{size:,}", *cells(study, each)]
-        for size in told_sizes(study)
+        for size in printed_sizes(study)
         for each in study.at(size).values()
     ]
     widths = _WIDTHS[: len(rows[0])]

@@ -1,4 +1,4 @@
-"""`hotline policies`: what to keep in the switch, by policies of every kind on one log."""
+"""`hotline policies`: compare cache policies for the keys in the switch on one log."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from foundation.concurrency import run_interruptibly
 from hotline.cli.common import Number, json_option, one_line_errors, plain_table, samples_per_step_option
 
 if TYPE_CHECKING:
-    from studies.policies.generated import Built
+    from studies.policies.generated import LogSpec
     from studies.policies.results import Study
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
-
+_WIDTH = 120
+"""Columns of the output if it is not a terminal."""
 
 _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 
@@ -48,7 +49,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 @click.option(
     "--sizes",
     metavar="K,K,...",
-    help="Numbers of keys that the switch keeps. [default: ten sizes from 100 to 100,000]",
+    help="Numbers of keys in the switch. [default: ten sizes from 100 to 100,000]",
 )
 @click.option("--only", metavar="NAME,...", help="Compare only these policies, for example top-k,lru.")
 @click.option(
@@ -62,7 +63,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     "--rate",
     default=250.0,
     show_default=True,
-    help="Steps/s of all workers, for moves a second and periods.",
+    help="Steps/s of all workers, for moves/s and periods.",
 )
 @_above_0("--every", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
 @_above_0("--writes", help="Table writes/s of the control plane. [default: what softswitch takes, 417,000]")
@@ -79,7 +80,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("runs/policies"),
     show_default=True,
-    help="Folder of the results; what is there, of the same log, settings and code, is not done again.",
+    help="Folder of the results; those of the same log, settings and code are reused.",
 )
 @json_option
 def policies(
@@ -87,17 +88,17 @@ def policies(
     sizes: str | None, only: str | None, learn: float, rate: float, every: float | None, writes: float | None,
     servers: int, samples_per_step: int, into: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare policies for what the switch keeps.
+    """Compare cache policies for the keys in the switch.
 
-    Tells hits, moves, and the packets that servers are spared. LOGs are added up: Parquet or CSV with
-    iteration, worker, key, and op (pull or push) where pulls are logged, too. DATA are libsvm training sets,
-    one behind the other. Needs no switch, no run and no root.
+    Prints hits, moves, and the share of the packets to servers that each policy saves. LOGs are merged:
+    Parquet or CSV with iteration, worker, key, and op (pull or push) if pulls are logged, too. DATA are
+    libsvm training sets, concatenated. Needs no switch, no run and no root.
     """
     from studies.policies.page import write_page
     from studies.policies.results import WRITES_PER_S, Settings
     from studies.policies.study import check_names, study
 
-    built = _built(files, built_in, steps, half_life, shift)
+    log_spec = _log_spec(files, built_in, steps, half_life, shift)
     names = () if only is None else tuple(only.split(","))
     with one_line_errors():
         check_names(names)
@@ -111,32 +112,30 @@ def policies(
             servers=servers,
             samples_per_step=samples_per_step,
         )
-        with _told() as progress:
-            found = study(files, built, settings, into, progress)
+        with _progress_bar() as progress:
+            results = study(files, log_spec, settings, into, progress)
             progress("drawing", 1, 1)
-            page = run_interruptibly(lambda: write_page(found, into))
+            page = run_interruptibly(lambda: write_page(results, into))
     if as_json:
-        click.echo(found.model_dump_json(indent=2))
+        click.echo(results.model_dump_json(indent=2))
     else:
-        _print(found)
+        _print(results)
         click.echo(f"report: {page}")
 
 
-def _built(
+def _log_spec(
     files: tuple[Path, ...], built_in: str | None, steps: int, half_life: float | None, shift: bool
-) -> Built | None:
+) -> LogSpec | None:
     from hosts.workload.generator import R1, R2
-    from studies.policies.generated import Built
+    from studies.policies.generated import LogSpec
 
     if bool(files) == bool(built_in):
         raise click.UsageError("give LOG or DATA files, or else --built-in r1 or r2, and not both")
     if built_in is None:
         if half_life is not None or shift:
-            raise click.UsageError(
-                "--half-life and --shift are of a log that is generated: say --built-in, too"
-            )
+            raise click.UsageError("--half-life and --shift belong to a generated log: give --built-in, too")
         return None
-    return Built(
+    return LogSpec(
         {"r1": R1, "r2": R2}[built_in], steps, half_life=half_life, shift_at=3 * steps // 4 if shift else None
     )
 
@@ -146,13 +145,13 @@ def _sizes(text: str | None) -> tuple[int, ...]:
         return ()
     numbers = [part.replace("_", "") for part in text.split(",")]
     if not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= MOST_KEYS for part in numbers):
-        raise click.UsageError(f"--sizes {text}: whole numbers from 1 to {MOST_KEYS:,} with commas are right")
+        raise click.UsageError(f"--sizes {text}: expected integers from 1 to {MOST_KEYS:,}, comma-separated")
     return tuple(sorted({int(part) for part in numbers}))
 
 
 @contextmanager
-def _told() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal with what is being done, and nothing elsewhere."""
+def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a callback for a progress bar, which is shown only on a terminal."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
@@ -162,25 +161,23 @@ def _told() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda what, done, total: progress.update(task, description=what, completed=done, total=total)
 
 
-def _print(found: Study) -> None:
+def _print(results: Study) -> None:
     from studies.policies.figures import shown_size
+    from studies.policies.findings import findings, headline
     from studies.policies.table import cells, columns
-    from studies.policies.words import findings, headline
 
-    size = shown_size(found)
+    size = shown_size(results)
     console = Console()
     if not sys.stdout.isatty():
         console.width = _WIDTH
-    click.echo(f"{found.facts.name}: {found.facts.updates:,} updates scored, {size:,} keys kept\n")
+    facts = results.facts
+    click.echo(f"{facts.name}: {facts.updates:,} updates scored, {size:,} keys in the switch\n")
     rows: list[list[object]] = [
-        [each.title, *map(Text, cells(found, each))] for each in found.at(size).values()
+        [each.title, *map(Text, cells(results, each))] for each in results.at(size).values()
     ]
-    table = plain_table(["policy", *columns(found)], rows)
+    table = plain_table(["policy", *columns(results)], rows)
     table.columns[0].no_wrap = True
     console.print(table)
-    click.echo(f"\n{headline(found)}")
-    for sentence in findings(found):
+    click.echo(f"\n{headline(results)}")
+    for sentence in findings(results):
         click.echo(f"• {sentence}")
-
-
-_WIDTH = 120

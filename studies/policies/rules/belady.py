@@ -1,12 +1,12 @@
-"""Belady's optimum with bypass, all sizes in one pass: what no policy can exceed.
+"""Belady's optimum with bypass, all sizes in one pass: an upper bound for every policy.
 
-Of what is kept and what comes, the key that is needed last leaves (Belady, IBM Systems Journal 5, 1966; a
-key that would leave at once does not come in). What is kept is the set of times at which its keys are needed
-next: one bit for each time, a bit for each word of those, and so on. It begins the scored part with the best
-keys that could be there, whatever was done before.
+Of the cached keys and the accessed one, the key whose next access is latest is evicted (Belady, IBM Systems
+Journal 5, 1966; with bypass, an accessed key that would be evicted at once is not installed). The cache is
+represented by the times of its keys' next accesses: a bit per time, a bit per non-zero word of those bits,
+and so on. The scored part begins with the best possible cached keys, whatever came before.
 
-The kept keys of a smaller size are among those of a larger one (it keeps the soonest of what it has, and has
-more to choose from), so one number tells which sizes have a key.
+The keys cached by a smaller size are a subset of those cached by a larger one, so one number tells which
+sizes have a key.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
-from studies.policies.log import KEY, NEVER, Accesses, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Levels, Policy, no_moves
+from studies.compile import entry_point
+from studies.policies.log import KEY, NO_NEXT_ACCESS, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
 
 _BITS = 6
 _WORD = (1 << _BITS) - 1
@@ -27,111 +28,111 @@ _WORD = (1 << _BITS) - 1
 
 class _Times(NamedTuple):
     words: Any
-    """uint64[words, sizes]: bits of all floors, one behind the other."""
-    floors: Any
-    """int64[floors]: where each begins in `words`."""
+    """uint64[words, sizes]: the bits of all tiers, concatenated; tier 0 has a bit per time."""
+    tiers: Any
+    """int64[tiers]: offset of each tier in `words`."""
     used: Any
-    """int64[sizes]: times in the set."""
+    """int64[sizes]: number of times in the set."""
     sizes: Any
     moves: Any
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """From the beginning of the scored part on."""
+    """Make the policy for the scored part only."""
     moves = no_moves(sizes)
     times = _times(len(log.accesses) - log.split, np.array(sizes, np.int64), moves)
-    following = log.following
-    _fill(times, _awaited(log, sizes[-1]))
+    next_access = log.next_access
+    _fill(times, _first_accesses(log, sizes[-1]))
     moves[:] = 0
     at = log.split
 
     def serve(accesses: Accesses, levels: Levels) -> None:
         nonlocal at
-        ahead = np.array(following[at : at + len(accesses)]).astype(np.int64)
-        ahead = np.where(ahead == NEVER, -1, ahead - log.split)
-        _serve(times, at - log.split, ahead, levels)
+        next_time = np.array(next_access[at : at + len(accesses)]).astype(np.int64)
+        next_time = np.where(next_time == NO_NEXT_ACCESS, -1, next_time - log.split)
+        _serve(times, at - log.split, next_time, levels)
         at += len(accesses)
 
     return Policy(serve, moves)
 
 
-def _awaited(log: Log, most: int) -> Any:
-    """When, in the scored part, the first `most` keys come that were seen before it: times, ascending."""
-    seen, found = log.counts > 0, []
+def _first_accesses(log: Log, limit: int) -> Any:
+    """Return times[n <= limit] in the scored part of the first accesses of keys seen before it, ascending."""
+    seen, chunks = log.counts > 0, []
     at = log.split
     for chunk in log.chunks(log.split, len(log.accesses)):
-        first = np.empty(len(chunk), np.bool_)
-        _first_again(chunk, seen, first)
-        found.append(np.flatnonzero(first) + at - log.split)
+        is_first = np.empty(len(chunk), np.bool_)
+        _mark_first_accesses(chunk, seen, is_first)
+        chunks.append(np.flatnonzero(is_first) + at - log.split)
         at += len(chunk)
-        if sum(map(len, found)) >= most:
+        if sum(map(len, chunks)) >= limit:
             break
-    return np.concatenate(found)[:most] if found else np.zeros(0, np.int64)
+    return np.concatenate(chunks)[:limit] if chunks else np.zeros(0, np.int64)
 
 
 def _times(span: int, sizes: Any, moves: Any) -> _Times:
     counts = [span]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append((counts[-1] + _WORD) >> _BITS)
-    floors = np.cumsum([0, *counts[1:]])
+    tiers = np.cumsum([0, *counts[1:]])
     return _Times(
-        np.zeros((floors[-1], len(sizes)), np.uint64), floors[:-1], np.zeros_like(sizes), sizes, moves
+        np.zeros((tiers[-1], len(sizes)), np.uint64), tiers[:-1], np.zeros_like(sizes), sizes, moves
     )
 
 
 @entry_point
-def _first_again(accesses: Any, seen: Any, first: Any) -> None:
+def _mark_first_accesses(accesses: Any, seen: Any, is_first: Any) -> None:
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        first[i] = seen[key]
+        is_first[i] = seen[key]
         seen[key] = False
 
 
 @entry_point
-def _fill(times: _Times, awaited: Any) -> None:
+def _fill(times: _Times, first_accesses: Any) -> None:
     times = borrowed(times)
-    for time in awaited:
+    for time in first_accesses:
         for size in range(len(times.sizes)):
             if times.used[size] < times.sizes[size]:
                 _insert(times, size, time)
 
 
 @entry_point
-def _serve(times: _Times, begin: int, following: Any, levels: Any) -> None:
+def _serve(times: _Times, begin: int, next_access: Any, levels: Any) -> None:
     times = borrowed(times)
     sizes = len(times.sizes)
-    for i in range(len(following)):
-        time, ahead = begin + i, following[i]
+    for i in range(len(next_access)):
+        time, next_time = begin + i, next_access[i]
         levels[i] = sizes
         for size in range(sizes):
             if times.words[time >> _BITS, size] >> np.uint64(time & _WORD) & np.uint64(1):
                 levels[i] = min(levels[i], size)
                 _remove(times, size, time)
-                if ahead >= 0:
-                    _insert(times, size, ahead)
+                if next_time >= 0:
+                    _insert(times, size, next_time)
                 else:
                     times.moves[EVICTIONS, size] += 1
-            elif ahead >= 0:
-                _consider(times, size, ahead)
+            elif next_time >= 0:
+                _consider(times, size, next_time)
 
 
 @compiled
-def _consider(times: _Times, size: int, ahead: int) -> None:
+def _consider(times: _Times, size: int, next_time: int) -> None:
     if times.used[size] == times.sizes[size]:
-        last = _last(times, size)
-        if last < ahead:
+        latest = _latest(times, size)
+        if latest < next_time:
             return
-        _remove(times, size, last)
+        _remove(times, size, latest)
         times.moves[EVICTIONS, size] += 1
-    _insert(times, size, ahead)
+    _insert(times, size, next_time)
     times.moves[INSTALLS, size] += 1
 
 
 @compiled
 def _insert(times: _Times, size: int, time: int) -> None:
     times.used[size] += 1
-    for floor in range(len(times.floors)):
-        word = times.floors[floor] + (time >> _BITS)
+    for tier in range(len(times.tiers)):
+        word = times.tiers[tier] + (time >> _BITS)
         before = times.words[word, size]
         times.words[word, size] = before | np.uint64(1) << np.uint64(time & _WORD)
         if before:
@@ -142,8 +143,8 @@ def _insert(times: _Times, size: int, time: int) -> None:
 @compiled
 def _remove(times: _Times, size: int, time: int) -> None:
     times.used[size] -= 1
-    for floor in range(len(times.floors)):
-        word = times.floors[floor] + (time >> _BITS)
+    for tier in range(len(times.tiers)):
+        word = times.tiers[tier] + (time >> _BITS)
         times.words[word, size] &= ~(np.uint64(1) << np.uint64(time & _WORD))
         if times.words[word, size]:
             return
@@ -151,32 +152,31 @@ def _remove(times: _Times, size: int, time: int) -> None:
 
 
 @compiled
-def _last(times: _Times, size: int) -> int:
-    """The latest time in a set that is not empty."""
+def _latest(times: _Times, size: int) -> int:
+    """Return the latest time in a set that is not empty."""
     time = int64(0)
-    for floor in range(len(times.floors) - 1, -1, -1):
-        time = time << _BITS | _topmost(times.words[times.floors[floor] + time, size])
+    for tier in range(len(times.tiers) - 1, -1, -1):
+        time = time << _BITS | _highest_bit(times.words[times.tiers[tier] + time, size])
     return time
 
 
 @compiled
-def _topmost(word: Any) -> int:
-    """The number of the topmost bit that is set."""
-    found, step = int64(0), int64(32)
+def _highest_bit(word: Any) -> int:
+    position, step = int64(0), int64(32)
     while step:
         if word >> np.uint64(step):
             word >>= np.uint64(step)
-            found += step
+            position += step
         step >>= 1
-    return found
+    return position
 
 
-BELADY = Kind(
+BELADY = PolicySpec(
     "belady",
     "optimum",
     "knows the future: of what is kept and what comes, what is needed last leaves (Belady, with bypass)",
     make,
     one_pass=True,
-    warms=False,
+    warms_up=False,
     is_bound=True,
 )

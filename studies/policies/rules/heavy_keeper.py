@@ -1,8 +1,8 @@
-"""The top k by what HeavyKeeper counts: two hashed rows of cells, where a stranger's access decays a count.
+"""The top k by HeavyKeeper's counts: two hashed rows of cells, where accesses of other keys decay a count.
 
-(Yang et al., IEEE/ACM ToN 27, 2019.) A count of c loses 1 with probability 1.08^-c; at 0 the stranger has it.
-Cells have whole keys, not fingerprints: whoever reads them at the end of a period must know which keys to
-install. There are two cells for each key that is kept.
+(Yang et al., IEEE/ACM ToN 27, 2019.) Another key's access takes 1 from a count of c with probability 1.08^-c,
+and takes over the cell at 0. Cells store whole keys, not fingerprints, because the control plane that reads
+them at the end of a period installs these keys. There are two cells for each key of the size.
 """
 
 from __future__ import annotations
@@ -14,57 +14,58 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Log
-from studies.policies.policy import Kind, Policy, no_moves
-from studies.policies.rules.chosen import Chosen, by_period, chosen, is_hot, most_counted
-from studies.policies.rules.hashing import BITS, mixed, reduced
+from studies.policies.policy import Policy, PolicySpec, no_moves
+from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy, rank_by_count
+from studies.policies.rules.sketch import HASH_BITS, hash_key, to_bucket
 
 ROWS = 2
 BASE = 1.08
-_SEED, _DICE = 18, 32
-_DICE_SIDES = 1 << BITS
-DECAYS = np.array([int(_DICE_SIDES * BASE**-count) for count in range(256)], np.int64)
-"""In parts of 2^31, by count; beyond them no count decays."""
+_SEED, _DRAW_SEED = 18, 32
+_HASHES = 1 << HASH_BITS
+DECAYS = np.array([int(_HASHES * BASE**-count) for count in range(256)], np.int64)
+"""Probability that a count decays, by count, in units of 2^-31; larger counts do not decay."""
 
 
 class _Cells(NamedTuple):
     key: Any
-    """int64[ROWS, cells]"""
+    """int64[ROWS, cells]: key of each cell."""
     count: Any
-    """int64[ROWS, cells]: 0 where a cell is free."""
+    """int64[ROWS, cells]: 0 in a free cell."""
     decays: Any
-    rolled: Any
-    """int64[1]: how often the dice were."""
+    draws: Any
+    """int64[1]: number of random draws so far."""
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Cells are cleared with each period; of equals the smaller key is chosen."""
+    """Make cells that are cleared with each period; among equal counts the smaller key is selected."""
     (size,), moves = sizes, no_moves(sizes)
-    kept = chosen(len(log.keys), moves)
+    key_set = empty_set(len(log.keys), moves)
     shape = (ROWS, size)
     cells = _Cells(np.zeros(shape, np.int64), np.zeros(shape, np.int64), DECAYS, np.zeros(1, np.int64))
 
     def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
         live = cells.count > 0
-        ranked = most_counted(cells.key[live], cells.count[live])
+        ranked = rank_by_count(cells.key[live], cells.count[live])
         _, first = np.unique(ranked, return_index=True)
         cells.count[:] = 0
         return ranked[np.sort(first)[:size]]
 
-    return by_period(kept, partial(_serve, kept, cells), select)
+    return periodic_policy(key_set, partial(_serve, key_set, cells), select)
 
 
 @entry_point
-def _serve(kept: Chosen, cells: _Cells, accesses: Any, levels: Any) -> None:
-    kept = borrowed(kept)
+def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Any, levels: Any) -> None:
+    key_set = borrowed(key_set)
     cells = borrowed(cells)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_hot(kept, key)
+        levels[i] = not is_hot(key_set, key)
         for row in range(ROWS):
-            _count(cells, row, reduced(mixed(key, _SEED + row), cells.key.shape[1]), key)
+            _count(cells, row, to_bucket(hash_key(key, _SEED + row), cells.key.shape[1]), key)
 
 
 @compiled
@@ -74,9 +75,9 @@ def _count(cells: _Cells, row: int, place: int, key: int) -> None:
         cells.count[row, place] = count + 1
         return
     if count > 0:
-        cells.rolled[0] += 1
-        dice = mixed(cells.rolled[0], _DICE)
-        if count >= len(cells.decays) or dice >= cells.decays[count]:
+        cells.draws[0] += 1
+        draw = hash_key(cells.draws[0], _DRAW_SEED)
+        if count >= len(cells.decays) or draw >= cells.decays[count]:
             return
         count -= 1
         cells.count[row, place] = count
@@ -85,7 +86,7 @@ def _count(cells: _Cells, row: int, place: int, key: int) -> None:
         cells.count[row, place] = 1
 
 
-HEAVY_KEEPER = Kind(
+HEAVY_KEEPER = PolicySpec(
     "heavykeeper",
     "HeavyKeeper",
     "the top k of a period by 2 k hashed cells, whose counts other keys decay",

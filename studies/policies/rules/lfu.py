@@ -1,7 +1,7 @@
-"""Least frequently used with ageing: counts of what is kept, halved where they are large on average.
+"""Least frequently used with ageing: the counts of cached keys are halved when their mean exceeds a limit.
 
-(Arlitt et al., Performance Evaluation Review 27, 2000: LFU-Aging.) Of equals the one that has its count
-longest leaves, as in cachetools.
+(Arlitt et al., Performance Evaluation Review 27, 2000: LFU-Aging.) Among equal counts the key that reached
+its count first is evicted, as in cachetools.
 """
 
 from __future__ import annotations
@@ -12,95 +12,96 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
-from studies.policies.rules.frequencies import (
-    Frequencies,
+from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.rules.frequency_lists import (
+    FrequencyLists,
     add,
     count_of,
-    frequencies,
     halve,
-    least,
-    raise_,
-    take,
+    increment,
+    lowest_slot,
+    make_frequency_lists,
+    remove,
 )
-from studies.policies.rules.places import NOWHERE, Places, give, places, slot_of
+from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, make_slot_map, slot_of
 
-MEAN = 10
-"""The mean count beyond which all are halved."""
+MAX_MEAN = 10
+"""Mean count above which all counts are halved."""
 _USED, _SUM = 0, 1
 
 
-class _Kept(NamedTuple):
-    counts: Frequencies
-    places: Places
-    at: Any
+class _LfuState(NamedTuple):
+    counts: FrequencyLists
+    slots: SlotMap
+    totals: Any
     """int64[2]: slots in use, and the sum of their counts."""
-    most: Any
-    """int64[1]: that sum at most; 0: without ageing."""
+    max_sum: Any
+    """int64[1]: sum of counts above which they are halved; 0 disables ageing."""
     moves: Any
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Every key that is accessed is admitted, with a count of 1."""
-    return lfu(log, sizes, MEAN)
+    """Make the policy, which admits every accessed key with a count of 1."""
+    return lfu(log, sizes, MAX_MEAN)
 
 
-def lfu(log: Log, sizes: Sequence[int], mean: int) -> Policy:
-    """The same with another mean; 0: without ageing."""
+def lfu(log: Log, sizes: Sequence[int], max_mean: int) -> Policy:
+    """Make the policy with this limit of the mean count; 0 disables ageing."""
     (size,), moves = sizes, no_moves(sizes)
-    kept = _Kept(
-        frequencies(size),
-        places(len(log.keys), size),
+    state = _LfuState(
+        make_frequency_lists(size),
+        make_slot_map(len(log.keys), size),
         np.zeros(2, np.int64),
-        np.array([mean * size], np.int64),
+        np.array([max_mean * size], np.int64),
         moves,
     )
-    return Policy(partial(_serve, kept), moves)
+    return Policy(partial(_serve, state), moves)
 
 
 @entry_point
-def _serve(kept: _Kept, accesses: Any, levels: Any) -> None:
-    kept = borrowed(kept)
+def _serve(state: _LfuState, accesses: Any, levels: Any) -> None:
+    state = borrowed(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        slot = slot_of(kept.places, key)
-        levels[i] = slot == NOWHERE
-        if slot == NOWHERE:
-            _admit(kept, key)
+        slot = slot_of(state.slots, key)
+        levels[i] = slot == NO_SLOT
+        if slot == NO_SLOT:
+            _admit(state, key)
         else:
-            raise_(kept.counts, slot)
-        kept.at[_SUM] += 1
-        if 0 < kept.most[0] < kept.at[_SUM]:
-            _age(kept)
+            increment(state.counts, slot)
+        state.totals[_SUM] += 1
+        if 0 < state.max_sum[0] < state.totals[_SUM]:
+            _age(state)
 
 
 @compiled
-def _admit(kept: _Kept, key: int) -> None:
-    slot = kept.at[_USED]
-    if slot < len(kept.places.key_of):
-        kept.at[_USED] += 1
+def _admit(state: _LfuState, key: int) -> None:
+    slot = state.totals[_USED]
+    if slot < len(state.slots.key_of):
+        state.totals[_USED] += 1
     else:
-        slot = least(kept.counts)
-        kept.at[_SUM] -= count_of(kept.counts, slot)
-        take(kept.counts, slot)
-        kept.moves[EVICTIONS, 0] += 1
-    give(kept.places, slot, key)
-    add(kept.counts, slot)
-    kept.moves[INSTALLS, 0] += 1
+        slot = lowest_slot(state.counts)
+        state.totals[_SUM] -= count_of(state.counts, slot)
+        remove(state.counts, slot)
+        state.moves[EVICTIONS, 0] += 1
+    assign(state.slots, slot, key)
+    add(state.counts, slot)
+    state.moves[INSTALLS, 0] += 1
 
 
 @compiled
-def _age(kept: _Kept) -> None:
-    halve(kept.counts)
+def _age(state: _LfuState) -> None:
+    halve(state.counts)
     total = int64(0)
-    for slot in range(kept.at[_USED]):
-        total += count_of(kept.counts, slot)
-    kept.at[_SUM] = total
+    for slot in range(state.totals[_USED]):
+        total += count_of(state.counts, slot)
+    state.totals[_SUM] = total
 
 
-LFU = Kind(
+LFU = PolicySpec(
     "lfu", "LFU", "the least frequently used key leaves; counts are halved where they are 10 on average", make
 )

@@ -1,8 +1,8 @@
 """Least recently used, all sizes in one pass.
 
 LRU is a stack algorithm (Mattson et al., IBM Systems Journal 9, 1970): a smaller cache holds the first keys
-of a larger one. A mark at each size's last key (Kim, Hill and Wood, SIGMETRICS 1991) tells in which of them
-a key is, with no distance counted: a key that comes to the front pushes one key over each mark before it.
+of a larger one. A mark at the last key of each size (Kim, Hill and Wood, SIGMETRICS 1991) tells which sizes
+have a key without counting distances: a key that moves to the front pushes one key over each mark before it.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
-from studies.policies.rules.chains import NONE, before, chains, head, length, push, tail, unlink
+from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import NONE, head, length, make_lists, previous, push, tail, unlink
 
 _STACK = 0
 
 
 class _Stack(NamedTuple):
     sizes: Any
-    """int64[sizes]"""
     links: Any
-    """The most recently used key comes first."""
-    ends: Any
+    """The list's head is the most recently used key."""
+    lists: Any
     level: Any
-    """uint8[distinct]"""
+    """uint8[distinct]: smallest size that has the key; the number of sizes if none has."""
     marks: Any
-    """int64[sizes]: the last key of each size, or NONE while there are fewer keys."""
+    """int64[sizes]: last key of each size, or NONE while the size is not full."""
     moves: Any
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Every key that is accessed is admitted."""
+    """Make the policy, which admits every accessed key."""
     distinct, moves = len(log.keys), no_moves(sizes)
     stack = _Stack(
         np.array(sizes, np.int64),
-        *chains(distinct, 1),
+        *make_lists(distinct, 1),
         np.full(distinct, len(sizes), np.uint8),
         np.full(len(sizes), NONE, np.int64),
         moves,
@@ -55,31 +55,31 @@ def _serve(stack: _Stack, accesses: Any, levels: Any) -> None:
         key = int64(accesses[i]) & KEY
         level = int64(stack.level[key])
         levels[i] = level
-        if key != head(stack.ends, _STACK):
+        if key != head(stack.lists, _STACK):
             _to_front(stack, key, level)
 
 
 @compiled
 def _to_front(stack: _Stack, key: int, level: int) -> None:
-    sizes, links, ends, marks = stack.sizes, stack.links, stack.ends, stack.marks
+    sizes, links, lists, marks = stack.sizes, stack.links, stack.lists, stack.marks
     absent = len(sizes)
     if level < absent:
         if marks[level] == key:
-            marks[level] = before(links, key)
-        unlink(links, ends, _STACK, key)
-    push(links, ends, _STACK, key)
+            marks[level] = previous(links, key)
+        unlink(links, lists, _STACK, key)
+    push(links, lists, _STACK, key)
     stack.level[key] = 0
     for size in range(level):
         stack.moves[INSTALLS, size] += 1
         last = marks[size]
         if last != NONE:
             stack.level[last] = size + 1
-            marks[size] = before(links, last)
+            marks[size] = previous(links, last)
             stack.moves[EVICTIONS, size] += 1
-        elif length(ends, _STACK) == sizes[size]:
-            marks[size] = tail(ends, _STACK)
-    if length(ends, _STACK) > sizes[absent - 1]:
-        unlink(links, ends, _STACK, tail(ends, _STACK))
+        elif length(lists, _STACK) == sizes[size]:
+            marks[size] = tail(lists, _STACK)
+    if length(lists, _STACK) > sizes[absent - 1]:
+        unlink(links, lists, _STACK, tail(lists, _STACK))
 
 
-LRU = Kind("lru", "LRU", "the least recently used key leaves", make, one_pass=True)
+LRU = PolicySpec("lru", "LRU", "the least recently used key leaves", make, one_pass=True)

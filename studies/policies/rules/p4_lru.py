@@ -1,6 +1,6 @@
-"""P4LRU3: hashed buckets of three keys, each in order of use, as a switch's pipeline can keep them.
+"""P4LRU3: hashed buckets of three keys in order of use, which a switch's pipeline can implement.
 
-(Zhao et al., P4LRU, SIGCOMM 2023.) Every key that is accessed takes the first place of its bucket.
+(Zhao et al., P4LRU, SIGCOMM 2023.) An accessed key takes the first place of its bucket.
 """
 
 from __future__ import annotations
@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from studies.policies.compiling import entry_point, int64
+from nativekit.compile import int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
-from studies.policies.rules.hashing import mixed, reduced
+from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.rules.sketch import hash_key, to_bucket
 
 PLACES = 3
 _SEED = 16
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """As many whole buckets as the size has room for, one at least."""
+    """Make as many whole buckets as fit into the size, and at least one."""
     (size,), moves = sizes, no_moves(sizes)
     buckets = np.full((max(size // PLACES, 1), min(PLACES, size)), -1, np.int32)
     return Policy(partial(_serve, buckets, moves), moves)
@@ -32,7 +33,7 @@ def _serve(buckets: Any, moves: Any, accesses: Any, levels: Any) -> None:
     number, places = buckets.shape
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        bucket = buckets[reduced(mixed(key, _SEED), number)]
+        bucket = buckets[to_bucket(hash_key(key, _SEED), number)]
         place = int64(0)
         while place < places and bucket[place] != key:
             place += 1
@@ -47,7 +48,7 @@ def _serve(buckets: Any, moves: Any, accesses: Any, levels: Any) -> None:
         bucket[0] = key
 
 
-P4_LRU = Kind(
+P4_LRU = PolicySpec(
     "p4-lru",
     "P4LRU",
     "hashed buckets of three keys, each an LRU, in a switch's registers",

@@ -1,4 +1,4 @@
-"""How often a key was accessed lately, in a few bytes: a count-min sketch whose counters are halved.
+"""Hashes, and a count-min sketch of recent accesses whose counters are halved regularly.
 
 (Cormode and Muthukrishnan, J. Algorithms 55, 2005; the halving is TinyLFU's: Einziger, Friedman and Manes,
 ACM ToS 13, 2017.)
@@ -10,42 +10,59 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from studies.policies.compiling import compiled, int64
-from studies.policies.rules.hashing import mixed, reduced
+from nativekit.compile import compiled, int64
 
+HASH_BITS = 31
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31, _TO_HASH_BITS, _1 = (np.uint64(bits) for bits in (30, 27, 31, 64 - HASH_BITS, 1))
 ROWS = 4
-_WIDTH = 4
-"""Counters of a row for each key that is kept."""
-SAMPLE = 10
-"""Accesses between two halvings, for each key that is kept."""
-MOST = 15
-"""Of a counter of four bits."""
+_COUNTERS_PER_KEY = 4
+"""Counters per row for each key of the policy's size."""
+ACCESSES_PER_KEY = 10
+"""Accesses between two halvings for each key of the policy's size."""
+MAX_COUNT = 15
+"""Largest value of a counter, which has four bits."""
 
 
 class Sketch(NamedTuple):
-    """For a number of keys kept."""
-
     counters: Any
-    """uint8[ROWS, width]"""
-    at: Any
-    """int64[2]: accesses since the last halving, and how many there may be."""
+    """uint8[ROWS, width]: counters, up to MAX_COUNT."""
+    progress: Any
+    """int64[2]: accesses since the last halving, and accesses between two halvings."""
 
 
 def sketch(size: int) -> Sketch:
-    """That has counted nothing."""
-    return Sketch(np.zeros((ROWS, _WIDTH * size), np.uint8), np.array([0, SAMPLE * size], np.int64))
+    """Return an empty sketch for a policy of this many keys."""
+    counters = np.zeros((ROWS, _COUNTERS_PER_KEY * size), np.uint8)
+    return Sketch(counters, np.array([0, ACCESSES_PER_KEY * size], np.int64))
+
+
+@compiled
+def hash_key(key: int, seed: int) -> int:
+    """Return the topmost 31 bits of SplitMix64 (Steele et al., OOPSLA 2014): operations a data plane has."""
+    x = np.uint64(key) + (np.uint64(seed) + _1) * _STEP
+    x = (x ^ (x >> _30)) * _FIRST
+    x = (x ^ (x >> _27)) * _SECOND
+    return int64((x ^ (x >> _31)) >> _TO_HASH_BITS)
+
+
+@compiled
+def to_bucket(hashed: int, buckets: int) -> int:
+    """Scale a hash of `hash_key` to a number below `buckets`."""
+    return (hashed * buckets) >> HASH_BITS
 
 
 @compiled
 def note(state: Sketch, key: int) -> None:
-    """Count an access."""
+    """Count an access, and halve all counters when due."""
     counters = state.counters
     for row in range(ROWS):
-        place = reduced(mixed(key, row), counters.shape[1])
-        counters[row, place] += counters[row, place] < MOST
-    state.at[0] += 1
-    if state.at[0] == state.at[1]:
-        state.at[0] = 0
+        place = to_bucket(hash_key(key, row), counters.shape[1])
+        counters[row, place] += counters[row, place] < MAX_COUNT
+    state.progress[0] += 1
+    if state.progress[0] == state.progress[1]:
+        state.progress[0] = 0
         for row in range(ROWS):
             for place in range(counters.shape[1]):
                 counters[row, place] >>= 1
@@ -53,8 +70,8 @@ def note(state: Sketch, key: int) -> None:
 
 @compiled
 def estimate(state: Sketch, key: int) -> int:
-    """At least how often it was counted lately, up to MOST; more where all its counters are shared."""
-    found = int64(MOST)
+    """Return an upper bound of a key's recent accesses, at most MAX_COUNT."""
+    found = int64(MAX_COUNT)
     for row in range(ROWS):
-        found = min(found, int64(state.counters[row, reduced(mixed(key, row), state.counters.shape[1])]))
+        found = min(found, int64(state.counters[row, to_bucket(hash_key(key, row), state.counters.shape[1])]))
     return found

@@ -1,6 +1,6 @@
-"""The top k by what SpaceSaving counts in a period, with two counters for each key that is kept.
+"""The top k by SpaceSaving's counts of a period, with two counters for each key of the size.
 
-(Metwally, Agrawal and El Abbadi, ICDT 2005.) A key that has no counter takes over the least one, and adds 1.
+(Metwally, Agrawal and El Abbadi, ICDT 2005.) A key without a counter takes over the lowest one, and adds 1.
 """
 
 from __future__ import annotations
@@ -11,83 +11,92 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
-from studies.policies.policy import Kind, Levels, Policy, no_moves
-from studies.policies.rules.chosen import Chosen, by_period, chosen, is_hot, most_counted
-from studies.policies.rules.frequencies import Frequencies, add, count_of, frequencies, least, raise_
-from studies.policies.rules.places import NOWHERE, Places, clear, give, key_of, places, slot_of
+from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.frequency_lists import (
+    FrequencyLists,
+    add,
+    count_of,
+    increment,
+    lowest_slot,
+    make_frequency_lists,
+)
+from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy, rank_by_count
+from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
-COUNTERS = 2
-"""For each key that is kept."""
+COUNTERS_PER_KEY = 2
+"""Counters for each key of the policy's size."""
 
 
-class _Counted(NamedTuple):
-    counts: Frequencies
-    places: Places
+class _Counters(NamedTuple):
+    counts: FrequencyLists
+    slots: SlotMap
     used: Any
-    """int64[1]"""
+    """int64[1]: counters in use."""
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Counters begin again with each period; of equals the smaller key is chosen."""
+    """Make counters that are cleared with each period; among equal counts the smaller key is selected."""
     (size,), moves = sizes, no_moves(sizes)
-    kept = chosen(len(log.keys), moves)
-    counted = _counting(places(len(log.keys), COUNTERS * size))
+    key_set = empty_set(len(log.keys), moves)
+    counters = _reset(make_slot_map(len(log.keys), COUNTERS_PER_KEY * size))
 
     def serve(accesses: Accesses, levels: Levels) -> None:
-        _serve(kept, counted, accesses, levels)
+        _serve(key_set, counters, accesses, levels)
 
     def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
-        nonlocal counted
-        used = int(counted.used[0])
+        nonlocal counters
+        used = int(counters.used[0])
         keys, counts = np.empty(used, np.int64), np.empty(used, np.int64)
-        _read_and_clear(counted, keys, counts)
-        counted = _counting(counted.places)
-        return most_counted(keys, counts)[:size]
+        _read_and_clear(counters, keys, counts)
+        counters = _reset(counters.slots)
+        return rank_by_count(keys, counts)[:size]
 
-    return by_period(kept, serve, select)
+    return periodic_policy(key_set, serve, select)
 
 
-def _counting(nobody: Places) -> _Counted:
-    return _Counted(frequencies(len(nobody.key_of)), nobody, np.zeros(1, np.int64))
+def _reset(slots: SlotMap) -> _Counters:
+    """Return unused counters over an empty slot map."""
+    return _Counters(make_frequency_lists(len(slots.key_of)), slots, np.zeros(1, np.int64))
 
 
 @entry_point
-def _serve(kept: Chosen, counted: _Counted, accesses: Any, levels: Any) -> None:
-    kept = borrowed(kept)
-    counted = borrowed(counted)
+def _serve(key_set: PeriodicSet, counters: _Counters, accesses: Any, levels: Any) -> None:
+    key_set = borrowed(key_set)
+    counters = borrowed(counters)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_hot(kept, key)
-        _count(counted, key)
+        levels[i] = not is_hot(key_set, key)
+        _count(counters, key)
 
 
 @compiled
-def _count(counted: _Counted, key: int) -> None:
-    slot = slot_of(counted.places, key)
-    if slot == NOWHERE:
-        slot = counted.used[0]
-        if slot < len(counted.places.key_of):
-            counted.used[0] += 1
-            give(counted.places, slot, key)
-            add(counted.counts, slot)
+def _count(counters: _Counters, key: int) -> None:
+    slot = slot_of(counters.slots, key)
+    if slot == NO_SLOT:
+        slot = counters.used[0]
+        if slot < len(counters.slots.key_of):
+            counters.used[0] += 1
+            assign(counters.slots, slot, key)
+            add(counters.counts, slot)
             return
-        slot = least(counted.counts)
-        give(counted.places, slot, key)
-    raise_(counted.counts, slot)
+        slot = lowest_slot(counters.counts)
+        assign(counters.slots, slot, key)
+    increment(counters.counts, slot)
 
 
 @entry_point
-def _read_and_clear(counted: _Counted, keys: Any, counts: Any) -> None:
-    counted = borrowed(counted)
+def _read_and_clear(counters: _Counters, keys: Any, counts: Any) -> None:
+    counters = borrowed(counters)
     for slot in range(len(counts)):
-        keys[slot], counts[slot] = key_of(counted.places, slot), count_of(counted.counts, slot)
-        clear(counted.places, slot)
+        keys[slot], counts[slot] = key_of(counters.slots, slot), count_of(counters.counts, slot)
+        release(counters.slots, slot)
 
 
-SPACE_SAVING = Kind(
+SPACE_SAVING = PolicySpec(
     "spacesaving",
     "SpaceSaving",
     "the top k of a period by 2 k counters: a key without one takes over the least",

@@ -1,6 +1,6 @@
-"""TinyLFU: an LRU cache whose door is kept by a sketch (Einziger, Friedman and Manes, ACM ToS 13, 2017).
+"""TinyLFU: an LRU cache with a sketch as admission filter (Einziger, Friedman and Manes, ACM ToS 13, 2017).
 
-A key is admitted where it was accessed more often lately than the one that would leave for it.
+A key is admitted if it was recently accessed more often than the key it would evict.
 """
 
 from __future__ import annotations
@@ -9,59 +9,62 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
-from studies.policies.rules.chains import chains, length, push, tail, unlink
-from studies.policies.rules.places import NOWHERE, Places, give, key_of, places, slot_of
+from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import length, make_lists, push, tail, unlink
 from studies.policies.rules.sketch import Sketch, estimate, note, sketch
+from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, slot_of
 
 _MAIN = 0
 
 
-class _Kept(NamedTuple):
-    seen: Sketch
+class _TinyLfuState(NamedTuple):
+    sketch_: Sketch
     links: Any
-    ends: Any
-    places: Places
+    lists: Any
+    slots: SlotMap
     moves: Any
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Free places are filled with whatever comes."""
+    """Make the policy, which admits every key while it has free slots."""
     (size,), moves = sizes, no_moves(sizes)
-    kept = _Kept(sketch(size), *chains(size, 1), places(len(log.keys), size), moves)
-    return Policy(partial(_serve, kept), moves)
+    state = _TinyLfuState(sketch(size), *make_lists(size, 1), make_slot_map(len(log.keys), size), moves)
+    return Policy(partial(_serve, state), moves)
 
 
 @entry_point
-def _serve(kept: _Kept, accesses: Any, levels: Any) -> None:
-    kept = borrowed(kept)
+def _serve(state: _TinyLfuState, accesses: Any, levels: Any) -> None:
+    state = borrowed(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        slot = slot_of(kept.places, key)
-        levels[i] = slot == NOWHERE
-        note(kept.seen, key)
-        if slot == NOWHERE:
-            _knock(kept, key)
+        slot = slot_of(state.slots, key)
+        levels[i] = slot == NO_SLOT
+        note(state.sketch_, key)
+        if slot == NO_SLOT:
+            _admit(state, key)
         else:
-            unlink(kept.links, kept.ends, _MAIN, slot)
-            push(kept.links, kept.ends, _MAIN, slot)
+            unlink(state.links, state.lists, _MAIN, slot)
+            push(state.links, state.lists, _MAIN, slot)
 
 
 @compiled
-def _knock(kept: _Kept, key: int) -> None:
-    slot = length(kept.ends, _MAIN)
-    if slot == len(kept.places.key_of):
-        slot = tail(kept.ends, _MAIN)
-        if estimate(kept.seen, key) <= estimate(kept.seen, key_of(kept.places, slot)):
+def _admit(state: _TinyLfuState, key: int) -> None:
+    slot = length(state.lists, _MAIN)
+    if slot == len(state.slots.key_of):
+        slot = tail(state.lists, _MAIN)
+        if estimate(state.sketch_, key) <= estimate(state.sketch_, key_of(state.slots, slot)):
             return
-        unlink(kept.links, kept.ends, _MAIN, slot)
-        kept.moves[EVICTIONS, 0] += 1
-    give(kept.places, slot, key)
-    push(kept.links, kept.ends, _MAIN, slot)
-    kept.moves[INSTALLS, 0] += 1
+        unlink(state.links, state.lists, _MAIN, slot)
+        state.moves[EVICTIONS, 0] += 1
+    assign(state.slots, slot, key)
+    push(state.links, state.lists, _MAIN, slot)
+    state.moves[INSTALLS, 0] += 1
 
 
-TINYLFU = Kind("tinylfu", "TinyLFU", "LRU whose door is kept by a sketch of what was accessed lately", make)
+TINYLFU = PolicySpec(
+    "tinylfu", "TinyLFU", "LRU whose door is kept by a sketch of what was accessed lately", make
+)

@@ -1,7 +1,7 @@
-"""W-TinyLFU: a small LRU window before a segmented LRU whose door is kept by a sketch.
+"""W-TinyLFU: a small LRU window before a segmented LRU with a sketch as admission filter.
 
-(Einziger, Friedman and Manes, ACM ToS 13, 2017.) The window has 1 % of the places, at least one; of the
-others 80 % are for keys that were accessed again.
+(Einziger, Friedman and Manes, ACM ToS 13, 2017.) The window has 1 % of the slots, at least one; of the
+others, 80 % are protected: for keys that were accessed again.
 """
 
 from __future__ import annotations
@@ -12,121 +12,123 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from nativekit.compile import compiled, int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import compiled, entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Kind, Policy, no_moves
-from studies.policies.rules.chains import NONE, chains, length, push, tail, unlink
-from studies.policies.rules.places import NOWHERE, Places, clear, give, key_of, places, slot_of
+from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import NONE, length, make_lists, push, tail, unlink
 from studies.policies.rules.sketch import Sketch, estimate, note, sketch
+from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
 WINDOW, PROBATION, PROTECTED = 0, 1, 2
 WINDOW_SHARE, PROTECTED_SHARE = 0.01, 0.8
 
 
-class _Kept(NamedTuple):
+class _WTinyLfuState(NamedTuple):
     seen: Sketch
     links: Any
-    ends: Any
-    rooms: Any
-    """int64[3]: places of the window, of the rest, and of these for what is protected."""
-    places: Places
-    """One more than are kept, for who has just come."""
+    lists: Any
+    capacities: Any
+    """int64[3]: slots of the window, of the other two segments together, and of the protected one."""
+    slots: SlotMap
+    """size + 1 slots: one more for the key just admitted, until one is evicted."""
     list_of: Any
-    """int8[size + 1]"""
+    """int8[size + 1]: WINDOW, PROBATION or PROTECTED."""
     free: Any
-    """int64[1]: the slot that nobody has."""
+    """int64[1]: the free slot."""
     moves: Any
 
 
-def rooms(size: int) -> tuple[int, int, int]:
-    """Places of the window, of the rest, and of these for what is protected."""
+def capacities(size: int) -> tuple[int, int, int]:
+    """Return the slots of the window, of the other two segments together, and of the protected one."""
     window = max(1, round(WINDOW_SHARE * size))
     return window, size - window, int(PROTECTED_SHARE * (size - window))
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Every key comes into the window; from there the sketch lets it on, or it leaves."""
+    """Make the policy: a key enters the window, and the sketch decides whether it goes on or is evicted."""
     (size,), moves = sizes, no_moves(sizes)
-    kept = _Kept(
+    state = _WTinyLfuState(
         sketch(size),
-        *chains(size + 1, 3),
-        np.array(rooms(size), np.int64),
-        places(len(log.keys), size + 1),
+        *make_lists(size + 1, 3),
+        np.array(capacities(size), np.int64),
+        make_slot_map(len(log.keys), size + 1),
         np.zeros(size + 1, np.int8),
         np.zeros(1, np.int64),
         moves,
     )
-    return Policy(partial(_serve, kept), moves)
+    return Policy(partial(_serve, state), moves)
 
 
 @entry_point
-def _serve(kept: _Kept, accesses: Any, levels: Any) -> None:
-    kept = borrowed(kept)
+def _serve(state: _WTinyLfuState, accesses: Any, levels: Any) -> None:
+    state = borrowed(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        slot = slot_of(kept.places, key)
-        levels[i] = slot == NOWHERE
-        note(kept.seen, key)
-        if slot == NOWHERE:
-            _come(kept, key)
+        slot = slot_of(state.slots, key)
+        levels[i] = slot == NO_SLOT
+        note(state.seen, key)
+        if slot == NO_SLOT:
+            _admit(state, key)
         else:
-            _touch(kept, slot)
+            _promote(state, slot)
 
 
 @compiled
-def _put(kept: _Kept, which: int, slot: int) -> None:
-    push(kept.links, kept.ends, which, slot)
-    kept.list_of[slot] = which
+def _put(state: _WTinyLfuState, which: int, slot: int) -> None:
+    push(state.links, state.lists, which, slot)
+    state.list_of[slot] = which
 
 
 @compiled
-def _touch(kept: _Kept, slot: int) -> None:
-    which = int64(kept.list_of[slot])
-    unlink(kept.links, kept.ends, which, slot)
+def _promote(state: _WTinyLfuState, slot: int) -> None:
+    which = int64(state.list_of[slot])
+    unlink(state.links, state.lists, which, slot)
     if which == WINDOW:
-        _put(kept, WINDOW, slot)
+        _put(state, WINDOW, slot)
         return
-    _put(kept, PROTECTED, slot)
-    if length(kept.ends, PROTECTED) > kept.rooms[PROTECTED]:
-        last = tail(kept.ends, PROTECTED)
-        unlink(kept.links, kept.ends, PROTECTED, last)
-        _put(kept, PROBATION, last)
+    _put(state, PROTECTED, slot)
+    if length(state.lists, PROTECTED) > state.capacities[PROTECTED]:
+        last = tail(state.lists, PROTECTED)
+        unlink(state.links, state.lists, PROTECTED, last)
+        _put(state, PROBATION, last)
 
 
 @compiled
-def _come(kept: _Kept, key: int) -> None:
-    slot = kept.free[0]
-    kept.free[0] += 1  # while there are places that nobody had
-    give(kept.places, slot, key)
-    _put(kept, WINDOW, slot)
-    kept.moves[INSTALLS, 0] += 1
-    if length(kept.ends, WINDOW) > kept.rooms[WINDOW]:
-        candidate = tail(kept.ends, WINDOW)
-        unlink(kept.links, kept.ends, WINDOW, candidate)
-        if length(kept.ends, PROBATION) + length(kept.ends, PROTECTED) < kept.rooms[1]:
-            _put(kept, PROBATION, candidate)
+def _admit(state: _WTinyLfuState, key: int) -> None:
+    slot = state.free[0]
+    state.free[0] += 1  # until all slots have been used; afterwards an eviction sets it
+    assign(state.slots, slot, key)
+    _put(state, WINDOW, slot)
+    state.moves[INSTALLS, 0] += 1
+    if length(state.lists, WINDOW) > state.capacities[WINDOW]:
+        candidate = tail(state.lists, WINDOW)
+        unlink(state.links, state.lists, WINDOW, candidate)
+        if length(state.lists, PROBATION) + length(state.lists, PROTECTED) < state.capacities[1]:
+            _put(state, PROBATION, candidate)
         else:
-            _contest(kept, candidate)
+            _contest(state, candidate)
 
 
 @compiled
-def _contest(kept: _Kept, candidate: int) -> None:
-    """One of candidate and victim leaves."""
-    which = PROBATION if tail(kept.ends, PROBATION) != NONE else PROTECTED
-    leaver, victim = candidate, tail(kept.ends, which)
+def _contest(state: _WTinyLfuState, candidate: int) -> None:
+    """Evict the candidate or the segmented LRU's victim, whichever was accessed less often."""
+    which = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
+    leaver, victim = candidate, tail(state.lists, which)
     if victim != NONE and (
-        estimate(kept.seen, key_of(kept.places, candidate)) > estimate(kept.seen, key_of(kept.places, victim))
+        estimate(state.seen, key_of(state.slots, candidate))
+        > estimate(state.seen, key_of(state.slots, victim))
     ):
-        unlink(kept.links, kept.ends, which, victim)
-        _put(kept, PROBATION, candidate)
+        unlink(state.links, state.lists, which, victim)
+        _put(state, PROBATION, candidate)
         leaver = victim
-    clear(kept.places, leaver)
-    kept.free[0] = leaver
-    kept.moves[EVICTIONS, 0] += 1
+    release(state.slots, leaver)
+    state.free[0] = leaver
+    state.moves[EVICTIONS, 0] += 1
 
 
-W_TINYLFU = Kind(
+W_TINYLFU = PolicySpec(
     "w-tinylfu",
     "W-TinyLFU",
     "a small LRU window before a segmented LRU, whose door is kept by a sketch of what was accessed lately",

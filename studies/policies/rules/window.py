@@ -1,7 +1,7 @@
-"""The most updated keys of a sliding window: `hotline follow`'s own choice, at the end of each period.
+"""The most updated keys of a sliding window, selected at the end of each period as `hotline follow` does.
 
-Counts are exact, as the servers and the switch have them; `controller.hotset.follow.selection` smooths and
-chooses.
+Counts are exact, like those of the servers and the switch; `controller.hotset.follow.selection` smooths and
+selects.
 """
 
 from __future__ import annotations
@@ -18,57 +18,60 @@ from controller.hotset.follow.selection import choose as selected
 from controller.hotset.migrate import WAVE
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
+from nativekit.compile import int64
 from nativekit.reference import borrowed
-from studies.policies.compiling import entry_point, int64
+from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Log
-from studies.policies.policy import Kind, Policy, no_moves
-from studies.policies.rules.chosen import Chosen, by_period, chosen, is_hot
+from studies.policies.policy import Policy, PolicySpec, no_moves
+from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy
 
 _CANDIDATES = 2
-"""Cold keys that are looked at, for each that may become hot in a period."""
+"""Cold candidates for each key that may become hot in a period."""
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """The set is filled at the end of the first period; then at most a wave of keys changes places each."""
+    """Make the policy: the first period fills the set, each later one exchanges at most a wave of keys."""
     (size,), moves = sizes, no_moves(sizes)
-    kept, counts = chosen(len(log.keys), moves), np.zeros(len(log.keys), np.int64)
+    key_set, counts = empty_set(len(log.keys), moves), np.zeros(len(log.keys), np.int64)
     rates = Rates.none()
     rule, room = Rule(size), [SLOTS] * LANES
 
-    def at(keys: Sequence[int]) -> NDArray[np.int64]:
+    def positions(keys: Sequence[int]) -> NDArray[np.int64]:
         return np.searchsorted(log.keys, np.array(keys, np.uint64))
 
     def select(hot: NDArray[np.integer]) -> NDArray[np.integer]:
         nonlocal rates
-        cold = _busiest(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
+        cold = _hottest_cold_keys(counts, hot, max(size - len(hot), 0) + _CANDIDATES * WAVE)
         # Ascending, as keys are: positions in one order are positions in the other.
         known = np.sort(np.append(hot, cold))
         rates = smoothed(rates, Rates(log.keys[known], counts[known].astype(np.float64)))
         change = selected(rates, log.keys[hot], rule, room)
         counts[:] = 0
-        return np.append(np.setdiff1d(hot, at(change.leaving), assume_unique=True), at(change.arriving))
+        return np.append(
+            np.setdiff1d(hot, positions(change.leaving), assume_unique=True), positions(change.arriving)
+        )
 
-    return by_period(kept, partial(_serve, kept, counts), select)
+    return periodic_policy(key_set, partial(_serve, key_set, counts), select)
 
 
-def _busiest(counts: NDArray[np.int64], hot: NDArray[np.integer], most: int) -> NDArray[np.int64]:
-    """The keys with most counts that are not hot, in no order."""
+def _hottest_cold_keys(counts: NDArray[np.int64], hot: NDArray[np.integer], limit: int) -> NDArray[np.int64]:
+    """Return the `limit` most updated keys that are not hot, in any order."""
     is_cold = counts > 0
     is_cold[hot] = False
     cold = np.flatnonzero(is_cold)
-    return cold if len(cold) <= most else cold[np.argpartition(-counts[cold], most)[:most]]
+    return cold if len(cold) <= limit else cold[np.argpartition(-counts[cold], limit)[:limit]]
 
 
 @entry_point
-def _serve(kept: Chosen, counts: Any, accesses: Any, levels: Any) -> None:
-    kept = borrowed(kept)
+def _serve(key_set: PeriodicSet, counts: Any, accesses: Any, levels: Any) -> None:
+    key_set = borrowed(key_set)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
-        levels[i] = not is_hot(kept, key)
+        levels[i] = not is_hot(key_set, key)
         counts[key] += int64(accesses[i]) < PULL
 
 
-WINDOW = Kind(
+WINDOW = PolicySpec(
     "window",
     "window",
     "the k most updated keys of a sliding window, by exact counts, chosen as `hotline follow` does",

@@ -7,13 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hosts.workload.generator import R1
-from studies.policies.generated import Built, write_parts
+from studies.policies.generated import LogSpec, write_parts
 from studies.policies.ingest import prepare
 from studies.policies.log import Log
-from studies.policies.policy import Kind
+from studies.policies.policy import PolicySpec
 from studies.policies.replay import replay
 from studies.policies.results import Settings
-from studies.policies.rules.all import KINDS
+from studies.policies.rules import POLICIES
 from tools.bench.processes import pinned
 from tools.bench.results import COMPUTED, ONE_CORE, POLICY_RATE, Result
 from tools.bench.stage import Stage
@@ -26,21 +26,21 @@ def policies(stage: Stage) -> list[Result]:
     stage.tell("policies: a log of R1's skew")
     with TemporaryDirectory(prefix="hotline-bench-") as folder, pinned({stage.cores.softswitch}):
         log = _log(Path(folder), stage.scale.policy_steps)
-        return [_rate(stage, log, kind) for kind in KINDS]
+        return [_measure_rate(stage, log, spec) for spec in POLICIES]
 
 
 def _log(folder: Path, steps: int) -> Log:
-    parts = write_parts(Built(R1, steps), folder, lambda done, total: None)
+    parts = write_parts(LogSpec(R1, steps), folder, lambda done, total: None)
     return prepare(parts, folder, 0.5, 1, lambda done, total: None)
 
 
-def _rate(stage: Stage, log: Log, kind: Kind) -> Result:
-    sizes: Sequence[int] = Settings().sizes if kind.one_pass else (_SIZE,)
-    stage.tell(f"policies: {kind.title}")
+def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:
+    sizes: Sequence[int] = Settings().sizes if spec.one_pass else (_SIZE,)
+    stage.tell(f"policies: {spec.title}")
     rates = []
     for _ in range(stage.scale.rounds):
-        done = replay(log, kind, sizes, Settings().period(log.steps))
-        rates.append(done.served / done.cpu_s)
-    what = "ten sizes in one pass" if kind.one_pass else f"{_SIZE:,} keys"
+        done = replay(log, spec, sizes, Settings().period(log.steps))
+        rates.append(done.accesses_replayed / done.cpu_s)
+    what = "ten sizes in one pass" if spec.one_pass else f"{_SIZE:,} keys"
     samples = {ONE_CORE: rates}
-    return Result("policies", f"policy {kind.title}, {what}", "updates/s", samples, POLICY_RATE, COMPUTED)
+    return Result("policies", f"policy {spec.title}, {what}", "updates/s", samples, POLICY_RATE, COMPUTED)

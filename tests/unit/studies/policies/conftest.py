@@ -1,4 +1,4 @@
-"""A log that drifts at its three quarters, and its study."""
+"""A log that drifts at its three quarters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """200 steps of 20 keys of 400; the first 10 are in every other step, from step 150 on others are."""
+    """Write 200 steps of 20 keys of 400: ten hot keys are in every other step, other ten from step 150 on."""
     chance = np.random.default_rng(1)
     rows = []
     for step in range(200):

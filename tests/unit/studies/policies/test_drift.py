@@ -1,4 +1,4 @@
-"""Generated logs have the drift that they are asked for, and it is found again."""
+"""Generated logs have the drift that was asked for, and `half_life` measures it."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ import polars as pl
 import pytest
 
 from hosts.workload.generator import Shape
-from studies.policies.drift import half_life, regained
-from studies.policies.generated import Built, write_parts
+from studies.policies.drift import half_life, recovery_time
+from studies.policies.generated import LogSpec, write_parts
 from studies.policies.ingest import prepare
-from studies.policies.log import Log, log_of
+from studies.policies.log import Log, make_log
 
 SHAPE = Shape("small", 20_000, 400, 0.5, 100, 4)
+WITHOUT_DRIFT = LogSpec(SHAPE, 2_000)
 
 
-STAYS = Built(SHAPE, 2_000)
-
-
-def written(built: Built, folder: Path) -> tuple[Log, pl.DataFrame]:
-    parts = write_parts(built, folder, lambda done, total: None)
+def written(spec: LogSpec, folder: Path) -> tuple[Log, pl.DataFrame]:
+    parts = write_parts(spec, folder, lambda done, total: None)
     log = prepare(parts, folder, 0.5, 1, lambda done, total: None)
     return log, pl.concat(pl.read_parquet(part) for part in parts)
 
 
 def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
-    log, rows = written(STAYS, tmp_path)
+    log, rows = written(WITHOUT_DRIFT, tmp_path)
     assert (log.steps, rows["worker"].unique().sort().to_list()) == (2_000, [1, 2, 3, 4])
     counts = np.sort(np.bincount(log.accesses))[::-1]
     assert counts[:400].sum() / counts.sum() == pytest.approx(0.5, abs=0.03)
@@ -38,12 +36,12 @@ def test_a_log_that_stays_has_the_shape_and_no_drift(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("steps", [400, 1_000])
 def test_a_half_life_is_found_again(tmp_path: Path, steps: int) -> None:
-    log, _ = written(replace(STAYS, half_life=steps), tmp_path)
+    log, _ = written(replace(WITHOUT_DRIFT, half_life=steps), tmp_path)
     assert half_life(log) == pytest.approx(steps, rel=0.2)
 
 
 def test_at_a_shift_half_of_the_hottest_change(tmp_path: Path) -> None:
-    log, _ = written(replace(STAYS, shift_at=1_000), tmp_path)
+    log, _ = written(replace(WITHOUT_DRIFT, shift_at=1_000), tmp_path)
     halves = [np.bincount(part, minlength=len(log.keys)) for part in np.split(log.accesses, [log.split])]
     top = [set(np.argsort(-counts)[:100].tolist()) for counts in halves]
     assert 0.35 < len(top[0] & top[1]) / 100 < 0.65
@@ -51,11 +49,11 @@ def test_at_a_shift_half_of_the_hottest_change(tmp_path: Path) -> None:
 
 
 def test_when_a_share_is_regained() -> None:
-    assert regained([0.4, 0.6, 0.1, 0.3, 0.48, 0.9, 0.1, 0.1], 0.25) == 0.25
-    assert regained([0.4, 0.6, 0.5, 0.5], 0.5) == 0
-    assert regained([0.5, 0.5, 0.1, 0.47], 0.5) is None
-    assert regained([0.5, 0.5], 0.0) is None
+    assert recovery_time([0.4, 0.6, 0.1, 0.3, 0.48, 0.9, 0.1, 0.1], 0.25) == 0.25
+    assert recovery_time([0.4, 0.6, 0.5, 0.5], 0.5) == 0
+    assert recovery_time([0.5, 0.5, 0.1, 0.47], 0.5) is None
+    assert recovery_time([0.5, 0.5], 0.0) is None
 
 
 def test_too_short_a_log_has_no_drift() -> None:
-    assert half_life(log_of([[1], [2], [3]])) is None
+    assert half_life(make_log([[1], [2], [3]])) is None

@@ -48,7 +48,7 @@ def test_rows_of_any_order_become_steps_in_the_order_of_time(
         frame.write_parquet(log)
     found = prepared(log)
     assert steps_of(found) == [[5, 9, big], [9], [5], [1]]
-    assert (found.keys.tolist(), found.learnt, found.split) == ([1, 5, 9, big], 2, 4)
+    assert (found.keys.tolist(), found.training_steps, found.split) == ([1, 5, 9, big], 2, 4)
 
 
 def test_logs_of_several_servers_are_one(tmp_path: Path) -> None:
@@ -77,13 +77,13 @@ def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("studies.policies.log._CHUNK", 3)
     found = prepared(csv(tmp_path / "log.csv", f"{HEAD}1,1,1\n1,1,2\n2,1,2\n3,1,1\n3,1,3\n4,1,2\n"))
     never = 2**32 - 1
-    assert found.following.tolist() == [3, 2, 5, never, never, never]
-    assert isinstance(found.following, np.memmap)
+    assert found.next_access.tolist() == [3, 2, 5, never, never, never]
+    assert isinstance(found.next_access, np.memmap)
     assert found.counts.tolist() == [1, 2, 0]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("log.csv", "key,updates\n1,2\n", "counts without their order.*hotset curve"),
         ("log.csv", "iteration,key\n1,2\n", "lacks the column worker"),
@@ -102,8 +102,8 @@ def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("log.svm", "", "is empty"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, name: str, text: str, told: str) -> None:
-    with pytest.raises(DataError, match=told) as refused:
+def test_an_error_names_its_place(tmp_path: Path, name: str, text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message) as refused:
         prepared(csv(tmp_path / name, text))
     assert "\n" not in str(refused.value)
 

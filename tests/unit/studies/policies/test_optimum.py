@@ -1,4 +1,4 @@
-"""Belady's optimum: what is best of all that can be done, tried out; and nothing exceeds it."""
+"""Belady's optimum equals the best result of an exhaustive search, and no policy exceeds it."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from studies.policies.log import Log, log_of
-from studies.policies.rules.all import KINDS
+from studies.policies.log import Log, make_log
+from studies.policies.rules import POLICIES
 from switch_harness.effort import examples, seeds
-from tests.unit.studies.policies.test_rules import SIZES, random_log, served
+from tests.unit.studies.policies.test_rules import SIZES, random_log, replayed
 
 
 def best(log: Log, size: int) -> int:
-    """Most hits in the scored part of all that keep up to `size` keys and take one with its access only."""
+    """Return the largest number of scored hits of any policy that installs keys with an access only."""
     coming = log.accesses[log.split :].tolist()
     seen = sorted(set(log.accesses[: log.split].tolist()))
 
     @cache
-    def most(at: int, kept: frozenset[int]) -> int:
+    def most(at: int, cached: frozenset[int]) -> int:
         if at == len(coming):
             return 0
         key = coming[at]
-        after = {kept} if key in kept else {kept, *(kept - {leaver} | {key} for leaver in kept)}
-        if len(kept) < size:
-            after.add(kept | {key})
-        return (key in kept) + max(most(at + 1, each) for each in after)
+        after = {cached} if key in cached else {cached, *(cached - {leaver} | {key} for leaver in cached)}
+        if len(cached) < size:
+            after.add(cached | {key})
+        return (key in cached) + max(most(at + 1, each) for each in after)
 
-    return max(most(0, frozenset(kept)) for kept in combinations(seen, min(size, len(seen))))
+    return max(most(0, frozenset(cached)) for cached in combinations(seen, min(size, len(seen))))
 
 
 @settings(max_examples=examples(150))
@@ -40,28 +40,28 @@ def best(log: Log, size: int) -> int:
     st.integers(1, 4),
 )
 def test_it_is_the_best_of_all_that_can_be_tried(steps: list[list[int]], size: int) -> None:
-    log = log_of(steps)
-    levels, _ = served(log, "belady", (size,), 99)
+    log = make_log(steps)
+    levels, _ = replayed(log, "belady", (size,), 99)
     assert int((levels == 0).sum()) == best(log, size)
 
 
 @pytest.mark.parametrize("seed", seeds(10))
 def test_no_policy_exceeds_it(seed: int) -> None:
     log = random_log(100 + seed)
-    optimum, _ = served(log, "belady", SIZES, 5)
-    for kind in KINDS:
+    optimum, _ = replayed(log, "belady", SIZES, 5)
+    for spec in POLICIES:
         for number, size in enumerate(SIZES):
-            sizes = SIZES if kind.one_pass else (size,)
-            levels, _ = served(log, kind.name, sizes, 5)
-            hits = (levels[-len(optimum) :] <= (number if kind.one_pass else 0)).sum()
-            assert hits <= (optimum <= number).sum(), (kind.name, size)
+            sizes = SIZES if spec.one_pass else (size,)
+            levels, _ = replayed(log, spec.name, sizes, 5)
+            hits = (levels[-len(optimum) :] <= (number if spec.one_pass else 0)).sum()
+            assert hits <= (optimum <= number).sum(), (spec.name, size)
 
 
 def test_many_words_of_times() -> None:
-    """As much as needs four floors of bits."""
+    """Use a log so long that the times need four tiers of bits."""
     chance = np.random.default_rng(3)
-    log = log_of([chance.choice(5_000, 500, replace=False).tolist() for _ in range(1_100)], learn=0.01)
-    levels, moves = served(log, "belady", (10, 4_000, 5_000), 99)
+    log = make_log([chance.choice(5_000, 500, replace=False).tolist() for _ in range(1_100)], learn=0.01)
+    levels, moves = replayed(log, "belady", (10, 4_000, 5_000), 99)
     assert len(levels) > 64**3
     shares = [(levels <= number).mean() for number in range(3)]
     # With all keys kept only those miss that have not been seen, of which all come soon.

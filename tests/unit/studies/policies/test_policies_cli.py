@@ -1,4 +1,4 @@
-"""`hotline policies`: what it prints and writes, what it keeps, and what it refuses."""
+"""`hotline policies`: its output and files, its cache, and the input it refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hotline.cli.commands import hotline
 from studies.policies import study as studies
 from studies.policies.replay import replay as real_replay
 from studies.policies.results import WRITES_PER_S
-from studies.policies.rules.all import BY_NAME
+from studies.policies.rules import BY_NAME
 
 SIZES = "5,10,50"
 DOCS = Path(__file__).parents[4] / "docs"
@@ -30,27 +30,27 @@ def policies(*arguments: object) -> Result:
 def studied(*arguments: object) -> dict[str, Any]:
     result = policies(*arguments, "--json")
     assert result.exit_code == 0, result.output
-    told: dict[str, Any] = json.loads(result.stdout)
-    return told
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
 
 
-def share(told: dict[str, Any], policy: str, size: int) -> float:
-    found = next(each for each in told["outcomes"] if (each["policy"], each["size"]) == (policy, size))
+def share(report: dict[str, Any], policy: str, size: int) -> float:
+    found = next(each for each in report["outcomes"] if (each["policy"], each["size"]) == (policy, size))
     return float(found["hits"] / found["updates"])
 
 
 def test_all_of_it(log: Path, tmp_path: Path) -> None:
     into = tmp_path / "out"
-    told = studied(log, "--sizes", SIZES, "--every", 0.04, "--into", into)
-    assert {(each["policy"], each["size"]) for each in told["outcomes"]} == {
+    report = studied(log, "--sizes", SIZES, "--every", 0.04, "--into", into)
+    assert {(each["policy"], each["size"]) for each in report["outcomes"]} == {
         (name, size) for name in BY_NAME for size in (5, 10, 50)
     }
-    assert told["facts"]["updates"] == 100 * 20 and told["facts"]["period"] == 10
+    assert report["facts"]["updates"] == 100 * 20 and report["facts"]["period"] == 10
     # The ten hot keys have a quarter of all updates in the first half of what is scored, and then none.
-    assert share(told, "top-k", 10) == pytest.approx(0.125, abs=0.02)
-    assert share(told, "window", 10) > share(told, "top-k", 10) + 0.03
-    assert share(told, "random", 10) < 0.06
-    assert all(share(told, name, 10) <= share(told, "belady", 10) for name in BY_NAME)
+    assert share(report, "top-k", 10) == pytest.approx(0.125, abs=0.02)
+    assert share(report, "window", 10) > share(report, "top-k", 10) + 0.03
+    assert share(report, "random", 10) < 0.06
+    assert all(share(report, name, 10) <= share(report, "belady", 10) for name in BY_NAME)
     written = sorted(str(file.relative_to(into)) for file in into.rglob("*") if "parts" not in str(file))
     assert written == sorted(
         [
@@ -61,24 +61,24 @@ def test_all_of_it(log: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     table = pl.read_csv(into / "table.csv")
     row = table.filter((pl.col("policy") == "lru") & (pl.col("size") == 50)).row(0, named=True)
-    lru = next(each for each in told["outcomes"] if (each["policy"], each["size"]) == ("lru", 50))
+    lru = next(each for each in report["outcomes"] if (each["policy"], each["size"]) == ("lru", 50))
     assert row["hit_share"] == pytest.approx(lru["hits"] / 2_000)
     assert row["moves_per_thousand_updates"] == pytest.approx((lru["installs"] + lru["evictions"]) / 2)
     assert row["moves_per_s"] == pytest.approx((lru["installs"] + lru["evictions"]) / (100 / 250))
     assert (into / "table.pdf").read_bytes().startswith(b"%PDF")
     curve = pl.read_csv(into / "figures" / "policies-updates.csv").filter(pl.col("series") == "LRU")
-    assert curve["y"].to_list() == pytest.approx([share(told, "lru", size) for size in (5, 10, 50)])
+    assert curve["y"].to_list() == pytest.approx([share(report, "lru", size) for size in (5, 10, 50)])
 
 
 def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
     result = policies(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
     assert result.exit_code == 0
-    told = studied(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    report = studied(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
     for name in ("belady", "top-k", "lru", "random"):
         line = next(line for line in result.output.splitlines() if line.startswith(BY_NAME[name].title))
-        assert f"{share(told, name, 50):.1%}" in line
+        assert f"{share(report, name, 50):.1%}" in line
     assert "window" not in result.output
-    assert f"LRU misses {1 - share(told, 'lru', 50):.1%}" in result.output
+    assert f"LRU misses {1 - share(report, 'lru', 50):.1%}" in result.output
     assert result.output.splitlines()[-1] == f"report: {tmp_path / 'out' / 'report.html'}"
 
 
@@ -98,23 +98,23 @@ def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
         for op, key in (("pull", 1), ("pull", 2 + step), ("push", 1))
     ]
     log.write_text("iteration,worker,op,key\n" + "\n".join(rows) + "\n")
-    told = studied(log, "--sizes", "1", "--only", "top-k", "--into", tmp_path / "out")
-    (found,) = told["outcomes"]
+    report = studied(log, "--sizes", "1", "--only", "top-k", "--into", tmp_path / "out")
+    (found,) = report["outcomes"]
     assert [found[name] for name in ("updates", "hits", "pulls", "pull_hits")] == [10, 10, 20, 10]
     assert (tmp_path / "out" / "figures" / "policies-pulls.csv").exists()
 
 
 def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C comes behind two policies; the others are done then, and all of them where the log changes."""
+    """After Ctrl-C behind two policies only the others are computed, and all of them when the log changes."""
     done, over = list[str](), Event()
 
-    def replay(log: Any, kind: Any, sizes: Any, *rest: Any) -> Any:
-        if len(done) == 2 and kind.name != "lru":
+    def replay(log: Any, spec: Any, sizes: Any, *rest: Any) -> Any:
+        if len(done) == 2 and spec.name != "lru":
             os.kill(os.getpid(), signal.SIGINT)
             over.wait()
             raise KeyboardInterrupt
-        done.append(kind.name)
-        return real_replay(log, kind, sizes, *rest)
+        done.append(spec.name)
+        return real_replay(log, spec, sizes, *rest)
 
     arguments = (log, "--sizes", "5", "--only", "belady,top-k,lru", "--into", tmp_path / "out")
     monkeypatch.setattr(studies, "replay", replay)
@@ -136,27 +136,27 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_what_a_control_plane_manages_is_what_was_measured() -> None:
-    """In the kernel, of a hot set: of docs/performance.md's tables of thousand writes/s the last."""
+    """The rate is that of a hot set in the kernel, in the last such line of docs/performance.md."""
     lines = (DOCS / "performance.md").read_text().splitlines()
     line = [line for line in lines if line.startswith("| hot set")]
     assert float(line[-1].split("|")[3]) * 1_000 == WRITES_PER_S
-    told = f"{WRITES_PER_S:,.0f}"
-    assert f"softswitch takes {told} table writes a second" in (DOCS / "policies.md").read_text()
-    assert f"what softswitch takes, {told}" in " ".join(policies("--help").output.split())
+    rate = f"{WRITES_PER_S:,.0f}"
+    assert f"softswitch takes {rate} table writes a second" in (DOCS / "policies.md").read_text()
+    assert f"what softswitch takes, {rate}" in " ".join(policies("--help").output.split())
 
 
 def test_a_generated_log(tmp_path: Path) -> None:
     given = ("--built-in", "r1", "--steps", 40, "--shift", "--sizes", "20000", "--only", "belady,top-k,lru")
-    told = studied(*given, "--into", tmp_path / "out")
-    assert told["facts"]["steps"] == 40 and told["facts"]["shift_at"] == 30
-    assert share(told, "top-k", 20_000) > 0.2
-    after = {each["policy"]: each["follows_after"] for each in told["outcomes"]}
+    report = studied(*given, "--into", tmp_path / "out")
+    assert report["facts"]["steps"] == 40 and report["facts"]["shift_at"] == 30
+    assert share(report, "top-k", 20_000) > 0.2
+    after = {each["policy"]: each["follows_after"] for each in report["outcomes"]}
     assert after["top-k"] is None and 0 < after["belady"] < 10
-    for each in told["outcomes"]:
+    for each in report["outcomes"]:
         by_step = each["over_time"]  # of 20 steps, the shift in their middle
         goal = 0.95 * sum(by_step[:10]) / 10
         assert after[each["policy"]] == next((at for at in range(10) if by_step[10 + at] >= goal), None)
-        without = told["facts"]["without"]["to_servers"]
+        without = report["facts"]["without"]["to_servers"]
         assert each["spared"] == pytest.approx(1 - each["packed"]["to_servers"] / without)
         hit = each["hits"] / each["updates"]
         assert hit - 0.04 < each["spared"] < hit
@@ -167,25 +167,25 @@ def test_a_generated_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         ((), 2, "give LOG or DATA files, or else --built-in"),
         (("LOG", "--built-in", "r1"), 2, "not both"),
-        (("LOG", "--half-life", "5"), 2, "say --built-in, too"),
-        (("LOG", "--sizes", "5,x"), 2, "--sizes 5,x: whole numbers from 1 to"),
-        (("LOG", "--sizes", "0"), 2, "--sizes 0: whole numbers from 1 to"),
-        (("LOG", "--sizes", "131073"), 2, "whole numbers from 1 to 131,072"),
-        (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; there are belady, top-k, window"),
+        (("LOG", "--half-life", "5"), 2, "give --built-in, too"),
+        (("LOG", "--sizes", "5,x"), 2, "--sizes 5,x: expected integers from 1 to"),
+        (("LOG", "--sizes", "0"), 2, "--sizes 0: expected integers from 1 to"),
+        (("LOG", "--sizes", "131073"), 2, "integers from 1 to 131,072"),
+        (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; expected one of belady, top-k, window"),
         (("LOG", "--only", ""), 1, "'' is no policy"),
         (("LOG", "--learn", "1"), 2, "0<x<1"),
         (("LOG", "--rate", "nan"), 2, "'nan' is not a finite number"),
         (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
     ],
 )
-def test_refusals(log: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, told: str) -> None:
+def test_refusals(log: Path, tmp_path: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
     given = [str(log) if argument == "LOG" else argument for argument in arguments]
     result = policies(*given, "--into", tmp_path / "out")
-    assert (result.exit_code, told in " ".join(result.output.split())) == (code, True), result.output
+    assert (result.exit_code, message in " ".join(result.output.split())) == (code, True), result.output
     assert not (tmp_path / "out").exists()
 
 

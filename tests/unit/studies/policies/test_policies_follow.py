@@ -1,4 +1,4 @@
-"""What the replay says of a window is what `hotline follow`s own follower serves of a drifting log."""
+"""The replay of the window policy predicts what `hotline follow` serves of a drifting log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from controller.hotset.follow.selection import Rule
 from controller.tables import HotParam, State
 from foundation.protocol.hashing import lane_of
 from hosts.workload.generator import Shape
-from studies.policies.generated import Built, write_parts
+from studies.policies.generated import LogSpec, write_parts
 from studies.policies.ingest import prepare
 from studies.policies.log import Log
 from studies.policies.replay import replay
@@ -66,7 +66,7 @@ async def followed(log: Log) -> list[float]:
     for first in range(0, log.steps, PERIOD):
         keys = log.keys[log.accesses[log.starts[first] : log.starts[first + PERIOD]]].tolist()
         hits = [net.update(key) for key in keys]
-        if first >= log.learnt:
+        if first >= log.training_steps:
             shares.append(float(np.mean(hits)))
         await follower.period()
     return shares
@@ -75,11 +75,11 @@ async def followed(log: Log) -> list[float]:
 @pytest.mark.parametrize("half_life", [None, 1_000.0, 300.0])
 def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | None) -> None:
     shape = Shape("small", 20_000, TOP_K, 0.5, 200, 4)
-    parts = write_parts(Built(shape, 1_000, half_life=half_life), tmp_path, lambda done, total: None)
+    parts = write_parts(LogSpec(shape, 1_000, half_life=half_life), tmp_path, lambda done, total: None)
     log = prepare(parts, tmp_path, 0.5, 1, lambda done, total: None)
     done = replay(log, WINDOW, (TOP_K,), PERIOD)
-    by_period = done.hits[0, :, 0].reshape(10, -1).sum(axis=1) / done.accesses[:, 0].reshape(10, -1).sum(
-        axis=1
-    )
-    assert by_period == pytest.approx(asyncio.run(followed(log)), abs=POINTS)
-    assert 0.2 < by_period.mean() < 0.55
+    counts = done.hits[0, :, 0], done.accesses[:, 0]
+    hits, accesses = (of_bins.reshape(10, -1).sum(axis=1) for of_bins in counts)
+    shares = hits / accesses
+    assert shares == pytest.approx(asyncio.run(followed(log)), abs=POINTS)
+    assert 0.2 < shares.mean() < 0.55

@@ -1,4 +1,4 @@
-"""What the replay says of a fixed top-k is what a run serves: real program and agents, in virtual time."""
+"""The replay of a fixed top-k predicts what a simulated run with the real program and agents serves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from hosts.workload.generator import Shape
 from hotline.cli.commands import hotline
-from studies.policies.generated import Built, write_parts
+from studies.policies.generated import LogSpec, write_parts
 
 CONFIG = """
 data = "{log}"
@@ -35,7 +35,7 @@ rate_mbit = 1000
 POINTS = 0.03
 
 
-def told(*arguments: object) -> dict[str, Any]:
+def run_hotline(*arguments: object) -> dict[str, Any]:
     result = CliRunner().invoke(hotline, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found: dict[str, Any] = json.loads(result.stdout) if "--json" in arguments else {}
@@ -48,13 +48,13 @@ def told(*arguments: object) -> dict[str, Any]:
 )
 def test_a_runs_hit_share_is_the_predicted_one(tmp_path: Path, skew: float, seed: int) -> None:
     shape = Shape("small", 20_000, 400, skew, 200, 4)
-    parts = write_parts(Built(shape, 1_500, workers=3, seed=seed), tmp_path, lambda done, total: None)
+    parts = write_parts(LogSpec(shape, 1_500, workers=3, seed=seed), tmp_path, lambda done, total: None)
     log = tmp_path / "log.parquet"
     pl.concat(pl.read_parquet(part) for part in parts).write_parquet(log)
-    told("simulate", _written(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
+    run_hotline("simulate", _written(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
     summary = json.loads((tmp_path / "runs" / "latest" / "summary.json").read_text())
     given = ("--sizes", 400, "--only", "top-k", "--learn", 0.2, "--into", tmp_path / "out", "--json")
-    (predicted,) = told("policies", log, *given)["outcomes"]
+    (predicted,) = run_hotline("policies", log, *given)["outcomes"]
     share = predicted["hits"] / predicted["updates"]
     assert share == pytest.approx(summary["hot_update_share"], abs=POINTS)
     assert share == pytest.approx(skew, abs=0.1)

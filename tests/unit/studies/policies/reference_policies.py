@@ -1,4 +1,4 @@
-"""Policies as plainly as they can be said: slow, and without any structure of their own."""
+"""Reference implementations of the policies: slow and as simple as possible."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from foundation.protocol.header import LANES
 from nativekit.plain import plain
 from studies.policies.log import Log
 from studies.policies.rules import heavy_keeper, lfu, sketch, space_saving, w_tinylfu
-from studies.policies.rules.hashing import mixed, reduced
+from studies.policies.rules.sketch import hash_key, to_bucket
 
-hashed = plain(mixed)
-
-
-def place_of(key: int, seed: int, size: int) -> int:
-    return int(plain(reduced)(hashed(key, seed), size))
+plain_hash = plain(hash_key)
 
 
-class Twin(Protocol):
+def bucket_of(key: int, seed: int, size: int) -> int:
+    return int(plain(to_bucket)(plain_hash(key, seed), size))
+
+
+class ReferencePolicy(Protocol):
     installs: int
     evictions: int
 
     def serve(self, key: int) -> bool: ...
 
-    def turn(self) -> None: ...
+    def end_period(self) -> None: ...
 
 
-class Kept:
-    """Counts what comes into a set and leaves it."""
+class ReferenceCache:
+    """The counters of installs and evictions."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.installs = self.evictions = 0
 
-    def turn(self) -> None:
+    def end_period(self) -> None:
         pass
 
 
-class Lru(Kept):
+class Lru(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
         self.order: list[int] = []
@@ -62,51 +62,51 @@ class Lru(Kept):
         return hit
 
 
-class Lfu(Kept):
-    """Keys and counts in the order in which they leave."""
+class Lfu(ReferenceCache):
+    """LFU with a list of (count, key) in the order of eviction."""
 
-    def __init__(self, log: Log, size: int, mean: int = lfu.MEAN) -> None:
+    def __init__(self, log: Log, size: int, max_mean: int = lfu.MAX_MEAN) -> None:
         super().__init__(size)
-        self.kept: list[tuple[int, int]] = []
-        self.mean = mean
+        self.cached: list[tuple[int, int]] = []
+        self.max_mean = max_mean
 
     def serve(self, key: int) -> bool:
-        before = next((count for count, each in self.kept if each == key), 0)
+        before = next((count for count, each in self.cached if each == key), 0)
         if before:
-            self.kept.remove((before, key))
-        elif len(self.kept) == self.size:
-            self.kept.pop(0)
+            self.cached.remove((before, key))
+        elif len(self.cached) == self.size:
+            self.cached.pop(0)
             self.evictions += 1
         self.installs += not before
-        behind = sum(count <= before + 1 for count, _ in self.kept)
-        self.kept.insert(behind, (before + 1, key))
-        if 0 < self.mean * self.size < sum(count for count, _ in self.kept):
-            self.kept = [(max(count // 2, 1), each) for count, each in self.kept]
+        position = sum(count <= before + 1 for count, _ in self.cached)
+        self.cached.insert(position, (before + 1, key))
+        if 0 < self.max_mean * self.size < sum(count for count, _ in self.cached):
+            self.cached = [(max(count // 2, 1), each) for count, each in self.cached]
         return bool(before)
 
 
 class Sketched:
-    """Counts without any sharing of rows but the sketch's own."""
+    """A count-min sketch with a counter per row and bucket."""
 
     def __init__(self, size: int) -> None:
-        self.size, self.seen = size, 0
+        self.size, self.accesses = size, 0
         self.rows: list[Counter[int]] = [Counter() for _ in range(sketch.ROWS)]
 
     def _places(self, key: int) -> list[int]:
-        return [place_of(key, row, 4 * self.size) for row in range(sketch.ROWS)]
+        return [bucket_of(key, row, 4 * self.size) for row in range(sketch.ROWS)]
 
     def note(self, key: int) -> None:
         for row, place in zip(self.rows, self._places(key), strict=True):
-            row[place] = min(row[place] + 1, sketch.MOST)
-        self.seen += 1
-        if self.seen % (sketch.SAMPLE * self.size) == 0:
+            row[place] = min(row[place] + 1, sketch.MAX_COUNT)
+        self.accesses += 1
+        if self.accesses % (sketch.ACCESSES_PER_KEY * self.size) == 0:
             self.rows = [Counter({place: n // 2 for place, n in row.items()}) for row in self.rows]
 
     def estimate(self, key: int) -> int:
         return min(row[place] for row, place in zip(self.rows, self._places(key), strict=True))
 
 
-class TinyLfu(Kept):
+class TinyLfu(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
         self.sketch, self.order = Sketched(size), list[int]()
@@ -126,12 +126,12 @@ class TinyLfu(Kept):
         return hit
 
 
-class WTinyLfu(Kept):
+class WTinyLfu(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
         self.sketch = Sketched(size)
         self.window, self.probation, self.protected = list[int](), list[int](), list[int]()
-        self.rooms = w_tinylfu.rooms(size)
+        self.capacities = w_tinylfu.capacities(size)
 
     def serve(self, key: int) -> bool:
         self.sketch.note(key)
@@ -143,17 +143,17 @@ class WTinyLfu(Kept):
             if key in queue:
                 queue.remove(key)
                 self.protected.insert(0, key)
-                if len(self.protected) > self.rooms[2]:
+                if len(self.protected) > self.capacities[2]:
                     self.probation.insert(0, self.protected.pop())
                 return True
         self.installs += 1
         self.window.insert(0, key)
-        if len(self.window) > self.rooms[0]:
+        if len(self.window) > self.capacities[0]:
             self._leave(self.window.pop())
         return False
 
     def _leave(self, candidate: int) -> None:
-        if len(self.probation) + len(self.protected) < self.rooms[1]:
+        if len(self.probation) + len(self.protected) < self.capacities[1]:
             self.probation.insert(0, candidate)
             return
         self.evictions += 1
@@ -163,13 +163,13 @@ class WTinyLfu(Kept):
             self.probation.insert(0, candidate)
 
 
-class P4Lru(Kept):
+class P4Lru(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
         self.buckets: list[list[int]] = [[] for _ in range(max(size // 3, 1))]
 
     def serve(self, key: int) -> bool:
-        bucket = self.buckets[place_of(key, 16, len(self.buckets))]
+        bucket = self.buckets[bucket_of(key, 16, len(self.buckets))]
         hit = key in bucket
         if hit:
             bucket.remove(key)
@@ -181,33 +181,33 @@ class P4Lru(Kept):
         return hit
 
 
-class FirstCome(Kept):
+class FirstCome(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
         self.slots: dict[int, int] = {}
 
     def serve(self, key: int) -> bool:
-        place = place_of(key, 17, self.size)
+        place = bucket_of(key, 17, self.size)
         hit = self.slots.get(place) == key
         self.installs += place not in self.slots
         self.slots.setdefault(place, key)
         return hit
 
-    def turn(self) -> None:
+    def end_period(self) -> None:
         self.evictions += len(self.slots)
         self.slots.clear()
 
 
-class Chosen(Kept, ABC):
-    """Of a set that is chosen at the end of a period; who is new comes in with its next access."""
+class PeriodicSet(ReferenceCache, ABC):
+    """A set selected at the end of a period, whose new keys are installed with their next access."""
 
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
-        self.wanted, self.hot = set[int](), set[int]()
+        self.pending, self.hot = set[int](), set[int]()
 
     def serve(self, key: int) -> bool:
         hit = key in self.hot
-        if key in self.wanted and not hit:
+        if key in self.pending and not hit:
             self.hot.add(key)
             self.installs += 1
         self.count(key)
@@ -217,48 +217,48 @@ class Chosen(Kept, ABC):
     def count(self, key: int) -> None: ...
 
     def choose(self, keys: Sequence[int]) -> None:
-        self.wanted = set(keys)
-        self.evictions += len(self.hot - self.wanted)
-        self.hot &= self.wanted
+        self.pending = set(keys)
+        self.evictions += len(self.hot - self.pending)
+        self.hot &= self.pending
 
 
-class SpaceSaving(Chosen):
+class SpaceSaving(PeriodicSet):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(log, size)
         self.counters: list[tuple[int, int]] = []
 
     def count(self, key: int) -> None:
         found = next((each for each in self.counters if each[1] == key), None)
-        if found is None and len(self.counters) == space_saving.COUNTERS * self.size:
+        if found is None and len(self.counters) == space_saving.COUNTERS_PER_KEY * self.size:
             found = self.counters[0]
         if found is not None:
             self.counters.remove(found)
         count = (found[0] if found else 0) + 1
         self.counters.insert(sum(each <= count for each, _ in self.counters), (count, key))
 
-    def turn(self) -> None:
+    def end_period(self) -> None:
         self.choose([key for _, key in sorted((-count, key) for count, key in self.counters)][: self.size])
         self.counters = []
 
 
-class HeavyKeeper(Chosen):
+class HeavyKeeper(PeriodicSet):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(log, size)
-        self.rolled = 0
+        self.draws = 0
         self.cells: dict[tuple[int, int], tuple[int, int]] = {}
 
     def count(self, key: int) -> None:
         for row in range(heavy_keeper.ROWS):
-            cell = row, place_of(key, 18 + row, self.size)
-            held, count = self.cells.get(cell, (key, 0))
-            if held == key:
+            cell = row, bucket_of(key, 18 + row, self.size)
+            stored, count = self.cells.get(cell, (key, 0))
+            if stored == key:
                 self.cells[cell] = key, count + 1
                 continue
-            self.rolled += 1
-            if hashed(self.rolled, 32) < int(2**31 * heavy_keeper.BASE**-count):
-                self.cells[cell] = (held, count - 1) if count > 1 else (key, 1)
+            self.draws += 1
+            if plain_hash(self.draws, 32) < int(2**31 * heavy_keeper.BASE**-count):
+                self.cells[cell] = (stored, count - 1) if count > 1 else (key, 1)
 
-    def turn(self) -> None:
+    def end_period(self) -> None:
         best: Counter[int] = Counter()
         for key, count in self.cells.values():
             best[key] = max(best[key], count)
@@ -266,8 +266,8 @@ class HeavyKeeper(Chosen):
         self.cells = {}
 
 
-class Window(Chosen):
-    """`hotline follow`'s rule, by keys, as its own follower calls it."""
+class Window(PeriodicSet):
+    """`hotline follow`'s rule over keys, called as its follower calls it."""
 
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(log, size)
@@ -277,8 +277,8 @@ class Window(Chosen):
     def count(self, key: int) -> None:
         self.counts[key] += 1
 
-    def turn(self) -> None:
-        # Logs of tests have fewer keys than are looked at.
+    def end_period(self) -> None:
+        # The logs of tests have so few keys that all of them are candidates.
         assert len(self.log.keys) < 2 * WAVE
         keys = sorted({*self.counts, *self.set})
         counts = np.array([self.counts[key] for key in keys], np.int64)
@@ -290,25 +290,25 @@ class Window(Chosen):
         self.counts.clear()
 
 
-class Fixed(Kept):
+class Fixed(ReferenceCache):
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
-        seen = log.accesses[: log.split].tolist()
-        self.set = {key for _, key in sorted((-count, key) for key, count in Counter(seen).items())[:size]}
+        counts = Counter(log.accesses[: log.split].tolist())
+        self.set = {key for _, key in sorted((-count, key) for key, count in counts.items())[:size]}
 
     def serve(self, key: int) -> bool:
         return key in self.set
 
 
-class Optimum(Kept):
-    """With all of the future; it begins with the seen keys that come soonest."""
+class Optimum(ReferenceCache):
+    """Belady's optimum with bypass, which begins with the keys seen before whose next access is soonest."""
 
     def __init__(self, log: Log, size: int) -> None:
         super().__init__(size)
         self.coming = log.accesses[log.split :].tolist()
         seen = set(log.accesses[: log.split].tolist())
         self.at = 0
-        self.kept = set([key for key in OrderedDict.fromkeys(self.coming) if key in seen][:size])
+        self.cached = set([key for key in OrderedDict.fromkeys(self.coming) if key in seen][:size])
 
     def _next(self, key: int) -> int:
         rest = self.coming[self.at :]
@@ -316,16 +316,18 @@ class Optimum(Kept):
 
     def serve(self, key: int) -> bool:
         self.at += 1
-        hit = key in self.kept
-        ordered = sorted((key for key in {*self.kept, key} if key in self.coming[self.at :]), key=self._next)
+        hit = key in self.cached
+        ordered = sorted(
+            (key for key in {*self.cached, key} if key in self.coming[self.at :]), key=self._next
+        )
         after = set(ordered[: self.size])
-        self.installs += len(after - self.kept)
-        self.evictions += len(self.kept - after)
-        self.kept = after
+        self.installs += len(after - self.cached)
+        self.evictions += len(self.cached - after)
+        self.cached = after
         return hit
 
 
-TWINS: dict[str, Callable[[Log, int], Twin]] = {
+REFERENCES: dict[str, Callable[[Log, int], ReferencePolicy]] = {
     "belady": Optimum,
     "top-k": Fixed,
     "window": Window,

@@ -1,0 +1,27 @@
+"""The decorator of the studies' compiled functions, whose machine code is cached with their study."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import nativekit.compile
+from nativekit.compile import cached_entry_point
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_STUDIES = Path(__file__).parent
+
+
+def entry_point(function: F) -> F:
+    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    study = Path(function.__code__.co_filename).relative_to(_STUDIES).parts[0]
+    return cached_entry_point(function, _STUDIES / study, sources(study))
+
+
+@cache
+def sources(study: str) -> tuple[Path, ...]:
+    """Return the files that a study's machine code depends on, and so its results."""
+    return (*sorted((_STUDIES / study).rglob("*.py")), Path(__file__), Path(nativekit.compile.__file__))

@@ -1,0 +1,51 @@
+"""Findings of a study in sentences: [DDL] §4's claims on random keys and LRU, with this log's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from studies.policies.figures import shown_size
+from studies.policies.results import Outcome, Study
+
+_MIN_LEAD = 0.01
+"""Difference in the share of hits from which a policy counts as better than the fixed top-k."""
+
+
+def headline(study: Study) -> str:
+    """Return a sentence with the best feasible policy and the optimum."""
+    outcomes = study.at(shown_size(study))
+    feasible = [each for each in outcomes.values() if _is_feasible(each)]
+    if not feasible:
+        return "No policy that was studied can be followed by the control plane."
+    best = max(feasible, key=lambda each: each.share)
+    optimum = outcomes.get("belady")
+    against = "" if optimum is None else f"; the optimum is {optimum.share:.1%}"
+    return f"{best.title[:1].upper()}{best.title[1:]}: {best.share:.1%} of the updates hit{against}."
+
+
+def _is_feasible(outcome: Outcome) -> bool:
+    return not outcome.is_bound and outcome.follows is not False
+
+
+def findings(study: Study) -> Iterator[str]:
+    """Yield a sentence for each finding whose policies were studied."""
+    outcomes = study.at(shown_size(study))
+    random, lru, top, optimum = (outcomes.get(name) for name in ("random", "lru", "top-k", "belady"))
+    if random is not None:
+        comparison = "" if top is None else f"; with the top-k of the first part {top.share:.1%}"
+        yield f"With random keys {random.share:.1%} of the updates hit{comparison}."
+    if lru is not None:
+        yield f"LRU misses {1 - lru.share:.1%}, with {lru.moves_per_thousand:,.0f} moves per 1,000 updates."
+    if top is not None and optimum is not None and optimum.share:
+        yield f"A fixed top-k has {top.share / optimum.share:.0%} of what the optimum has."
+    if top is None:
+        return
+    better = [each for each in outcomes.values() if _is_feasible(each) and each.share > top.share + _MIN_LEAD]
+    if better:
+        best = max(better, key=lambda each: each.share)
+        yield (
+            f"A fixed top-k is the wrong choice here: {best.title} has "
+            f"{100 * (best.share - top.share):.1f} points more, with moves that can be made."
+        )
+    else:
+        yield "A fixed top-k is the right choice here: no policy whose moves can be made has a point more."

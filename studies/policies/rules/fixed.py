@@ -1,0 +1,60 @@
+"""Sets that never change: the most updated keys, and random ones, of the log's training part ([DDL] §4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import int64
+from studies.compile import entry_point
+from studies.policies.log import KEY, Log
+from studies.policies.policy import Policy, PolicySpec, no_moves
+
+_SEED = 1
+
+
+def make_top_k(log: Log, sizes: Sequence[int]) -> Policy:
+    """Make sets of the most updated keys, the smaller key first where counts are equal."""
+    order = np.argsort(-log.counts, kind="stable")
+    return _fixed(log, order[log.counts[order] > 0], sizes)
+
+
+def make_random(log: Log, sizes: Sequence[int]) -> Policy:
+    """Make sets of keys drawn uniformly from those of the training part."""
+    return _fixed(log, np.random.default_rng(_SEED).permutation(np.flatnonzero(log.counts)), sizes)
+
+
+def _fixed(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy:
+    """Make nested sets: each size has the first keys in this order, so a key's place gives its level."""
+    level = np.full(len(log.keys), len(sizes), np.uint8)
+    places = np.arange(min(len(order), sizes[-1]))
+    level[order[: len(places)]] = np.searchsorted(sizes, places, side="right")
+    return Policy(partial(_look_up, level), no_moves(sizes))
+
+
+@entry_point
+def _look_up(level: Any, accesses: Any, levels: Any) -> None:
+    for i in range(len(accesses)):
+        levels[i] = level[int64(accesses[i]) & KEY]
+
+
+TOP_K = PolicySpec(
+    "top-k",
+    "top-k",
+    "a fixed set: the k most updated keys of the first part of the log, as `hotline load` moves them in",
+    make_top_k,
+    one_pass=True,
+    warms_up=False,
+)
+RANDOM = PolicySpec(
+    "random",
+    "random",
+    "random keys of the first part of the log, fixed",
+    make_random,
+    one_pass=True,
+    warms_up=False,
+)

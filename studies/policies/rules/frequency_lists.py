@@ -1,0 +1,133 @@
+"""Slots ordered by a count, with updates in constant time: a linked list per count, and the lists in order.
+
+(Shah, Mitra and Matani, 2010, for LFU; the stream summary of Metwally et al., ICDT 2005, for SpaceSaving.)
+Among slots of equal count, the one that reached it first comes first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nativekit.compile import compiled, int64
+from studies.policies.rules.linked_lists import NONE, length, make_lists, push, tail, unlink
+
+_FIRST, _FREE = 0, 1
+_BELOW, _ABOVE, _COUNT = 0, 1, 2
+
+
+class FrequencyLists(NamedTuple):
+    links: Any
+    lists: Any
+    list_of: Any
+    """int32[slots]: list of each slot."""
+    order: Any
+    """int64[lists, 3]: the lists of the next lower and higher count, and the count."""
+    free: Any
+    """int64[lists]: stack of the lists not in use."""
+    meta: Any
+    """int64[2]: the list of the lowest count, and the height of the stack `free`."""
+
+
+def make_frequency_lists(slots: int) -> FrequencyLists:
+    """Return lists without slots, for up to `slots` of them."""
+    count = slots + 1
+    links, lists = make_lists(slots, count)
+    order = np.full((count, 3), NONE, np.int64)
+    meta = np.array([NONE, count], np.int64)
+    return FrequencyLists(links, lists, np.full(slots, NONE, np.int32), order, np.arange(count), meta)
+
+
+@compiled
+def lowest_slot(state: FrequencyLists) -> int:
+    """Return the slot that has had the lowest count for the longest time."""
+    return tail(state.lists, state.meta[_FIRST])
+
+
+@compiled
+def count_of(state: FrequencyLists, slot: int) -> int:
+    return int64(state.order[int64(state.list_of[slot]), _COUNT])
+
+
+@compiled
+def add(state: FrequencyLists, slot: int) -> None:
+    """Add a slot with a count of 1."""
+    _insert(state, slot, 1, NONE)
+
+
+@compiled
+def increment(state: FrequencyLists, slot: int) -> None:
+    """Add 1 to the count of a slot."""
+    number = int64(state.list_of[slot])
+    count = state.order[number, _COUNT] + 1
+    above = state.order[number, _ABOVE]
+    unlink(state.links, state.lists, number, slot)
+    if length(state.lists, number) > 0:
+        _insert(state, slot, count, number)
+    elif above == NONE or state.order[above, _COUNT] != count:
+        state.order[number, _COUNT] = count  # the list is empty: reuse it
+        push(state.links, state.lists, number, slot)
+    else:
+        _insert(state, slot, count, number)
+        _remove_list(state, number)
+
+
+@compiled
+def remove(state: FrequencyLists, slot: int) -> None:
+    number = int64(state.list_of[slot])
+    unlink(state.links, state.lists, number, slot)
+    if length(state.lists, number) == 0:
+        _remove_list(state, number)
+
+
+@compiled
+def halve(state: FrequencyLists) -> None:
+    """Halve all counts, to no less than 1, and preserve the order of the slots."""
+    number = state.meta[_FIRST]
+    while number != NONE:
+        state.order[number, _COUNT] = max(state.order[number, _COUNT] // 2, 1)
+        below, above = state.order[number, _BELOW], state.order[number, _ABOVE]
+        if below != NONE and state.order[below, _COUNT] == state.order[number, _COUNT]:
+            while length(state.lists, number) > 0:
+                slot = tail(state.lists, number)
+                unlink(state.links, state.lists, number, slot)
+                push(state.links, state.lists, below, slot)
+                state.list_of[slot] = below
+            _remove_list(state, number)
+        number = above
+
+
+@compiled
+def _insert(state: FrequencyLists, slot: int, count: int, below: int) -> None:
+    """Insert a slot into the list of `count`, which is the one above the list `below` or has to be made."""
+    above = state.meta[_FIRST] if below == NONE else state.order[below, _ABOVE]
+    if above == NONE or state.order[above, _COUNT] != count:
+        state.meta[_FREE] -= 1
+        number = state.free[state.meta[_FREE]]
+        state.order[number, _BELOW] = below
+        state.order[number, _ABOVE] = above
+        state.order[number, _COUNT] = count
+        if below == NONE:
+            state.meta[_FIRST] = number
+        else:
+            state.order[below, _ABOVE] = number
+        if above != NONE:
+            state.order[above, _BELOW] = number
+        above = number
+    push(state.links, state.lists, above, slot)
+    state.list_of[slot] = above
+
+
+@compiled
+def _remove_list(state: FrequencyLists, number: int) -> None:
+    """Remove an empty list."""
+    below, above = state.order[number, _BELOW], state.order[number, _ABOVE]
+    if below == NONE:
+        state.meta[_FIRST] = above
+    else:
+        state.order[below, _ABOVE] = above
+    if above != NONE:
+        state.order[above, _BELOW] = below
+    state.free[state.meta[_FREE]] = number
+    state.meta[_FREE] += 1

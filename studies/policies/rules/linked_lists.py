@@ -1,0 +1,76 @@
+"""Doubly linked lists over shared slots, as LRU queues use them.
+
+`links` is int32[2, slots]: the previous and next slot of each. `lists` is int64[lists, 3]: head, tail and
+length. A list's head is the slot pushed last.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nativekit.compile import compiled, int64
+
+NONE = -1
+_PREVIOUS, _NEXT = 0, 1
+_HEAD, _TAIL, _LENGTH = 0, 1, 2
+
+
+def make_lists(slots: int, count: int) -> tuple[Any, Any]:
+    """Return the links and the lists of `count` empty lists."""
+    lists = np.full((count, 3), NONE, np.int64)
+    lists[:, _LENGTH] = 0
+    return np.full((2, slots), NONE, np.int32), lists
+
+
+@compiled
+def push(links: Any, lists: Any, which: int, slot: int) -> None:
+    """Insert a slot at the head of a list."""
+    head = lists[which, _HEAD]
+    links[_PREVIOUS, slot] = NONE
+    links[_NEXT, slot] = head
+    if head == NONE:
+        lists[which, _TAIL] = slot
+    else:
+        links[_PREVIOUS, head] = slot
+    lists[which, _HEAD] = slot
+    lists[which, _LENGTH] += 1
+
+
+@compiled
+def unlink(links: Any, lists: Any, which: int, slot: int) -> None:
+    """Remove a slot from its list."""
+    previous, next_ = int64(links[_PREVIOUS, slot]), int64(links[_NEXT, slot])
+    if previous == NONE:
+        lists[which, _HEAD] = next_
+    else:
+        links[_NEXT, previous] = next_
+    if next_ == NONE:
+        lists[which, _TAIL] = previous
+    else:
+        links[_PREVIOUS, next_] = previous
+    lists[which, _LENGTH] -= 1
+
+
+@compiled
+def head(lists: Any, which: int) -> int:
+    """Return the first slot of a list, or NONE."""
+    return int64(lists[which, _HEAD])
+
+
+@compiled
+def previous(links: Any, slot: int) -> int:
+    """Return the slot before this one, or NONE at the head."""
+    return int64(links[_PREVIOUS, slot])
+
+
+@compiled
+def tail(lists: Any, which: int) -> int:
+    """Return the last slot of a list, or NONE."""
+    return int64(lists[which, _TAIL])
+
+
+@compiled
+def length(lists: Any, which: int) -> int:
+    return int64(lists[which, _LENGTH])

@@ -1,0 +1,74 @@
+"""A set of hot keys that is selected at the end of each period.
+
+A newly selected key is pending until its next access, with which its value travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import compiled, int64
+from nativekit.reference import borrowed
+from studies.compile import entry_point
+from studies.policies.policy import EVICTIONS, INSTALLS, Policy, Serve
+
+COLD, PENDING, HOT = 0, 1, 2
+_SELECTED = 4
+"""Bit in `state` that marks the keys of the new selection."""
+Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
+"""Map the previous selection, keys[n], to the next one: distinct keys in any order."""
+
+
+class PeriodicSet(NamedTuple):
+    state: Any
+    """uint8[distinct]: COLD, WANTED or HOT."""
+    moves: Any
+
+
+def empty_set(distinct: int, moves: NDArray[np.int64]) -> PeriodicSet:
+    """Return a set without keys, for this many distinct keys."""
+    return PeriodicSet(np.zeros(distinct, np.uint8), moves)
+
+
+def periodic_policy(key_set: PeriodicSet, serve: Serve, select: Select) -> Policy:
+    """Return a policy that counts while it serves, and selects from its counts at the end of each period."""
+    selected: NDArray[np.integer] = np.zeros(0, np.int64)
+
+    def end_period() -> None:
+        nonlocal selected
+        previous, selected = selected, select(selected)
+        _choose(key_set, previous, selected)
+
+    return Policy(serve, key_set.moves, end_period)
+
+
+def rank_by_count(keys: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the keys by descending count, the smaller key first where counts are equal."""
+    return keys[np.lexsort((keys, -counts))]
+
+
+@compiled
+def is_hot(key_set: PeriodicSet, key: int) -> bool:
+    """Return whether an accessed key is hot, and install it if it is pending."""
+    status = int64(key_set.state[key])
+    if status == PENDING:
+        key_set.state[key] = HOT
+        key_set.moves[INSTALLS, 0] += 1
+    return status == HOT
+
+
+@entry_point
+def _choose(key_set: PeriodicSet, previous: Any, selected: Any) -> None:
+    key_set = borrowed(key_set)
+    for key in selected:
+        key_set.state[key] |= _SELECTED
+    for key in previous:
+        if key_set.state[key] < _SELECTED:
+            key_set.moves[EVICTIONS, 0] += key_set.state[key] == HOT
+            key_set.state[key] = COLD
+    for key in selected:
+        key_set.state[key] = max(key_set.state[key] & ~_SELECTED, PENDING)

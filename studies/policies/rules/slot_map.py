@@ -1,0 +1,52 @@
+"""A map between keys and a bounded number of slots, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nativekit.compile import compiled, int64
+
+NO_SLOT = -1
+_NO_KEY = -1
+
+
+class SlotMap(NamedTuple):
+    slot_of: Any
+    """int32[distinct]: slot of each key of the log, or NO_SLOT."""
+    key_of: Any
+    """int64[slots]: key of each slot, or -1."""
+
+
+def make_slot_map(distinct: int, slots: int) -> SlotMap:
+    """Return a map without keys."""
+    return SlotMap(np.full(distinct, NO_SLOT, np.int32), np.full(slots, _NO_KEY, np.int64))
+
+
+@compiled
+def slot_of(slots: SlotMap, key: int) -> int:
+    """Return a key's slot, or NO_SLOT."""
+    return int64(slots.slot_of[key])
+
+
+@compiled
+def key_of(slots: SlotMap, slot: int) -> int:
+    """Return the key of a slot in use."""
+    return int64(slots.key_of[slot])
+
+
+@compiled
+def assign(slots: SlotMap, slot: int, key: int) -> None:
+    """Give a slot to a key that has none; the key that had the slot loses it."""
+    release(slots, slot)
+    slots.key_of[slot] = key
+    slots.slot_of[key] = slot
+
+
+@compiled
+def release(slots: SlotMap, slot: int) -> None:
+    key = int64(slots.key_of[slot])
+    if key != _NO_KEY:
+        slots.slot_of[key] = NO_SLOT
+    slots.key_of[slot] = _NO_KEY
