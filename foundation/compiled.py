@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from nativekit.compile import cached_entry_point
 from nativekit.generic import Generic
-from nativekit.reference import lent_state
+from nativekit.reference import unwrap_ref
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -88,7 +88,7 @@ class Loop:
 
     def of(self, first: Any) -> Callable[..., Any]:
         """The entry point for what has states of these classes."""
-        halves = self._halves(lent_state(first))
+        halves = self._halves(unwrap_ref(first))
         owners = tuple([owner for _, owner in halves])
         if owners not in self._made:
             folders = {generic.folder_of(owner) for generic, owner in halves}

@@ -16,7 +16,7 @@ from foundation.logs.errors import DataError, reason_of
 from foundation.settings import Strict
 from nativekit.records import records
 from simulator.state import COSTS, LINK, QUANTILES, SPELL
-from softswitch.queues.shape import MOST_RATE, Rate, Shape, of_bytes
+from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
 _PS_PER_S = 10**12
@@ -25,7 +25,7 @@ _MOST_US = _MOST_NS // 1000
 _MOST_MS = 10**9
 _MOST_KB = 10**9
 _LEAST_MBIT = 0.001
-_MOST_MBIT = MOST_RATE // 10**6
+_MOST_MBIT = MAX_RATE // 10**6
 _LEAST_MPPS, _MOST_MPPS = 0.000_001, 1_000_000
 """A frame a second; one in a ps, which is what clocks count."""
 _MOST_WORKERS = 2**16
@@ -183,7 +183,7 @@ def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
     """Of the switch's ports, by the hosts; those of a rack's go by its first worker."""
     if not network.traffic_manager:
         return []
-    depth = of_bytes(round(network.queue_kb * 1024))
+    depth = byte_depth(round(network.queue_kb * 1024))
     one, rack = _bits(network.rate_mbit), _bits(_uplink_mbit(network))
     of_workers = [one if network.rack is None else rack] * workers
     return [Shape(Rate(bits=bits), depth) for bits in (*of_workers, *[one] * servers)]

@@ -42,7 +42,7 @@ def drive(
     """
     left = len(drivers)
     for w in range(left):
-        awake(simulated.lent, w)
+        awake(simulated.pinned_ref, w)
     while left:
         reason = _run(simulated, NEVER)
         w = int(simulated.world.me.who)
@@ -62,7 +62,7 @@ def drive(
 
 def _run(simulated: Simulated, until: int) -> int:
     begun = time.perf_counter_ns()
-    reason: int = run(simulated.lent, until)
+    reason: int = run(simulated.pinned_ref, until)
     simulated.loop_ns += time.perf_counter_ns() - begun
     return reason
 
@@ -75,7 +75,7 @@ def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, hosts: Host
     driver.wake(now)
     at = clock.now + (0 if client.idle else _beginning(simulated, w, hosts))
     until = NEVER if driver.finished else driver.deadline() or now
-    resume(simulated.lent, w, at, max(until, at))
+    resume(simulated.pinned_ref, w, at, max(until, at))
     return driver.finished
 
 
@@ -93,7 +93,7 @@ def pass_time(simulated: Simulated, until: int) -> None:
         if reason == CROWDED:
             simulated.make_room()
         elif reason == ASKED:
-            resume(simulated.lent, int(simulated.world.me.who), simulated.now, NEVER)
+            resume(simulated.pinned_ref, int(simulated.world.me.who), simulated.now, NEVER)
         else:
             break
     simulated.world.me.now = max(until, simulated.now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from simulator.agents import arrive
 from simulator.compile import entry_point
 from simulator.cores import YIELDS, block, go_on, leave_core, make_ready, ring_alarm, take_turns
@@ -39,7 +39,7 @@ MARGIN = 512
 @entry_point
 def run(world: World, until: int) -> int:
     """Let everything happen that happens before a time."""
-    return go_until(borrowed(world), until)
+    return go_until(as_ref(world), until)
 
 
 @compiled
@@ -103,7 +103,7 @@ def _let_happen(world: World, kind: int, who: int, f: int, now: int) -> None:
 @entry_point
 def resume(world: World, w: int, at: int, until: int) -> None:
     """The driver of worker `w`, which was asked, is done at a time `at`, and wants to be asked again."""
-    go_on_with(borrowed(world), w, at, until)
+    go_on_with(as_ref(world), w, at, until)
 
 
 @compiled
@@ -122,6 +122,6 @@ def go_on_with(world: World, w: int, at: int, until: int) -> None:
 @entry_point
 def awake(world: World, w: int) -> None:
     """Worker `w` has a driver that is to be asked now."""
-    world = borrowed(world)
+    world = as_ref(world)
     world.agents[w].until = int64(world.me.now)
     make_ready(world, w, int64(world.me.now))

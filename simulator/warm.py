@@ -18,11 +18,11 @@ def warm(name: str = DEFAULT) -> None:
     chosen = design(name)
     arm = chosen.arms[0]
     network = Simulated(chosen, arm, Switchboard(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
-    awake(network.lent, 0)
-    run(network.lent, 1_000_000)
+    awake(network.pinned_ref, 0)
+    run(network.pinned_ref, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))
-    resume(network.lent, 0, network.now, NEVER)
-    run(network.lent, 2_000_000)
+    resume(network.pinned_ref, 0, network.now, NEVER)
+    run(network.pinned_ref, 2_000_000)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
 from nativekit.plain import plain
 from nativekit.records import records, zeros
-from nativekit.reference import lent, row
+from nativekit.reference import pinned_ref, row
 from simulator.compile import write_world
 from simulator.costs import (
     Hosts,
@@ -140,7 +140,7 @@ class Simulated:
                 [agents.server(ps, servers, space, [arm.job], journal_bytes) for ps in range(servers)]
             ),
         )
-        self.lent = lent(self.world, write_world)
+        self.pinned_ref = pinned_ref(self.world, write_world)
         """The world, for entry points."""
         self.world.me.free = frames_at_once
         for k, spell in enumerate(self.world.spells):
@@ -197,7 +197,7 @@ class Simulated:
         free[:known], free[known : known + n] = world.free[:known], np.arange(n, 2 * n)
         world.me.free += n
         self.world = world._replace(frames=frames, heap=heap, free=free)
-        self.lent = lent(self.world, write_world)
+        self.pinned_ref = pinned_ref(self.world, write_world)
 
 
 row_of = cast(Any, row).plain

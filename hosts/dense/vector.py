@@ -18,8 +18,8 @@ from hosts.worker.lockstep import FLOATS
 from hosts.worker.row import ROW
 from hosts.worker.window import ME as WINDOW_ME
 from hosts.worker.window import next_overdue, retransmit
+from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
-from nativekit.words import swap16, swap32
 
 ME = (
     *WINDOW_ME,

@@ -11,9 +11,9 @@ from numba import types
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.dense.packet import HEADER, LEAST_SIZE, MOST_SIZE, VALUE_BYTES, WORKERS
+from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, leaf
 from nativekit.records import checked
-from nativekit.words import swap16, swap32
 
 PACKET = checked(
     np.dtype(

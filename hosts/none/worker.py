@@ -34,9 +34,9 @@ from hosts.worker.window import (
     take_slot,
     time_round_trip,
 )
+from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
-from nativekit.words import swap32, swap64
 
 ME = record(
     *WINDOW_ME,

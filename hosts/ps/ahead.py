@@ -15,9 +15,9 @@ from foundation.protocol.rpc import Rpc
 from hosts.ps.rpcs import CALLER, find_job, home_of_caller
 from hosts.ps.share import RANK, home_of, locate
 from hosts.ps.values import CELL
+from nativekit.bits import swap16, swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.prefetch import touch
-from nativekit.words import swap16, swap32, swap64
+from nativekit.prefetch import prefetch
 
 _KEY_BYTES, _WORD_BYTES = 8, 4
 _CELL_BYTES, _RANK_BYTES, _CALLER_BYTES = CELL.itemsize, RANK.itemsize, CALLER.itemsize
@@ -37,12 +37,12 @@ def seek(server: Any, rpc: Rpc) -> None:
             key = swap64(rpc.keys[lane])
             if len(share.table):  # a key that is at home has its cell at the same place
                 home = home_of(share, key)
-                touch(table + home * _KEY_BYTES)
-                touch(cells + home * _CELL_BYTES)
+                prefetch(table + home * _KEY_BYTES)
+                prefetch(cells + home * _CELL_BYTES)
             elif len(share.ranks):
-                touch(ranks + int64(key >> np.uint64(5)) * _RANK_BYTES)
+                prefetch(ranks + int64(key >> np.uint64(5)) * _RANK_BYTES)
             else:
-                touch(cells + int64(key) * _CELL_BYTES)
+                prefetch(cells + int64(key) * _CELL_BYTES)
 
 
 @compiled
@@ -54,7 +54,7 @@ def fetch(server: Any, rpc: Rpc) -> None:
     cells = int64(server.cells[max(j, 0)].ctypes.data)
     for lane in range(min(int64(rpc.count), LANES)):
         if left >> lane & 1:
-            touch(cells + locate(server.share, swap64(rpc.keys[lane])) * _CELL_BYTES)
+            prefetch(cells + locate(server.share, swap64(rpc.keys[lane])) * _CELL_BYTES)
 
 
 @compiled
@@ -68,6 +68,6 @@ def _touch_caller(server: Any, rpc: Rpc) -> None:
     at = home_of_caller(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
     row = int64(server.callers.ctypes.data) + at * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
-    touch(row)
-    touch(row + _TURNS_AT + slot)
-    touch(row + _ADDED_AT + slot)
+    prefetch(row)
+    prefetch(row + _TURNS_AT + slot)
+    prefetch(row + _ADDED_AT + slot)

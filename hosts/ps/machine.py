@@ -12,7 +12,7 @@ from hosts.ps.journal import FROM_WORKER
 from nativekit.compile import int64
 from nativekit.generic import Generic
 from nativekit.libc import memcpy
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 handle, stamp, needs_room = halves.SERVER.handle, halves.SERVER.stamp, halves.SERVER.needs_room
 
@@ -25,7 +25,7 @@ def server_states(state: Any) -> list[tuple[Generic, type]]:
 @loop(server_states)
 def handle_one(server: Any, rpcs: Any, length: int, arrival: int) -> int:
     """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
-    return handle(borrowed(server), rpcs[0], length, arrival, rpcs[1])
+    return handle(as_ref(server), rpcs[0], length, arrival, rpcs[1])
 
 
 @loop(server_states)
@@ -34,7 +34,7 @@ def take_in(server: Any, rpcs: Any, notes: Any, done: Any) -> None:
 
     `done` has the place in the notes, and how many have been taken in.
     """
-    server = borrowed(server)
+    server = as_ref(server)
     while done[0] < len(notes) and not needs_room(server, 1):
         at = int64(done[0])
         head = notes[at : at + 16].view(np.int64)
@@ -50,10 +50,10 @@ def take_in(server: Any, rpcs: Any, notes: Any, done: Any) -> None:
 @loop(server_states)
 def stamp_one(server: Any, rpcs: Any, ps_proc: int, ps_queue: int) -> None:
     """`stamp` the answer in rpcs[1]."""
-    stamp(borrowed(server), rpcs[1], ps_proc, ps_queue)
+    stamp(as_ref(server), rpcs[1], ps_proc, ps_queue)
 
 
 @loop(server_states)
 def lacks_room(server: Any, datagrams: int) -> bool:
     """`needs_room`."""
-    return needs_room(borrowed(server), datagrams)
+    return needs_room(as_ref(server), datagrams)

@@ -20,10 +20,10 @@ from foundation.protocol.header import (
     Header,
 )
 from foundation.protocol.rpc import ALL, PULL, Rpc, echo, well_formed
+from nativekit.bits import popcount, swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
 from nativekit.records import record, records
-from nativekit.words import ones, swap16, swap32
 
 JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
@@ -92,7 +92,7 @@ def end_turn(server: Any, j: int, c: int, h: Header, added: int, refused: int) -
     slot, caller = h.seq & SLOT_MASK, server.callers[c]
     caller.turns[slot] = h.seq >> WINDOW_BITS
     caller.added[slot] = added
-    server.jobs[j].refused_lanes += ones(refused & h.live)
+    server.jobs[j].refused_lanes += popcount(refused & h.live)
 
 
 @compiled
@@ -115,7 +115,7 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
 @compiled
 def lanes_left(server: Any, rpc: Rpc) -> int:
     """How many lanes of a request the switch has left to the PS."""
-    return int64(ones(int64(rpc.live) & ~int64(rpc.served)))
+    return int64(popcount(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled

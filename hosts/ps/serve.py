@@ -31,11 +31,11 @@ from hosts.udp import (
     socket_names,
     take,
 )
+from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait
 from nativekit.records import checked, record, records
-from nativekit.reference import borrowed
-from nativekit.words import swap32
+from nativekit.reference import as_ref
 from softswitch.ports.layout import EPOLL_EVENT
 
 (
@@ -95,8 +95,8 @@ def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
 @loop(server_states)
 def serve(server: Any, service: Service, udp: Udp, sources: Sources, until: int) -> int:
     """Answer datagrams until there is something for Python, or for a second, or until `until` (ns)."""
-    server, service = borrowed(server), borrowed(service)
-    udp, sources = borrowed(udp), borrowed(sources)
+    server, service = as_ref(server), as_ref(service)
+    udp, sources = as_ref(udp), as_ref(sources)
     state, events = sources.state, sources.events
     while True:
         if state.unsent:

@@ -16,10 +16,10 @@ from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import MULTIPLIER
 from foundation.protocol.rpc import NOBODY, hash_of, ps_of
 from hosts.keys import KeySpace
+from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
-from nativekit.reference import borrowed
-from nativekit.words import ones
+from nativekit.reference import as_ref
 
 Places = NDArray[np.int64]
 
@@ -128,7 +128,7 @@ def locate(share: Share, key: Any) -> int:
     rank, bit = share.ranks[place >> 5], place & 31
     if not int64(rank.bits) >> bit & 1:
         return nowhere
-    return int64(rank.before + ones(int64(rank.bits) & (1 << bit) - 1))
+    return int64(rank.before + popcount(int64(rank.bits) & (1 << bit) - 1))
 
 
 @compiled
@@ -144,7 +144,7 @@ def home_of(share: Share, key: Any) -> int:
 @entry_point
 def locate_all(share: Share, keys: Any, places: Any) -> None:
     """`locate` of many keys."""
-    share = borrowed(share)
+    share = as_ref(share)
     for i in range(len(keys)):
         places[i] = locate(share, keys[i])
 
@@ -152,7 +152,7 @@ def locate_all(share: Share, keys: Any, places: Any) -> None:
 @entry_point
 def rank_all(share: Share, ps: int, n_ps: int) -> int:
     """Fill the ranks; returns the number of keys."""
-    share = borrowed(share)
+    share = as_ref(share)
     size, before = int64(share.me.keys), int64(0)
     for word in range(len(share.ranks)):
         bits = int64(0)
@@ -161,7 +161,7 @@ def rank_all(share: Share, ps: int, n_ps: int) -> int:
                 bits |= 1 << bit
         rank = share.ranks[word]
         rank.bits, rank.before = bits, before
-        before += ones(bits)
+        before += popcount(bits)
     return before
 
 
@@ -177,7 +177,7 @@ def count_ours(keys: Any, ps: int, n_ps: int) -> int:
 @entry_point
 def insert_ours(share: Share, keys: Any, ps: int, n_ps: int) -> None:
     """Put those of the distinct keys that are this PS's into the table."""
-    share = borrowed(share)
+    share = as_ref(share)
     for i in range(len(keys)):
         key = keys[i]
         if ps_of(key, n_ps) == ps and key != NOBODY:

@@ -10,9 +10,9 @@ from typing import Any
 from foundation.protocol.header import LANES, VALUES, Header
 from foundation.protocol.rpc import ALL, Rpc
 from hosts.ps.share import Share, locate
+from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
-from nativekit.words import ones, swap32, swap64
 
 AWAY = 1 << 31
 """Bit of a cell's `updates`: the key is given away. A cell of zeros is owned, and takes no memory as yet."""
@@ -75,6 +75,6 @@ def push(server: Any, j: int, h: Header, rpc: Rpc) -> int:
             cell.value = total
             cell.updates += 1
             added |= 1 << lane
-    server.jobs[j].applied_lanes += ones(added)
+    server.jobs[j].applied_lanes += popcount(added)
     server.jobs[j].overflows += overflow >> 31
     return added

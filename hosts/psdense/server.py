@@ -36,9 +36,9 @@ from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes
 from hosts.ps.values import make_cells
 from hosts.udp import BURST
+from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
-from nativekit.words import swap16, swap32
 
 ME = record("n_ps", "next_row", "last_row", "next_out", *PS_ME)
 """`next_row` to `last_row` are chunks whose sums are owed to workers, NOTHING for none, each with the next

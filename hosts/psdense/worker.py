@@ -33,9 +33,9 @@ from hosts.dense.wire import as_packet, count_of, read_words, write_head, write_
 from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT, free_slot, next_again, open_window, take_slot, time_round_trip
+from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
-from nativekit.words import swap32
 
 _ME = record(*ME)
 

@@ -42,8 +42,8 @@ from hosts.dense.wire import (
 )
 from hosts.ring.state import ACKS, OUT, Member
 from hosts.worker.window import free_slot, next_again, take_slot, time_round_trip
+from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
-from nativekit.words import swap32
 
 
 @compiled

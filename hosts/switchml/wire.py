@@ -12,9 +12,9 @@ from llvmlite import ir
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
+from nativekit.bits import swap16
 from nativekit.compile import compiled, int64, leaf
 from nativekit.records import checked
-from nativekit.words import swap16
 
 CHUNK = checked(
     np.dtype(

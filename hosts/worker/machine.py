@@ -10,7 +10,7 @@ from foundation.compiled import loop
 from foundation.designs import halves
 from nativekit.generic import Generic
 from nativekit.plain import plain
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 start, transmit, octets, peer, wake, deadline, receive, owed, take_owed, *_ = halves.WORKER
 
@@ -22,47 +22,47 @@ def worker_states(state: Any) -> list[tuple[Generic, type]]:
 
 @loop(worker_states)
 def _start(state: Any, op: int, iteration: int, n_keys: int) -> None:
-    start(borrowed(state), op, iteration, n_keys)
+    start(as_ref(state), op, iteration, n_keys)
 
 
 @loop(worker_states)
 def _transmit(state: Any, now: int) -> int:
-    return transmit(borrowed(state), now)
+    return transmit(as_ref(state), now)
 
 
 @loop(worker_states)
 def _octets(state: Any, slot: int) -> int:
-    return octets(borrowed(state), slot)
+    return octets(as_ref(state), slot)
 
 
 @loop(worker_states)
 def _peer(state: Any, slot: int) -> int:
-    return peer(borrowed(state), slot)
+    return peer(as_ref(state), slot)
 
 
 @loop(worker_states)
 def _wake(state: Any, now: int) -> None:
-    wake(borrowed(state), now)
+    wake(as_ref(state), now)
 
 
 @loop(worker_states)
 def _deadline(state: Any) -> int:
-    return deadline(borrowed(state))
+    return deadline(as_ref(state))
 
 
 @loop(worker_states)
 def _receive(state: Any, inbox: Any, length: int, arrival: int, read: int) -> int:
-    return receive(borrowed(state), inbox[0], length, arrival, read)
+    return receive(as_ref(state), inbox[0], length, arrival, read)
 
 
 @loop(worker_states)
 def _owed(state: Any) -> int:
-    return owed(borrowed(state))
+    return owed(as_ref(state))
 
 
 @loop(worker_states)
 def _take_owed(state: Any, n: int) -> None:
-    take_owed(borrowed(state), n)
+    take_owed(as_ref(state), n)
 
 
 class Machine(NamedTuple):

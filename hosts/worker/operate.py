@@ -28,7 +28,7 @@ from hosts.worker.machine import octets, peer, receive, transmit, wake, worker_s
 from nativekit.compile import compiled, int64
 from nativekit.libc import ppoll
 from nativekit.records import record, records
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
 """Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""
@@ -61,7 +61,7 @@ def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals:
 @loop(worker_states)
 def operate(calls: Any, udp: Udp, wire: Wire, until: int) -> int:
     """Run the operation that has begun to its end, or keep the line until a time (monotonic, ns)."""
-    calls, udp, wire = borrowed(calls), borrowed(udp), borrowed(wire)
+    calls, udp, wire = as_ref(calls), as_ref(udp), as_ref(wire)
     me = calls.me
     is_running = me.pending != 0
     while True:

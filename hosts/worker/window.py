@@ -16,9 +16,9 @@ from foundation.designs.interface import NEVER, NOTHING
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
 from hosts.worker.timer import MINIMUM, expired, sample
+from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 from nativekit.records import record
-from nativekit.words import ones
 
 ME = (
     "job", "worker", "epoch", "window", "issued", "free", "again", "queued_again",
@@ -162,6 +162,6 @@ def log_answer(state: Any, slot: Any, h: Header, length: int, arrival: int, read
     row.ps_proc, row.ps_queue, row.residence_us = h.ps_proc, h.ps_queue, h.residence
     row.iteration, row.ps, row.op = h.iteration, h.ps, h.op
     row.request_bytes, row.response_bytes = slot.length, length
-    row.lanes, row.served, row.attempts = ones(h.live), ones(h.served), slot.attempts
+    row.lanes, row.served, row.attempts = popcount(h.live), popcount(h.served), slot.attempts
     me.rows += 1
     return r

@@ -86,10 +86,10 @@ def measure(
         else:
             subject.set_up(client, packets, size)
             client.all_reduce(vectors[w], workers)
-        resume(simulated.lent, w, simulated.now, 1 << 62)
+        resume(simulated.pinned_ref, w, simulated.now, 1 << 62)
 
     for w in range(workers):
-        awake(simulated.lent, w)
+        awake(simulated.pinned_ref, w)
     go_on(simulated, ask)
     results = [client.result for client in clients]
     is_one = all((each == results[0]).all() for each in results)

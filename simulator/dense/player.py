@@ -73,7 +73,7 @@ def play(subject: Subject, schedule: Schedule) -> Played:
     bed.reset(schedule)
     played = Played(subject, schedule, bed, vectors_of(schedule), [[] for _ in range(schedule.workers)])
     for w in range(schedule.workers):
-        awake(bed.network.lent, w)
+        awake(bed.network.pinned_ref, w)
     if schedule.killed_us is not None:
         _go_on(played, schedule.killed_us * _US)
         bed.world.agents[schedule.who].dead = 1
@@ -104,7 +104,7 @@ def _go_on(played: Played, until: int) -> None:
 def go_on(network: Simulated, ask: Callable[[int], None], until: int = NEVER) -> None:
     """Let everything happen before a time; `ask` is called with a worker that has ended what it did."""
     while True:
-        reason = run(network.lent, until)
+        reason = run(network.pinned_ref, until)
         w = int(network.world.me.who)
         if reason == ASKED:
             ask(w)
@@ -129,4 +129,4 @@ def _ask(played: Played, w: int) -> None:
     if len(done) < len(played.vectors):
         client.all_reduce(played.vectors[len(done)][w], played.schedule.workers)
         at += COSTS.begin_ns
-    resume(network.lent, w, at, NEVER)
+    resume(network.pinned_ref, w, at, NEVER)

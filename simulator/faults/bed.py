@@ -17,7 +17,7 @@ from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
-from nativekit.reference import borrowed, lent
+from nativekit.reference import as_ref, pinned_ref
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
 from simulator.contents import CONTENTS
@@ -63,7 +63,7 @@ class Bed:
             journal_bytes=_JOURNAL_BYTES, keeps=True,
         )  # fmt: skip
         self.world = self.network.world
-        self._lent = self.network.lent
+        self._pinned_world = self.network.pinned_ref
         self._now = _field(self.world.me, "now")
         self.dead = _field(self.world.agents, "dead")
         """int64[agents]: whether each is."""
@@ -71,7 +71,7 @@ class Bed:
         self._aside = _field(self.world.me, "aside")
         self._length = _field(self.world.frames, "length")
         self.operations = make_operations(WORKERS)
-        self._lent_operations = lent(self.operations)
+        self._pinned_operations = pinned_ref(self.operations)
         self.rows = rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned = self.switch.image()
@@ -147,7 +147,7 @@ class Bed:
 
     def go_on(self, until: int) -> int:
         """Let everything happen before a time, until Python is needed; returns why the loop has come back."""
-        return play(self._lent, self._lent_operations, until)
+        return play(self._pinned_world, self._pinned_operations, until)
 
     # -- frames
 
@@ -162,11 +162,11 @@ class Bed:
 
     def send(self, host: int, frame: bytes) -> None:
         """Let a host send a frame now."""
-        _send_up(self._lent, host, self._put(frame), self.now)
+        _send_up(self._pinned_world, host, self._put(frame), self.now)
 
     def packet_out(self, frame: bytes) -> None:
         """Let the controller send a frame, with its header."""
-        _send_out(self._lent, self._put(frame), self.now)
+        _send_out(self._pinned_world, self._put(frame), self.now)
 
     def _put(self, frame: bytes) -> int:
         self._unused[0] -= 1
@@ -183,14 +183,14 @@ class Bed:
 
     def ask(self, w: int) -> None:
         """Worker `w` is asked what to do now."""
-        awake(self._lent, w)
+        awake(self._pinned_world, w)
 
     def silence(self, a: int) -> None:
         """Agent `a` dies, with what waits for it."""
         if a < WORKERS:
             if self.operations.lines.state[a] == REPLAYING:
                 self._note_part(a)
-            give_up(self._lent, self._lent_operations, a)
+            give_up(self._pinned_world, self._pinned_operations, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
             self._free(int(ring[(int(agent.first) + k) % len(ring)]))
@@ -235,11 +235,11 @@ class Bed:
     def _revive(self, a: int) -> None:
         agent = self.world.agents[a]
         agent.dead = agent.half = agent.stalled = agent.until = 0
-        _make_ready(self._lent, a, self.now)
+        _make_ready(self._pinned_world, a, self.now)
 
     def wake(self, a: int) -> None:
         """Agent `a` has something to do."""
-        _make_ready(self._lent, a, self.now)
+        _make_ready(self._pinned_world, a, self.now)
 
     # -- what is held
 
@@ -291,15 +291,15 @@ def _flat(tuples: Any, without: Sequence[str]) -> Iterator[Any]:
 
 @entry_point
 def _send_up(world: World, host: int, f: int, now: int) -> None:
-    world = borrowed(world)
+    world = as_ref(world)
     carry(world, world.up[host], f, now, AT_SWITCH, host)
 
 
 @entry_point
 def _send_out(world: World, f: int, now: int) -> None:
-    pass_from(borrowed(world), CPU_PORT, f, now)
+    pass_from(as_ref(world), CPU_PORT, f, now)
 
 
 @entry_point
 def _make_ready(world: World, a: int, now: int) -> None:
-    make_ready(borrowed(world), a, now)
+    make_ready(as_ref(world), a, now)

@@ -15,7 +15,7 @@ from foundation.protocol.rpc import ALL, PULL, PUSH
 from hosts.worker.machine import owed, start, take_owed
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
-from nativekit.reference import borrowed, row
+from nativekit.reference import as_ref, row
 from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
 from simulator.state import World
@@ -91,7 +91,7 @@ def _draw(me: Any) -> float:
 @entry_point
 def play(world: World, operations: Operations, until: int) -> int:
     """Let everything happen before a time, until Python is needed, or ENOUGH RPCs are answered."""
-    world, operations = borrowed(world), borrowed(operations)
+    world, operations = as_ref(world), as_ref(operations)
     me = operations.me
     while True:
         reason = go_until(world, until)
@@ -199,7 +199,7 @@ def _note(operations: Operations, w: int, k: int, calls: Any) -> None:
 @entry_point
 def give_up(world: World, operations: Operations, w: int) -> None:
     """Worker `w` is killed: what it has been answered counts."""
-    world, operations = borrowed(world), borrowed(operations)
+    world, operations = as_ref(world), as_ref(operations)
     _count(world, operations, w)
     line = operations.lines[w]
     if line.state == RUNNING:

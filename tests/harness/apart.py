@@ -10,13 +10,13 @@ from hosts.hotset.worker.packing import clear_piles, pack, pack_piles, pile_cold
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.worker.machine import COMPILED, Machine
 from nativekit.plain import plain
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 
 @entry_point
 def _apart(state: Calls, n_keys: int) -> None:
     """Queue calls for the keys that are not hinted, and then those for the others, each in its hash lane."""
-    state = borrowed(state)
+    state = as_ref(state)
     clear_piles(state)
     for i in range(n_keys - 1, -1, -1):
         if not is_hinted(state, state.positions[i]):

@@ -22,9 +22,9 @@ from hosts.ps.serve import look_ahead
 from hosts.ps.share import make_share, places_of
 from hosts.worker.window import SLOT
 from nativekit.plain import plain
-from nativekit.prefetch import touch
+from nativekit.prefetch import prefetch
 from nativekit.records import LINE
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from simulator.state import EVENT
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, make_requests
 
@@ -35,7 +35,7 @@ _numba: Any = numba
 
 
 def _look_at_all(server: Any, inbox: Any) -> None:
-    server = borrowed(server)
+    server = as_ref(server)
     for k in range(len(inbox)):
         look_ahead(server, inbox, k, len(inbox))
 
@@ -49,7 +49,7 @@ def contents(state: Any) -> list[Any]:
 
 def touched(function: Any, *args: Any) -> list[int]:
     seen: list[int] = []
-    cast(Any, plain(function, {touch: seen.append}))(*args)
+    cast(Any, plain(function, {prefetch: seen.append}))(*args)
     return seen
 
 

@@ -14,7 +14,7 @@ from nativekit.compile import compiled, int64
 from nativekit.generic import generics, implement
 from nativekit.plain import plain
 from nativekit.records import record, records
-from nativekit.reference import borrowed, row
+from nativekit.reference import as_ref, row
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -66,13 +66,13 @@ implement(Circle, ANY, Shape(_grow_circle))
 
 @uncached
 def _twice(state: Any, by: int) -> int:
-    state = borrowed(state)
+    state = as_ref(state)
     return grow(state, by) + grow(state, by)
 
 
 @uncached
 def _grow_row(stacked: Any, at: int, by: int) -> int:
-    return grow(row(borrowed(stacked), at), by)
+    return grow(row(as_ref(stacked), at), by)
 
 
 ME = record("width")

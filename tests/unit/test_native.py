@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.compiled import entry_point
+from nativekit.bits import popcount, swap16, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
-from nativekit.prefetch import touch, touch_lines
+from nativekit.prefetch import prefetch, prefetch_lines
 from nativekit.records import LINE, record, records, zeros
-from nativekit.reference import borrowed
-from nativekit.words import ones, swap16, swap32, swap64
+from nativekit.reference import as_ref
 
 WORD = st.integers(0, 2**64 - 1)
 
@@ -29,7 +29,7 @@ def _swapped(word: Any, result: Any) -> None:
 
 @entry_point
 def _ones(word: int) -> int:
-    return int64(ones(word))
+    return int64(popcount(word))
 
 
 class _State(NamedTuple):
@@ -46,7 +46,7 @@ def _add(state: _State, at: int, amount: int) -> int:
 
 @entry_point
 def _add_all(state: _State, amount: int) -> int:
-    state = borrowed(state)
+    state = as_ref(state)
     last = int64(0)
     for at in range(len(state.rows)):
         last = _add(state, at, amount + at)
@@ -98,8 +98,8 @@ def test_a_field_that_plain_python_could_not_read_is_refused(name: str) -> None:
 
 @entry_point
 def _touch(address: int, octets: int) -> None:
-    touch(address)
-    touch_lines(address, octets)
+    prefetch(address)
+    prefetch_lines(address, octets)
 
 
 @pytest.mark.parametrize("address", [0, -1, 1 << 62, -(1 << 63)])
@@ -113,7 +113,7 @@ def test_touched_memory_stays_as_it_is_and_every_line_is_touched() -> None:
     _touch(kept.ctypes.data, len(kept))
     assert (kept == np.arange(1000, dtype=np.uint8)).all()
     seen: list[int] = []
-    plain(touch_lines, {touch: seen.append})(5 * LINE, 2 * LINE + 1)
+    plain(prefetch_lines, {prefetch: seen.append})(5 * LINE, 2 * LINE + 1)
     assert seen == [5 * LINE, 6 * LINE, 7 * LINE]
 
 

@@ -15,7 +15,7 @@ from foundation.compiled import entry_point
 from nativekit.compile import compiled, inlined, int64
 from nativekit.plain import plain
 from nativekit.records import record, records
-from nativekit.reference import borrowed, lent, write_words
+from nativekit.reference import as_ref, pinned_ref, write_words
 
 _write: Any = numba.njit(write_words)  # not kept on disk, where whoever knows no `Room` could not read it
 
@@ -39,7 +39,7 @@ def make_room() -> Room:
 
 @inlined
 def _shelf_of(room: Room) -> Shelf:
-    shelf: Shelf = borrowed(Shelf(room.shelf.me, room.shelf.rows[1:]))
+    shelf: Shelf = as_ref(Shelf(room.shelf.me, room.shelf.rows[1:]))
     return shelf
 
 
@@ -53,7 +53,7 @@ def _put(shelf: Shelf, at: int, amount: float) -> int:
 
 @entry_point
 def _work(room: Room, at: int) -> float:
-    room = borrowed(borrowed(room))
+    room = as_ref(as_ref(room))
     shelf = _shelf_of(room)
     n = _put(room.shelf, at, 10 * room.scale) + _put(shelf, 0, 2.0)
     room.pair[1][at & 1] += room.grid[at, 1:].sum() + room.grid.shape[1]
@@ -65,7 +65,7 @@ def contents(room: Room) -> Any:
 
 
 def lend_room(room: Room) -> Room:
-    return lent(room, _write)
+    return pinned_ref(room, _write)
 
 
 @pytest.mark.parametrize("lend", [lambda room: room, lend_room], ids=["for a call", "for many"])
@@ -98,7 +98,7 @@ def test_arrays_that_are_lent_stay_as_long_as_that_does() -> None:
 def test_a_field_that_is_not_there_is_an_error() -> None:
     @entry_point
     def read(room: Room) -> Any:
-        return borrowed(room).door
+        return as_ref(room).door
 
     with pytest.raises(TypingError, match="Unknown attribute 'door'"):
         read(make_room())

@@ -15,7 +15,6 @@ from tools.bench import switches
 from tools.bench.processes import Cores
 from topologies import preflight
 from topologies.machine import describe_versions
-from topologies.run_lock import is_alive
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 import foundation.words
-import softswitch.words
+import softswitch.messages
 
 
-@pytest.mark.parametrize("counted", [foundation.words.counted, softswitch.words.counted])
+@pytest.mark.parametrize("counted", [foundation.words.counted, softswitch.messages.pluralize])
 def test_one_and_many(counted: Callable[..., str]) -> None:
     assert [counted(number, "round") for number in (0, 1, 2)] == ["0 rounds", "1 round", "2 rounds"]
     assert [counted(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]

@@ -21,10 +21,10 @@ from hosts.ps.serve import look_ahead
 from hosts.ps.share import make_share, table_bits
 from hosts.ps.values import CELL
 from hosts.udp import BURST, NS, THREAD_CPU
+from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.libc import clock_gettime, memcpy
-from nativekit.reference import borrowed
-from nativekit.words import swap32
+from nativekit.reference import as_ref
 from tools.bench.errors import BenchError
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
 
@@ -93,7 +93,7 @@ def handle_all(
     They lie in the inbox a burst at a time, as the kernel would have put them there: in the cache, which
     their parameters are not, but as far as the loop has them fetched ahead.
     """
-    server, requests, inbox = borrowed(server), borrowed(requests), borrowed(inbox)
+    server, requests, inbox = as_ref(server), as_ref(requests), as_ref(inbox)
     answered, ns, done = int64(0), int64(0), int64(0)
     while done < len(requests):
         n = min(BURST, len(requests) - done)
@@ -135,7 +135,7 @@ def batches_of(parameters: int, lanes: int) -> Any:
 @entry_point
 def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int]:
     """Issue an operation for each batch, ending each RPC at once; returns RPCs and CPU time, ns."""
-    calls = borrowed(calls)
+    calls = as_ref(calls)
     begin, issued = cpu_ns(clock), int64(0)
     for k in range(len(batches)):
         for i in range(batches.shape[1]):

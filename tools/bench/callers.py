@@ -14,9 +14,9 @@ from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.sockets import Address
 from hosts.udp import BURST, MONOTONIC, Udp, clock, flush, make_udp, queue, take
 from hosts.worker.operate import Wire, make_wire, wait
+from nativekit.bits import swap16, swap32
 from nativekit.compile import int64
-from nativekit.reference import borrowed
-from nativekit.words import swap16, swap32
+from nativekit.reference import as_ref
 from tools.bench.errors import BenchError
 from tools.bench.requests import FIRST_WORKER, Requests
 
@@ -60,7 +60,7 @@ class Callers:
 @entry_point
 def exchange(udp: Udp, wire: Wire, requests: Any, octets: int, first: int, count: int) -> tuple[int, int]:
     """Issue `count` RPCs, numbered from `first` on; returns how many were answered, and the time, ns."""
-    udp, wire = borrowed(udp), borrowed(wire)
+    udp, wire = as_ref(udp), as_ref(wire)
     fd, server, at = int64(wire.state.fd), int64(wire.peers.ctypes.data), int64(requests.ctypes.data)
     begin = clock(udp, MONOTONIC)
     issued, answered, spins = int64(0), int64(0), int64(0)

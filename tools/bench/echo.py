@@ -18,7 +18,7 @@ from hosts.udp import BURST, Udp, flush, make_udp, name_of, queue, take
 from hosts.worker.operate import Wire, make_wire, wait
 from nativekit.compile import int64
 from nativekit.records import record, records
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from tools.bench.processes import pinned, thread_cpu_seconds
 
 _PATIENCE_NS = 1_000_000_000
@@ -67,7 +67,7 @@ def echoing(address: Address, core: int) -> Iterator[Echo]:
 @entry_point
 def echo(state: Any, udp: Udp, wire: Wire) -> None:
     """Echo until the stop event."""
-    udp, wire = borrowed(udp), borrowed(wire)
+    udp, wire = as_ref(udp), as_ref(wire)
     fd, inbox = int64(wire.state.fd), int64(udp.inbox.ctypes.data)
     while True:
         n = take(udp, fd, BURST)

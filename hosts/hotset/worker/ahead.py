@@ -12,9 +12,9 @@ from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
 from hosts.hotset.worker.state import CALL, Calls
 from hosts.worker.row import ROW
 from hosts.worker.window import SLOT
+from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
-from nativekit.prefetch import touch, touch_lines
-from nativekit.words import swap32
+from nativekit.prefetch import prefetch, prefetch_lines
 
 _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsize
 
@@ -29,28 +29,28 @@ def prepare(state: Calls) -> None:
     keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), me.op == PUSH
     for lane in range(int64(call.count)):
         i = int64(call.key_at[lane])  # of another call where the lane is not live
-        touch(keys + i * KEY_BYTES)
+        prefetch(keys + i * KEY_BYTES)
         if pushes:
-            touch(deltas + i * VALUE_BYTES)
+            prefetch(deltas + i * VALUE_BYTES)
     if me.free:
         s = int64(state.free[me.free - 1]) & SLOT_MASK
         octets = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
-        touch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, octets)
+        prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, octets)
     if call.next != NOTHING:
-        touch_lines(int64(state.calls.ctypes.data) + int64(call.next) * _CALL_BYTES, _CALL_BYTES)
+        prefetch_lines(int64(state.calls.ctypes.data) + int64(call.next) * _CALL_BYTES, _CALL_BYTES)
 
 
 @compiled
 def seek(state: Calls, rpc: Rpc) -> None:
     """Have an answer's slot come near, its request and a row of the log."""
     s = swap32(rpc.seq) & SLOT_MASK
-    touch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
-    touch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
-    touch(int64(state.log.ctypes.data) + int64(state.me.rows) * _ROW_BYTES)
+    prefetch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
+    prefetch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
+    prefetch(int64(state.log.ctypes.data) + int64(state.me.rows) * _ROW_BYTES)
 
 
 @compiled
 def fetch(state: Calls, rpc: Rpc) -> None:
     """And, a while later, its call."""
     call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
-    touch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)
+    prefetch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

@@ -15,8 +15,8 @@ from hosts.hotset.worker.recovery import keep, take_back
 from hosts.hotset.worker.refusals import miss, refuse
 from hosts.hotset.worker.state import Calls, hint
 from hosts.worker.window import free_slot, is_answered, log_answer, time_round_trip
+from nativekit.bits import popcount, swap32
 from nativekit.compile import compiled, int64
-from nativekit.words import ones, swap32
 
 
 @compiled
@@ -73,7 +73,7 @@ def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
             if me.keeps and h.served >> lane & 1:
                 keep(state, i)
         state.served[i] = bool(h.served >> lane & 1)
-    me.pending -= ones(done)
+    me.pending -= popcount(done)
     if not me.registers and (h.refused or h.served != call.hashed):
         _learn(state, call, h, now)
 

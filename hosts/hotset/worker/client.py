@@ -18,12 +18,12 @@ from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import OWED, ReplayLog
 from nativekit.plain import plain
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 
 @entry_point
 def _renew(state: Calls, epoch: int) -> None:
-    renew(borrowed(state), epoch)
+    renew(as_ref(state), epoch)
 
 
 class Client(BaseClient):

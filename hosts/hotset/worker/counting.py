@@ -18,7 +18,7 @@ from hosts.hotset.worker.requests import start
 from hosts.hotset.worker.state import Calls
 from hosts.keys import KeySpace
 from nativekit.compile import int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 
 class Counted(NamedTuple):
@@ -61,7 +61,7 @@ def count_operations(
 @entry_point
 def _count(state: Calls, n_keys: int) -> int:
     """Pack an operation and take it back; returns how many of its RPCs servers get."""
-    state = borrowed(state)
+    state = as_ref(state)
     me = state.me
     start(state, PULL, 0, n_keys)
     c, to_servers = int64(me.first_unsent), int64(0)

@@ -18,8 +18,8 @@ from foundation.protocol.header import LANES
 from foundation.protocol.rpc import ALL, lane_of, ps_of
 from hosts.hotset.worker.calls import drop_call, new_call, place, queue_call
 from hosts.hotset.worker.state import Calls, is_hinted
+from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
-from nativekit.words import ones
 
 _COST_AT_PS = 2
 """Of an RPC that a PS gets, too: what it costs worker and PS, in RPCs that only a worker has."""
@@ -190,7 +190,7 @@ def _fill(state: Calls, first: int) -> None:
         while pile.first != NOTHING and call.live != ALL:
             i, free = int64(pile.first), ~int64(call.live)
             pile.first = state.behind[i]
-            place(state, i, c, ones((free & -free) - 1))
+            place(state, i, c, popcount((free & -free) - 1))
         if call.live:
             queue_call(state, c)
         else:

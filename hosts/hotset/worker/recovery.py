@@ -21,8 +21,8 @@ from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import refuse
 from hosts.hotset.worker.state import Calls
 from hosts.worker.replay import HELD, OWED
+from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
-from nativekit.words import ones
 
 
 @compiled
@@ -69,7 +69,7 @@ def take_back(state: Calls, call: Any, h: Header, now: int) -> None:
                 state.served[i] = False
             else:
                 refuse(state, i, int64(call.refusals), now)
-    state.me.pending -= ones(added)
+    state.me.pending -= popcount(added)
 
 
 @compiled

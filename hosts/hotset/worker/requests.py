@@ -18,8 +18,8 @@ from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_refused_due, resend_refused
 from hosts.hotset.worker.state import Calls
 from hosts.worker.window import next_again, next_overdue, retransmit, take_slot
+from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.words import swap32, swap64
 
 
 @compiled

@@ -38,8 +38,8 @@ def inlined(function: F) -> F:
     return cast(F, _numba.njit(error_model="numpy", inline="always")(function))
 
 
-def cached_entry_point(function: F, home: Path, sources: Iterable[Path]) -> F:
-    """Return a function that Python calls, whose machine code is cached with the package at `home`.
+def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F:
+    """Return a function that Python calls, whose machine code is cached with the package at `package`.
 
     To find a stale cache, numba looks only at the function's own file. Here the name of the cache's folder
     has a digest of all `sources` and of this package, and says whether indices are checked
@@ -49,7 +49,7 @@ def cached_entry_point(function: F, home: Path, sources: Iterable[Path]) -> F:
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     checked = "-checked" if _numba.config.BOUNDSCHECK else ""
     before = _numba.config.CACHE_DIR
-    _numba.config.CACHE_DIR = str(cache_of(home) / f"compiled-{digest}{checked}")
+    _numba.config.CACHE_DIR = str(cache_of(package) / f"compiled-{digest}{checked}")
     try:
         return cast(F, _numba.njit(nogil=True, cache=True, error_model="numpy")(function))
     finally:

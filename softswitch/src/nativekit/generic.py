@@ -33,15 +33,15 @@ class Generic:
     def __init__(self, name: str) -> None:
         self.name = name
         self._bodies: dict[type, Any] = {}
-        self.kind = _Kind(self)
+        self.kind = _GenericType(self)
 
-    def of(self, owner: type) -> Any:
+    def dispatch(self, owner: type) -> Any:
         """The compiled function for a class; raises `LookupError` where there is none."""
         if owner not in self._bodies:
             raise LookupError(f"{self.name} has no body for {owner.__module__}.{owner.__qualname__}")
         return self._bodies[owner]
 
-    def add(self, owner: type, body: Any) -> None:
+    def register(self, owner: type, body: Any) -> None:
         """Have a body for one more class: once, while modules are loaded, as code on disk has it inside.
 
         Raises `ValueError` for a class with the name of another: numba takes a tuple that it is given for one
@@ -53,10 +53,10 @@ class Generic:
 
     def folder_of(self, owner: type) -> Path:
         """Where the body for a class is."""
-        return Path(self.of(owner).py_func.__code__.co_filename).parent
+        return Path(self.dispatch(owner).py_func.__code__.co_filename).parent
 
 
-class _Kind(types.Callable, types.Opaque):
+class _GenericType(types.Callable, types.Opaque):
     """The type of a generic: numba asks it what a call of these arguments is."""
 
     def __init__(self, generic: Generic) -> None:
@@ -69,11 +69,11 @@ class _Kind(types.Callable, types.Opaque):
         return id(self.generic)
 
     def _chosen(self, state: Any) -> Any:
-        kind = state.of if isinstance(state, Reference) else state
+        kind = state.pointee if isinstance(state, Reference) else state
         if not isinstance(kind, types.BaseNamedTuple):
             raise errors.TypingError(f"{self.generic.name} of {state}, which is no state of a design")
         try:
-            return typeof(self.generic.of(cast(Any, kind).instance_class))
+            return typeof(self.generic.dispatch(cast(Any, kind).instance_class))
         except LookupError as error:
             raise errors.TypingError(str(error)) from error
 
@@ -87,11 +87,11 @@ class _Kind(types.Callable, types.Opaque):
         return self._chosen(sig.args[0]).get_impl_key(sig)
 
 
-extending.register_model(_Kind)(models.OpaqueModel)
+extending.register_model(_GenericType)(models.OpaqueModel)
 extending.typeof_impl.register(Generic)(lambda value, _context: value.kind)
 
 
-imputils.lower_constant(_Kind)(lambda context, *_: context.get_dummy_value())
+imputils.lower_constant(_GenericType)(lambda context, *_: context.get_dummy_value())
 
 
 def generics(interface: type[F]) -> F:
@@ -103,4 +103,4 @@ def generics(interface: type[F]) -> F:
 def implement(owner: type, interface: F, bodies: F) -> None:
     """Let `bodies` be the functions of an interface for the states of class `owner`."""
     for generic, body in zip(cast(Any, interface), cast(Any, bodies), strict=True):
-        generic.add(owner, body)
+        generic.register(owner, body)

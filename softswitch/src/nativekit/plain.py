@@ -78,7 +78,7 @@ class _Namespaces:
         def call(state: Any, *args: Any) -> Any:
             owner = type(state)
             if owner not in made:
-                twin = self._twin(generic.of(owner))
+                twin = self._twin(generic.dispatch(owner))
                 assert twin is not None
                 made[owner] = twin
             return made[owner](state, *args)

@@ -10,12 +10,12 @@ from numba import types
 from nativekit.compile import compiled, leaf
 from nativekit.records import LINE
 
-_READ, _KEEP, _DATA = 0, 3, 1
+_READ, _ALL_LEVELS, _DATA = 0, 3, 1
 """What LLVM's `prefetch` is told: for a read, into every cache, and no code."""
 
 
 @leaf(lambda address: None)
-def touch(_typing: Any, address: Any) -> Any:
+def prefetch(_typing: Any, address: Any) -> Any:
     """Have the caches fetch the line at an address, which need not be anybody's, and do not wait for it."""
 
     def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
@@ -23,14 +23,14 @@ def touch(_typing: Any, address: Any) -> Any:
         kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
         place = builder.inttoptr(values[0], pointer)
-        builder.call(prefetch, [place, word(_READ), word(_KEEP), word(_DATA)])
+        builder.call(prefetch, [place, word(_READ), word(_ALL_LEVELS), word(_DATA)])
         return context.get_dummy_value()
 
     return types.none(types.intp), code
 
 
 @compiled
-def touch_lines(address: int, octets: int) -> None:
-    """`touch` all lines of so many bytes."""
+def prefetch_lines(address: int, octets: int) -> None:
+    """`prefetch` all lines of so many bytes."""
     for at in range(0, octets, LINE):
-        touch(address + at)
+        prefetch(address + at)

@@ -2,7 +2,7 @@
 
 Numba hands a tuple over as all the words of all its arrays (five hundred for a simulated world) in every
 call, and counts a reference at each access: together most of the time of what is made of many small
-functions. A function that takes `borrowed(state)` reads of it what it needs, and looks the same.
+functions. A function that takes `as_ref(state)` reads of it what it needs, and looks the same.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ T = TypeVar("T")
 class Reference(types.Type):
     """A `NamedTuple` of type `of`, by its address."""
 
-    def __init__(self, of: Any) -> None:
-        self.of = of
+    def __init__(self, pointee: Any) -> None:
+        self.pointee = pointee
         make: Any = super().__init__  # which has no hints
-        make(name=f"Reference({of})")
+        make(name=f"Reference({pointee})")
 
     @property
     def key(self) -> Any:
         """Not the name, which two classes may share."""
-        return self.of.key
+        return self.pointee.key
 
-    def place(self, field: str) -> int:
+    def index_of(self, field: str) -> int:
         """Number of a field; -1 where there is none."""
-        return self.of.fields.index(field) if field in self.of.fields else -1
+        return self.pointee.fields.index(field) if field in self.pointee.fields else -1
 
 
 @extending.register_model(Reference)
 class _Pointer(models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Reference) -> None:
         make: Any = super().__init__  # which has no hints
-        make(manager, kind, manager.lookup(kind.of).get_value_type().as_pointer())
+        make(manager, kind, manager.lookup(kind.pointee).get_value_type().as_pointer())
 
 
 def _kind_of(_template: Any, kind: Reference, field: str) -> Any:
-    at = kind.place(field)
-    return None if at < 0 else _by_reference(kind.of.types[at])
+    at = kind.index_of(field)
+    return None if at < 0 else _by_reference(kind.pointee.types[at])
 
 
 def _by_reference(kind: Any) -> Any:
@@ -73,9 +73,9 @@ class _Fields(templates.AttributeTemplate):
 
 
 def _field(context: Any, builder: ir.IRBuilder, kind: Reference, value: Any, field: str) -> Any:
-    at = kind.place(field)
+    at = kind.index_of(field)
     place = cgutils.gep_inbounds(builder, value, 0, at)
-    found = kind.of.types[at]
+    found = kind.pointee.types[at]
     if isinstance(found, types.BaseNamedTuple):
         return place
     return _uncounted(context, builder, found, builder.load(place))
@@ -101,7 +101,7 @@ def _uncounted(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> An
 
 
 @leaf(lambda value: value)
-def borrowed(_typing: Any, value: Any) -> Any:
+def as_ref(_typing: Any, value: Any) -> Any:
     """The same arrays by reference, for the time of a call from Python, which holds them."""
 
     def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
@@ -129,10 +129,10 @@ def row(typing: Any, stacked: Any, at: Any) -> Any:
 
     Arrays that are only read are shared by all rows and have no such axis.
     """
-    result = _row_kind(typing, stacked.of, at)
+    result = _row_kind(typing, stacked.pointee, at)
 
     def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
-        tuple_of_row = _row(context, builder, stacked.of, result, values[0], at, values[1])
+        tuple_of_row = _row(context, builder, stacked.pointee, result, values[0], at, values[1])
         place = cgutils.alloca_once(builder, tuple_of_row.type)
         builder.store(tuple_of_row, place)
         return place
@@ -169,21 +169,21 @@ def _row(
     return context.make_tuple(builder, result, parts)
 
 
-def lent(state: T, write: Callable[[Any, Any], int] | None = None) -> T:
+def pinned_ref(state: T, write: Callable[[Any, Any], int] | None = None) -> T:
     """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
 
     Its arrays would be looked up in each call, half a microsecond each. `write` is an entry point of
     `write_words`, of whoever keeps machine code for such states apart.
     """
-    return cast(T, _Lent(state, write or _write))
+    return cast(T, _PinnedRef(state, write or _write))
 
 
-def lent_state(given: Any) -> Any:
-    """The tuple of what may be `lent`."""
-    return given.state if isinstance(given, _Lent) else given
+def unwrap_ref(given: Any) -> Any:
+    """The tuple of what may be `pinned_ref`."""
+    return given.state if isinstance(given, _PinnedRef) else given
 
 
-class _Lent:
+class _PinnedRef:
     def __init__(self, state: Any, write: Callable[[Any, Any], int]) -> None:
         self.state = state  # so that its arrays stay
         self._place = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)

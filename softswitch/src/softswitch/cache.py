@@ -15,19 +15,19 @@ from pathlib import Path
 from nativekit.cache import user_cache
 
 _PACKAGE = Path(__file__).parent
-_PATIENCE_S = 180.0
-_LOOK_EVERY_S = 0.1
+_LOCK_TIMEOUT_S = 180.0
+_POLL_INTERVAL_S = 0.1
 
 
 @cache
-def signature() -> str:
+def source_digest() -> str:
     """Of this version of the switch: another one may make other code, and lay out memory in another way."""
     sources = sorted(_PACKAGE.rglob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
 @contextlib.contextmanager
-def one_at_a_time() -> Iterator[None]:
+def compile_lock() -> Iterator[None]:
     """Let one of the user's processes compile what the others then find on disk.
 
     One that takes longer than three minutes, or may be stopped, is not waited for.
@@ -37,9 +37,9 @@ def one_at_a_time() -> Iterator[None]:
         with contextlib.suppress(OSError):  # no folder to be had: each for itself
             folder.mkdir(parents=True, exist_ok=True)
             lock = opened.enter_context(open(folder / "compiling.lock", "w"))
-            end = time.monotonic() + _PATIENCE_S
+            end = time.monotonic() + _LOCK_TIMEOUT_S
             while not _locked(lock.fileno()) and time.monotonic() < end:
-                time.sleep(_LOOK_EVERY_S)
+                time.sleep(_POLL_INTERVAL_S)
         yield
 
 
@@ -51,9 +51,9 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def kept(made_of: Sequence[str], make: Callable[[], bytes]) -> bytes:
+def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
     """Object code, from disk if this user has had it made before of the same texts."""
-    digest = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:32]
+    digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:32]
     path = user_cache() / f"{digest}.o"
     with contextlib.suppress(OSError):
         return path.read_bytes()

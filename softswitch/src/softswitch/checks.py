@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 from softswitch import ir
 from softswitch.errors import StateError, TableFull
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
+from softswitch.messages import pluralize
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
-from softswitch.words import counted
 
 # -- tables
 
@@ -34,7 +34,7 @@ def check_default(table: ir.Table, action: EntryAction | None) -> None:
 
 def table_full(table: ir.Table) -> TableFull:
     """The refusal of one entry more than the table's size."""
-    return TableFull(f"table {table.name} is full: it holds its {counted(table.size, 'entry', 'entries')}")
+    return TableFull(f"table {table.name} is full: it holds its {pluralize(table.size, 'entry', 'entries')}")
 
 
 # -- action profiles
@@ -67,9 +67,9 @@ def check_group(
     for member in listed:
         check_use(profile, UseMember(member), members)
     _check_room(profile, "group", number, groups)
-    most = GROUP_SHARE * profile.size
-    if others + len(listed) > most:
-        raise TableFull(f"action profile {profile.name} is full: its groups hold {most} members")
+    limit = GROUP_SHARE * profile.size
+    if others + len(listed) > limit:
+        raise TableFull(f"action profile {profile.name} is full: its groups hold {limit} members")
 
 
 def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Collection[int]) -> None:
@@ -81,7 +81,7 @@ def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Colle
 
 def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collection[int]) -> None:
     if number not in known and len(known) >= profile.size:
-        text = f"it holds its {counted(profile.size, kind)}"
+        text = f"it holds its {pluralize(profile.size, kind)}"
         raise TableFull(f"action profile {profile.name} has no room for {kind} {number}: {text}")
 
 
@@ -118,5 +118,5 @@ def check_index(name: str, index: int, size: int) -> None:
 def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
     """Refuse more members than the value set has room for."""
     if len(members) > declared.size:
-        text = f"it holds {counted(declared.size, 'member')}, not {len(members)}"
+        text = f"it holds {pluralize(declared.size, 'member')}, not {len(members)}"
         raise TableFull(f"value set {declared.name} is full: {text}")

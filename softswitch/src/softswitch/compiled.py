@@ -14,7 +14,7 @@ from softswitch.jit import MachineCode
 from softswitch.memory.output import WAITING, read_records
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.rows import Words
-from softswitch.memory.waiting import queued, read_queue
+from softswitch.memory.waiting import read_queue_head, with_depths
 from softswitch.pipeline import Depths, Output, Passed, Waiting
 from softswitch.state.memory import Memory
 from softswitch.state.pipeline import StatePipeline
@@ -82,7 +82,7 @@ class CompiledPipeline(StatePipeline):
     def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
         """Run a packet on (`BufferedPipeline.leave`)."""
         assert isinstance(waiting.packet, bytes)
-        return self._run(DEPARTS, queued(waiting.packet, *depths), 0, now)
+        return self._run(DEPARTS, with_depths(waiting.packet, *depths), 0, now)
 
     def _run(self, port: int, data: bytes, t_in: int, now: int) -> Passed:
         waiting: list[Waiting] = []
@@ -93,7 +93,7 @@ class CompiledPipeline(StatePipeline):
             )
             for kind, record in read_records(memoryview(self._out), count):
                 if kind == WAITING:
-                    waiting.append(Waiting(*read_queue(record), record))
+                    waiting.append(Waiting(*read_queue_head(record), record))
                 else:
                     rest.append((kind, record))
             return Passed(self._outputs(rest), waiting)

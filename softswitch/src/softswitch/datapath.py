@@ -26,16 +26,16 @@ from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.kernel.steering import check_cpu
+from softswitch.messages import pluralize
 from softswitch.ports.ends import ControlEnds
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
 from softswitch.ports.qdiscs import DELAYS, shaped
 from softswitch.ports.report import SwitchCounters, describe, plus
 from softswitch.queues import Shape
-from softswitch.queues.shape import MOST_PACKETS, MOST_RATE
+from softswitch.queues.shape import MAX_PACKETS, MAX_RATE
 from softswitch.settings import Datapath
 from softswitch.warm import warm_tables
-from softswitch.words import counted
 
 if TYPE_CHECKING:
     from softswitch.explain.live import Trace, TracedPipeline
@@ -268,10 +268,10 @@ class SwitchPorts:
         if priority is not None and not 0 <= priority < self._priority_queues:
             right = f"there are 0 to {self._priority_queues - 1} (--priority-queues)"
             raise SwitchError(f"Error: priority {priority}: {right}")
-        if rate is not None and not 0 <= rate <= MOST_RATE:
-            raise SwitchError(f"Error: rate {rate}: 0 to {MOST_RATE} packets/s is right, 0 for no limit")
-        if depth is not None and not 1 <= depth <= MOST_PACKETS:
-            raise SwitchError(f"Error: depth {depth}: 1 to {MOST_PACKETS} packets is right")
+        if rate is not None and not 0 <= rate <= MAX_RATE:
+            raise SwitchError(f"Error: rate {rate}: 0 to {MAX_RATE} packets/s is right, 0 for no limit")
+        if depth is not None and not 1 <= depth <= MAX_PACKETS:
+            raise SwitchError(f"Error: depth {depth}: 1 to {MAX_PACKETS} packets is right")
         code, running = None, self._running
         if running is not None and not running.waiting_bytes:
             changed = _need_compiled(running, "rates and depths of queues")
@@ -337,7 +337,7 @@ class SwitchPorts:
         """One line: which it is, and why not the kernel."""
         if self._kernel is not None:
             pinned = "" if self._pins is None else f", pinned in {self._pins.folder}"
-            count = counted(len(self._names), "interface")
+            count = pluralize(len(self._names), "interface")
             steered = "" if self._rps_cpu is None else f", on CPU {self._rps_cpu}"
             return f"datapath kernel: BPF ({self._hook.value}) at the ingress of {count}{steered}{pinned}"
         return f"datapath sockets: {self.reason}"

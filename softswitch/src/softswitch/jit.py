@@ -8,7 +8,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from softswitch import ir
-from softswitch.cache import kept
+from softswitch.cache import cached_object
 from softswitch.codegen.pipeline import build_module
 from softswitch.codegen.traffic import needs_queues, work_bytes
 from softswitch.memory.layout import Layout, make_layout
@@ -22,7 +22,7 @@ _TYPES: dict[Kind, type] = {
     Kind.UINT32: ctypes.c_uint32,
     Kind.UINT64: ctypes.c_uint64,
 }
-PROCESS = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument in ARGUMENTS))
+PROCESS_CTYPE = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for argument in ARGUMENTS))
 
 
 class MachineCode:
@@ -53,14 +53,14 @@ class MachineCode:
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         self._engine.finalize_object()
         self.process_address: int = self._engine.get_function_address(NAME)
-        self.process = PROCESS(self.process_address)
+        self.process = PROCESS_CTYPE(self.process_address)
 
 
 def _cached(source: str, target: llvm.TargetMachine) -> bytes:
     """Object code of LLVM IR, from disk if this machine has compiled it before."""
     features = llvm.get_host_cpu_features().flatten()
-    made_of = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
-    return kept(made_of, lambda: _compile(source, target))
+    inputs = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
+    return cached_object(inputs, lambda: _compile(source, target))
 
 
 def _compile(source: str, target: llvm.TargetMachine) -> bytes:

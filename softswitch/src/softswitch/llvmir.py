@@ -27,14 +27,14 @@ def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
     return b.trunc(value, kind) if have > width else b.zext(value, kind)
 
 
-def extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
+def sign_extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
     """Truncate or sign-extend."""
     if value.type.width >= width:
         return resize(b, value, width)
     return b.sext(value, llvm.IntType(width))
 
 
-def untyped(pointer: llvm.Value) -> llvm.Value:
+def opaque_pointer(pointer: llvm.Value) -> llvm.Value:
     """A pointer as LLVM has it: llvmlite still gives those of its own making a type."""
     pointer.type = llvm.PointerType()
     return pointer

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
-from softswitch.cache import one_at_a_time
+from softswitch.cache import compile_lock
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import KernelError, ProgramError, SwitchError
 from softswitch.kernel.hooks import Hook
@@ -42,7 +42,7 @@ class Machine:
         self._settings, self._server = settings, server
         if is_cold():
             _say("compiles its own code, once: calls wait for half a minute or more")
-            with one_at_a_time():
+            with compile_lock():
                 warm()
         with ExitStack() as opened:
             trace = self._open_trace()
@@ -121,7 +121,7 @@ class Machine:
     def _load(self) -> None:
         program, p4info = self._settings.program, self._settings.p4info
         if self.ports.kept is not None:
-            self._go_on(self.ports.kept, program, p4info)
+            self._resume_pinned(self.ports.kept, program, p4info)
         elif program is not None:
             self._load_first(program, p4info)
 
@@ -135,25 +135,24 @@ class Machine:
             else:
                 self._server.pipelines.load_bare(data)
         except (ProgramError, Refusal) as error:
-            beside = "" if p4info is None else f" with {p4info}"
-            raise SwitchError(f"{program}{beside}: {error}") from error
+            with_p4info = "" if p4info is None else f" with {p4info}"
+            raise SwitchError(f"{program}{with_p4info}: {error}") from error
 
-    def _go_on(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
+    def _resume_pinned(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
         """Go on with the program that packets meet, which must be the one that is asked for."""
         kept = Kept(folder)
         config = kept.config()
-        give_up_hint = f"`--unpin {folder.parent}` gives it up"
+        unpin_hint = f"`--unpin {folder.parent}` gives it up"
         if program is not None and _read(program) != config.p4_device_config:
             raise SwitchError(
-                f"{program}: {folder.parent} keeps another program: "
-                f"`--no-p4` goes on with that, {give_up_hint}"
+                f"{program}: {folder.parent} keeps another program: `--no-p4` goes on with that, {unpin_hint}"
             )
         if p4info is not None and _p4info(p4info) != config.p4info:
-            raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {give_up_hint}")
+            raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {unpin_hint}")
         try:
             self._server.go_on(kept, self.ports.make_kept)
         except (KernelError, Refusal) as error:
-            raise SwitchError(f"--pin {folder.parent}: {error}; {give_up_hint}") from error
+            raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
         _say(f"goes on with what {folder.parent} keeps")
 
 

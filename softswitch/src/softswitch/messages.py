@@ -1,4 +1,4 @@
-"""The text of `log_msg`. BMv2: core/primitives.cpp."""
+"""Texts that users see: messages of `log_msg` (BMv2: core/primitives.cpp), and plurals."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def format_message(message: str, values: Iterable[int]) -> str:
     left = iter(values)
     text = PLACEHOLDER.sub(lambda found: str(next(left, found[0])), message)
     return text.replace("\\{", "{").replace("\\}", "}")
+
+
+def pluralize(number: int, singular: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 port`, `2 ports`. `plural` defaults to `singular` + "s"."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"

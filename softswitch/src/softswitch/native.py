@@ -19,9 +19,9 @@ _HERE = Path(__file__).parent
 
 def entry_point(function: F) -> F:
     """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
-    home = Path(function.__code__.co_filename).parent
+    package = Path(function.__code__.co_filename).parent
     below = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
-    return cached_entry_point(function, home, {*home.glob("*.py"), *below})
+    return cached_entry_point(function, package, {*package.glob("*.py"), *below})
 
 
 _KINDS: dict[Kind, Any] = {

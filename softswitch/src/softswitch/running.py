@@ -17,11 +17,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
+from softswitch.messages import pluralize
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import runtime_handlers
 from softswitch.settings import Settings
-from softswitch.words import counted
 
 GRPC_LOGGER = "grpc._cython.cygrpc"
 _RPCS_END_S = 1.0
@@ -80,7 +80,9 @@ async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable
             loop.add_signal_handler(signal.SIGUSR1, machine.report)
             gc.freeze()
             gc.set_threshold(*GC_THRESHOLDS)
-            ready = f"{counted(len(settings.ports), 'port')}, P4Runtime on {first.rpartition(':')[0]}:{port}"
+            ready = (
+                f"{pluralize(len(settings.ports), 'port')}, P4Runtime on {first.rpartition(':')[0]}:{port}"
+            )
             print(f"softswitch: ready: {ready}", file=sys.stderr, flush=True)
             await stopped
             await _end(server)

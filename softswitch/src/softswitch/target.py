@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir as llvm
 
-from softswitch.llvmir import I32, I64, POINTER, integer, untyped
+from softswitch.llvmir import I32, I64, POINTER, integer, opaque_pointer
 
 DOUBLE = llvm.DoubleType()
 
@@ -19,36 +19,36 @@ class Target:
 
     pointer = POINTER
     """The type of pointers into state, frames and output."""
-    most_arguments: int | None = None
+    max_arguments: int | None = None
     """Arguments that a function may have."""
-    copies_packets = False
+    packet_in_memory = False
     """A packet in flight is always one struct in memory: there are not registers enough."""
-    touches = True
-    """There is a `touch` that does not wait for memory."""
+    has_prefetch = True
+    """There is a `prefetch` that does not wait for memory."""
 
     def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
         """Memory for a value as long as the function runs."""
-        return untyped(b.alloca(kind, name=name))
+        return opaque_pointer(b.alloca(kind, name=name))
 
-    def load_unfollowed(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
+    def load_opaque(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
         """Load a value of `reserve` that nothing may conclude anything about from what was stored."""
         return b.load(address, typ=kind)
 
-    def touch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
+    def prefetch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
         """Have the caches fetch memory that will be read soon."""
         kind = llvm.FunctionType(llvm.VoidType(), [POINTER, I32, I32, I32])
         prefetch = b.module.declare_intrinsic("llvm.prefetch", [POINTER], kind)
         b.call(prefetch, [address, integer(32, 0), integer(32, 3), integer(32, 1)])
 
-    def forget(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+    def black_box(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """The same value, where there would be too many to follow one by one."""
         return value
 
-    def whole(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+    def optimization_barrier(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """The same value, where a constant part of it would be kept in a register, and there are few."""
         return value
 
-    def guard(self, b: llvm.IRBuilder) -> None:
+    def loop_guard(self, b: llvm.IRBuilder) -> None:
         """At each turn of a loop whose end is not plain: the machine may end it."""
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
@@ -69,7 +69,7 @@ class Target:
             variable.global_constant = True
             variable.linkage = "internal"
             variable.initializer = llvm.Constant(array, list(values))
-            untyped(variable)
+            opaque_pointer(variable)
         return b.module.globals[name]
 
     def multiply(self, b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
@@ -114,7 +114,7 @@ def target_of(module: llvm.Module) -> Target:
     return module.target if isinstance(module, Module) else NATIVE
 
 
-def passed(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
+def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
     """Words as arguments, after `before` other ones: by memory where they are more than the target takes."""
     target = target_of(b.module)
     if not _by_memory(target, len(words), before):
@@ -127,12 +127,14 @@ def passed(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[
     return [memory]
 
 
-def passed_types(target: Target, count: int, before: int) -> list[llvm.Type]:
-    """Types of the arguments that `passed` gives for so many words."""
+def word_parameter_types(target: Target, count: int, before: int) -> list[llvm.Type]:
+    """Types of the arguments that `pass_words` gives for so many words."""
     return [target.pointer] if _by_memory(target, count, before) else [I64] * count
 
 
-def taken(b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int) -> list[llvm.Value]:
+def receive_words(
+    b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int
+) -> list[llvm.Value]:
     """The words, in the function to which they were passed."""
     if not _by_memory(target_of(b.module), count, before):
         return list(arguments)
@@ -141,7 +143,7 @@ def taken(b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before
 
 
 def _by_memory(target: Target, count: int, before: int) -> bool:
-    return target.most_arguments is not None and before + count > target.most_arguments
+    return target.max_arguments is not None and before + count > target.max_arguments
 
 
 def _element(b: llvm.IRBuilder, memory: llvm.Value, position: int) -> llvm.Value:

@@ -72,5 +72,5 @@ class Colour(IntEnum):
     RED = 2
 
 
-MOST_VARBIT_BITS = (1 << 31) - 1
+MAX_VARBIT_BITS = (1 << 31) - 1
 """BMv2 takes the width of a varbit field as an `int`; larger values are this one."""

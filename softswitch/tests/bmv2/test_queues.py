@@ -18,7 +18,7 @@ from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.dataplane import Dataplane
 from softswitch.pipeline import ControlPlane
 from softswitch.queues import Rate
-from softswitch.queues.shape import of_packets
+from softswitch.queues.shape import packet_depth
 from switch_harness import ecn
 from switch_harness.bmv2_queues import Bmv2Queues
 from switch_harness.constructs import PROGRAMS, compiled
@@ -59,7 +59,7 @@ def both() -> Iterator[Both]:
         queues.set_rate(OUT, RATE)
         queues.set_depth(OUT, DEPTH)
         pipeline = CompiledPipeline(compiled("ecn"), priority_queues=PRIORITIES, buffered=True)
-        ours = QueuedSwitch(pipeline, Rate(packets=RATE), of_packets(DEPTH))
+        ours = QueuedSwitch(pipeline, Rate(packets=RATE), packet_depth(DEPTH))
         theirs = cast(ControlPlane, Bmv2(client, ports, config.p4info))  # as much of one as this needs
         for target in (theirs, pipeline):
             ecn.mark_from(target, OUT, THRESHOLD)

@@ -37,15 +37,15 @@ class Twins:
         self.short, self.long = (controlled(make=make) for _ in range(2))
         self.shortcuts = 0
         assert self.short._plain is not None
-        do_all = self.short._plain.do_all
+        apply_all_or_none = self.short._plain.apply_all_or_none
 
         def counting(operations: Any) -> bool:
-            done = do_all(operations)
+            done = apply_all_or_none(operations)
             self.shortcuts += done
             return done
 
         # A method of one object is replaced, to count its calls: mypy takes that for a mistake.
-        self.short._plain.do_all = counting  # type: ignore[method-assign]
+        self.short._plain.apply_all_or_none = counting  # type: ignore[method-assign]
 
     def write(self, data: bytes) -> Outcome:
         """What both answer, with what both have afterwards alike."""

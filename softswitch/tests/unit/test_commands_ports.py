@@ -14,7 +14,7 @@ from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.load import load_program
 from softswitch.pipeline import EntryWrite
-from softswitch.queues.shape import of_packets
+from softswitch.queues.shape import packet_depth
 from softswitch.settings import Datapath
 
 PROGRAMS = Path(__file__).parents[1] / "programs" / "compiled"
@@ -47,12 +47,12 @@ def test_a_switch_gets_queues_while_it_runs(ports: SwitchPorts) -> None:
     assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
     assert pipeline.read_register(pipeline.program.registers[0].name, 3, 4) == [5]
     ports.set_queues(None, None, None, 200)
-    assert queues(ports).queues["most"].tolist() == [[200, 200]]
+    assert queues(ports).queues["max_packets"].tolist() == [[200, 200]]
     assert queues(ports).queues["gap"].tolist() == [[0, 1_000_000]]
     assert len(queues(ports).slots) == 400
     before = queues(ports).slots
     ports.set_queues(CPU, 0, None, 3)
-    assert queues(ports).queues["most"].tolist() == [[3, 200]]
+    assert queues(ports).queues["max_packets"].tolist() == [[3, 200]]
     assert queues(ports).slots is before
     ports.set_queues(None, None, 0, None)
     assert queues(ports).queues["gap"].tolist() == [[0, 0]]
@@ -68,7 +68,7 @@ def test_a_later_program_has_queues_too(ports: SwitchPorts) -> None:
 def test_a_packet_waits_in_a_queue_that_came_later(ports: SwitchPorts) -> None:
     pipeline = running(ports, "control")
     ports.set_queues(None, None, None, 1)
-    assert tuple(queues(ports).queues[0, 0])[:2] == of_packets(1)
+    assert tuple(queues(ports).queues[0, 0])[:2] == packet_depth(1)
     pipeline.write_entries(list[EntryWrite]())
     passed = pipeline.enter(CPU, (3 << 7).to_bytes(2, "big") + bytes(64), 0, 0)
     assert ([waiting.port for waiting in passed.waiting], passed.outputs) == ([3], [])

@@ -20,7 +20,7 @@ from softswitch.explain.live import Trace, TracedPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ports.loop import PortLoop
 from softswitch.queues import Rate, Shape, parse_rate
-from softswitch.queues.shape import of_packets
+from softswitch.queues.shape import packet_depth
 from softswitch.settings import Datapath
 from switch_harness import ecn
 from switch_harness.constructs import CONSTRUCTS, PROGRAMS, compiled
@@ -79,7 +79,7 @@ def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> No
     """Eight frames for a queue of four that lets one go in an hour."""
     live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
-    with PortLoop({}, CPU, shapes={CPU: Shape(Rate(bits=1), of_packets(4))}) as loop:
+    with PortLoop({}, CPU, shapes={CPU: Shape(Rate(bits=1), packet_depth(4))}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for number in range(8):
@@ -95,7 +95,7 @@ def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> No
 def test_packets_that_a_queue_dropped_are_told_when_the_next_one_leaves(file: Path, trace: Trace) -> None:
     live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
-    with PortLoop({}, CPU, shapes={CPU: Shape(parse_rate("5pps"), of_packets(1))}) as loop:
+    with PortLoop({}, CPU, shapes={CPU: Shape(parse_rate("5pps"), packet_depth(1))}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop.start(live)
         for number in range(6):

@@ -1,4 +1,4 @@
-"""Which look-ups are touched ahead, and where. That no outcome changes is what the differential tests say."""
+"""Which look-ups are prefetched, and where. That no outcome changes is what the differential tests say."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from softswitch import ir
-from softswitch.codegen.ahead import look_ahead
+from softswitch.codegen.prefetch_plan import plan_prefetches
 from switch_harness.state_programs import key_field, program, table
 
 KEY, COPY, OTHER = ir.FieldRef(1, 0), ir.FieldRef(0, 0), ir.FieldRef(0, 1)
@@ -38,7 +38,7 @@ def condition(name: str, yes: str | None, no: str | None, of: ir.Expression) -> 
 
 def ahead(*nodes: ir.Table | ir.Conditional) -> dict[str, list[tuple[str, Any]]]:
     control = ir.Control("ingress", nodes[0].name, {node.name: node for node in nodes})
-    found = look_ahead(program(actions=ACTIONS, ingress=control), control)
+    found = plan_prefetches(program(actions=ACTIONS, ingress=control), control)
     return {at: [(each.table.name, each.key[0].source) for each in lookups] for at, lookups in found.items()}
 
 

@@ -13,7 +13,7 @@ from softswitch.jit import MachineCode
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.ring import PortError
 from softswitch.queues import DEFAULT_DEPTH, Rate, Shape, parse_depth, parse_rate
-from softswitch.queues.shape import UNLIMITED, of_bytes, of_packets
+from softswitch.queues.shape import UNLIMITED, byte_depth, packet_depth
 from switch_harness import ecn
 from switch_harness.constructs import compiled
 from switch_harness.native import Doubles, Wires
@@ -75,7 +75,7 @@ def test_departures_are_a_gap_apart_and_tell_what_waited(busy_poll: bool) -> Non
 
 
 def test_a_full_queue_drops_and_what_waits_at_the_end_is_dropped_too() -> None:
-    with switch(Shape(HOUR_LONG, of_packets(4))) as loop:
+    with switch(Shape(HOUR_LONG, packet_depth(4))) as loop:
         loop.start(pipeline())
         for number in range(8):
             loop.cpu_socket.send(ecn.frame(number))
@@ -88,7 +88,7 @@ def test_a_full_queue_drops_and_what_waits_at_the_end_is_dropped_too() -> None:
 
 
 def test_a_queue_of_bytes_takes_what_fits() -> None:
-    with switch(Shape(HOUR_LONG, of_bytes(1_000))) as loop:
+    with switch(Shape(HOUR_LONG, byte_depth(1_000))) as loop:
         loop.start(pipeline())
         for number, length in enumerate((100, 600, 600, 401, 400)):
             loop.cpu_socket.send(ecn.frame(number, body=length - ecn.LEAST))
@@ -136,7 +136,7 @@ def test_copies_that_wait_for_one_port_see_each_other() -> None:
 
 def test_more_copies_than_leave_at_a_time_all_leave() -> None:
     """A queue that is longer than one burst, without a rate and without a frame that would wake the loop."""
-    with switch(Shape(UNLIMITED, of_packets(200))) as loop:
+    with switch(Shape(UNLIMITED, packet_depth(200))) as loop:
         running = CompiledPipeline(PROGRAM, CODE)
         ecn.copy(running, CPU, CPU, 150)
         loop.start(running)

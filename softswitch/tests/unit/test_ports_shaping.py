@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.queues import DEFAULT_DEPTH, Rate, Shape
-from softswitch.queues.shape import UNLIMITED, of_packets
+from softswitch.queues.shape import UNLIMITED, packet_depth
 
 PORTS = (1, 2, 3)
 FAST, SLOW = Rate(bits=10**9), Rate(packets=10)
@@ -13,7 +13,7 @@ FAST, SLOW = Rate(bits=10**9), Rate(packets=10)
 def test_flags_are_read() -> None:
     assert parse_port_rate("2=10pps") == ("2", SLOW)
     assert parse_port_rate("*=1gbit") == ("*", FAST)
-    assert parse_port_queue("007=8") == ("7", of_packets(8))
+    assert parse_port_queue("007=8") == ("7", packet_depth(8))
 
 
 def test_without_flags_there_are_no_queues() -> None:
@@ -21,17 +21,17 @@ def test_without_flags_there_are_no_queues() -> None:
 
 
 def test_a_port_with_a_rate_has_bmv2s_queue_and_one_with_a_queue_no_rate() -> None:
-    assert shapes_of(PORTS, {"1": SLOW}, {"3": of_packets(9)}) == {
+    assert shapes_of(PORTS, {"1": SLOW}, {"3": packet_depth(9)}) == {
         1: Shape(SLOW, DEFAULT_DEPTH),
-        3: Shape(UNLIMITED, of_packets(9)),
+        3: Shape(UNLIMITED, packet_depth(9)),
     }
 
 
 def test_a_ports_own_goes_before_that_of_all() -> None:
-    shapes = shapes_of(PORTS, {"*": FAST, "2": SLOW}, {"3": of_packets(9), "255": of_packets(1)})
+    shapes = shapes_of(PORTS, {"*": FAST, "2": SLOW}, {"3": packet_depth(9), "255": packet_depth(1)})
     assert shapes == {
         1: Shape(FAST, DEFAULT_DEPTH),
         2: Shape(SLOW, DEFAULT_DEPTH),
-        3: Shape(FAST, of_packets(9)),
-        255: Shape(FAST, of_packets(1)),
+        3: Shape(FAST, packet_depth(9)),
+        255: Shape(FAST, packet_depth(1)),
     }

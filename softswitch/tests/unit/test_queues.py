@@ -28,7 +28,7 @@ from softswitch.queues import (
     parse_rate,
 )
 from softswitch.queues.fifo import clear, next_departure, put, take
-from softswitch.queues.shape import UNLIMITED, of_bytes, of_packets
+from softswitch.queues.shape import UNLIMITED, byte_depth, packet_depth
 from switch_harness.effort import examples
 
 PUT, TAKE, CLEAR = range(3)
@@ -130,7 +130,7 @@ rates = st.one_of(
     st.builds(Rate, st.just(0), st.sampled_from([1, 8_000, 10**6, 10**10, 3 * 10**11])),
     st.just(Rate(packets=1000, bits=10**6)),
 )
-depths = st.one_of(st.builds(of_packets, st.integers(1, 5)), st.builds(of_bytes, st.integers(1, 400)))
+depths = st.one_of(st.builds(packet_depth, st.integers(1, 5)), st.builds(byte_depth, st.integers(1, 400)))
 shapes = st.lists(st.builds(Shape, rates, depths), min_size=1, max_size=4)
 
 
@@ -246,7 +246,7 @@ def test_priorities_share_a_link() -> None:
 
 
 def test_a_full_queue_drops_and_has_room_again_for_each_that_leaves() -> None:
-    queues = one(Rate(packets=1), of_packets(2))
+    queues = one(Rate(packets=1), packet_depth(2))
     assert [_put(queues, 0, 0, 60, 0) for _ in range(4)] == [0, 1, NONE, NONE]
     assert queues.queues[0, 0].dropped == 2
     assert _take(queues, 0) == 0
@@ -255,14 +255,14 @@ def test_a_full_queue_drops_and_has_room_again_for_each_that_leaves() -> None:
 
 
 def test_a_queue_of_bytes_takes_what_still_fits() -> None:
-    queues = one(Rate(packets=1), of_bytes(200))
+    queues = one(Rate(packets=1), byte_depth(200))
     assert [_put(queues, 0, 0, length, 0) != NONE for length in (100, 101, 100, 1)] == [
         True,
         False,
         True,
         False,
     ]
-    queues = one(Rate(packets=1), of_bytes(200))
+    queues = one(Rate(packets=1), byte_depth(200))
     assert sum(_put(queues, 0, 0, 1, 0) != NONE for _ in range(200)) == 3  # of 60 B at least
 
 

@@ -17,11 +17,11 @@ from foundation.protocol.rpc import rpcs
 from hosts.agent import Commands
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import MONOTONIC, Udp, clock, flush, make_udp, name_of, queue, socket_name, take
+from nativekit.bits import swap16, swap32
 from nativekit.compile import int64
 from nativekit.libc import ppoll
 from nativekit.records import records
-from nativekit.reference import borrowed
-from nativekit.words import swap16, swap32
+from nativekit.reference import as_ref
 from studies.paper.connections.process import Handlers, ProcessConfig, run
 from studies.paper.connections.waiting import POLLFD
 
@@ -44,7 +44,7 @@ def call_each(udp: Udp, request: Any, fds: Any, turns: Any, order: Any, polled: 
     `took` [n] is from sending to having read, ns; `turns` [callers] has the number of each one's next RPC.
     Returns how many were answered in time.
     """
-    udp, request = borrowed(udp), borrowed(request)
+    udp, request = as_ref(udp), as_ref(request)
     timespec = np.zeros(2, np.int64)
     timespec[0] = _PATIENCE_S
     for k in range(len(order)):

@@ -18,7 +18,7 @@ from hosts.udp import BURST, Udp
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait, ppoll
 from nativekit.records import checked, records
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 
 WAYS = ("scan", "poll", "epoll", "shared")
 COMMAND, ROOM = 0, 1
@@ -59,8 +59,8 @@ def has_input(waiting: Waiting) -> bool:
 @entry_point
 def scan(server: Server, service: Service, udp: Udp, waiting: Waiting) -> int:
     """Ask every socket in turn, until there is something for Python."""
-    server, service = borrowed(server), borrowed(service)
-    udp, waiting = borrowed(udp), borrowed(waiting)
+    server, service = as_ref(server), as_ref(service)
+    udp, waiting = as_ref(udp), as_ref(waiting)
     sockets = len(waiting.polled) - 1
     sweeps = int64(0)
     while True:
@@ -77,8 +77,8 @@ def scan(server: Server, service: Service, udp: Udp, waiting: Waiting) -> int:
 @entry_point
 def poll(server: Server, service: Service, udp: Udp, waiting: Waiting) -> int:
     """Have the kernel wait on the list of all sockets, and look through it."""
-    server, service = borrowed(server), borrowed(service)
-    udp, waiting = borrowed(udp), borrowed(waiting)
+    server, service = as_ref(server), as_ref(service)
+    udp, waiting = as_ref(udp), as_ref(waiting)
     sockets = len(waiting.polled) - 1
     while True:
         ppoll(waiting.polled.ctypes.data, sockets + 1, 0, 0)
@@ -94,8 +94,8 @@ def poll(server: Server, service: Service, udp: Udp, waiting: Waiting) -> int:
 @entry_point
 def epoll(server: Server, service: Service, udp: Udp, waiting: Waiting) -> int:
     """Be told which sockets are ready."""
-    server, service = borrowed(server), borrowed(service)
-    udp, waiting = borrowed(udp), borrowed(waiting)
+    server, service = as_ref(server), as_ref(service)
+    udp, waiting = as_ref(udp), as_ref(waiting)
     events, state = waiting.sources.events, waiting.sources.state
     while True:
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, len(events), -1))

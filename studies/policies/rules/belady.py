@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, NO_NEXT_ACCESS, Accesses, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
@@ -90,7 +90,7 @@ def _mark_first_accesses(accesses: Any, seen: Any, is_first: Any) -> None:
 
 @entry_point
 def _fill(times: _Times, first_accesses: Any) -> None:
-    times = borrowed(times)
+    times = as_ref(times)
     for time in first_accesses:
         for size in range(len(times.sizes)):
             if times.used[size] < times.sizes[size]:
@@ -99,7 +99,7 @@ def _fill(times: _Times, first_accesses: Any) -> None:
 
 @entry_point
 def _serve(times: _Times, begin: int, next_access: Any, levels: Any) -> None:
-    times = borrowed(times)
+    times = as_ref(times)
     sizes = len(times.sizes)
     for i in range(len(next_access)):
         time, next_time = begin + i, next_access[i]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Log
 from studies.policies.policy import Policy, PolicySpec, no_moves
@@ -59,8 +59,8 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 @entry_point
 def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Any, levels: Any) -> None:
-    key_set = borrowed(key_set)
-    cells = borrowed(cells)
+    key_set = as_ref(key_set)
+    cells = as_ref(cells)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         levels[i] = not is_hot(key_set, key)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
@@ -50,7 +50,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 @entry_point
 def _serve(stack: _Stack, accesses: Any, levels: Any) -> None:
-    stack = borrowed(stack)
+    stack = as_ref(stack)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         level = int64(stack.level[key])

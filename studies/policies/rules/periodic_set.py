@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.policy import EVICTIONS, INSTALLS, Policy, Serve
 
@@ -63,7 +63,7 @@ def is_hot(key_set: PeriodicSet, key: int) -> bool:
 
 @entry_point
 def _choose(key_set: PeriodicSet, previous: Any, selected: Any) -> None:
-    key_set = borrowed(key_set)
+    key_set = as_ref(key_set)
     for key in selected:
         key_set.state[key] |= _SELECTED
     for key in previous:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
 from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
@@ -65,8 +65,8 @@ def _reset(slots: SlotMap) -> _Counters:
 
 @entry_point
 def _serve(key_set: PeriodicSet, counters: _Counters, accesses: Any, levels: Any) -> None:
-    key_set = borrowed(key_set)
-    counters = borrowed(counters)
+    key_set = as_ref(key_set)
+    counters = as_ref(counters)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         levels[i] = not is_hot(key_set, key)
@@ -90,7 +90,7 @@ def _count(counters: _Counters, key: int) -> None:
 
 @entry_point
 def _read_and_clear(counters: _Counters, keys: Any, counts: Any) -> None:
-    counters = borrowed(counters)
+    counters = as_ref(counters)
     for slot in range(len(counts)):
         keys[slot], counts[slot] = key_of(counters.slots, slot), count_of(counters.counts, slot)
         release(counters.slots, slot)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
@@ -38,7 +38,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 @entry_point
 def _serve(state: _TinyLfuState, accesses: Any, levels: Any) -> None:
-    state = borrowed(state)
+    state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         slot = slot_of(state.slots, key)

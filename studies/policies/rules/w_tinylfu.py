@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nativekit.compile import compiled, int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Log
 from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
@@ -63,7 +63,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 @entry_point
 def _serve(state: _WTinyLfuState, accesses: Any, levels: Any) -> None:
-    state = borrowed(state)
+    state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         slot = slot_of(state.slots, key)

@@ -19,7 +19,7 @@ from controller.hotset.migrate import WAVE
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.compile import int64
-from nativekit.reference import borrowed
+from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, PULL, Log
 from studies.policies.policy import Policy, PolicySpec, no_moves
@@ -64,7 +64,7 @@ def _hottest_cold_keys(counts: NDArray[np.int64], hot: NDArray[np.integer], limi
 
 @entry_point
 def _serve(key_set: PeriodicSet, counts: Any, accesses: Any, levels: Any) -> None:
-    key_set = borrowed(key_set)
+    key_set = as_ref(key_set)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         levels[i] = not is_hot(key_set, key)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from softswitch import ir
-from softswitch.codegen.ahead import look_ahead
 from softswitch.codegen.pipeline import build_module
+from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.memory.layout import make_layout
 from tests.harness import testnet
 
@@ -28,7 +28,7 @@ def test_the_artefacts_are_of_these_sources(compiled: Path) -> None:
 
 def test_all_lanes_of_our_program_are_touched_at_the_first_in_one_loop() -> None:
     ours = testnet.program()
-    [lookups] = look_ahead(ours, ours.ingress).values()
+    [lookups] = plan_prefetches(ours, ours.ingress).values()
     lanes = [f"HotlineIngress.lookup_{lane:02d}.hot_params" for lane in range(32)]
     assert [each.table.name for each in lookups] == lanes
     keys = ours.stacks[next(i for i, stack in enumerate(ours.stacks) if stack.name == "keys")]

@@ -16,7 +16,7 @@ from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY
 from foundation.designs.interface import Arm
 from foundation.protocol.rpc import BUFFER_BYTES
 from nativekit.plain import plain
-from nativekit.reference import lent_state
+from nativekit.reference import unwrap_ref
 from simulator import drive as drives
 from simulator import loop
 from simulator.costs import Hosts, Network, Spell
@@ -26,7 +26,7 @@ from simulator.links import carry, free_frame, new_frame
 from simulator.state import AT_HOST, AT_SWITCH, FRAME, NOBODY, READY, THROUGH_SWITCH, World
 from simulator.switch import pass_once
 from softswitch.compiled import OUT_CAPACITY
-from softswitch.jit import PROCESS
+from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records
 from tests.unit.simulator.networks import PARAMETERS, Bed
 
@@ -151,7 +151,7 @@ def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: 
 
 def of_world(twin: Callable[..., Any], world: Any, *rest: Any) -> Any:
     """What entry points get by its address a twin gets as it is."""
-    return twin(lent_state(world), *rest)
+    return twin(unwrap_ref(world), *rest)
 
 
 def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
@@ -161,7 +161,7 @@ def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
     length = int(frame.length)
     octets = ctypes.string_at(frame.head.ctypes.data, length)
     out = (ctypes.c_char * OUT_CAPACITY)()
-    count = PROCESS(int(world.me.process))(
+    count = PROCESS_CTYPE(int(world.me.process))(
         int(world.me.memory), port, octets, length, came // 1000, now // 1000, out, OUT_CAPACITY
     )
     plain(free_frame)(world, f)
@@ -363,9 +363,9 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     n = len(world.agents)
     on_cables, waiting, in_switch, then = np.zeros(2 * n, int), np.zeros(n, int), 0, 0
 
-    def watch(lent: Any, until: int) -> int:
+    def watch(pinned_ref: Any, until: int) -> int:
         nonlocal in_switch, then
-        world = lent_state(lent)
+        world = unwrap_ref(pinned_ref)
         while world.me.events:
             now = min(int(world.heap[0].time), until)
             for event in world.heap[: world.me.events]:
@@ -374,7 +374,7 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
                 in_switch += (now - then) * int(event.kind == THROUGH_SWITCH)
             waiting[world.agents.state == READY] += now - then
             then = now
-            reason = loop.run(lent, min(now + 1, until))
+            reason = loop.run(pinned_ref, min(now + 1, until))
             if reason != loop.LATE or now == until:
                 return reason
         return loop.QUIET

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 
-from softswitch.words import counted
+from softswitch.messages import pluralize
 from tools.bench import plain
 from tools.bench.baseline import C_LOOP
 from tools.bench.measure import ThroughputTest
@@ -26,7 +26,7 @@ def ports(stage: Stage) -> list[Result]:
         with stage.traffic(count) as generator:
             generator.load(workload)
             for target in stage.shuffled([*stage.switches(), C_LOOP]):
-                stage.tell(f"{target}: {counted(count, 'port')}")
+                stage.tell(f"{target}: {pluralize(count, 'port')}")
                 with stage.target(target, count, plain.l3_setup(count), workload):
                     rates[target].append(ThroughputTest(generator, stage.scale).highest_loss_free())
         results.append(

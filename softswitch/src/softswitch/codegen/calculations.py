@@ -17,6 +17,7 @@ from softswitch.errors import UnsupportedConstruct
 from softswitch.hashing import InternetChecksum
 from softswitch.llvmir import I8, I64, byte_offset, integer, resize
 from softswitch.target import target_of
+from softswitch.v1model import Standard
 
 FRAME_BYTES = 1 << 16
 """Room for the payload behind the fields."""
@@ -32,7 +33,9 @@ class Calculations:
     def emit(self, number: int, valid: int | None = None) -> llvm.Value:
         """The result as a word; `valid` is a header that is known to be valid here."""
         calculation = self.packet.program.calculations[number]
-        runs = [_Run(self.packet, header, parts, valid) for header, parts in self._by_header(calculation)]
+        runs = [
+            _InputRun(self.packet, header, parts, valid) for header, parts in self._by_header(calculation)
+        ]
         is_sum = isinstance(calculation.function, InternetChecksum) and not calculation.payload
         if is_sum and all(run.fits_words for run in runs):
             return self._sum_of_words(runs)
@@ -58,7 +61,7 @@ class Calculations:
 
     # -- the Internet checksum without memory
 
-    def _sum_of_words(self, runs: list[_Run]) -> llvm.Value:
+    def _sum_of_words(self, runs: list[_InputRun]) -> llvm.Value:
         b = self.b
         total: llvm.Value = integer(64, 0)
         for run in runs:
@@ -69,32 +72,32 @@ class Calculations:
 
     # -- any algorithm over bytes
 
-    def _of_bytes(self, calculation: ir.Calculation, runs: list[_Run]) -> llvm.Value:
+    def _of_bytes(self, calculation: ir.Calculation, runs: list[_InputRun]) -> llvm.Value:
         b = self.b
-        most = sum(run.bits for run in runs)
+        max_bits = sum(run.bits for run in runs)
         target = target_of(b.module)
         with b.goto_entry_block():
-            size = most // 8 + 8 + (FRAME_BYTES if calculation.payload else 0)
+            size = max_bits // 8 + 8 + (FRAME_BYTES if calculation.payload else 0)
             buffer = target.reserve(b, llvm.ArrayType(I8, size))
         if all(run.whole_bytes for run in runs):
             end = buffer
             for run in runs:
-                end = target.forget(b, run.append(end))
+                end = target.black_box(b, run.append(end))
         elif any(run.has_varbit for run in runs):
             construct = f"calculation `{calculation.name}` over a varbit field and parts of bytes"
             raise UnsupportedConstruct(construct, calculation.location)
         else:
-            end = self._append_bits(runs, buffer, most)
+            end = self._append_bits(runs, buffer, max_bits)
         if calculation.payload:
             end = self._append_payload(end)
-        length = target.forget(b, b.sub(b.ptrtoint(end, I64), b.ptrtoint(buffer, I64)))
+        length = target.black_box(b, b.sub(b.ptrtoint(end, I64), b.ptrtoint(buffer, I64)))
         result = b.call(hash_function(b.module, calculation.function), [buffer, length])
         return resize(b, result, 64)
 
-    def _append_bits(self, runs: list[_Run], buffer: llvm.Value, most: int) -> llvm.Value:
+    def _append_bits(self, runs: list[_InputRun], buffer: llvm.Value, max_bits: int) -> llvm.Value:
         """Join all bits in one number, first bit at the top, and store it from the top."""
         b, target = self.b, target_of(self.b.module)
-        width = -(-most // 8) * 8
+        width = -(-max_bits // 8) * 8
         joined: llvm.Value = integer(width, 0)
         room: llvm.Value = integer(width, width)
         for run in runs:
@@ -102,7 +105,7 @@ class Calculations:
             with_run = b.or_(joined, target.shift(b, "shl", resize(b, run.joined(), width), left))
             present = run.present()
             joined = b.select(present, with_run, joined)
-            room = target.forget(b, b.select(present, left, room))
+            room = target.black_box(b, b.select(present, left, room))
         store_bits(b, buffer, joined, width // 8)
         bits = b.sub(integer(64, width), resize(b, room, 64))
         return byte_offset(b, buffer, b.lshr(b.add(bits, integer(64, 7)), integer(64, 3)))
@@ -118,7 +121,7 @@ class Calculations:
         return byte_offset(b, end, size)
 
 
-class _Run:
+class _InputRun:
     """Consecutive inputs that are there or left out together."""
 
     def __init__(self, packet: Packet, header: int | None, parts: list[Part], valid: int | None) -> None:
@@ -198,3 +201,32 @@ class _Run:
         size = sum(width for _, width in parts) // 8
         store_bits(self.b, end, join(self.b, self._values(parts)), size)
         return byte_offset(self.b, end, size)
+
+
+# -- checksums
+
+
+def emit_verify(packet: Packet, calculations: Calculations) -> None:
+    """Set `checksum_error` if any checksum that applies does not match."""
+    b = packet.b
+    packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 0))
+    for checksum in packet.program.verify:
+        with b.if_then(_applies(packet, checksum)):
+            expected = calculations.emit(checksum.calculation, valid=checksum.target.header)
+            found = resize(b, packet.load(checksum.target), 64)
+            with b.if_then(b.icmp_unsigned("!=", expected, found)):
+                packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 1))
+
+
+def emit_update(packet: Packet, calculations: Calculations) -> None:
+    """Store every checksum that applies."""
+    for checksum in packet.program.update:
+        with packet.b.if_then(_applies(packet, checksum)):
+            value = calculations.emit(checksum.calculation, valid=checksum.target.header)
+            packet.store(checksum.target, value)
+
+
+def _applies(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
+    """An `i1`: is the target there, and does the condition hold?"""
+    valid = packet.is_valid(checksum.target.header)
+    return packet.b.and_(valid, packet.arithmetic.truth(checksum.condition))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.ahead import look_ahead
+from softswitch.codegen.prefetch import emit_prefetches
+from softswitch.codegen.prefetch_plan import plan_prefetches
 from softswitch.codegen.profiles import emit_member
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.tables import emit_lookup
-from softswitch.codegen.touches import emit_touches
 from softswitch.errors import located
 from softswitch.llvmir import I64, integer, is_null, resize, word
 from softswitch.memory.layout import TableLayout
@@ -24,12 +24,12 @@ def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
     emitter = _ControlEmitter(actions, blocks, done)
     b.branch(emitter.block(control.start))
-    touches = target_of(b.module).touches
-    ahead = look_ahead(actions.packet.program, control) if touches else {}
+    has_prefetch = target_of(b.module).has_prefetch
+    prefetches = plan_prefetches(actions.packet.program, control) if has_prefetch else {}
     for name, node in control.nodes.items():
         b.position_at_end(blocks[name])
-        if name in ahead:
-            emit_touches(actions.packet, actions.state, actions.layout, ahead[name])
+        if name in prefetches:
+            emit_prefetches(actions.packet, actions.state, actions.layout, prefetches[name])
         if isinstance(node, ir.Conditional):
             with located(node.location):
                 condition = actions.packet.arithmetic.truth(node.condition)
@@ -85,9 +85,9 @@ class _ControlEmitter:
         """A table without key and with a constant default is just its action (p4c's `tbl_...`)."""
         action = self.packet.program.actions[default.action]
         widths = zip(default.args, action.parameters, strict=True)
-        leaves = self.actions.emit(action, [integer(width, value) for value, width in widths])
+        exits = self.actions.emit(action, [integer(width, value) for value, width in widths])
         following = table.next_on_miss if table.branches_on_hit else table.next_nodes[default.action]
-        self.b.cbranch(leaves, self.done, self.block(following))
+        self.b.cbranch(exits, self.done, self.block(following))
 
     def _find(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
         """The record to execute, and an `i1`: is it an entry?"""
@@ -122,10 +122,10 @@ class _ControlEmitter:
             value = b.load(word(b, data, offset), typ=llvm.IntType(words * WORD), align=8)
             parameters.append(resize(b, value, width))
             offset += words
-        leaves = self.actions.emit(action, parameters)
-        stays = b.append_basic_block()
-        b.cbranch(leaves, self.done, stays)
-        b.position_at_end(stays)
+        exits = self.actions.emit(action, parameters)
+        remains = b.append_basic_block()
+        b.cbranch(exits, self.done, remains)
+        b.position_at_end(remains)
         if table.branches_on_hit:
             b.cbranch(is_hit, self.block(table.next_on_hit), self.block(table.next_on_miss))
         else:

@@ -16,15 +16,15 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
         actions.statement(statement)
     cursor = packet.get("cursor")
     payload = resize(b, b.sub(packet.get("ingress_length"), cursor), 64)
-    most = sum(program.headers[header].most_bytes for header in program.deparser)
-    size = b.add(payload, integer(64, most))
-    start, fits = actions.output.room(size)
+    headers_bytes = sum(program.headers[header].max_bytes for header in program.deparser)
+    size = b.add(payload, integer(64, headers_bytes))
+    start, fits = actions.output.reserve(size)
     recirculates = program.has(ir.Recirculate)
     if recirculates:
-        again = b.icmp_unsigned("!=", packet.get("recirculate_list"), integer(32, 0))
-        memory, has_room = traffic.frame_memory(size)
-        start, fits = b.select(again, memory, start), b.select(again, has_room, fits)
-    packet.require(fits, traffic.following)
+        recirculated = b.icmp_unsigned("!=", packet.get("recirculate_list"), integer(32, 0))
+        memory, has_room = traffic.reserve_frame(size)
+        start, fits = b.select(recirculated, memory, start), b.select(recirculated, has_room, fits)
+    packet.require(fits, traffic.next_block)
 
     position = Tally(b, start.type, start, name="position")
     for header in program.deparser:
@@ -35,9 +35,9 @@ def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
     length = b.add(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), payload)
 
     if recirculates:
-        with b.if_then(again):
+        with b.if_then(recirculated):
             traffic.recirculate(start, length)
     cut = resize(b, packet.get("cut"), 64)
     length = b.select(b.icmp_unsigned("<", length, cut), length, cut)
     actions.output.finish(packet.get("egress_port"), length)
-    b.branch(traffic.following)
+    b.branch(traffic.next_block)

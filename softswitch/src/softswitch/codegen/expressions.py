@@ -17,7 +17,7 @@ from llvmlite import ir as llvm
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 from softswitch.limits import MAX_EXPRESSION_BITS
-from softswitch.llvmir import extend, integer, resize
+from softswitch.llvmir import integer, resize, sign_extend
 from softswitch.target import target_of
 
 COMPARISONS = {
@@ -47,11 +47,11 @@ class Interval(NamedTuple):
 class Sources(Protocol):
     """Where an expression's leaves come from."""
 
-    def type_of(self, ref: ir.Target) -> ir.FieldType:
+    def type_of(self, ref: ir.LValue) -> ir.FieldType:
         """Declaration of a field."""
         ...
 
-    def kept(self, ref: ir.Target) -> llvm.Value:
+    def load_stored(self, ref: ir.LValue) -> llvm.Value:
         """A field's value in all bits that are kept of it."""
         ...
 
@@ -93,7 +93,7 @@ class Arithmetic:
                 return Interval(value, value)
             case ir.FieldRef() | ir.ElementField():
                 declared = self.sources.type_of(expression)
-                return Interval(declared.least, declared.most)
+                return Interval(declared.min_value, declared.max_value)
             case ir.Parameter(_, width) | ir.Lookahead(_, width):
                 return _range(width, signed=False)
             case ir.LastIndex():
@@ -122,8 +122,8 @@ class Arithmetic:
             case ir.Constant(value):
                 return integer(width, value)
             case ir.FieldRef() | ir.ElementField():
-                stretch = extend if self.sources.type_of(expression).signed else resize
-                return stretch(b, self.sources.kept(expression), width)
+                stretch = sign_extend if self.sources.type_of(expression).signed else resize
+                return stretch(b, self.sources.load_stored(expression), width)
             case ir.LastIndex(stack):
                 return resize(b, self.sources.last_index(stack), width)
             case ir.Lookahead(offset, bits):
@@ -131,7 +131,7 @@ class Arithmetic:
             case ir.Parameter(index, _):
                 return resize(b, self.sources.parameter(index), width)
             case ir.Cast(ir.Fit.WRAP_SIGNED, operand, bits):
-                return extend(b, self.modulo(operand, bits), width)
+                return sign_extend(b, self.modulo(operand, bits), width)
             case ir.Cast(_, operand, _):
                 return self._saturate(operand, self.interval(expression), width)
             case ir.Binary(ir.Op.DIV | ir.Op.MOD as op, left, right):
@@ -204,7 +204,7 @@ class Arithmetic:
         for passes, bound in ((">", bounds.high), ("<", bounds.low)):
             limit = integer(room, bound)
             value = b.select(b.icmp_signed(passes, value, limit), limit, value)
-        return extend(b, value, width)
+        return sign_extend(b, value, width)
 
     def _divide(self, op: ir.Op, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         """Quotient or remainder of numbers that are not negative (BMv2 asserts it); 0 for a divisor of 0."""
@@ -226,7 +226,7 @@ class Arithmetic:
         value = self.modulo(left, width)
         amount, amounts = self.exact(right)
         room = max(width, amount.type.width, width.bit_length() + 1)
-        amount = (resize if amounts.low >= 0 else extend)(b, amount, room)
+        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, room)
         shifted = resize(b, target_of(b.module).shift(b, "shl", resize(b, value, room), amount), width)
         inside = b.icmp_unsigned("<", amount, integer(room, width))
         return b.select(inside, shifted, integer(width, 0))
@@ -236,7 +236,7 @@ class Arithmetic:
         value, interval = self.exact(left)
         amount, amounts = self.exact(right)
         room = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
-        amount = (resize if amounts.low >= 0 else extend)(b, amount, room)
+        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, room)
         limit = integer(room, room - 1)
         if interval.low < 0:
             wide = self._extended(left, interval, room)

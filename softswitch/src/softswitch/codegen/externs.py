@@ -13,7 +13,7 @@ from softswitch.codegen.meters import meter_function
 from softswitch.codegen.packet import Packet
 from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
 from softswitch.llvmir import I64, byte_offset, integer, resize, word
-from softswitch.memory.layout import METER_WORDS, CellsAt, Layout
+from softswitch.memory.layout import METER_WORDS, CellArray, Layout
 from softswitch.memory.words import WORD, WORD_BYTES
 from softswitch.target import target_of
 
@@ -55,9 +55,9 @@ class Externs:
             address = word(b, cell, offset)
             b.store(b.add(b.load(address, typ=I64), amount), address)
 
-    def _cell(self, cells: CellsAt, index: llvm.Value) -> llvm.Value:
+    def _cell(self, cells: CellArray, index: llvm.Value) -> llvm.Value:
         offset = self.b.add(self.b.mul(index, integer(WORD, cells.step)), integer(WORD, cells.first))
-        return byte_offset(self.b, self.state, target_of(self.b.module).whole(self.b, offset))
+        return byte_offset(self.b, self.state, target_of(self.b.module).optimization_barrier(self.b, offset))
 
     # -- registers
 

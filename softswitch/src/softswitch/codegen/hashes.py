@@ -69,7 +69,7 @@ def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: l
     accumulator.add_incoming(initial, before)
     b.cbranch(b.icmp_unsigned("<", position, size), body, after)
     b.position_at_end(body)
-    target_of(b.module).guard(b)
+    target_of(b.module).loop_guard(b)
     byte = b.load(byte_offset(b, data, position), typ=I8)
     loop = _Loop(accumulator, byte, position)
     yield loop

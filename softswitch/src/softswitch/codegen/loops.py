@@ -45,7 +45,7 @@ class Tally(Variable):
 
     def get(self) -> llvm.Value:
         """The value now."""
-        return target_of(self.b.module).load_unfollowed(self.b, self._slot, self.kind)
+        return target_of(self.b.module).load_opaque(self.b, self._slot, self.kind)
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iter
     head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
     b.branch(head)
     b.position_at_end(head)
-    target_of(b.module).guard(b)
+    target_of(b.module).loop_guard(b)
     b.cbranch(condition(), body, done)
     b.position_at_end(body)
     yield done
@@ -62,7 +62,7 @@ def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iter
     b.position_at_end(done)
 
 
-def leave_unless(b: llvm.IRBuilder, condition: llvm.Value, done: llvm.Block) -> None:
+def branch_unless(b: llvm.IRBuilder, condition: llvm.Value, done: llvm.Block) -> None:
     """Go on where the condition holds, else to the block."""
     going_on = b.append_basic_block("going_on")
     b.cbranch(condition, going_on, done)

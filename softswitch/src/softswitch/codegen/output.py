@@ -10,7 +10,7 @@ from softswitch import ir
 from softswitch.codegen.loops import Tally
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.wire import split
-from softswitch.llvmir import I32, I64, byte_offset, extend, integer, resize
+from softswitch.llvmir import I32, I64, byte_offset, integer, resize, sign_extend
 from softswitch.memory.output import ALIGNMENT, DIGEST, HEAD_BYTES, HEAD_FIELDS, LOG
 from softswitch.memory.words import words_of
 
@@ -29,7 +29,7 @@ class OutputWriter:
         """Records so far, an `i32`."""
         return self._count.get()
 
-    def room(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
+    def reserve(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Where the bytes of a record go, and an `i1`: are there so many?"""
         used = self._used.get()
         needed = self.b.add(used, self.b.add(size, integer(64, HEAD_BYTES)))
@@ -43,7 +43,7 @@ class OutputWriter:
         packet.copy_bytes(end, left, size)
 
     def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
-        """Put the head before bytes that `room` has given."""
+        """Put the head before bytes that `reserve` has given."""
         b = self.b
         used = self._used.get()
         head = {"kind": kind, "length": resize(b, length, 32)}
@@ -71,9 +71,9 @@ class OutputWriter:
             count = words_of(exact.type.width)
             signed = interval.low < 0
             words.append(integer(64, -count if signed else count))
-            words += split(b, (extend if signed else resize)(b, exact, 64 * count))
+            words += split(b, (sign_extend if signed else resize)(b, exact, 64 * count))
         size = integer(64, 8 * len(words))
-        address, fits = self.room(size)
+        address, fits = self.reserve(size)
         with b.if_then(fits):
             for position, part in enumerate(words):
                 b.store(part, byte_offset(b, address, 8 * position), align=8)

@@ -12,7 +12,7 @@ from softswitch import ir
 from softswitch.codegen.expressions import Arithmetic
 from softswitch.codegen.storage import Storage
 from softswitch.codegen.wire import load_fields, runs, store_fields
-from softswitch.llvmir import I8, I32, I64, byte_offset, extend, integer, resize
+from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize, sign_extend
 from softswitch.target import target_of
 from softswitch.v1model import Standard
 
@@ -79,7 +79,7 @@ class Packet(Storage):
         declared = fields[number]
         if declared.varbit:
             return llvm.ArrayType(I8, declared.width // 8)
-        return llvm.IntType(declared.kept_bits)
+        return llvm.IntType(declared.stored_bits)
 
     def _length_slot(self, instance: Instance) -> llvm.Value:
         return self._slot(instance, len(self.program.headers[instance.header].fields))
@@ -89,17 +89,17 @@ class Packet(Storage):
 
     # -- leaves of expressions (values.Sources)
 
-    def type_of(self, ref: ir.Target) -> ir.FieldType:
+    def type_of(self, ref: ir.LValue) -> ir.FieldType:
         """Declaration of a field."""
         return self.program.type_of(ref)
 
-    def load(self, ref: ir.Target) -> llvm.Value:
+    def load(self, ref: ir.LValue) -> llvm.Value:
         """A field's bits; 0 of an element that is not there."""
-        return resize(self.b, self.kept(ref), self.program.width(ref))
+        return resize(self.b, self.load_stored(ref), self.program.width(ref))
 
-    def kept(self, ref: ir.Target) -> llvm.Value:
+    def load_stored(self, ref: ir.LValue) -> llvm.Value:
         """A field's value in all bits that are kept of it; 0 of an element that is not there."""
-        kind = llvm.IntType(self.type_of(ref).kept_bits)
+        kind = llvm.IntType(self.type_of(ref).stored_bits)
         if isinstance(ref, ir.FieldRef):
             return self.b.load(self._slot(self.instance(ref.header), ref.field), typ=kind)
         position, inside = self._position(ref.element)
@@ -149,29 +149,29 @@ class Packet(Storage):
 
     # -- changes
 
-    def store(self, ref: ir.Target, value: llvm.Value) -> None:
-        """Store a value without sign, or one as `kept` gives it."""
+    def store(self, ref: ir.LValue, value: llvm.Value) -> None:
+        """Store a value without sign, or one as `load_stored` gives it."""
         declared = self.type_of(ref)
-        if declared.signed and value.type.width > declared.kept_bits:
-            fits = self.b.icmp_unsigned("<=", value, integer(value.type.width, declared.most))
+        if declared.signed and value.type.width > declared.stored_bits:
+            fits = self.b.icmp_unsigned("<=", value, integer(value.type.width, declared.max_value))
             value = self._wrapped_unless(fits, value, declared)
-        value = resize(self.b, value, declared.kept_bits)
+        value = resize(self.b, value, declared.stored_bits)
         if isinstance(ref, ir.FieldRef):
             self.b.store(value, self._slot(self.instance(ref.header), ref.field))
             return
         with self.at(ref.element) as instance:
             self.b.store(value, self._slot(instance, ref.field))
 
-    def assign(self, ref: ir.Target, expression: ir.Expression) -> None:
+    def assign(self, ref: ir.LValue, expression: ir.Expression) -> None:
         """Store an expression's value, modulo 2^width if the field does not keep it."""
         declared, interval = self.type_of(ref), self.arithmetic.interval(expression)
-        value = self.arithmetic.modulo(expression, declared.kept_bits)
-        if declared.signed and not declared.least <= interval.low <= interval.high <= declared.most:
+        value = self.arithmetic.modulo(expression, declared.stored_bits)
+        if declared.signed and not declared.min_value <= interval.low <= interval.high <= declared.max_value:
             fits = self.arithmetic.truth(
                 ir.Binary(
                     ir.Op.BOOL_AND,
-                    ir.Binary(ir.Op.GE, expression, ir.Constant(declared.least)),
-                    ir.Binary(ir.Op.LE, expression, ir.Constant(declared.most)),
+                    ir.Binary(ir.Op.GE, expression, ir.Constant(declared.min_value)),
+                    ir.Binary(ir.Op.LE, expression, ir.Constant(declared.max_value)),
                 )
             )
             value = self._wrapped_unless(fits, value, declared)
@@ -179,8 +179,8 @@ class Packet(Storage):
 
     def _wrapped_unless(self, fits: llvm.Value, value: llvm.Value, declared: ir.FieldType) -> llvm.Value:
         """The value in the bits that are kept, its sign the top bit of the field's unless it fits."""
-        bits = declared.kept_bits
-        wrapped = extend(self.b, resize(self.b, value, declared.width), bits)
+        bits = declared.stored_bits
+        wrapped = sign_extend(self.b, resize(self.b, value, declared.width), bits)
         return self.b.select(fits, resize(self.b, value, bits), wrapped)
 
     def store_standard(self, name: Standard, value: llvm.Value) -> None:
@@ -301,7 +301,7 @@ class Packet(Storage):
         for bits, run in runs([fields[n].width for n in numbers]):
             widths = [fields[numbers[position]].width for position in run]
             for position, value in zip(run, load_fields(self.b, address, widths), strict=True):
-                wide = extend(self.b, value, fields[numbers[position]].kept_bits)
+                wide = sign_extend(self.b, value, fields[numbers[position]].stored_bits)
                 self.b.store(wide, self._slot(instance, numbers[position]))
             address = byte_offset(self.b, address, bits // 8)
         return address

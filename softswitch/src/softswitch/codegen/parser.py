@@ -14,7 +14,7 @@ from softswitch.limits import MAX_PARSER_STEPS
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.words import WORD
 from softswitch.target import target_of
-from softswitch.v1model import MOST_VARBIT_BITS, CoreError, Standard
+from softswitch.v1model import MAX_VARBIT_BITS, CoreError, Standard
 
 
 def emit_parser(actions: ActionEmitter) -> None:
@@ -53,7 +53,7 @@ class _ParserEmitter:
 
     def _count_step(self, steps: Tally) -> None:
         b = self.b
-        target_of(b.module).guard(b)
+        target_of(b.module).loop_guard(b)
         count = b.add(steps.get(), integer(32, 1))
         steps.set(count)
         self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
@@ -136,9 +136,9 @@ class _ParserEmitter:
         """A length as BMv2 has it: an `int`, and the largest one for what is more."""
         b = self.b
         value, interval = self.packet.arithmetic.exact(bits)
-        if interval.high <= MOST_VARBIT_BITS:
+        if interval.high <= MAX_VARBIT_BITS:
             return resize(b, value, 32)
-        limit = integer(value.type.width, MOST_VARBIT_BITS)
+        limit = integer(value.type.width, MAX_VARBIT_BITS)
         return resize(b, b.select(b.icmp_unsigned(">", value, limit), limit, value), 32)
 
     # -- select
@@ -183,7 +183,7 @@ class _ParserEmitter:
         b.position_at_end(probe)
         index = b.phi(I64)
         index.add_incoming(integer(64, 0), before)
-        target_of(b.module).guard(b)
+        target_of(b.module).loop_guard(b)
         probed = b.block
         b.cbranch(b.icmp_unsigned("<", index, count), compare, after)
         b.position_at_end(compare)

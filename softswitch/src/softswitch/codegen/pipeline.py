@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.checksums import emit_update, emit_verify
+from softswitch.codegen.calculations import emit_update, emit_verify
 from softswitch.codegen.controls import emit_control
 from softswitch.codegen.deparser import emit_deparser
 from softswitch.codegen.output import OutputWriter
@@ -15,7 +15,7 @@ from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
 from softswitch.codegen.statements import ActionEmitter
 from softswitch.codegen.traffic import Traffic, needs_queues
-from softswitch.codegen.waiting import emit_departure, emit_wait
+from softswitch.codegen.waiting import emit_dequeue, emit_enqueue
 from softswitch.llvmir import I32, I64, integer
 from softswitch.memory.layout import Layout
 from softswitch.memory.process import ARGUMENTS, DEPARTS, NAME, RESULT, Kind
@@ -59,19 +59,19 @@ def emit_process(
             value.add_attribute("noalias")
     state, port, frame, length, t_in, now, out, capacity = function.args
     b = llvm.IRBuilder(function.append_basic_block("entry"))
-    ingress, egress, following = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
+    ingress, egress, next_block = (function.append_basic_block(n) for n in ("ingress", "egress", "next"))
     after_ingress = function.append_basic_block("wait") if buffered else egress
 
-    copied = needs_queues(program) or target.copies_packets or buffered
+    copied = needs_queues(program) or target.packet_in_memory or buffered
     packet = Packet(b, program, copied)
     output = make_output(packet, out, capacity)
-    actions = ActionEmitter(packet, state, layout, output, now, following)
+    actions = ActionEmitter(packet, state, layout, output, now, next_block)
     traffic = Traffic(actions, ingress, after_ingress, priority_queues)
     if copied:
         packet.clear()
     if buffered:
         with b.if_then(b.icmp_unsigned("==", port, integer(32, DEPARTS))):
-            emit_departure(packet, frame, now)
+            emit_dequeue(packet, frame, now)
             b.branch(egress)
     packet.begin(frame, length, port)
     packet.store_standard(Standard.INGRESS_PORT, port)
@@ -89,7 +89,7 @@ def emit_process(
     if buffered:
         b.position_at_end(after_ingress)
         traffic.count_pass()
-        emit_wait(actions)
+        emit_enqueue(actions)
 
     b.position_at_end(egress)
     traffic.count_pass()
@@ -99,11 +99,11 @@ def emit_process(
     packet.store_standard(Standard.PACKET_LENGTH, packet.get("length"))
     emit_control(actions, program.egress)
     traffic.clone_after_egress()
-    stays = b.icmp_unsigned("!=", packet.load_standard(Standard.EGRESS_SPEC), integer(PORT_BITS, DROP_PORT))
-    packet.require(stays, following)
+    is_kept = b.icmp_unsigned("!=", packet.load_standard(Standard.EGRESS_SPEC), integer(PORT_BITS, DROP_PORT))
+    packet.require(is_kept, next_block)
     emit_update(packet, actions.externs.calculations)
     emit_deparser(actions, traffic)
 
-    b.position_at_end(following)
+    b.position_at_end(next_block)
     traffic.next()
     return packet

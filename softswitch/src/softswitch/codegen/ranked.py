@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from llvmlite import ir as llvm
 
-from softswitch.codegen.loops import Variable, leave_unless, repeat_while
+from softswitch.codegen.loops import Variable, branch_unless, repeat_while
 from softswitch.codegen.wire import join
 from softswitch.llvmir import I64, integer, is_null, null, word
-from softswitch.memory.index import call_find, emit_record, index_at
+from softswitch.memory.index import call_find, index_at, record_address
 from softswitch.memory.layout import GROUPS, TableLayout
 from softswitch.memory.words import WORD, words_of
-from softswitch.target import passed, passed_types, taken, target_of
+from softswitch.target import pass_words, receive_words, target_of, word_parameter_types
 
 
 def call_find_ranked(
     b: llvm.IRBuilder, state: llvm.Value, table: TableLayout, words: list[llvm.Value]
 ) -> llvm.Value:
     """The matching record of the highest rank, or null; `words` are the key's, then the ranges'."""
-    return b.call(_ranked_function(b.module, table), [state, *passed(b, words, before=1)])
+    return b.call(_ranked_function(b.module, table), [state, *pass_words(b, words, before=1)])
 
 
 def _ranked_function(module: llvm.Module, table: TableLayout) -> llvm.Function:
     pointer = target_of(module).pointer
-    words = passed_types(target_of(module), _word_count(table), before=1)
+    words = word_parameter_types(target_of(module), _word_count(table), before=1)
     function = llvm.Function(
         module, llvm.FunctionType(pointer, [pointer, *words]), f"find_{table.table.name}"
     )
@@ -42,7 +42,7 @@ class _Search:
         self.table = table
         self.b = llvm.IRBuilder(function.append_basic_block("entry"))
         self.state, *arguments = function.args
-        words = taken(self.b, arguments, _word_count(table), before=1)
+        words = receive_words(self.b, arguments, _word_count(table), before=1)
         self.key, self.values = words[: table.field_words], words[table.field_words :]
         pointer = self.state.type
         self.best, self.record = Variable(self.b, pointer), Variable(self.b, pointer)
@@ -54,7 +54,7 @@ class _Search:
         with repeat_while(b, lambda: b.icmp_unsigned("<", self.index.get(), groups)) as done:
             number, group = self._group()
             highest = b.load(word(b, group, table.group_rank), typ=I64)
-            leave_unless(b, self._beats_best(highest), done)
+            branch_unless(b, self._beats_best(highest), done)
             masked = [b.and_(part, b.load(word(b, group, i), typ=I64)) for i, part in enumerate(self.key)]
             self.record.set(call_find(b, self.state, table, [*masked, number]))
             self._follow_chain()
@@ -78,7 +78,7 @@ class _Search:
         with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as done:
             record = self.record.get()
             rank = b.load(word(b, record, table.rank), typ=I64)
-            leave_unless(b, self._beats_best(rank), done)
+            branch_unless(b, self._beats_best(rank), done)
             with b.if_then(self._is_within(record)):
                 self.best.set(record)
                 self.best_rank.set(rank)
@@ -89,17 +89,17 @@ class _Search:
         """The record that follows in the chain, or null."""
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
-        address = emit_record(b, index_at(b, self.state, table), link)
+        address = record_address(b, index_at(b, self.state, table), link)
         return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null(address.type), address)
 
     def _is_within(self, record: llvm.Value) -> llvm.Value:
         """An `i1`: do all range fields lie within the record's bounds?"""
         b, table = self.b, self.table
         within: llvm.Value = integer(1, 1)
-        at, taken = table.bounds, 0
+        at, offset = table.bounds, 0
         for position in table.ranges:
             words = words_of(table.table.key[position].width)
-            value = self._joined(self.values[taken : taken + words])
+            value = self._joined(self.values[offset : offset + words])
             low, high = (
                 self._joined([b.load(word(b, record, first + i), typ=I64) for i in range(words)])
                 for first in (at, at + words)
@@ -107,7 +107,7 @@ class _Search:
             inside = b.and_(b.icmp_unsigned(">=", value, low), b.icmp_unsigned("<=", value, high))
             within = b.and_(within, inside)
             at += 2 * words
-            taken += words
+            offset += words
         return within
 
     def _joined(self, words: list[llvm.Value]) -> llvm.Value:

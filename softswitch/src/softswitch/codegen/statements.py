@@ -22,7 +22,7 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS, Standard
 class ActionEmitter:
     """Emits statements of one program into the function that handles `packet`.
 
-    `abandoned` is where a packet goes that is given up at once.
+    `drop_block` is where a packet goes that is given up at once.
     """
 
     def __init__(
@@ -32,25 +32,25 @@ class ActionEmitter:
         layout: Layout,
         output: OutputWriter,
         now: llvm.Value,
-        abandoned: llvm.Block,
+        drop_block: llvm.Block,
     ) -> None:
         self.packet, self.b = packet, packet.b
         self.state = state
         self.layout = layout
         self.output = output
         self.now = now
-        self.abandoned = abandoned
+        self.drop_block = drop_block
         self.externs = Externs(packet, state, layout, now)
 
     def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> llvm.Value:
         """Emit one action's body; an `i1`: does it leave the control (`exit`)?"""
         self.packet.parameters = parameters
-        self._left = Variable(self.b, llvm.IntType(1))
+        self._exited = Variable(self.b, llvm.IntType(1))
         self._loops = Tally(self.b, llvm.IntType(32))
         blocks = _blocks(self.b, action.body)
         lines = action.locations or [""] * len(action.body)
         for position, (statement, location) in enumerate(zip(action.body, lines, strict=True)):
-            self._go_on_in(blocks.get(position))
+            self._enter_block(blocks.get(position))
             with located(location):
                 match statement:
                     case ir.Jump(to):
@@ -60,10 +60,10 @@ class ActionEmitter:
                         self.b.cbranch(is_true, blocks[position + 1], blocks[to])
                     case _:
                         self.statement(statement)
-        self._go_on_in(blocks.get(len(action.body)))
-        return self._left.get()
+        self._enter_block(blocks.get(len(action.body)))
+        return self._exited.get()
 
-    def _go_on_in(self, block: llvm.Block | None) -> None:
+    def _enter_block(self, block: llvm.Block | None) -> None:
         """Begin a block that something jumps to."""
         if block is not None:
             if not self.b.block.is_terminated:
@@ -110,16 +110,16 @@ class ActionEmitter:
                     with no:
                         self.statement(otherwise)
             case ir.Exit():
-                self._left.set(integer(1, 1))
+                self._exited.set(integer(1, 1))
             case ir.CountLoop(message):
-                target_of(self.b.module).guard(self.b)
+                target_of(self.b.module).loop_guard(self.b)
                 self._loops.set(self.b.add(self._loops.get(), integer(32, 1)))
                 full = self.b.icmp_unsigned("==", self._loops.get(), integer(32, MAX_LOOPS))
                 self._fail_if(full, message)
-            case fate:
-                self._fate(fate)
+            case other:
+                self._forwarding(other)
 
-    def _fate(self, statement: ir.Statement) -> None:
+    def _forwarding(self, statement: ir.Statement) -> None:
         """Statements about what happens to the packet, and messages."""
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
@@ -149,7 +149,7 @@ class ActionEmitter:
         """Log and give the packet up where the condition holds."""
         with self.b.if_then(condition, likely=False):
             self.output.log(message, ())
-            self.b.branch(self.abandoned)
+            self.b.branch(self.drop_block)
 
     def _truncate(self, length: ir.Expression) -> None:
         value, _ = self.packet.arithmetic.exact(length)

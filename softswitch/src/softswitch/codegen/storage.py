@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.llvmir import I8, I32, I64, POINTER, integer, null, untyped
+from softswitch.llvmir import I8, I32, I64, POINTER, integer, null, opaque_pointer
 from softswitch.target import target_of
 
 # What the packet carries besides its headers, by name; and `frame`, the address of the bytes that came in.
@@ -26,7 +26,7 @@ SCALARS = {
     "recirculate_list": I32,
     "digest": I32,
 }
-WHOLE = (1 << 32) - 1
+NOT_TRUNCATED = (1 << 32) - 1
 """`cut` of a packet that is not truncated."""
 
 
@@ -60,7 +60,7 @@ class Storage:
             self.memory = target_of(b.module).reserve(b, self.type)
             slots = [self._part(number) for number in range(len(self._kinds))]
         else:
-            slots = [untyped(b.alloca(kind)) for kind in self._kinds]
+            slots = [opaque_pointer(b.alloca(kind)) for kind in self._kinds]
             for kind, slot in zip(self._kinds, slots, strict=True):
                 b.store(llvm.Constant(kind, None), slot)
         self._fields = {h: [slots[n] for n in numbers] for h, numbers in fields.items()}
@@ -76,7 +76,7 @@ class Storage:
         """Slots of a header's fields, of its varbit length and of its validity; arrays for a stack."""
         declared = self.program.headers[header]
         kinds = [
-            llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.kept_bits)
+            llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.stored_bits)
             for f in declared.fields
         ]
         numbers = []
@@ -116,7 +116,7 @@ class Storage:
         values = {"frame": frame, "ingress_length": length, "length": length, "port": port}
         for name, value in values.items():
             self.set(name, value)
-        self.set("cut", integer(32, WHOLE))
+        self.set("cut", integer(32, NOT_TRUNCATED))
 
     def get(self, name: str) -> llvm.Value:
         """One of `SCALARS`, or the `frame`."""

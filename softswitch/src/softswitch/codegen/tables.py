@@ -19,7 +19,7 @@ from softswitch.memory.layout import TableLayout
 class KeyPart(NamedTuple):
     """A field of a key: what it is read from, its width, and which of its bits count."""
 
-    source: ir.Target | ir.IsValid
+    source: ir.LValue | ir.IsValid
     width: int
     mask: int | None
 

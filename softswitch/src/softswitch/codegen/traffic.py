@@ -13,21 +13,21 @@ from softswitch import ir
 from softswitch.codegen.loops import Tally
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.parser import emit_parser
-from softswitch.codegen.queue import CAPACITY, RUN_BYTES, Queue
+from softswitch.codegen.pass_queue import QUEUE_CAPACITY, RUN_BYTES, PassQueue
 from softswitch.codegen.statements import ActionEmitter
-from softswitch.codegen.storage import WHOLE
+from softswitch.codegen.storage import NOT_TRUNCATED
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
 from softswitch.llvmir import I32, I64, byte_offset, integer, resize, word
 from softswitch.memory.layout import SESSION_WORDS
-from softswitch.memory.words import HALF, LOW, halves
+from softswitch.memory.words import HALF, LOW, pack_halves
 from softswitch.target import target_of
 from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 
 def needs_queues(program: ir.Program) -> bool:
     """Whether one frame can take more than one pass through ingress and one through egress."""
-    again = (ir.Clone, ir.Resubmit, ir.Recirculate)
-    return any(program.has(kind) for kind in again) or program.sets_standard(Standard.MCAST_GRP)
+    requeuing = (ir.Clone, ir.Resubmit, ir.Recirculate)
+    return any(program.has(kind) for kind in requeuing) or program.sets_standard(Standard.MCAST_GRP)
 
 
 class Traffic:
@@ -43,13 +43,13 @@ class Traffic:
         self.priority_queues = priority_queues
         self.program = self.packet.program
         self.ingress, self.egress = ingress, egress
-        self.following = actions.abandoned
+        self.next_block = actions.drop_block
         self.has_queues = needs_queues(self.program)
         if self.has_queues:
             self.saved = Packet(self.b, self.program, copied=True)
             base = word(self.b, actions.state, actions.layout.work)
-            self.to_egress = Queue(self.packet, base)
-            self.to_ingress = Queue(self.packet, byte_offset(self.b, base, self.to_egress.bytes))
+            self.to_egress = PassQueue(self.packet, base)
+            self.to_ingress = PassQueue(self.packet, byte_offset(self.b, base, self.to_egress.bytes))
             both = self.b.shl(self.to_egress.bytes, integer(64, 1))
             self.frames = byte_offset(self.b, base, both)
             self._frames_used = Tally(self.b, I64, name="frames_used")
@@ -58,12 +58,12 @@ class Traffic:
     def count_pass(self) -> None:
         """At the beginning of a pass: end where there have been too many."""
         if self.has_queues:
-            target_of(self.b.module).guard(self.b)
+            target_of(self.b.module).loop_guard(self.b)
             passes = self.b.add(self._passes.get(), integer(32, 1))
             self._passes.set(passes)
-            enough = self.b.append_basic_block("passes_ended")
-            self.packet.require(self.b.icmp_unsigned("<=", passes, integer(32, MAX_PASSES)), enough)
-            with self.b.goto_block(enough):
+            too_many = self.b.append_basic_block("passes_ended")
+            self.packet.require(self.b.icmp_unsigned("<=", passes, integer(32, MAX_PASSES)), too_many)
+            with self.b.goto_block(too_many):
                 self.b.ret(self.actions.output.count())
 
     def next(self) -> None:
@@ -83,8 +83,8 @@ class Traffic:
         b = self.b
         self.to_egress.restore()
         run = self.to_egress.run()
-        with b.if_else(b.icmp_unsigned("==", run, integer(64, 0))) as (alone, copies):
-            with alone:
+        with b.if_else(b.icmp_unsigned("==", run, integer(64, 0))) as (single, copies):
+            with single:
                 self.to_egress.advance()
             with copies:
                 first = b.lshr(run, integer(64, HALF))
@@ -92,7 +92,7 @@ class Traffic:
                 replica = b.load(word(b, self.actions.state, b.add(first, pool)), typ=I64)
                 self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, HALF)), 32))
                 self.packet.store_standard(Standard.EGRESS_RID, replica)
-                rest = b.add(run, integer(64, halves(1, 0) - 1))  # one further on, one less
+                rest = b.add(run, integer(64, pack_halves(1, 0) - 1))  # one further on, one less
                 self.to_egress.set_run(rest)
                 with b.if_then(b.icmp_unsigned("==", b.and_(rest, integer(64, LOW)), integer(64, 0))):
                     self.to_egress.advance()
@@ -125,8 +125,8 @@ class Traffic:
         wanted = packet.get("resubmit_list")
         with b.if_then(b.icmp_unsigned("!=", wanted, integer(32, 0))):
             self._save()
-            self._start_again(packet.get("frame"), packet.get("ingress_length"))
-            self._keep(wanted, InstanceType.RESUBMITTED)
+            self._begin_packet(packet.get("frame"), packet.get("ingress_length"))
+            self._copy_fields(wanted, InstanceType.RESUBMITTED)
             packet.store_standard(Standard.PACKET_LENGTH, packet.get("ingress_length"))
             self._queue(self.to_ingress, integer(64, 0))
 
@@ -135,16 +135,16 @@ class Traffic:
         group = resize(b, packet.load_standard(Standard.MCAST_GRP), 64)
         with b.if_then(b.icmp_unsigned("!=", group, integer(64, 0))):
             packet.store_standard(Standard.INSTANCE_TYPE, integer(32, InstanceType.REPLICATED))
-            self._forget_wishes(integer(32, WHOLE))
+            self._reset_requests(integer(32, NOT_TRUNCATED))
             at = b.add(group, integer(64, layout.multicast))
             run = b.load(word(b, self.actions.state, at), typ=I64)
-            packet.require(self._has_copies(run), self.following)
+            packet.require(self._has_copies(run), self.next_block)
             self._queue(self.to_egress, run)
 
     def _unicast(self) -> None:
         b, packet = self.b, self.packet
         port = packet.load_standard(Standard.EGRESS_SPEC)
-        packet.require(b.icmp_unsigned("!=", port, integer(PORT_BITS, DROP_PORT)), self.following)
+        packet.require(b.icmp_unsigned("!=", port, integer(PORT_BITS, DROP_PORT)), self.next_block)
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, InstanceType.NORMAL))
         packet.set("egress_port", resize(b, port, 32))
         if self.has_queues:
@@ -158,7 +158,7 @@ class Traffic:
         if self.program.sets_standard(Standard.PRIORITY):
             priority = b.zext(packet.load_standard(Standard.PRIORITY), I32)
             has_queue = b.icmp_unsigned("<", priority, integer(32, self.priority_queues))
-            packet.require(has_queue, self.following)
+            packet.require(has_queue, self.next_block)
         packet.store_standard(Standard.ENQ_TIMESTAMP, self.actions.now)
         b.branch(self.egress)
 
@@ -169,7 +169,7 @@ class Traffic:
         if self.program.has(ir.Clone):
             self._clone(InstanceType.EGRESS_CLONE)
 
-    def frame_memory(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
+    def reserve_frame(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
         """Where a recirculated frame goes, and an `i1`: is there room?"""
         b = self.b
         used = self._frames_used.get()
@@ -177,13 +177,13 @@ class Traffic:
         return byte_offset(b, self.frames, used), fits
 
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
-        """Queue a frame that lies where `frame_memory` said."""
+        """Queue a frame that lies where `reserve_frame` said."""
         b, packet = self.b, self.packet
         self._frames_used.set(b.add(self._frames_used.get(), length))
         wanted = packet.get("recirculate_list")
         self._save()
-        self._start_again(frame, resize(b, length, 32))
-        self._keep(wanted, InstanceType.RECIRCULATED)
+        self._begin_packet(frame, resize(b, length, 32))
+        self._copy_fields(wanted, InstanceType.RECIRCULATED)
         packet.store_standard(Standard.PACKET_LENGTH, packet.get("ingress_length"))
         self._queue(self.to_ingress, integer(64, 0))
 
@@ -202,19 +202,19 @@ class Traffic:
                 wanted = b.add(packet.get("clone_list"), integer(32, 1))
                 self._save()
                 if kind is InstanceType.INGRESS_CLONE:
-                    self._parse_again()
+                    self._reparse()
                 packet.clear_metadata()
-                self._keep(wanted, kind)
+                self._copy_fields(wanted, kind)
                 is_whole = b.icmp_unsigned("==", length, integer(64, 0))
-                self._forget_wishes(b.select(is_whole, integer(32, WHOLE), resize(b, length, 32)))
+                self._reset_requests(b.select(is_whole, integer(32, NOT_TRUNCATED), resize(b, length, 32)))
                 self.to_egress.push(run)
                 self._restore()
             packet.set("clone_session", integer(32, 0))
 
-    def _parse_again(self) -> None:
+    def _reparse(self) -> None:
         """The packet as the parser left it, of the frame as it came in (BMv2 has no copy of that)."""
         packet = self.packet
-        self._start_again(packet.get("frame"), packet.get("ingress_length"))
+        self._begin_packet(packet.get("frame"), packet.get("ingress_length"))
         packet.store_standard(Standard.INGRESS_PORT, packet.get("port"))
         emit_parser(self.actions)
 
@@ -229,13 +229,13 @@ class Traffic:
     def _restore(self) -> None:
         self.packet.copy_bytes(self.packet.memory, self.saved.memory, self.packet.size())
 
-    def _start_again(self, frame: llvm.Value, length: llvm.Value) -> None:
+    def _begin_packet(self, frame: llvm.Value, length: llvm.Value) -> None:
         """A new packet: this frame, which came in by the same port, and nothing else."""
         port = self.packet.get("port")
         self.packet.clear()
         self.packet.begin(frame, length, port)
 
-    def _keep(self, wanted: llvm.Value, kind: InstanceType) -> None:
+    def _copy_fields(self, wanted: llvm.Value, kind: InstanceType) -> None:
         """Take over the fields of a list (its number + 1) from the saved packet, and set the type."""
         b, packet = self.b, self.packet
         for number, fields in enumerate(self.program.field_lists):
@@ -243,21 +243,21 @@ class Traffic:
             if refs:
                 with b.if_then(b.icmp_unsigned("==", wanted, integer(32, number + 1))):
                     for ref in refs:
-                        packet.store(ref, self.saved.kept(ref))
+                        packet.store(ref, self.saved.load_stored(ref))
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, kind))
 
-    def _forget_wishes(self, cut: llvm.Value) -> None:
+    def _reset_requests(self, cut: llvm.Value) -> None:
         """A copy is a new packet to BMv2: what was asked for the original does not hold for it."""
         for name in ("clone_session", "resubmit_list", "recirculate_list", "digest"):
             self.packet.set(name, integer(32, 0))
         self.packet.set("cut", cut)
 
-    def _queue(self, queue: Queue, run: llvm.Value) -> None:
+    def _queue(self, queue: PassQueue, run: llvm.Value) -> None:
         """Put the packet into a queue and go on with the next."""
         queue.push(run)
-        self.b.branch(self.following)
+        self.b.branch(self.next_block)
 
 
 def work_bytes(packet_bytes: int) -> int:
     """Memory for both queues and the recirculated frames."""
-    return 2 * CAPACITY * (packet_bytes + RUN_BYTES) + MAX_RECIRCULATED_BYTES
+    return 2 * QUEUE_CAPACITY * (packet_bytes + RUN_BYTES) + MAX_RECIRCULATED_BYTES

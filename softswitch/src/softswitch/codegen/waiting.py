@@ -12,14 +12,14 @@ from softswitch.memory.waiting import QUEUE_FIELDS, QUEUE_HEAD_BYTES, offset_of
 from softswitch.v1model import Standard
 
 
-def emit_wait(actions: ActionEmitter) -> None:
+def emit_enqueue(actions: ActionEmitter) -> None:
     """Hand the packet over and go on with the next; one that does not fit is dropped."""
     b, packet = actions.b, actions.packet
     payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
     before = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
     size = b.add(before, payload)
-    start, fits = actions.output.room(size)
-    packet.require(fits, actions.abandoned)
+    start, fits = actions.output.reserve(size)
+    packet.require(fits, actions.drop_block)
     head = {
         "port": packet.get("egress_port"),
         "priority": resize(b, packet.load_standard(Standard.PRIORITY), 32),
@@ -30,7 +30,7 @@ def emit_wait(actions: ActionEmitter) -> None:
     packet.copy_bytes(byte_offset(b, start, QUEUE_HEAD_BYTES), packet.memory, packet.size())
     actions.output.payload(start, byte_offset(b, start, before), payload)
     actions.output.finish(integer(32, WAITING), size)
-    b.branch(actions.abandoned)
+    b.branch(actions.drop_block)
 
 
 def _length(packet: Packet) -> llvm.Value:
@@ -40,7 +40,7 @@ def _length(packet: Packet) -> llvm.Value:
     return b.select(b.icmp_unsigned("<", counted, cut), counted, cut)
 
 
-def emit_departure(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
+def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
     """Make the packet what it was when `record` was written, with what befell it in its queue."""
     b = packet.b
     packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())

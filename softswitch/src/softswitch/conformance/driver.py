@@ -13,8 +13,8 @@ from softswitch.conformance.names import Names
 from softswitch.conformance.replication import CliReplication
 from softswitch.conformance.target import Target
 from softswitch.errors import SwitchError
+from softswitch.messages import pluralize
 from softswitch.pipeline import Change, CounterValue, EntryKey, EntryWrite, MeterConfig, Output
-from softswitch.words import counted
 
 _LOG = logging.getLogger("conformance")
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
@@ -181,4 +181,4 @@ def _per_second(rate: float) -> int:
 
 def _check_index(kind: str, name: str, index: int, size: int) -> None:
     if index >= size:
-        raise StfError(f"{kind} {name} has {counted(size, 'cell')}, and no cell {index}")
+        raise StfError(f"{kind} {name} has {pluralize(size, 'cell')}, and no cell {index}")

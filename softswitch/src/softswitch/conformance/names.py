@@ -13,9 +13,9 @@ from typing import Protocol, TypeVar
 from softswitch.conformance.errors import StfError
 from softswitch.conformance.statements import Add, Call, MaskedValue, MatchValue, Number, Prefix, Span
 from softswitch.ir import Between, Masked, Match
+from softswitch.messages import pluralize
 from softswitch.p4runtime.messages import p4i
 from softswitch.pipeline import ActionCall, Change, EntryWrite
-from softswitch.words import counted
 
 _PRIORITY_KINDS = (p4i.MatchField.TERNARY, p4i.MatchField.RANGE, p4i.MatchField.OPTIONAL)
 
@@ -162,13 +162,13 @@ def _whole(number: Number, width: int, what: str) -> int:
     if number.has_wildcard:
         raise StfError(f"{what} must not have '*' digits")
     if number.value >> width:
-        raise StfError(f"{what}: {number.value:#x} has more than {counted(width, 'bit')}")
+        raise StfError(f"{what}: {number.value:#x} has more than {pluralize(width, 'bit')}")
     return number.value
 
 
 def _masked(value: int, mask: int, width: int, what: str) -> Masked:
     if value >> width:
-        raise StfError(f"{what}: {value:#x} has more than {counted(width, 'bit')}")
+        raise StfError(f"{what}: {value:#x} has more than {pluralize(width, 'bit')}")
     mask &= (1 << width) - 1
     return Masked(value & mask, mask)
 
@@ -185,6 +185,6 @@ def _prefix_length(number: Number, width: int, what: str) -> int:
 
 def _prefix(number: Number, length: int, width: int, what: str) -> Masked:
     if length > width:
-        raise StfError(f"{what}: the prefix is longer than its {counted(width, 'bit')}")
+        raise StfError(f"{what}: the prefix is longer than its {pluralize(width, 'bit')}")
     mask = ((1 << length) - 1) << width - length
     return _masked(number.value, mask, width, what)

@@ -19,8 +19,8 @@ from softswitch.explain.state import from_switch
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
+from softswitch.messages import pluralize
 from softswitch.v1model import DROP_PORT
-from softswitch.words import counted
 
 INTERRUPTED = 130
 
@@ -106,7 +106,7 @@ def command(
             show(recorders[0].take(), chosen, as_json, everything)
             done += 1
     except KeyboardInterrupt:
-        print(f"softswitch: interrupted after {counted(done, 'packet')}", file=sys.stderr)
+        print(f"softswitch: interrupted after {pluralize(done, 'packet')}", file=sys.stderr)
         sys.exit(INTERRUPTED)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from softswitch.errors import SwitchError
-from softswitch.words import counted
+from softswitch.messages import pluralize
 
 MOST_BYTES = 65_535
 """Of a frame."""
@@ -36,7 +36,7 @@ def parse_packet(text: str) -> bytes:
         place = f"{wrong[0]!r} is digit {wrong.start() + 1}"
         raise SwitchError(f"--packet {shown}: {place}: hexadecimal digits expected, two a byte")
     if len(digits) % 2 or not digits:
-        have = counted(len(digits), "hexadecimal digit")
+        have = pluralize(len(digits), "hexadecimal digit")
         raise SwitchError(f"--packet {shown!r}: {have}: two a byte expected, for at least one byte")
     data = bytes.fromhex(digits)
     if len(data) > MOST_BYTES:
@@ -90,5 +90,5 @@ def _format(path: Path, head: bytes) -> tuple[str, int]:
             raise SwitchError(f"{path}: pcapng: a pcap is expected (`editcap -F pcap IN OUT`)")
     found = f"begins with {head[:4].hex()}" if head else "is empty"
     if _HEADER_BYTES > len(head) > 0:
-        found = f"has {counted(len(head), 'byte')}"
+        found = f"has {pluralize(len(head), 'byte')}"
     raise SwitchError(f"{path}: {found}: a pcap is expected, as `tcpdump -w` writes it")

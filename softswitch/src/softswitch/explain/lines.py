@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import click
 
 from softswitch.explain import events as ev
-from softswitch.words import counted
+from softswitch.messages import pluralize
 
 NAMED_IDLE = 3
 """Tables that did nothing and are named; more are counted."""
@@ -45,11 +45,11 @@ def idle_line(events: Sequence[ev.Event]) -> Text:
     told = []
     if tables:
         named = f": {', '.join(tables)}" if len(tables) <= NAMED_IDLE else ""
-        told.append(f"{counted(len(tables), 'table')} without a match{named}")
+        told.append(f"{pluralize(len(tables), 'table')} without a match{named}")
     if conditions:
-        told.append(f"{counted(conditions, 'condition')} that did not hold")
+        told.append(f"{pluralize(conditions, 'condition')} that did not hold")
     if others := len(events) - len(tables) - conditions:
-        told.append(f"{counted(others, 'statement')} without effect")
+        told.append(f"{pluralize(others, 'statement')} without effect")
     return Text("… " + ", ".join(told), dim=True)
 
 
@@ -57,16 +57,16 @@ def one_line(event: ev.Event) -> Text:
     """The event as a line."""
     match event:
         case ev.Begin(_, origin, _, port, data):
-            return Text(f"{origin}: {counted(len(data) // 2, 'byte')} from port {port}", dim=True)
+            return Text(f"{origin}: {pluralize(len(data) // 2, 'byte')} from port {port}", dim=True)
         case ev.Queue(_, port):
             return Text(f"to egress, for port {port}")
         case ev.Drop(_, reason):
             return Text(f"dropped: {reason}", bold=True, colour="red")
         case ev.Deparse(_, headers, payload, data):
-            rest = f" and {counted(payload, 'byte')} of payload" if payload else ""
-            return Text(f"{', '.join(headers) or 'no header'}{rest}: {counted(len(data) // 2, 'byte')}")
+            rest = f" and {pluralize(payload, 'byte')} of payload" if payload else ""
+            return Text(f"{', '.join(headers) or 'no header'}{rest}: {pluralize(len(data) // 2, 'byte')}")
         case ev.Send(_, port, data):
-            text = f"sent to port {port}, {counted(len(data) // 2, 'byte')}"
+            text = f"sent to port {port}, {pluralize(len(data) // 2, 'byte')}"
             return Text(text, bold=True, colour="green")
         case ev.Request(_, what, value):
             return Text(f"asks for {what}{'' if value is None else f' {value}'}", colour="magenta")
@@ -85,12 +85,12 @@ def _parser_line(event: ev.Event) -> Text | None:
             values = ", ".join(f"{name} {value}" for name, value in fields)
             return Text(f"{header}  bytes {start} to {start + length - 1}: {values}")
         case ev.Advance(_, start, length):
-            return Text(f"skips {counted(length, 'byte')} from {start} on")
+            return Text(f"skips {pluralize(length, 'byte')} from {start} on")
         case ev.Select(_, key, after):
             return Text(f"→ {'' if key is None else f'by {key} '}{after or 'accept'}")
         case ev.Parsed(_, error, taken):
             colour = None if error == "NoError" else "red"
-            return Text(f"{error}: {counted(taken, 'byte')} parsed", dim=colour is None, colour=colour)
+            return Text(f"{error}: {pluralize(taken, 'byte')} parsed", dim=colour is None, colour=colour)
     return None
 
 
@@ -138,7 +138,8 @@ def _extern_line(event: ev.Event) -> Text | None:
                 return Text(f"counter {name}[{index}]: there is no such cell", colour="red")
             cell = name if index is None else f"{name}[{index}]"
             return Text(
-                f"counter {cell} counts: {counted(packets, 'packet')}, {counted(octets or 0, 'byte')} now",
+                f"counter {cell} counts: {pluralize(packets, 'packet')}, "
+                f"{pluralize(octets or 0, 'byte')} now",
                 colour="blue",
             )
         case ev.Meter(_, name, index, colour):

@@ -24,7 +24,7 @@ from softswitch.explain.events import Event, to_json
 from softswitch.explain.filters import Filter, select
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.jit import PROCESS
+from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import DIGEST, HEAD, HEAD_BYTES, LOG, WAITING, read_head, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
@@ -87,7 +87,7 @@ class TracedPipeline(InterpretedPipeline):
         self._queues: dict[tuple[int, int], dict[int, Waiting]] = {}
         """What waits, by port and priority, in order; the ports know it by its number."""
         self._ids = itertools.count()
-        self._function = PROCESS(self._process)
+        self._function = PROCESS_CTYPE(self._process)
         self._turns = Memory(0)
         self.process_address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
         self.state_address = self._turns.address

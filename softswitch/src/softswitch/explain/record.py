@@ -291,7 +291,7 @@ class Recorder(Observer[Packet]):
         """A random number was drawn."""
         self._waiting.append((ev.Random, (low, high, value)))
 
-    def told(self, packet: Packet, notice: Notice) -> None:
+    def notified(self, packet: Packet, notice: Notice) -> None:
         """The program has a digest, which goes out behind ingress, or a text, which a statement logs."""
         if isinstance(notice, DigestMessage):
             journey = self._settle(packet)

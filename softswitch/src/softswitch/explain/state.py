@@ -11,11 +11,11 @@ import grpc
 from softswitch.errors import SwitchError
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
+from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal
-from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 _SERVICE = "/p4.v1.P4Runtime/"
@@ -63,7 +63,7 @@ class Switch:
         initial = dict(_by_table(ours))
         self._changed = {table for table, entry in _by_table(theirs) if initial.get(table) != entry}
         if lost := carry_over(self, fresh):
-            _LOG.warning("%s: %s cannot be had here", self._address, counted(lost, "entity", "entities"))
+            _LOG.warning("%s: %s cannot be had here", self._address, pluralize(lost, "entity", "entities"))
 
     def has_initial_default(self, table_id: int) -> bool:
         """Whether the default entry of a table is the program's own."""

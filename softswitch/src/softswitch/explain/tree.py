@@ -12,7 +12,7 @@ import click
 
 from softswitch.explain import events as ev
 from softswitch.explain.lines import Text, idle_line, one_line, part_line
-from softswitch.words import counted
+from softswitch.messages import pluralize
 
 BYTES_A_LINE = 32
 LEAST = 20
@@ -75,7 +75,7 @@ def _packet(events: list[ev.Event], everything: bool) -> Node:
     arrival = next((e for e in events if isinstance(e, ev.Begin) and e.parent is None), None)
     text = f"packet {events[0].context.packet}"
     if arrival is not None:
-        text += f": {counted(len(arrival.data) // 2, 'byte')} from port {arrival.port}"
+        text += f": {pluralize(len(arrival.data) // 2, 'byte')} from port {arrival.port}"
     root = Node(Text(text, bold=True))
     if not everything:
         events = [e for e in events if not (isinstance(e, ev.Assign) and TEMPORARY.fullmatch(e.field))]

@@ -9,7 +9,7 @@ from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.profiles import ProfileState
 from softswitch.interpreter.statements import count, run
-from softswitch.interpreter.tables import Doing, Entry, TableState
+from softswitch.interpreter.tables import Entry, ResolvedAction, TableState
 
 
 class Controls:
@@ -44,7 +44,7 @@ class Controls:
         entry = state.look_up(packet)
         if entry is not None:
             self._record(packet, table, entry)
-        invocation = self._invocation(packet, table, entry.doing if entry else state.default)
+        invocation = self._invocation(packet, table, entry.resolved if entry else state.default)
         packet.observer.applies(packet, table, invocation)
         if invocation is not None:
             packet.args = invocation.args
@@ -66,13 +66,15 @@ class Controls:
             packet.set(table.meter.target, colour)
             packet.observer.metered(packet, table.name, None, colour)
 
-    def _invocation(self, packet: Packet, table: ir.Table, doing: Doing | None) -> ir.Invocation | None:
+    def _invocation(
+        self, packet: Packet, table: ir.Table, resolved: ResolvedAction | None
+    ) -> ir.Invocation | None:
         """The action to run; None without a default action, and of an empty group."""
-        if doing is None or isinstance(doing, ir.Invocation):
-            return doing
+        if resolved is None or isinstance(resolved, ir.Invocation):
+            return resolved
         assert table.profile is not None
         selector = self._program.profiles[table.profile].selector
         selected = 0 if selector is None else calculate(packet, self._program.calculations[selector])
-        action = self.profiles[table.profile].choose(doing, selected)
-        packet.observer.chose(packet, doing, action and action.name)
+        action = self.profiles[table.profile].choose(resolved, selected)
+        packet.observer.chose(packet, resolved, action and action.name)
         return action and self._program.invocation(table, action.name, action.args)

@@ -122,7 +122,7 @@ def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:
     return elements[index] if index < len(elements) else None
 
 
-def field_at(packet: Packet, target: ir.Target) -> ir.FieldRef | None:
+def field_at(packet: Packet, target: ir.LValue) -> ir.FieldRef | None:
     """The field that is meant, None in an element that the stack does not have."""
     if isinstance(target, ir.FieldRef):
         return target
@@ -130,7 +130,7 @@ def field_at(packet: Packet, target: ir.Target) -> ir.FieldRef | None:
     return None if header is None else ir.FieldRef(header, target.field)
 
 
-def assign(packet: Packet, target: ir.Target, value: int) -> None:
+def assign(packet: Packet, target: ir.LValue, value: int) -> None:
     """Store a value modulo 2^width of its target."""
     ref = field_at(packet, target)
     if ref is not None:

@@ -116,7 +116,7 @@ class Observer(Generic[P]):
     def drew(self, packet: P, low: int, high: int, value: int | None) -> None:
         """A random number was drawn; None from an empty range."""
 
-    def told(self, packet: P, notice: Notice) -> None:
+    def notified(self, packet: P, notice: Notice) -> None:
         """The control plane is told something."""
 
     def verified(self, packet: P, checksum: ir.Checksum, expected: int) -> None:
@@ -126,4 +126,4 @@ class Observer(Generic[P]):
         """A checksum was stored."""
 
 
-NOBODY: Observer[Any] = Observer()
+NULL_OBSERVER: Observer[Any] = Observer()

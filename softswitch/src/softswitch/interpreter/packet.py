@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from softswitch import ir
-from softswitch.interpreter.observer import NOBODY, Observer
+from softswitch.interpreter.observer import NULL_OBSERVER, Observer
 from softswitch.v1model import Standard
 
 
@@ -34,7 +34,7 @@ class Packet:
     """What counters and meters count."""
     length: int
     """The frame's length, as headers that are added or removed change it."""
-    observer: Observer[Packet] = NOBODY
+    observer: Observer[Packet] = NULL_OBSERVER
     """Who is told what happens to it."""
     position: int = 0
     """Bytes that the parser has taken; what follows is the payload."""
@@ -83,13 +83,13 @@ class Packet:
         return self.get(ref) & ((1 << self.width(ref)) - 1)
 
     def get(self, ref: ir.FieldRef) -> int:
-        """A field's value. That of a signed field may be beyond its type, up to `FieldType.most`."""
+        """A field's value. That of a signed field may be beyond its type, up to `FieldType.max_value`."""
         return self.fields[ref.header][ref.field]
 
     def set(self, ref: ir.FieldRef, value: int) -> None:
         """Store a value, modulo 2^width if the field does not keep it."""
         declared = self.program.headers[ref.header].fields[ref.field]
-        if declared.signed and declared.least <= value <= declared.most:
+        if declared.signed and declared.min_value <= value <= declared.max_value:
             self.fields[ref.header][ref.field] = value
         else:
             self.set_bits(ref, value)
@@ -119,14 +119,14 @@ class Packet:
         self.varbits[target.header] = self.varbits[source.header]
         self.set(target, self.bits(source))
 
-    def reset_metadata(self, kept: Packet, field_list: int) -> None:
-        """Zero all metadata but the fields of a list, which `kept` has."""
+    def reset_metadata(self, source: Packet, field_list: int) -> None:
+        """Zero all metadata but the fields of a list, which `source` has."""
         for header, declared in enumerate(self.program.headers):
             if declared.metadata:
                 self.fields[header] = [0] * len(declared.fields)
         for ref in self.program.field_lists[field_list].values:
             if isinstance(ref, ir.FieldRef):
-                self.set(ref, kept.get(ref))
+                self.set(ref, source.get(ref))
 
     # -- headers
 

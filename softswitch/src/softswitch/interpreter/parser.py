@@ -12,7 +12,7 @@ from softswitch import ir
 from softswitch.interpreter.expressions import ParserError, evaluate, field_at
 from softswitch.interpreter.packet import Packet
 from softswitch.limits import MAX_PARSER_STEPS
-from softswitch.v1model import MOST_VARBIT_BITS, CoreError
+from softswitch.v1model import MAX_VARBIT_BITS, CoreError
 
 
 class VerifyFailed(Exception):
@@ -121,7 +121,7 @@ def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
 
 def _varbit_width(packet: Packet, header: int, operation: ir.Extract) -> int:
     if operation.varbit_bits is not None:
-        return min(evaluate(packet, operation.varbit_bits), MOST_VARBIT_BITS)
+        return min(evaluate(packet, operation.varbit_bits), MAX_VARBIT_BITS)
     index = packet.program.headers[header].varbit
     return 0 if index is None else packet.program.headers[header].fields[index].width
 

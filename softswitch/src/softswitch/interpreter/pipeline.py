@@ -16,7 +16,7 @@ from softswitch.errors import EntryExists, EntryMissing, TableFull
 from softswitch.interpreter.controls import Controls
 from softswitch.interpreter.expressions import UINT64
 from softswitch.interpreter.externs import Externs
-from softswitch.interpreter.observer import NOBODY, Observer
+from softswitch.interpreter.observer import NULL_OBSERVER, Observer
 from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.tables import Entry
 from softswitch.interpreter.traffic import CloneSession, TrafficManager
@@ -44,7 +44,7 @@ class InterpretedPipeline:
     """
 
     def __init__(
-        self, program: ir.Program, priority_queues: int = 1, observer: Observer[Packet] = NOBODY
+        self, program: ir.Program, priority_queues: int = 1, observer: Observer[Packet] = NULL_OBSERVER
     ) -> None:
         self.program = program
         self._externs = Externs(program)

@@ -18,11 +18,11 @@ class ProfileState:
         self._members: dict[int, ActionCall] = {}
         self._groups: dict[int, tuple[int, ...]] = {}
 
-    def choose(self, doing: UseMember | UseGroup, selected: int) -> ActionCall | None:
+    def choose(self, resolved: UseMember | UseGroup, selected: int) -> ActionCall | None:
         """The action of a member, or of the member that hash `selected` picks; None of an empty group."""
-        if isinstance(doing, UseMember):
-            return self._members[doing.member]
-        members = self._groups[doing.group]
+        if isinstance(resolved, UseMember):
+            return self._members[resolved.member]
+        members = self._groups[resolved.group]
         return self._members[members[selected % len(members)]] if members else None
 
     def write_member(self, member: int, action: ActionCall | None) -> None:

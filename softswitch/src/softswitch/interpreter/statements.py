@@ -79,7 +79,7 @@ def execute(externs: Externs, packet: Packet, statement: ir.Statement) -> None:
         ):
             _call_extern(externs, packet, statement)
         case _:
-            _direct(packet, statement)
+            _request(packet, statement)
 
 
 def _change_headers(packet: Packet, statement: ir.Statement) -> None:
@@ -139,8 +139,8 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
             packet.observer.wrote_register(packet, register, at, held, stored)
         case ir.Hash(target, base, calculation, size):
             hashed = calculate(packet, program.calculations[calculation])
-            most = evaluate(packet, size) & UINT64 or 1
-            assign(packet, target, (hashed % most + evaluate(packet, base)) & UINT64)
+            modulus = evaluate(packet, size) & UINT64 or 1
+            assign(packet, target, (hashed % modulus + evaluate(packet, base)) & UINT64)
         case ir.Random(target, low, high):
             first, last = evaluate(packet, low) & UINT64, evaluate(packet, high) & UINT64
             drawn = externs.random.draw(first, last) if first <= last else None
@@ -149,7 +149,7 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
                 assign(packet, target, drawn)
         case ir.LogMessage(message, values):
             text = format_message(program.messages[message], (evaluate(packet, v) for v in values))
-            _tell(externs, packet, LogRecord(text))
+            _notify(externs, packet, LogRecord(text))
         case ir.Assert(condition, message):
             if not evaluate(packet, condition):
                 _fail(externs, packet, message)
@@ -157,13 +157,13 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
 
 def _fail(externs: Externs, packet: Packet, message: int) -> NoReturn:
     text = packet.program.messages[message]
-    _tell(externs, packet, LogRecord(text, failed=True))
+    _notify(externs, packet, LogRecord(text, failed=True))
     raise PacketDropped(text)
 
 
-def _tell(externs: Externs, packet: Packet, notice: LogRecord) -> None:
+def _notify(externs: Externs, packet: Packet, notice: LogRecord) -> None:
     externs.notices.append(notice)
-    packet.observer.told(packet, notice)
+    packet.observer.notified(packet, notice)
 
 
 def _cell(cells: Sequence[T], index: int) -> T | None:
@@ -171,7 +171,7 @@ def _cell(cells: Sequence[T], index: int) -> T | None:
     return cells[index] if index < len(cells) else None
 
 
-def _direct(packet: Packet, statement: ir.Statement) -> None:
+def _request(packet: Packet, statement: ir.Statement) -> None:
     """Note what is asked for the packet; the traffic manager does it."""
     match statement:
         case ir.MarkToDrop():

@@ -28,7 +28,7 @@ from softswitch.pipeline import (
 )
 
 Key = tuple[ir.Match, ...]
-Doing = ir.Invocation | UseMember | UseGroup
+ResolvedAction = ir.Invocation | UseMember | UseGroup
 """What an entry does, its action resolved."""
 
 
@@ -39,7 +39,7 @@ class Entry:
     key: Key
     priority: int
     action: EntryAction
-    doing: Doing
+    resolved: ResolvedAction
     count: list[int] = field(default_factory=lambda: [0, 0])
     meter: MeterCell = field(default_factory=MeterCell)
     last_hit: int = 0
@@ -56,7 +56,7 @@ class TableState:
         for entry in table.const_entries:
             call = ActionCall(program.actions[entry.invocation.action].name, entry.invocation.args)
             self._put(entry.key, entry.priority, call)
-        self.default: Doing | None = table.default
+        self.default: ResolvedAction | None = table.default
 
     def look_up(self, packet: Packet) -> Entry | None:
         """The matching entry of the highest rank."""
@@ -102,7 +102,7 @@ class TableState:
         identity = self._identity(key, priority)
         new = Entry(identity[0], priority, action, self._resolved(action))
         entry = self._entries.setdefault(identity, new)
-        entry.action, entry.doing = new.action, new.doing
+        entry.action, entry.resolved = new.action, new.resolved
 
     def _identity(self, key: Key, priority: int) -> tuple[Key, int]:
         masked = tuple(part.masked(match) for part, match in zip(self._table.key, key, strict=True))
@@ -137,12 +137,12 @@ class TableState:
         """Number of entries."""
         return len(self._entries)
 
-    def _resolved(self, action: EntryAction) -> Doing:
-        doing = check_action(self._program, self._table, action)
-        if not isinstance(doing, ir.Invocation):
+    def _resolved(self, action: EntryAction) -> ResolvedAction:
+        resolved = check_action(self._program, self._table, action)
+        if not isinstance(resolved, ir.Invocation):
             assert self._profile is not None
-            self._profile.check_use(doing)
-        return doing
+            self._profile.check_use(resolved)
+        return resolved
 
 
 def _key_value(packet: Packet, part: ir.KeyField) -> int:

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from softswitch import ir
-from softswitch.interpreter.checksums import verify_checksums
+from softswitch.interpreter.calculations import update_checksums, verify_checksums
 from softswitch.interpreter.controls import Controls
-from softswitch.interpreter.deparser import deparse, largest_frame
 from softswitch.interpreter.expressions import UINT32
 from softswitch.interpreter.externs import Externs
 from softswitch.interpreter.observer import Observer, Origin
@@ -139,7 +138,7 @@ class TrafficManager:
             self._observer.dropped(packet, str(failed))
             return
         self._clone_from_ingress(packet)
-        self._learn(packet)
+        self._send_digest(packet)
         group = packet.get_standard(Standard.MCAST_GRP)
         port = packet.get_standard(Standard.EGRESS_SPEC)
         if packet.resubmit is not None:
@@ -170,20 +169,20 @@ class TrafficManager:
         clone.set_standard(Standard.INSTANCE_TYPE, InstanceType.INGRESS_CLONE)
         self._mirror(clone, request.session)
 
-    def _learn(self, packet: Packet) -> None:
+    def _send_digest(self, packet: Packet) -> None:
         if packet.digest is not None:
             values = tuple(_digested(packet, value) for value in self._program.digests[packet.digest].values)
             notice = DigestMessage(packet.digest, values)
             self._externs.notices.append(notice)
-            self._observer.told(packet, notice)
+            self._observer.notified(packet, notice)
 
     def _resubmit(self, packet: Packet, field_list: int) -> None:
-        again = self._arriving(packet.port, packet.frame, packet.ingress_length)
-        again.reset_metadata(packet, field_list)
-        again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RESUBMITTED)
-        again.set_standard(Standard.PACKET_LENGTH, len(packet.frame))
-        self._observer.begins(again, Origin.RESUBMIT, packet)
-        self._ingress.append(again)
+        copy = self._arriving(packet.port, packet.frame, packet.ingress_length)
+        copy.reset_metadata(packet, field_list)
+        copy.set_standard(Standard.INSTANCE_TYPE, InstanceType.RESUBMITTED)
+        copy.set_standard(Standard.PACKET_LENGTH, len(packet.frame))
+        self._observer.begins(copy, Origin.RESUBMIT, packet)
+        self._ingress.append(copy)
 
     # -- between ingress and egress
 
@@ -233,7 +232,7 @@ class TrafficManager:
             if packet.get_standard(Standard.EGRESS_SPEC) == DROP_PORT:
                 self._observer.dropped(packet, f"egress_spec is {DROP_PORT} at the end of egress")
                 return []
-            frame = deparse(packet, self._execute)
+            frame = _deparse(packet, self._execute)
         except PacketDropped as failed:
             self._observer.dropped(packet, str(failed))
             return []
@@ -257,16 +256,16 @@ class TrafficManager:
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
         """There has to be room for all headers, as compiled code makes it before it knows which are valid."""
-        if self._recirculated + largest_frame(packet) > MAX_RECIRCULATED_BYTES:
+        if self._recirculated + _largest_frame(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
         self._recirculated += len(frame)
-        again = self._arriving(packet.port, frame, len(frame))
-        again.reset_metadata(packet, field_list)
-        again.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
-        again.set_standard(Standard.PACKET_LENGTH, len(frame))
-        self._observer.begins(again, Origin.RECIRCULATE, packet)
-        self._ingress.append(again)
+        copy = self._arriving(packet.port, frame, len(frame))
+        copy.reset_metadata(packet, field_list)
+        copy.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
+        copy.set_standard(Standard.PACKET_LENGTH, len(frame))
+        self._observer.begins(copy, Origin.RECIRCULATE, packet)
+        self._ingress.append(copy)
 
 
 def _waiting(queued: Queued) -> Waiting:
@@ -280,3 +279,25 @@ def _waiting(queued: Queued) -> Waiting:
 
 def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:
     return packet.bits(value) if isinstance(value, ir.FieldRef) else value.value
+
+
+# -- the deparser. BMv2: deparser.cpp
+
+
+def _deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) -> bytes:
+    """The frame, of which nothing is truncated yet; `execute` runs a statement."""
+    update_checksums(packet)
+    packet.observer.deparses(packet)
+    for statement in packet.program.deparser_body:
+        execute(packet, statement)
+        packet.observer.executed(packet, statement)
+    headers = (packet.header_bytes(header) for header in packet.program.deparser if packet.valid[header])
+    frame = b"".join(headers) + packet.frame[packet.position :]
+    packet.observer.deparsed(packet, frame)
+    return frame
+
+
+def _largest_frame(packet: Packet) -> int:
+    """Bytes of the frame if all headers were valid and at their longest."""
+    headers = sum(packet.program.headers[header].max_bytes for header in packet.program.deparser)
+    return headers + len(packet.frame) - packet.position

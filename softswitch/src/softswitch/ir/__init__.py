@@ -16,7 +16,6 @@ from softswitch.ir.calculations import (
     SizedConstant,
     WholeHeader,
 )
-from softswitch.ir.controls import Conditional, Control
 from softswitch.ir.expressions import (
     Binary,
     Cast,
@@ -30,13 +29,12 @@ from softswitch.ir.expressions import (
     IsValid,
     LastIndex,
     Lookahead,
+    LValue,
     Op,
     Parameter,
-    Target,
     Ternary,
     Unary,
 )
-from softswitch.ir.externs import Counter, Meter, Register
 from softswitch.ir.headers import FieldType, Header, Stack
 from softswitch.ir.parser import (
     Advance,
@@ -49,7 +47,7 @@ from softswitch.ir.parser import (
     join_key,
     padded,
 )
-from softswitch.ir.program import Program
+from softswitch.ir.program import Counter, Meter, Program, Register
 from softswitch.ir.statements import (
     Action,
     Assert,
@@ -83,7 +81,9 @@ from softswitch.ir.statements import (
 from softswitch.ir.tables import (
     ActionProfile,
     Between,
+    Conditional,
     ConstEntry,
+    Control,
     DirectMeter,
     Invocation,
     KeyField,
@@ -139,6 +139,7 @@ __all__ = [
     "JumpIfZero",
     "KeyField",
     "KeyPart",
+    "LValue",
     "LastIndex",
     "LogMessage",
     "Lookahead",
@@ -164,7 +165,6 @@ __all__ = [
     "Stack",
     "Statement",
     "Table",
-    "Target",
     "Ternary",
     "Truncate",
     "Unary",

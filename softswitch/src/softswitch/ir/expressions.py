@@ -148,7 +148,7 @@ Expression = (
     | Cast
     | Ternary
 )
-Target = FieldRef | ElementField
+LValue = FieldRef | ElementField
 """What can be assigned to."""
 HeaderRef = int | Element
 """A header by index, or an element of a stack by run-time position."""

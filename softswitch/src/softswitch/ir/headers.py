@@ -15,18 +15,18 @@ class FieldType:
     varbit: bool = False
 
     @property
-    def least(self) -> int:
+    def min_value(self) -> int:
         """The least value of the field."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
-    def most(self) -> int:
+    def max_value(self) -> int:
         """The largest value that it keeps: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
         return (1 << self.width) - 1
 
     @property
-    def kept_bits(self) -> int:
-        """Bits that hold every value from `least` to `most`."""
+    def stored_bits(self) -> int:
+        """Bits that hold every value from `min_value` to `max_value`."""
         return self.width + self.signed
 
 
@@ -49,7 +49,7 @@ class Header:
         return next((i for i, f in enumerate(self.fields) if f.varbit), None)
 
     @property
-    def most_bytes(self) -> int:
+    def max_bytes(self) -> int:
         """Bytes on the wire with a varbit field at its longest."""
         return sum(f.width for f in self.fields) // 8
 

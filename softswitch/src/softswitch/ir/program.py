@@ -7,15 +7,39 @@ from functools import cached_property
 
 from softswitch.errors import StateError
 from softswitch.ir.calculations import Calculation, Checksum, FieldList
-from softswitch.ir.controls import Control
-from softswitch.ir.expressions import FieldRef, Target
-from softswitch.ir.externs import Counter, Meter, Register
+from softswitch.ir.expressions import FieldRef, LValue
 from softswitch.ir.headers import FieldType, Header, Stack
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
 from softswitch.ir.statements import Action, Assert, CountLoop, If, Statement
-from softswitch.ir.tables import ActionProfile, Invocation, Table
+from softswitch.ir.tables import ActionProfile, Control, Invocation, Table
+from softswitch.messages import pluralize
 from softswitch.v1model import STANDARD_METADATA, Standard
-from softswitch.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """An indirect counter array."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """An indirect array of two-rate three-colour meters (RFC 2698)."""
+
+    name: str
+    size: int
+    counts_bytes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register array of `bit<width>`."""
+
+    name: str
+    size: int
+    width: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +114,12 @@ class Program:
         """The field of `standard_metadata` called `name`."""
         return self.field_index[STANDARD_METADATA, name.value]
 
-    def type_of(self, ref: Target) -> FieldType:
+    def type_of(self, ref: LValue) -> FieldType:
         """Declaration of a field."""
         header = ref.header if isinstance(ref, FieldRef) else self.stacks[ref.element.stack].headers[0]
         return self.headers[header].fields[ref.field]
 
-    def width(self, ref: Target) -> int:
+    def width(self, ref: LValue) -> int:
         """Width of a field, in bits."""
         return self.type_of(ref).width
 
@@ -117,7 +141,7 @@ class Program:
         expected = len(self.actions[action].parameters)
         if len(args) != expected:
             name = self.actions[action].name
-            raise StateError(f"action {name} takes {counted(expected, 'parameter')}, not {len(args)}")
+            raise StateError(f"action {name} takes {pluralize(expected, 'parameter')}, not {len(args)}")
         return Invocation(action, args)
 
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:

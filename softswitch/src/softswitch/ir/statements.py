@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from softswitch.ir.expressions import Expression, FieldRef, HeaderRef, Target
+from softswitch.ir.expressions import Expression, FieldRef, HeaderRef, LValue
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
     """Store the value modulo 2^width of the target."""
 
-    target: Target
+    target: LValue
     value: Expression
 
 
@@ -79,14 +79,14 @@ class ExecuteMeter:
 
     meter: int
     index: Expression
-    target: Target
+    target: LValue
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterRead:
     """Read one cell; out of range leaves the target alone."""
 
-    target: Target
+    target: LValue
     register: int
     index: Expression
 
@@ -104,7 +104,7 @@ class RegisterWrite:
 class Hash:
     """Store `base + hash % size`; a size of 0 counts as 1. Base, size and sum are taken modulo 2^64."""
 
-    target: Target
+    target: LValue
     base: Expression
     calculation: int
     size: Expression
@@ -114,7 +114,7 @@ class Hash:
 class Random:
     """Store a number from `low` to `high`, all equally likely; nothing where low > high."""
 
-    target: Target
+    target: LValue
     low: Expression
     high: Expression
 

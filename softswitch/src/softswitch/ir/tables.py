@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from softswitch.ir.expressions import FieldRef, IsValid
+from softswitch.ir.expressions import Expression, FieldRef, IsValid
 
 
 class MatchKind(Enum):
@@ -140,3 +140,25 @@ class ActionProfile:
     name: str
     size: int
     selector: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conditional:
+    """An `if` between tables."""
+
+    name: str
+    condition: Expression
+    if_true: str | None
+    if_false: str | None
+    location: str = ""
+    text: str = ""
+    """The condition as the P4 source has it, as far as p4c quotes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Ingress or egress: a graph of tables and conditionals by name, entered at `start`."""
+
+    name: str
+    start: str | None
+    nodes: dict[str, Table | Conditional]

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from softswitch.cache import kept
+from softswitch.cache import cached_object
 from softswitch.errors import KernelError
 from softswitch.kernel import compiler
 from softswitch.kernel.target import MAGIC
@@ -37,7 +37,7 @@ def compile_module(module: str) -> bytes:
 
     KernelError where BPF cannot do what it asks for.
     """
-    return place_may_goto(link(kept((module, compiler.VERSION), lambda: _compile(module))))
+    return place_may_goto(link(cached_object((module, compiler.VERSION), lambda: _compile(module))))
 
 
 def _compile(module: str) -> bytes:

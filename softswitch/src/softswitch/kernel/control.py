@@ -32,8 +32,8 @@ from softswitch.kernel.target import ARENA_MAP
 from softswitch.llvmir import I64, byte_offset, integer, word
 from softswitch.memory.rows import LOG_ENTRIES, Words
 from softswitch.memory.words import WORD_BYTES, WORD_MASK
+from softswitch.messages import pluralize
 from softswitch.state.memory import Memory
-from softswitch.words import counted
 
 _ENTRIES, _FIRST, _WORDS = range(3)
 _JOURNAL = 8  # words from the mailbox's beginning
@@ -120,7 +120,7 @@ class ArenaMemory(Memory):
         """What was told again is all: what it led to is what is there. KernelError where it is not."""
         if self._behind:
             raise KernelError(
-                f"{counted(self._behind, 'change')} of the tables are not in what is kept of them"
+                f"{pluralize(self._behind, 'change')} of the tables are not in what is kept of them"
             )
         self.words = self._kept
 

@@ -50,7 +50,7 @@ class Frame(ABC):
 
     def field(self, offset: int) -> llvm.Value:
         """A field of 32 bits, as it is now."""
-        return self._builder.target.load_unfollowed(self.b, byte_offset(self.b, self._context, offset), I32)
+        return self._builder.target.load_opaque(self.b, byte_offset(self.b, self._context, offset), I32)
 
     def _address(self, offset: int) -> llvm.Value:
         return self.b.zext(self.field(offset), I64)
@@ -161,7 +161,7 @@ class Frame(ABC):
             head, inside, body, after = (b.append_basic_block(n) for n in ("parts", "in", "part", "rest"))
             b.branch(head)
             b.position_at_end(head)
-            self._builder.target.guard(b)
+            self._builder.target.loop_guard(b)
             offset = self._offset.get()
             following = b.add(offset, integer(64, step))
             b.cbranch(b.icmp_unsigned("<=", following, size), inside, after)
@@ -256,7 +256,7 @@ class XdpFrame(Frame):
         """What lies between the two pointers."""
         length = self.b.sub(self._address(self.data_end), self._address(self.data))
         # Else LLVM adds to pointers one by one, which the verifier does not take.
-        return self._builder.target.forget(self.b, length)
+        return self._builder.target.black_box(self.b, length)
 
     def is_many(self) -> llvm.Value:
         """Never: the driver has the frames themselves."""

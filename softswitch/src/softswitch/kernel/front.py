@@ -280,13 +280,13 @@ def reach(program: ir.Program) -> int | None:
     """
     if needs_queues(program) or any(calculation.payload for calculation in program.calculations):
         return None
-    total = sum(program.headers[h].most_bytes for stack in program.stacks for h in stack.headers)
+    total = sum(program.headers[h].max_bytes for stack in program.stacks for h in stack.headers)
     for number, state in enumerate(program.parser):
         size = 0
         for operation in state.operations:
             match operation:
                 case ir.Extract(header=int(header)):
-                    size += program.headers[header].most_bytes
+                    size += program.headers[header].max_bytes
                 case ir.Advance(ir.Constant(bits)):
                     size += -(-bits // 8)
                 case ir.Advance():

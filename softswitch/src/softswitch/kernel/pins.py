@@ -19,7 +19,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from softswitch.cache import signature
+from softswitch.cache import source_digest
 from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 from softswitch.kernel.devices import PROMISCUOUS, keep_tap, open_tap, set_flag
@@ -111,7 +111,7 @@ class Pins:
 
     def check(self, **fixed: object) -> None:
         """That the switch is what it was when this was pinned; KernelError names the first difference."""
-        wanted = {"softswitch": signature(), **fixed}
+        wanted = {"softswitch": source_digest(), **fixed}
         kept = self.fixed()
         if kept is None:
             self.remember(_SWITCH, wanted)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.cache import kept, signature
+from softswitch.cache import cached_object, source_digest
 from softswitch.codegen.output import OutputWriter
 from softswitch.codegen.pipeline import MakeOutput, emit_process
 from softswitch.codegen.traffic import needs_queues, work_bytes
@@ -51,8 +51,8 @@ class Code:
 
 def once(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
     """What `build` makes of a program, which this version of the switch does once for all of a user's."""
-    made_of = (signature(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
-    return Code.unpack(kept(made_of, lambda: build().pack()))
+    made_of = (source_digest(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
+    return Code.unpack(cached_object(made_of, lambda: build().pack()))
 
 
 class Builder:
@@ -119,7 +119,7 @@ class Builder:
         old = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
         b.cbranch(b.icmp_unsigned("==", old, integer(64, 0)), taken, again)
         b.position_at_end(again)
-        self.target.guard(b)
+        self.target.loop_guard(b)
         b.branch(spin)
         b.position_at_end(taken)
         yield

@@ -36,9 +36,9 @@ class Bpf(Target):
     """The kernel. With `reads_clock` egress reads it; otherwise time is what the caller says, as in tests."""
 
     pointer = llvm.PointerType(addrspace=1)
-    most_arguments = 5
-    copies_packets = True
-    touches = False
+    max_arguments = 5
+    packet_in_memory = True
+    has_prefetch = False
 
     def __init__(self, reads_clock: bool) -> None:
         self.reads_clock = reads_clock
@@ -90,7 +90,7 @@ class Bpf(Target):
         self.area_bytes += -(-size // 16) * 16
         return offset
 
-    def load_unfollowed(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
+    def load_opaque(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
         """A volatile load, so that LLVM too does not know what it gives."""
         load = _VolatileLoad(b.block, address, typ=kind)
         b._insert(load)
@@ -109,13 +109,13 @@ class Bpf(Target):
                 )
         return byte_offset(b, self.base(b), CONSTANTS + self._places[name])
 
-    def forget(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+    def black_box(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """The same value, by way of the arena."""
         address = self.reserve(b, value.type)
         b.store(value, address)
-        return self.load_unfollowed(b, address, value.type)
+        return self.load_opaque(b, address, value.type)
 
-    def whole(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
+    def optimization_barrier(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
         """The same value, by no instruction: LLVM would take the sum of an address apart, and put what is the
         same in all turns of a loop onto a stack that is too small for it."""
         kind = llvm.FunctionType(value.type, [value.type])
@@ -123,7 +123,7 @@ class Bpf(Target):
 
     # -- loops
 
-    def guard(self, b: llvm.IRBuilder) -> None:
+    def loop_guard(self, b: llvm.IRBuilder) -> None:
         """Where the loader puts `may_goto`: a comparison that LLVM can neither know nor move.
 
         When the kernel ends the loop, after millions of turns, the function gives 0: the packet is lost.
@@ -138,7 +138,7 @@ class Bpf(Target):
                 kind = b.function.function_type.return_type
                 b.ret(null(kind) if isinstance(kind, llvm.PointerType) else llvm.Constant(kind, 0))
         going_on = b.append_basic_block("turn")
-        seen = self.load_unfollowed(b, self._slots[name], I64)
+        seen = self.load_opaque(b, self._slots[name], I64)
         ends = b.icmp_unsigned("==", seen, integer(64, MAGIC))
         b.cbranch(ends, self._ways_out[name], going_on).set_weights([1, 1 << 20])
         b.position_at_end(going_on)
@@ -162,7 +162,7 @@ class Bpf(Target):
 
     def _each_part(self, b: llvm.IRBuilder, size: llvm.Value, do: _Part) -> None:
         """Call `do` for each part of so many bytes, in loops: chunks of words, words, bytes."""
-        size = self.forget(b, size)
+        size = self.black_box(b, size)
         start: llvm.Value = integer(64, 0)
         for step, width in ((_CHUNK * _WORD, 64), (_WORD, 64), (1, 8)):
             before, head, body, after = (
@@ -173,7 +173,7 @@ class Bpf(Target):
             b.position_at_end(head)
             offset = b.phi(I64)
             offset.add_incoming(start, before)
-            self.guard(b)
+            self.loop_guard(b)
             following = b.add(offset, integer(64, step))
             b.cbranch(b.icmp_unsigned("<=", following, size), body, after)
             b.position_at_end(body)

@@ -9,7 +9,7 @@ from llvmlite import ir as llvm
 
 from softswitch.codegen.loops import Variable, repeat_while
 from softswitch.codegen.wire import join, split
-from softswitch.llvmir import I1, I32, extend, integer, resize
+from softswitch.llvmir import I1, I32, integer, resize, sign_extend
 
 WORD = 64
 _HALF = 32
@@ -65,7 +65,7 @@ def shift(b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) ->
     width = value.type.width
     bits = -(-width // WORD) * WORD
     is_left, is_signed = how == "shl", how == "ashr"
-    words = split(b, (extend if is_signed else resize)(b, value, bits))
+    words = split(b, (sign_extend if is_signed else resize)(b, value, bits))
     fill = b.ashr(words[-1], integer(WORD, WORD - 1)) if is_signed else integer(WORD, 0)
     if is_left:
         words.reverse()  # from here on, each word takes from those that follow

@@ -5,6 +5,74 @@ for · `expressions` · `statements` of actions · `parser` · `calculations` ·
 the whole.
 """
 
-from softswitch.load.program import load_program
+from __future__ import annotations
+
+import json
+
+from softswitch import ir
+from softswitch.errors import ProgramError, UnsupportedConstruct
+from softswitch.load.calculations import load_calculation, load_checksum, load_field_list
+from softswitch.load.parser import load_parser, load_value_sets
+from softswitch.load.scope import Json, Scope, source_line
+from softswitch.load.statements import load_action, load_statement
+from softswitch.load.tables import load_control
 
 __all__ = ["load_program"]
+
+
+def load_program(data: bytes | str) -> ir.Program:
+    """Read a program as p4c-bm2-ss prints it; `ProgramError` says what is wrong and where."""
+    try:
+        text = json.loads(data)
+    except ValueError as error:
+        raise ProgramError(f"the BMv2 JSON is not JSON: {error}") from None
+    if not isinstance(text, dict) or "header_types" not in text or "pipelines" not in text:
+        raise ProgramError("not a BMv2 program: `header_types` and `pipelines` expected at the top")
+    try:
+        return _program(text)
+    except (KeyError, IndexError, TypeError, StopIteration) as error:
+        raise ProgramError(f"not a BMv2 program as p4c prints it: {type(error).__name__} {error}") from error
+
+
+def _program(text: Json) -> ir.Program:
+    for item in text.get("extern_instances", []):
+        raise UnsupportedConstruct(f"user-defined extern `{item.get('name', '?')}`", source_line(item))
+    scope = Scope(text)
+    calculations = [load_calculation(scope, item, item["name"]) for item in text["calculations"]]
+    pipelines = {item["name"]: item for item in text["pipelines"]}
+    profiles: list[ir.ActionProfile] = []
+    for item in [p for name in ("ingress", "egress") for p in pipelines[name]["action_profiles"]]:
+        if "selector" in item:
+            calculations.append(load_calculation(scope, item["selector"], item["name"]))
+        selector = len(calculations) - 1 if "selector" in item else None
+        profiles.append(ir.ActionProfile(item["name"], item["max_size"], selector))
+    numbers = {profile.name: i for i, profile in enumerate(profiles)}
+    states, start = load_parser(scope, text["parsers"][0])
+    deparser = text["deparsers"][0]
+    return ir.Program(
+        headers=scope.headers,
+        stacks=tuple(scope.stacks),
+        unions=tuple(scope.union_members.values()),
+        errors={name: code for name, code in text["errors"]},
+        parser=states,
+        start_state=start,
+        value_sets=load_value_sets(scope, states),
+        verify=tuple(load_checksum(scope, item) for item in text["checksums"] if item["verify"]),
+        actions=tuple(load_action(scope, item) for item in text["actions"]),
+        ingress=load_control(scope, pipelines["ingress"], numbers),
+        egress=load_control(scope, pipelines["egress"], numbers),
+        update=tuple(load_checksum(scope, item) for item in text["checksums"] if item["update"]),
+        deparser_body=tuple(
+            made for p in deparser.get("primitives", []) for made in load_statement(scope, p, [])
+        ),
+        deparser=tuple(scope.header_index[name] for name in deparser["order"]),
+        counters=tuple(scope.counters),
+        meters=tuple(scope.meters),
+        registers=tuple(scope.registers),
+        profiles=tuple(profiles),
+        calculations=tuple(calculations),
+        field_lists=tuple(load_field_list(scope, item) for item in text["field_lists"]),
+        digests=tuple(load_field_list(scope, item) for item in text["learn_lists"]),
+        messages=tuple(scope.messages),
+        field_index=scope.field_index,
+    )

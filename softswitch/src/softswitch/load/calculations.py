@@ -36,8 +36,8 @@ def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
     """A checksum to verify or to update."""
     condition = item.get("if_cond")
     read = Expressions(scope, source_line(item))
-    met = ir.Constant(1) if condition is None else read.value(condition)
-    return ir.Checksum(scope.field(item["target"]), scope.calculation_index[item["calculation"]], met)
+    condition = ir.Constant(1) if condition is None else read.value(condition)
+    return ir.Checksum(scope.field(item["target"]), scope.calculation_index[item["calculation"]], condition)
 
 
 def load_field_list(scope: Scope, item: Json) -> ir.FieldList:

@@ -53,7 +53,7 @@ class Expressions:
                 return ir.Parameter(value, self.parameters[value])
         raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
 
-    def target(self, item: Json) -> ir.Target:
+    def target(self, item: Json) -> ir.LValue:
         """What an assignment stores to."""
         read = self.value(item)
         if isinstance(read, ir.FieldRef | ir.ElementField):

@@ -70,7 +70,9 @@ def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
             return [_extract(scope, parameters[0], where)]
         case "extract_VL":
             extract = _extract(scope, parameters[0], where)
-            return [replace(extract, varbit_bits=read.value(parameters[1]), max_bytes=_most(scope, extract))]
+            return [
+                replace(extract, varbit_bits=read.value(parameters[1]), max_bytes=_max_bytes(scope, extract))
+            ]
         case "set":
             return [_set(scope, read, *parameters)]
         case "advance":
@@ -104,10 +106,10 @@ def _extract(scope: Scope, item: Json, where: str) -> ir.Extract:
     raise UnsupportedConstruct(f"extraction to `{kind}`", where)
 
 
-def _most(scope: Scope, extract: ir.Extract) -> int:
+def _max_bytes(scope: Scope, extract: ir.Extract) -> int:
     header = extract.header if extract.stack is None else scope.stacks[extract.stack].headers[0]
     assert header is not None
-    return scope.headers[header].most_bytes
+    return scope.headers[header].max_bytes
 
 
 def _key_part(read: Expressions, item: Json) -> ir.KeyPart:

@@ -146,8 +146,8 @@ class _Primitives:
         moved = _moved(size, count)
         if stack["value"] in self._scope.union_stacks:
             return [ir.Shift(stacks, count, moved)]
-        kept = tuple(source if 0 <= i - count < size else None for i, source in enumerate(moved))
-        return [ir.Shift(stacks, count, kept)]
+        sources = tuple(source if 0 <= i - count < size else None for i, source in enumerate(moved))
+        return [ir.Shift(stacks, count, sources)]
 
     def _literal(self, item: Json) -> int:
         value = self._read.value(item)

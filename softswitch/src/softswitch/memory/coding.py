@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from softswitch import ir
 from softswitch.memory.layout import TableLayout
-from softswitch.memory.words import joined, split, words_of
+from softswitch.memory.words import join_words, split_words, words_of
 
 
 def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
@@ -14,7 +14,7 @@ def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
     widths = program.actions[invocation.action].parameters
     words = [invocation.action]
     for value, width in zip(invocation.args, widths, strict=True):
-        words += split(value, words_of(width))
+        words += split_words(value, words_of(width))
     return words
 
 
@@ -24,7 +24,7 @@ def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
     at = 1
     for width in program.actions[words[0]].parameters:
         count = words_of(width)
-        args.append(joined(words[at : at + count]))
+        args.append(join_words(words[at : at + count]))
         at += count
     return ir.Invocation(words[0], tuple(args))
 
@@ -39,7 +39,7 @@ def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...]) -> list[int]:
     for match, part in zip(key, layout.table.key, strict=True):
         assert isinstance(match, int)
         value = value << part.width | (match if part.mask is None else match & part.mask)
-    return split(value, layout.key_words)
+    return split_words(value, layout.key_words)
 
 
 def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
@@ -53,17 +53,17 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
                 value, mask = value | wanted, mask | care
             case ir.Between(low, high):
                 count = words_of(part.width)
-                bounds += split(low, count) + split(high, count)
+                bounds += split_words(low, count) + split_words(high, count)
             case exact:
                 value, mask = value | exact, mask | ((1 << part.width) - 1)
     words = layout.field_words
-    return [*split(value, words), *split(mask, words), layout.table.rank(key, priority), *bounds]
+    return [*split_words(value, words), *split_words(mask, words), layout.table.rank(key, priority), *bounds]
 
 
 def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[int]) -> tuple[ir.Match, ...]:
     """The match of a record; `mask_words` are those of its group, if the table is ranked."""
-    value = joined(record[: layout.field_words])
-    mask = joined(mask_words)
+    value = join_words(record[: layout.field_words])
+    mask = join_words(mask_words)
     bounds = layout.bounds
     left = sum(part.width for part in layout.table.key)
     key: list[ir.Match] = []
@@ -74,7 +74,7 @@ def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[in
             key.append(value >> left & ones)
         elif part.kind is ir.MatchKind.RANGE:
             count = words_of(part.width)
-            low, high = (joined(record[at : at + count]) for at in (bounds, bounds + count))
+            low, high = (join_words(record[at : at + count]) for at in (bounds, bounds + count))
             key.append(ir.Between(low, high))
             bounds += 2 * count
         else:

@@ -19,7 +19,7 @@ from softswitch.hashing import GOLDEN
 from softswitch.llvmir import I1, I64, POINTER, integer, null, word
 from softswitch.memory.layout import TableLayout
 from softswitch.memory.words import HALF, LOW, WORD
-from softswitch.target import passed, passed_types, taken, target_of
+from softswitch.target import pass_words, receive_words, target_of, word_parameter_types
 
 
 class SearchKey(Protocol):
@@ -131,7 +131,7 @@ def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index
     )
 
 
-def hash_of(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
+def hash_words(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
     """The hash of a key's words."""
     return KeyValues(words).hash(b)
 
@@ -163,11 +163,11 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     b.cbranch(b.icmp_unsigned("==", bucket, integer(WORD, 0)), miss, full)
 
     b.position_at_end(full)
-    target_of(b.module).guard(b)
+    target_of(b.module).loop_guard(b)
     b.cbranch(b.icmp_unsigned("==", b.lshr(bucket, integer(WORD, HALF)), tag), same_tag, next_bucket)
 
     b.position_at_end(same_tag)
-    record = emit_record(b, index, b.and_(bucket, integer(WORD, LOW)))
+    record = record_address(b, index, b.and_(bucket, integer(WORD, LOW)))
     b.cbranch(key.equals(b, record), hit, next_bucket)
 
     b.position_at_end(next_bucket)
@@ -176,7 +176,7 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
     return Probe(hit, miss, position, record)
 
 
-def emit_record(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.Value:
+def record_address(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.Value:
     """Address of a record by its number, counted from 1."""
     return word(b, index.records, b.mul(b.sub(number, integer(WORD, 1)), index.stride))
 
@@ -189,10 +189,10 @@ def call_find(
 ) -> llvm.Value:
     """Address of the record whose key is `words`, or null."""
     index = index_at(b, state, layout)
-    if target_of(b.module).most_arguments is None:
+    if target_of(b.module).max_arguments is None:
         return b.call(find_function(b.module, len(words)), [*index, *words])
     function = find_in_function(b.module, layout, len(words))
-    return b.call(function, [index.buckets, *passed(b, words, before=1)])
+    return b.call(function, [index.buckets, *pass_words(b, words, before=1)])
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
@@ -211,14 +211,14 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
 def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
     """`find(buckets, key...)`: as `find_function`, for tables of this size, where arguments are few."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
-    arguments = [target.pointer, *passed_types(target, key_words, before=1)]
+    arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
     function, is_new = _function(module, name, target.pointer, arguments)
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
         buckets, *key = function.args
         records = word(b, buckets, layout.records - layout.buckets)
         index = Index(buckets, integer(WORD, layout.mask), records, integer(WORD, layout.stride))
-        found = emit_probe(b, index, KeyValues(taken(b, key, key_words, before=1)))
+        found = emit_probe(b, index, KeyValues(receive_words(b, key, key_words, before=1)))
         b.position_at_end(found.hit)
         b.ret(found.record)
         b.position_at_end(found.miss)

@@ -25,7 +25,7 @@ action is a reference instead: 0 for none, the number of a member + 1, or `GROUP
     meter     configured | for peak and committed rate: tokens a us (double) | burst | tokens | since start
 
 What all packets may need comes first, in few lines and pages: headers, default records, small arrays. Cells
-that an action reaches by one field lie beside each other (`memory.neighbours`).
+that an action reaches by one field lie beside each other (`memory.colocated_arrays`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from typing import NamedTuple
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
-from softswitch.memory.neighbours import Array, neighbours
+from softswitch.memory.colocation import ArrayRef, colocated_arrays
 from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
@@ -164,7 +164,7 @@ class TableLayout:
         """Words of one record."""
         if self.table.profile is not None:
             return self.parameters
-        return self.parameters + most_words(self.parameter_words, self.table)
+        return self.parameters + max_data_words(self.parameter_words, self.table)
 
     @cached_property
     def bucket_count(self) -> int:
@@ -297,7 +297,7 @@ class ReplicationLayout:
         return self.pool + MAX_REPLICAS
 
 
-class CellsAt(NamedTuple):
+class CellArray(NamedTuple):
     """Where the cells of a register or counter lie, in bytes: the first, and how far it is to the next."""
 
     first: int
@@ -313,9 +313,9 @@ class Layout:
     """Word offsets of all state of a program."""
 
     random: int
-    counters: tuple[CellsAt, ...]
+    counters: tuple[CellArray, ...]
     meters: tuple[int, ...]
-    registers: tuple[CellsAt, ...]
+    registers: tuple[CellArray, ...]
     value_sets: tuple[int, ...]
     value_words: tuple[int, ...]
     tables: dict[str, TableLayout]
@@ -330,12 +330,12 @@ class Layout:
         return 1 << max(0, (width - 1).bit_length() - 3) if width <= WORD else words_of(width) * WORD_BYTES
 
 
-def most_words(parameter_words: dict[int, tuple[int, ...]], *tables: ir.Table) -> int:
+def max_data_words(parameter_words: dict[int, tuple[int, ...]], *tables: ir.Table) -> int:
     """Words of the run-time data of the tables' largest action."""
     return max((sum(parameter_words[a]) for table in tables for a in table.actions), default=0)
 
 
-class _Cursor:
+class _Allocator:
     """Hands out words one after another."""
 
     def __init__(self) -> None:
@@ -352,10 +352,10 @@ class _Cursor:
         return self.take(words)
 
 
-class _Run:
+class _ColocatedArrays:
     """Registers and counters whose cells lie beside each other, or one alone."""
 
-    def __init__(self, program: ir.Program, arrays: tuple[Array, ...]) -> None:
+    def __init__(self, program: ir.Program, arrays: tuple[ArrayRef, ...]) -> None:
         self._arrays = sorted(arrays, key=lambda array: -_cell_bytes(program, array))
         self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))
         largest = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
@@ -363,27 +363,27 @@ class _Run:
         self._words = -(-self._step * _declared(program, arrays[0]).size // WORD_BYTES)
         self.is_small = self._words <= SMALL_WORDS
 
-    def placed(self, at: _Cursor) -> Iterator[tuple[Array, CellsAt]]:
+    def allocate(self, at: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
         """Each with its cells, which are taken here."""
         first = (at.take if self.is_small else at.take_lines)(self._words) * WORD_BYTES
         for array, offset in zip(self._arrays, self._offsets, strict=False):
-            yield array, CellsAt(first + offset, self._step)
+            yield array, CellArray(first + offset, self._step)
 
 
-def _groups(program: ir.Program) -> list[tuple[Array, ...]]:
+def _groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     """All registers and counters, each with its neighbours."""
-    together = neighbours(program)
-    grouped = {array for group in together for array in group}
-    counters = (Array(True, number) for number in range(len(program.counters)))
-    registers = (Array(False, number) for number in range(len(program.registers)))
-    return [*together, *((array,) for array in (*counters, *registers) if array not in grouped)]
+    groups = colocated_arrays(program)
+    grouped = {array for group in groups for array in group}
+    counters = (ArrayRef(True, number) for number in range(len(program.counters)))
+    registers = (ArrayRef(False, number) for number in range(len(program.registers)))
+    return [*groups, *((array,) for array in (*counters, *registers) if array not in grouped)]
 
 
-def _declared(program: ir.Program, array: Array) -> ir.Counter | ir.Register:
+def _declared(program: ir.Program, array: ArrayRef) -> ir.Counter | ir.Register:
     return (program.counters if array.is_counter else program.registers)[array.number]
 
 
-def _cell_bytes(program: ir.Program, array: Array) -> int:
+def _cell_bytes(program: ir.Program, array: ArrayRef) -> int:
     declared = _declared(program, array)
     if isinstance(declared, ir.Register):
         return Layout.register_bytes(declared.width)
@@ -392,18 +392,18 @@ def _cell_bytes(program: ir.Program, array: Array) -> int:
 
 def make_layout(program: ir.Program) -> Layout:
     """Give all state of the program its offset."""
-    at = _Cursor()
+    at = _Allocator()
     random = at.take(1)
     parameter_words = {
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
-    arrays = [_Run(program, group) for group in _groups(program)]
-    cells = {array: each for run in arrays if run.is_small for array, each in run.placed(at)}
+    arrays = [_ColocatedArrays(program, group) for group in _groups(program)]
+    cells = {array: each for run in arrays if run.is_small for array, each in run.allocate(at)}
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
         headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
-    cells |= {array: each for run in arrays if not run.is_small for array, each in run.placed(at)}
+    cells |= {array: each for run in arrays if not run.is_small for array, each in run.allocate(at)}
     meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
     value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
     declared = zip(program.value_sets, value_words, strict=True)
@@ -415,11 +415,11 @@ def make_layout(program: ir.Program) -> Layout:
     profiles: list[ProfileLayout] = []
     for number, profile in enumerate(program.profiles):
         users = [table for table in program.tables.values() if table.profile == number]
-        profiles.append(ProfileLayout(profile, most_words(parameter_words, *users), at.end))
+        profiles.append(ProfileLayout(profile, max_data_words(parameter_words, *users), at.end))
         at.end = profiles[-1].end
     replication = ReplicationLayout(at.end)
-    counters = tuple(cells[Array(True, number)] for number in range(len(program.counters)))
-    registers = tuple(cells[Array(False, number)] for number in range(len(program.registers)))
+    counters = tuple(cells[ArrayRef(True, number)] for number in range(len(program.counters)))
+    registers = tuple(cells[ArrayRef(False, number)] for number in range(len(program.registers)))
     return Layout(
         random, counters, meters, registers, value_sets, value_words, tables, tuple(profiles), replication,
         replication.end,

@@ -20,13 +20,13 @@ def offset_of(name: str) -> int:
     return 4 * QUEUE_FIELDS.index(name)
 
 
-def read_queue(record: bytes) -> tuple[int, int, int]:
+def read_queue_head(record: bytes) -> tuple[int, int, int]:
     """Port, priority and length of a waiting packet."""
     port, priority, length, _, _ = np.frombuffer(record, QUEUE_HEAD, 1)[0].tolist()
     return port, priority, length
 
 
-def queued(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
+def with_depths(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
     """The record with its depths."""
     head = np.frombuffer(record, QUEUE_HEAD, 1).copy()
     head["enq_qdepth"], head["deq_qdepth"] = enq_qdepth, deq_qdepth

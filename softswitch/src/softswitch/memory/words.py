@@ -17,21 +17,21 @@ def words_of(bits: int) -> int:
     return max(1, -(-bits // WORD))
 
 
-def split(value: int, count: int) -> list[int]:
+def split_words(value: int, count: int) -> list[int]:
     """An integer as `count` words, least significant first."""
     if count == 1:
         return [value]
     return [value >> (WORD * i) & WORD_MASK for i in range(count)]
 
 
-def joined(words: Sequence[int]) -> int:
-    """The inverse of `split`."""
+def join_words(words: Sequence[int]) -> int:
+    """The inverse of `split_words`."""
     value = 0
     for word in reversed(words):
         value = value << WORD | word
     return value
 
 
-def halves(high: int, low: int) -> int:
+def pack_halves(high: int, low: int) -> int:
     """Two numbers in one word."""
     return high << HALF | low

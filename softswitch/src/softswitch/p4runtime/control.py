@@ -144,7 +144,7 @@ class ControlledPipeline(Generic[PL]):
             self._kept.add(self._clock(), request.data)
         if self._plain is not None and request.scanned is not None:
             operations = self._plain.operations(request.scanned, self.handles.watched)
-            if operations is not None and self._plain.do_all(operations):
+            if operations is not None and self._plain.apply_all_or_none(operations):
                 return [None] * len(request.scanned.updates)
         return self._write(request.whole)
 

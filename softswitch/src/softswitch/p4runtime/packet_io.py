@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from softswitch.messages import pluralize
 from softswitch.p4runtime.codecs.values import FieldGroup
 from softswitch.p4runtime.messages import p4r
-from softswitch.words import counted
 
 
 class ControllerHeader:
@@ -27,7 +27,7 @@ class ControllerHeader:
     def packet(self, frame: bytes) -> p4r.PacketIn:
         """The message for a frame that came from the CPU port; ValueError where it is too short."""
         if len(frame) < self._length:
-            length = counted(len(frame), "byte")
+            length = pluralize(len(frame), "byte")
             raise ValueError(f"packet-in of {length} is shorter than its header, {self._length}")
         header = int.from_bytes(frame[: self._length], "big") >> self._padding
         numbers = []

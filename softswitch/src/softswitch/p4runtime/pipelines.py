@@ -13,6 +13,7 @@ from grpc import StatusCode
 
 from softswitch.ir import Program
 from softswitch.load import load_program
+from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.described import described
 from softswitch.p4runtime.kept import Kept
@@ -20,7 +21,6 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ControlPlane, Notice
-from softswitch.words import counted
 
 log = logging.getLogger(__name__)
 SetRequest = p4r.SetForwardingPipelineConfigRequest
@@ -195,7 +195,7 @@ class Pipelines(Generic[PL]):
         if not self.saved.take_over(config):
             fresh = self._controlled(config)
             if lost := carry_over(self.saved, fresh):
-                dropped = counted(lost, "entity", "entities")
+                dropped = pluralize(lost, "entity", "entities")
                 log.warning("reconciled: the new pipeline has no room for %s of the old one", dropped)
             self.saved = fresh
         if self.saved is not self.running:

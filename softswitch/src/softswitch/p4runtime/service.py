@@ -13,6 +13,7 @@ import grpc
 from grpc import StatusCode
 
 from softswitch.errors import SwitchError
+from softswitch.messages import pluralize
 from softswitch.p4runtime.codecs.values import decode_uint128
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.kept import Kept
@@ -30,7 +31,6 @@ from softswitch.p4runtime.pipelines import (
 from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
-from softswitch.words import counted
 
 API_VERSION = "1.4.0"
 MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
@@ -247,7 +247,7 @@ class P4RuntimeServer(Generic[PL]):
         except BlockingIOError:
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, "the CPU port's queue is full") from None
         except OSError as error:
-            raise invalid(f"packet-out of {counted(len(frame), 'byte')}: {error.strerror}") from None
+            raise invalid(f"packet-out of {pluralize(len(frame), 'byte')}: {error.strerror}") from None
 
     def _running(self) -> ControlledPipeline[PL] | None:
         return self.pipelines.running if self._is_attached else None

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from softswitch.messages import pluralize
 from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
-from softswitch.words import counted
 
 MAX_WAITING = 4096  # messages to a slow controller; packets, digests and notifications beyond these are lost
 
@@ -44,7 +44,7 @@ class Sessions:
     def leave(self, stream: Stream) -> None:
         """Forget a controller whose stream has ended."""
         if stream.lost:
-            lost = counted(stream.lost, "message")
+            lost = pluralize(stream.lost, "message")
             log.warning("lost %s to a controller that reads too slowly", lost)
         self._post(self._arbiter.leave(stream))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softswitch.memory.output import record_bytes
+from softswitch.messages import pluralize
 from softswitch.ports import forwarding
 from softswitch.ports.capture import NO_FILE, open_files
 from softswitch.ports.ends import ControlEnds
@@ -38,10 +39,9 @@ from softswitch.ports.layout import (
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.ring import PortError, PortSocket, share_of
 from softswitch.ports.shelf import fill_shelf
-from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, keep_settings, make_queues
-from softswitch.queues.shape import UNLIMITED, of_packets
+from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, copy_settings, make_queues
+from softswitch.queues.shape import UNLIMITED, packet_depth
 from softswitch.v1model import PORT_NUMBERS
-from softswitch.words import counted
 
 _LOG = logging.getLogger(__name__)
 TELL_EVERY_US = 10_000_000  # between two warnings of lost notices
@@ -135,8 +135,8 @@ class PortLoop:
                 same = [
                     (self._numbers.index(n), p) for p, n in enumerate(before._numbers) if n in self._numbers
                 ]
-                self._make_room(int(before._queues.queues["most"].sum()))
-                keep_settings(self._queues, before._queues, same)
+                self._make_room(int(before._queues.queues["max_packets"].sum()))
+                copy_settings(self._queues, before._queues, same)
             self._shelf_frames = self._impair(self._switch, impairments)
             self._held_frames = self._hold(self._switch, holding)
             self._captured = 0 if pcap is None else self._capture(self._switch, pcap, opened)
@@ -188,19 +188,21 @@ class PortLoop:
             assert self._thread is None
             self._make_room(self._needed(depth, port, priority))
         for queue in self._chosen(port, priority):
-            queue["most"], queue["most_bytes"] = of_packets(depth)
+            queue["max_packets"], queue["max_bytes"] = packet_depth(depth)
 
     def _needed(self, depth: int, port: int | None, priority: int | None) -> int:
         """Slots for all queues, with this depth of the chosen ones."""
         chosen = self._chosen(port, priority)
-        others = int(self._queues.queues["most"].sum()) - sum(int(queue["most"]) for queue in chosen)
+        others = int(self._queues.queues["max_packets"].sum()) - sum(
+            int(queue["max_packets"]) for queue in chosen
+        )
         return others + depth * len(chosen)
 
     def _make_room(self, slots: int) -> None:
         """Have so many slots, in queues with the same settings."""
         old = self._queues
         self._queues = make_queues(self._shapes, old.queues.shape[1], slots)
-        keep_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
+        copy_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
         self._queues.queues["dropped"] = old.queues["dropped"]
 
     def _chosen(self, port: int | None, priority: int | None) -> list[Any]:
@@ -249,7 +251,7 @@ class PortLoop:
         self._switch["told_notices"], self._switch["tell_at"] = lost, self.now() + TELL_EVERY_US
         _LOG.warning(
             "lost %s that the control plane did not take in time, %d since the start",
-            counted(lost - told, "digest or log record", "digests and log records"),
+            pluralize(lost - told, "digest or log record", "digests and log records"),
             lost,
         )
 

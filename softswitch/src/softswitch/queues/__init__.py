@@ -8,7 +8,7 @@ caller's: a queue gives each a slot, by whose number it comes out again.
 """
 
 from softswitch.queues.shape import DEFAULT_DEPTH, Depth, Rate, Shape, parse_depth, parse_rate
-from softswitch.queues.state import NEVER, NONE, Queues, keep_settings, make_queues
+from softswitch.queues.state import NEVER, NONE, Queues, copy_settings, make_queues
 
 __all__ = [
     "DEFAULT_DEPTH",
@@ -18,7 +18,7 @@ __all__ = [
     "Queues",
     "Rate",
     "Shape",
-    "keep_settings",
+    "copy_settings",
     "make_queues",
     "parse_depth",
     "parse_rate",

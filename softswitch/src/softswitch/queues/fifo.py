@@ -21,7 +21,7 @@ _BITS_NS = 8 * 10**9
 def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
     """Put a packet of `length` bytes in; its slot, or NONE: there was no room, and its loss is counted."""
     queue, pool = queues.queues[p, priority], queues.pool
-    if queue.packets >= queue.most or queue.bytes + length > queue.most_bytes:
+    if queue.packets >= queue.max_packets or queue.bytes + length > queue.max_bytes:
         queue.dropped += 1
         return NONE
     s = int64(pool.free)
@@ -38,7 +38,7 @@ def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
     queue.last = s
     queue.packets += 1
     queue.bytes += length
-    _plan(queues, p)
+    _schedule(queues, p)
     return s
 
 
@@ -70,7 +70,7 @@ def take_from(queues: Queues, p: int, now: int) -> int:
             if port.bits:
                 begins = max(int64(port.free_at), int64(slot.due))
                 port.free_at = begins + wire_time(int64(slot.length), int64(port.bits))
-            _plan(queues, p)
+            _schedule(queues, p)
             return s
     return NONE
 
@@ -79,14 +79,14 @@ def take_from(queues: Queues, p: int, now: int) -> int:
 def hold(queues: Queues, p: int) -> None:
     """Let nothing of a port go before `release`."""
     queues.ports[p].held = 1
-    _plan(queues, p)
+    _schedule(queues, p)
 
 
 @compiled
 def release(queues: Queues, p: int) -> None:
     """Let packets of a port go when they may."""
     queues.ports[p].held = 0
-    _plan(queues, p)
+    _schedule(queues, p)
 
 
 @compiled
@@ -98,7 +98,7 @@ def clear(queues: Queues) -> None:
             while queue.packets:
                 _unlink(queues, queue)
                 queue.dropped += 1
-        _plan(queues, p)
+        _schedule(queues, p)
 
 
 @compiled
@@ -122,7 +122,7 @@ def _unlink(queues: Queues, queue: Any) -> int:
 
 
 @compiled
-def _plan(queues: Queues, p: int) -> None:
+def _schedule(queues: Queues, p: int) -> None:
     """Note when the port's next packet may go."""
     due: int = int64(NEVER)
     for priority in range(queues.queues.shape[1]):

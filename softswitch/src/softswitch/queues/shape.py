@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from softswitch.errors import SwitchError
 
-LEAST_FRAME = 60
+MIN_FRAME_BYTES = 60
 """Bytes of Ethernet's smallest frame, without its checksum: a queue of bytes has room for so many packets."""
-MOST_PACKETS = 1 << 16
-MOST_RATE = 10**12
+MAX_PACKETS = 1 << 16
+MAX_RATE = 10**12
 _RATES = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 _SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as tc(8) has them
 
@@ -43,17 +43,17 @@ UNLIMITED = Rate()
 _ANY_BYTES = 1 << 62
 
 
-def of_packets(packets: int) -> Depth:
+def packet_depth(packets: int) -> Depth:
     """A queue for so many packets of any size."""
     return Depth(packets, _ANY_BYTES)
 
 
-def of_bytes(size: int) -> Depth:
+def byte_depth(size: int) -> Depth:
     """A queue for so many bytes."""
-    return Depth(max(1, size // LEAST_FRAME), size)
+    return Depth(max(1, size // MIN_FRAME_BYTES), size)
 
 
-DEFAULT_DEPTH = of_packets(64)
+DEFAULT_DEPTH = packet_depth(64)
 """BMv2's."""
 
 
@@ -61,10 +61,10 @@ def parse_rate(text: str) -> Rate:
     """Read a rate, as `1000pps` or `10mbit`; raises SwitchError."""
     number, unit = _split(text, _RATES)
     value = number * _RATES.get(unit, 0)
-    if not 1 <= value <= MOST_RATE:
+    if not 1 <= value <= MAX_RATE:
         raise SwitchError(
             f"rate {text!r}: expected a whole number with one of {', '.join(_RATES)}, "
-            f"up to {MOST_RATE // _RATES['gbit']}gbit, as 1000pps or 10mbit"
+            f"up to {MAX_RATE // _RATES['gbit']}gbit, as 1000pps or 10mbit"
         )
     return Rate(packets=value) if unit == "pps" else Rate(bits=value)
 
@@ -72,11 +72,11 @@ def parse_rate(text: str) -> Rate:
 def parse_depth(text: str) -> Depth:
     """Read a depth, as `64` packets or `64kb`; raises SwitchError."""
     number, unit = _split(text, {"": 1, **_SIZES})
-    depth = of_bytes(number * _SIZES[unit]) if unit in _SIZES else of_packets(number)
-    if number < 1 or depth.packets > MOST_PACKETS:
+    depth = byte_depth(number * _SIZES[unit]) if unit in _SIZES else packet_depth(number)
+    if number < 1 or depth.packets > MAX_PACKETS:
         raise SwitchError(
-            f"queue {text!r}: expected packets from 1 to {MOST_PACKETS}, or bytes with one of "
-            f"{', '.join(_SIZES)}, up to {MOST_PACKETS * LEAST_FRAME >> 10}kb, as 64 or 64kb"
+            f"queue {text!r}: expected packets from 1 to {MAX_PACKETS}, or bytes with one of "
+            f"{', '.join(_SIZES)}, up to {MAX_PACKETS * MIN_FRAME_BYTES >> 10}kb, as 64 or 64kb"
         )
     return depth
 

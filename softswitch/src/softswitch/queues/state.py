@@ -25,7 +25,7 @@ POOL = _record("free")
 PORT = _record("bits", "free_at", "due", "held")
 """A port: the rate of its link in bit/s, when that is free again, when its next packet may go, and whether
 that is to wait for `release`."""
-QUEUE = _record("most", "most_bytes", "gap", "packets", "bytes", "first", "last", "last_due", "dropped")
+QUEUE = _record("max_packets", "max_bytes", "gap", "packets", "bytes", "first", "last", "last_due", "dropped")
 """The queue of one priority: what it may hold, ns between its packets, what it holds and its ends."""
 SLOT = _record("port", "priority", "length", "due", "following", "enq_qdepth", "deq_qdepth")
 """A packet: not before `due` it may go. It found `enq_qdepth` others in its queue, and left `deq_qdepth`."""
@@ -55,7 +55,7 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
     )
     for port, queues, (rate, depth) in zip(made.ports, made.queues, shapes, strict=True):
         port["bits"] = rate.bits
-        queues["most"], queues["most_bytes"] = depth
+        queues["max_packets"], queues["max_bytes"] = depth
         queues["gap"] = _NS // rate.packets if rate.packets else 0
     made.ports["due"], made.ports["free_at"], made.queues["last_due"] = NEVER, _LONG_AGO, _LONG_AGO
     made.queues["first"] = made.queues["last"] = NONE
@@ -65,11 +65,11 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
     return made
 
 
-def keep_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:
+def copy_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:
     """Give queues the rates and depths of others; `ports` pairs their numbers with those."""
     for new_port, old_port in ports:
         queues.ports[new_port]["bits"] = old.ports[old_port]["bits"]
-        for name in ("most", "most_bytes", "gap"):
+        for name in ("max_packets", "max_bytes", "gap"):
             queues.queues[name][new_port] = old.queues[name][old_port]
 
 

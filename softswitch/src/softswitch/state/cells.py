@@ -9,8 +9,8 @@ import numpy as np
 
 from softswitch import ir
 from softswitch.checks import check_index, check_value_set
-from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, CellsAt, Layout
-from softswitch.memory.words import WORD_BYTES, split
+from softswitch.memory.layout import COUNTER_WORDS, METER_WORDS, CellArray, Layout
+from softswitch.memory.words import WORD_BYTES, split_words
 from softswitch.pipeline import CounterValue, MeterConfig
 from softswitch.state.memory import Memory
 
@@ -72,7 +72,7 @@ class Cells:
         cells = self._read(self._layout.registers[register], size, start, stop)
         return [int.from_bytes(cell, "little") for cell in cells]
 
-    def _read(self, cells: CellsAt, size: int, start: int, stop: int) -> list[bytes]:
+    def _read(self, cells: CellArray, size: int, start: int, stop: int) -> list[bytes]:
         """Bytes of some cells; those of each are of one time."""
         if start >= stop:
             return []
@@ -101,7 +101,7 @@ class Cells:
         check_value_set(declared, members)
         words: list[int] = [len(members)]
         for member in members:
-            words += split(ir.join_key(member, declared.widths), count)
+            words += split_words(ir.join_key(member, declared.widths), count)
         at = self._layout.value_sets[number]
         with self._memory.locked():
             self._memory.store(at, words)

@@ -45,12 +45,12 @@ class Entries:
         self._profiles = profiles
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
-        self._install_own()
+        self._install_const_entries()
         # Compiled later, under the mutex, they would stop all packets.
         self._look_up(self._encoded([]))
-        self.do_all(*_flat([]))
+        self.apply_all_or_none(*_flat([]))
 
-    def _install_own(self) -> None:
+    def _install_const_entries(self) -> None:
         """The program's default actions and entries."""
         ops: list[list[int]] = []
         for name, table in self._program.tables.items():
@@ -73,13 +73,13 @@ class Entries:
             for entry, result in zip(writes, results, strict=True)
         ]
 
-    def do_all(self, ops: Words, starts: Offsets) -> bool:
+    def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
         """Apply operations of exact tables as one batch, if all can be done and no two have the same key."""
         memory, count = self._memory, len(starts) - 1
         with memory.control:
             entries = np.array([self.count(name) for name in self._rows], dtype=np.int64)
             seen = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
-            if not write.can_do_all(memory.words, self._tables, ops, starts, entries, seen):
+            if not write.can_apply_all(memory.words, self._tables, ops, starts, entries, seen):
                 return False
             results = np.zeros(count, dtype=np.int8)
             self._apply(ops, starts, results)
@@ -97,11 +97,11 @@ class Entries:
 
     def _action_words(self, table: str, action: EntryAction) -> list[int]:
         declared = self._program.tables[table]
-        doing = check_action(self._program, declared, action)
-        if isinstance(doing, ir.Invocation):
-            return data_words(self._program, doing)
+        resolved = check_action(self._program, declared, action)
+        if isinstance(resolved, ir.Invocation):
+            return data_words(self._program, resolved)
         assert declared.profile is not None
-        return [self._profiles[declared.profile].reference(doing)]
+        return [self._profiles[declared.profile].reference(resolved)]
 
     def _run(self, ops: list[list[int]]) -> npt.NDArray[np.int8]:
         results = np.zeros(len(ops), dtype=np.int8)

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from softswitch import ir
 from softswitch.memory.layout import Layout
-from softswitch.memory.output import HEAD_BYTES, read_head
+from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, read_head, read_values
 from softswitch.memory.rows import Words
+from softswitch.messages import format_message
 from softswitch.pipeline import (
     ActionCall,
     CounterValue,
+    DigestMessage,
     EntryAction,
     EntryKey,
     EntryWrite,
+    LogRecord,
     MeterConfig,
     Notice,
     Output,
@@ -23,7 +26,6 @@ from softswitch.pipeline import (
 from softswitch.state.cells import Cells
 from softswitch.state.entries import Entries, Offsets
 from softswitch.state.memory import Memory
-from softswitch.state.notices import decode_notice, is_notice
 from softswitch.state.profiles import Profile
 from softswitch.state.replication import Replication
 
@@ -77,9 +79,9 @@ class StatePipeline:
         """Apply writes in order as one batch (`Pipeline.write_entries`)."""
         return self._entries.write(writes)
 
-    def do_all(self, ops: Words, starts: Offsets) -> bool:
+    def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
         """Do operations of exact tables as one batch, if all can be done and no two have the same key."""
-        return self._entries.do_all(ops, starts)
+        return self._entries.apply_all_or_none(ops, starts)
 
     def row_of(self, table: str) -> int:
         """By which operations name a table."""
@@ -168,3 +170,17 @@ class StatePipeline:
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a value set (`Pipeline.write_value_set`)."""
         self._cells.write_value_set(name, members)
+
+
+def is_notice(kind: int) -> bool:
+    """Whether a record is not a frame."""
+    return kind >= LOG
+
+
+def decode_notice(program: ir.Program, kind: int, data: bytes) -> Notice:
+    """A record that is not a frame."""
+    values = read_values(data)
+    if kind & DIGEST:
+        return DigestMessage(kind ^ DIGEST, tuple(values))
+    message = kind ^ LOG
+    return LogRecord(format_message(program.messages[message], values), message in program.assertions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from softswitch.memory.words import halves
+from softswitch.memory.words import pack_halves
 from softswitch.state.memory import Memory
 
 
@@ -50,7 +50,7 @@ class RunPool:
     def word(self, key: int) -> int:
         """first << 32 | length of a run; 0 if there is none."""
         first, count = self._runs.get(key, (0, 0))
-        return halves(first, count)
+        return pack_halves(first, count)
 
     def remove(self, key: int) -> None:
         """Give the words of a run back; harmless where there is none."""

@@ -28,7 +28,7 @@ class Slots:
             self.slot[number] = self._free.pop() if self._free else len(self.slot)
         return self.slot[number]
 
-    def give_back(self, number: int) -> int | None:
+    def release(self, number: int) -> int | None:
         """Free the slot of a number, and say which it was; None if it has none."""
         slot = self.slot.pop(number, None)
         if slot is not None:
@@ -53,7 +53,7 @@ class Profile:
         """Add or change a member, None removes it (`Pipeline.write_member`)."""
         with self._memory.control:
             if action is None:
-                slot = self._members.give_back(member)
+                slot = self._members.release(member)
                 if slot is not None:
                     del self.uses[member_reference(slot)]
                 return
@@ -82,7 +82,7 @@ class Profile:
 
     def _remove_group(self, group: int) -> None:
         self._pool.remove(group)
-        slot = self._groups.give_back(group)
+        slot = self._groups.release(group)
         if slot is not None:
             del self.uses[group_reference(slot)]
             with self._memory.locked():

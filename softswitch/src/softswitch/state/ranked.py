@@ -16,12 +16,12 @@ from softswitch.state.records import (
     ONE,
     bucket_record,
     empty_bucket,
-    fill,
     find,
     free_record,
     point_bucket,
-    put,
     record_at,
+    store_action,
+    store_word,
     take_record,
 )
 
@@ -50,10 +50,10 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
         number += 1
     group = table.groups + number * table.group_stride
     for j in range(words):
-        put(state, table, group + j, op[start + j])
-    put(state, table, group + table.group_rank, 0)
-    put(state, table, table.order + int64(state[table.header + GROUPS]), np.uint64(number))
-    put(state, table, table.header + GROUPS, state[table.header + GROUPS] + ONE)
+        store_word(state, table, group + j, op[start + j])
+    store_word(state, table, group + table.group_rank, 0)
+    store_word(state, table, table.order + int64(state[table.header + GROUPS]), np.uint64(number))
+    store_word(state, table, table.header + GROUPS, state[table.header + GROUPS] + ONE)
     return number
 
 
@@ -62,8 +62,8 @@ def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
     """Count one more entry of a group, and keep the order by falling rank."""
     group = table.groups + number * table.group_stride
     highest = group + table.group_rank
-    put(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
-    put(state, table, highest, max(state[highest], rank))
+    store_word(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
+    store_word(state, table, highest, max(state[highest], rank))
     order = table.order
     position = 0
     while int64(state[order + position]) != number:
@@ -72,16 +72,16 @@ def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
         before = int64(state[order + position - 1])
         if state[table.groups + before * table.group_stride + table.group_rank] >= state[highest]:
             break
-        put(state, table, order + position, np.uint64(before))
+        store_word(state, table, order + position, np.uint64(before))
         position -= 1
-    put(state, table, order + position, np.uint64(number))
+    store_word(state, table, order + position, np.uint64(number))
 
 
 @compiled
 def _leave_group(state: Words, table: Row, number: int) -> None:
     """Count one entry less; an empty group is out of use. (Its highest rank stays an upper bound.)"""
     entries = table.groups + number * table.group_stride + table.group_entries
-    put(state, table, entries, state[entries] - ONE)
+    store_word(state, table, entries, state[entries] - ONE)
     if state[entries] == 0:
         last = int64(state[table.header + GROUPS]) - 1
         order = table.order
@@ -89,8 +89,8 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
         while int64(state[order + position]) != number:
             position += 1
         for i in range(position, last):
-            put(state, table, order + i, state[order + i + 1])
-        put(state, table, table.header + GROUPS, np.uint64(last))
+            store_word(state, table, order + i, state[order + i + 1])
+        store_word(state, table, table.header + GROUPS, np.uint64(last))
 
 
 @compiled
@@ -113,7 +113,7 @@ def _next(state: Words, table: Row, number: int) -> Any:
 def _link(state: Words, table: Row, position: int, before: int, number: int) -> None:
     """Make a record (0: none) follow `before`, or be the first of its bucket."""
     if before != 0:
-        put(state, table, record_at(table, before) + table.link, np.uint64(number))
+        store_word(state, table, record_at(table, before) + table.link, np.uint64(number))
     elif number != 0:
         point_bucket(state, table, position, number)
     else:
@@ -159,12 +159,12 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
     number = take_record(state, table)
     record = record_at(table, number)
     for i in range(words):
-        put(state, table, record + i, op[start + i])
-    put(state, table, record + words, np.uint64(group))
-    put(state, table, record + table.rank, rank)
+        store_word(state, table, record + i, op[start + i])
+    store_word(state, table, record + words, np.uint64(group))
+    store_word(state, table, record + table.rank, rank)
     for i in range(table.bound_words):
-        put(state, table, record + table.bounds + i, op[start + 2 * words + 1 + i])
-    fill(state, table, number, op, start + 2 * words + 1 + table.bound_words, stop)
+        store_word(state, table, record + table.bounds + i, op[start + 2 * words + 1 + i])
+    store_action(state, table, number, op, start + 2 * words + 1 + table.bound_words, stop)
     position = _find_in_group(state, table, op, start, group)
     if position < 0:
         point_bucket(state, table, -1 - position, number)
@@ -172,7 +172,7 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
         before, following = int64(0), bucket_record(state, table, position)
         while following != 0 and state[record_at(table, following) + table.rank] >= rank:
             before, following = following, _next(state, table, following)
-        put(state, table, record + table.link, np.uint64(following))
+        store_word(state, table, record + table.link, np.uint64(following))
         _link(state, table, position, before, number)
     _join_group(state, table, group, rank)
 

@@ -53,7 +53,7 @@ def address(words: Words, offset: int) -> Any:
 
 
 @compiled
-def put(state: Words, table: Row, at: int, value: Any) -> None:
+def store_word(state: Words, table: Row, at: int, value: Any) -> None:
     """Change a word, and note in the table's log, if it has one, that it has changed (`memory.rows`)."""
     state[at] = value
     if table.log != 0:
@@ -84,7 +84,7 @@ def bucket_record(state: Words, table: Row, position: int) -> Any:
 def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
     """Make a bucket point to a record, whose key decides the tag."""
     tag = hash_key(state, record_at(table, number), table.key_words) >> _HALF
-    put(state, table, table.buckets + position, (tag << _HALF) | np.uint64(number))
+    store_word(state, table, table.buckets + position, (tag << _HALF) | np.uint64(number))
 
 
 @compiled
@@ -108,12 +108,12 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
     scan = (position + 1) & mask
     while state[buckets + scan] != 0:
         moved = record_at(table, bucket_record(state, table, scan))
-        home = int64(hash_key(state, moved, table.key_words) & np.uint64(mask))
-        if ((scan - home) & mask) >= ((scan - gap) & mask):
-            put(state, table, buckets + gap, state[buckets + scan])
+        ideal = int64(hash_key(state, moved, table.key_words) & np.uint64(mask))
+        if ((scan - ideal) & mask) >= ((scan - gap) & mask):
+            store_word(state, table, buckets + gap, state[buckets + scan])
             gap = scan
         scan = (scan + 1) & mask
-    put(state, table, buckets + gap, 0)
+    store_word(state, table, buckets + gap, 0)
 
 
 # ---- records
@@ -125,14 +125,14 @@ def take_record(state: Words, table: Row) -> Any:
     header = table.header
     number = int64(state[header + FREE])
     if number != 0:
-        put(state, table, header + FREE, state[record_at(table, number)])
+        store_word(state, table, header + FREE, state[record_at(table, number)])
     else:
-        put(state, table, header + USED, state[header + USED] + ONE)
+        store_word(state, table, header + USED, state[header + USED] + ONE)
         number = int64(state[header + USED])
-    put(state, table, header + ENTRIES, state[header + ENTRIES] + ONE)
+    store_word(state, table, header + ENTRIES, state[header + ENTRIES] + ONE)
     record = record_at(table, number)
     for i in range(table.stride):
-        put(state, table, record + i, 0)
+        store_word(state, table, record + i, 0)
     return number
 
 
@@ -140,17 +140,17 @@ def take_record(state: Words, table: Row) -> Any:
 def free_record(state: Words, table: Row, number: int) -> None:
     """Put a record on the free list."""
     header = table.header
-    put(state, table, record_at(table, number), state[header + FREE])
-    put(state, table, record_at(table, number) + table.action, _FREED)
-    put(state, table, header + FREE, np.uint64(number))
-    put(state, table, header + ENTRIES, state[header + ENTRIES] - ONE)
+    store_word(state, table, record_at(table, number), state[header + FREE])
+    store_word(state, table, record_at(table, number) + table.action, _FREED)
+    store_word(state, table, header + FREE, np.uint64(number))
+    store_word(state, table, header + ENTRIES, state[header + ENTRIES] - ONE)
 
 
 @compiled
-def fill(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
+def store_action(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
     """Store action and run-time data; what packets have left between them stays."""
     record = record_at(table, number)
-    put(state, table, record + table.action, op[start])
+    store_word(state, table, record + table.action, op[start])
     at = record + table.parameters
     for i in range(start + 1, stop):
-        put(state, table, at + i - start - 1, op[i])
+        store_word(state, table, at + i - start - 1, op[i])

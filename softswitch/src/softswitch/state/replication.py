@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from softswitch.checks import check_clone_session, check_multicast_group, check_replicas
 from softswitch.limits import MAX_REPLICAS
 from softswitch.memory.layout import SESSION_WORDS, ReplicationLayout
-from softswitch.memory.words import halves
+from softswitch.memory.words import pack_halves
 from softswitch.pipeline import Replica
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
@@ -33,7 +33,7 @@ class Replication:
 
     def _write(self, at: int, replicas: Sequence[Replica], *after: int) -> None:
         """Replace the run to which the word at an offset points, and the words behind that one."""
-        values = [halves(replica.port, replica.instance) for replica in replicas]
+        values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
             check_replicas(self._pool.held - self._pool.length(at) + len(values))
             with self._memory.locked():

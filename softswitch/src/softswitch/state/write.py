@@ -21,13 +21,13 @@ from softswitch.state.ranked import find_ranked, insert_ranked, remove_ranked
 from softswitch.state.records import (
     bucket_record,
     empty_bucket,
-    fill,
     find,
     free_record,
     hash_key,
     point_bucket,
-    put,
     record_at,
+    store_action,
+    store_word,
     take_record,
 )
 
@@ -40,8 +40,8 @@ def _insert_exact(state: Words, table: Row, op: Words, start: int, stop: int) ->
     number = take_record(state, table)
     record = record_at(table, number)
     for i in range(table.key_words):
-        put(state, table, record + i, op[start + i])
-    fill(state, table, number, op, start + table.key_words, stop)
+        store_word(state, table, record + i, op[start + i])
+    store_action(state, table, number, op, start + table.key_words, stop)
     point_bucket(state, table, -1 - find(state, table, op, start), number)
 
 
@@ -83,7 +83,7 @@ def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: i
         match_words = table.key_words
         if table.is_ranked:
             match_words = 2 * table.field_words + 1 + table.bound_words
-        fill(state, table, number, op, start + match_words, stop)
+        store_action(state, table, number, op, start + match_words, stop)
     return DONE
 
 
@@ -108,7 +108,7 @@ def write_entries(
 
 
 @entry_point
-def can_do_all(
+def can_apply_all(
     state: Words,
     tables: npt.NDArray[Any],
     ops: Words,

@@ -321,7 +321,7 @@ def test_another_switch_is_refused(folder: Path, other: dict[str, Any], said: st
 def test_another_version_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(Pins(folder)) as pins:
         pins.check(**FIXED)
-        monkeypatch.setattr(pins_module, "signature", lambda: "0123456789abcdef")
+        monkeypatch.setattr(pins_module, "source_digest", lambda: "0123456789abcdef")
         with pytest.raises(KernelError, match="it was pinned with another version of softswitch; `--unpin"):
             pins.check(**FIXED)
 

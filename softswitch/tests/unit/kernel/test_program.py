@@ -76,6 +76,6 @@ def test_so_it_is_with_other_names_of_fields(built: Counted) -> None:
 
 def test_another_version_builds_anew(built: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     made(compiled("control"))
-    monkeypatch.setattr(program, "signature", lambda: "0123456789abcdef")
+    monkeypatch.setattr(program, "source_digest", lambda: "0123456789abcdef")
     made(compiled("control"))
     assert built.times == 2

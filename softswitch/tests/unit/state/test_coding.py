@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from softswitch import ir
 from softswitch.ir import Between, Masked, MatchKind
 from softswitch.memory.coding import data_words, match_words, read_data, read_key
-from softswitch.memory.words import halves, joined, split, words_of
+from softswitch.memory.words import join_words, pack_halves, split_words, words_of
 from switch_harness.state_programs import State, key_field, program, table
 
 ONES = (1 << 64) - 1
@@ -21,17 +21,17 @@ def test_words_of(bits: int, words: int) -> None:
 
 
 def test_words_are_least_significant_first() -> None:
-    assert split(5, 1) == [5]
-    assert split(3 << 64 | 7, 2) == [7, 3]
-    assert split(1 << 191, 3) == [0, 0, 1 << 63]
-    assert joined([7, 3]) == 3 << 64 | 7
-    assert joined([]) == 0
-    assert halves(3, 7) == 3 << 32 | 7
+    assert split_words(5, 1) == [5]
+    assert split_words(3 << 64 | 7, 2) == [7, 3]
+    assert split_words(1 << 191, 3) == [0, 0, 1 << 63]
+    assert join_words([7, 3]) == 3 << 64 | 7
+    assert join_words([]) == 0
+    assert pack_halves(3, 7) == 3 << 32 | 7
 
 
 @given(st.integers(0, (1 << 320) - 1))
 def test_splitting_is_undone_by_joining(value: int) -> None:
-    assert joined(split(value, 5)) == value
+    assert join_words(split_words(value, 5)) == value
 
 
 EXACT = table("exact", [key_field(4), key_field(62, mask=0xFF)], 2)
@@ -62,7 +62,7 @@ def test_a_ranked_key_is_value_and_mask_rank_and_bounds() -> None:
     below = 60 + 4 + 66
     value, mask = 0xAB1200 << below, 0xFFFF00 << below
     bounds = [3, 1 << 59, 0, 2, ONES, 3]
-    assert words == [*split(value, 3), *split(mask, 3), 42, *bounds]
+    assert words == [*split_words(value, 3), *split_words(mask, 3), 42, *bounds]
     record = [*words[:3], 0, 42, 0, *bounds]
     assert read_key(LAYOUTS["ranked"], record, words[3:6]) == key
 

@@ -7,7 +7,7 @@ import pytest
 from softswitch import ir
 from softswitch.memory.output import DIGEST, LOG, read_head, read_records, read_values, record_bytes
 from softswitch.pipeline import DigestMessage, LogRecord
-from softswitch.state.notices import decode_notice, is_notice
+from softswitch.state.pipeline import decode_notice, is_notice
 from switch_harness.state_programs import program
 
 FAILS = ir.Action("fails", (), (ir.Assert(ir.Constant(0), 1),))

@@ -23,9 +23,9 @@ PROGRAM = program(PROFILED, profiles=(ir.ActionProfile("profile", SIZE, 0),), ca
 def test_slots_are_given_in_order_and_given_again() -> None:
     slots = Slots()
     assert [slots.take(number) for number in (70, 50, 60, 50)] == [0, 1, 2, 1]
-    assert slots.give_back(50) == 1
-    assert slots.give_back(50) is None
-    assert slots.give_back(70) == 0
+    assert slots.release(50) == 1
+    assert slots.release(50) is None
+    assert slots.release(70) == 0
     assert slots.slot == {60: 2}
     assert [slots.take(number) for number in (1, 2, 3)] == [0, 1, 3]
 

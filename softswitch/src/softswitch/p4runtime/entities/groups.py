@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from grpc import StatusCode
 
+from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore, check_watch
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.words import counted
 
 
 class Groups:
@@ -90,7 +90,7 @@ def _put(
 
 def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
     if uses := store.group_uses.get(group):
-        text = f"action profile {store.name}: group {group} is used by {counted(uses, 'entry', 'entries')}"
+        text = f"action profile {store.name}: group {group} is used by {pluralize(uses, 'entry', 'entries')}"
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
     _change_uses(store, store.groups[group], None, batch)
     batch.put(store.groups, group, None)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from grpc import StatusCode
 
+from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
 from softswitch.p4runtime.entities.actions import decode_call, encode_call
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
@@ -13,7 +14,6 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
-from softswitch.words import counted
 
 
 class Members:
@@ -74,7 +74,7 @@ def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
 def _delete(store: ProfileStore, member: int, batch: Batch) -> None:
     store.check_member(member)
     if uses := store.member_uses.get(member):
-        users = counted(uses, "entry or group", "entries or groups")
+        users = pluralize(uses, "entry or group", "entries or groups")
         text = f"action profile {store.name}: member {member} is used by {users}"
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
     batch.keep(store.numbers)

@@ -9,6 +9,7 @@ from grpc import StatusCode
 
 from softswitch.ir import Program
 from softswitch.limits import GROUP_SHARE
+from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import Batch
 from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.messages import p4r
@@ -16,7 +17,6 @@ from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall
 from softswitch.v1model import DROP_PORT
-from softswitch.words import counted
 
 Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 
@@ -106,7 +106,7 @@ class ProfileStore:
 
     def full(self, kind: str) -> Refusal:
         """The refusal of one member or group more than there is room for."""
-        text = f"action profile {self.name} is full with {counted(self.size, kind)}"
+        text = f"action profile {self.name} is full with {pluralize(self.size, kind)}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from grpc import StatusCode
 
 from softswitch.ir import Invocation, Match, Program
+from softswitch.messages import pluralize
 from softswitch.p4runtime.entities.profiles import Profiles, ProfileStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
 from softswitch.pipeline import ActionCall, EntryAction, EntryKey, MeterConfig
-from softswitch.words import counted
 
 
 class Key(NamedTuple):
@@ -104,7 +104,7 @@ class TableStore:
 
     def full(self) -> Refusal:
         """The refusal of an INSERT into a table that holds as many entries as its declared size."""
-        text = f"table {self.name} is full with {counted(self.size, 'entry', 'entries')}"
+        text = f"table {self.name} is full with {pluralize(self.size, 'entry', 'entries')}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
     def _named(self, key: Key) -> str:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from grpc import StatusCode
 
+from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import MODIFY, Batch
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ValueSetInfo
 from softswitch.p4runtime.status import Refusal, invalid
-from softswitch.words import counted
 
 Member = tuple[int, ...]
 
@@ -28,7 +28,7 @@ class ValueSetEntries:
         if kind != MODIFY:
             raise invalid(f"value set {value_set.name} can only be modified")
         if len(message.members) > value_set.size:
-            text = f"{counted(len(message.members), 'member')} given, there is room for {value_set.size}"
+            text = f"{pluralize(len(message.members), 'member')} given, there is room for {value_set.size}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"value set {value_set.name}: {text}")
         members = tuple(value_set.key.decode_exact(member.match) for member in message.members)
         for index, member in enumerate(members):

@@ -40,7 +40,7 @@ class TakesOperations(Protocol):
         """An action's index, resolved."""
         ...
 
-    def do_all(self, ops: Words, starts: Offsets) -> bool:
+    def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
         """Do operations of exact tables as one batch, if all can be done and no two have the same key."""
         ...
 
@@ -97,9 +97,9 @@ class PlainWriter:
         )
         return Operations(ops[: starts[-1]], starts) if is_plain else None
 
-    def do_all(self, operations: Operations) -> bool:
+    def apply_all_or_none(self, operations: Operations) -> bool:
         """Do them, if all can be done; whether they were."""
-        return self._pipeline.do_all(*operations)
+        return self._pipeline.apply_all_or_none(*operations)
 
 
 def _is_plain(store: TableStore, table: Table) -> bool:

@@ -36,7 +36,7 @@ swap64 = leaf(_reverse_plain(8, np.uint64))(_reverse(64, types.uint64))
 
 
 @leaf(lambda word: np.int64(int(word).bit_count()))
-def ones(_typing: Any, word: Any) -> Any:
+def popcount(_typing: Any, word: Any) -> Any:
     """Bits that are set in a word, which is not negative."""
 
     def code(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:

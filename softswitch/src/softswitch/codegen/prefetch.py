@@ -8,85 +8,89 @@ from typing import NamedTuple
 from llvmlite import ir as llvm
 
 from softswitch import ir
-from softswitch.codegen.ahead import Lookup
 from softswitch.codegen.loops import Tally, repeat_while
 from softswitch.codegen.packet import Packet
+from softswitch.codegen.prefetch_plan import KnownLookup
 from softswitch.codegen.tables import KeyPart, key_parts, key_words
 from softswitch.llvmir import I32, I64, integer, word
-from softswitch.memory.index import hash_of
+from softswitch.memory.index import hash_words
 from softswitch.memory.layout import Layout
 from softswitch.memory.words import WORD
 from softswitch.target import target_of
 
-_FEWEST_TURNS = 4
-_HERE = ir.Parameter(0, 32)
+_MIN_LOOP_TURNS = 4
+_LOOP_POSITION = ir.Parameter(0, 32)
 """The position in stacks, in a loop."""
 
 
-class Touch(NamedTuple):
-    """What to touch for a look-up, with the element of a stack in its key taken for the one at `_HERE`."""
+class Prefetch(NamedTuple):
+    """The bucket of a look-up. Elements of stacks in `key` are read at `_LOOP_POSITION`."""
 
     key: tuple[KeyPart, ...]
     mask: int
 
 
-class Placed(NamedTuple):
+class PlacedPrefetch(NamedTuple):
     """A touch with its position in stacks, and where the buckets begin, in words."""
 
-    touch: Touch
+    prefetch: Prefetch
     position: int
     buckets: int
 
-    def steps(self, before: Placed) -> int | None:
+    def distance(self, before: PlacedPrefetch) -> int | None:
         """Words from the one before, if that is alike and of the element before."""
-        is_next = self.touch == before.touch and self.position == before.position + 1
+        is_next = self.prefetch == before.prefetch and self.position == before.position + 1
         return self.buckets - before.buckets if is_next else None
 
 
-def emit_touches(packet: Packet, state: llvm.Value, layout: Layout, lookups: Sequence[Lookup]) -> None:
+def emit_prefetches(
+    packet: Packet, state: llvm.Value, layout: Layout, lookups: Sequence[KnownLookup]
+) -> None:
     """Have the buckets come near where the searches begin."""
-    placed = [_placed(packet.program, layout, lookup) for lookup in lookups]
+    placed = [_place(packet.program, layout, lookup) for lookup in lookups]
     for run in _runs(placed):
         _Emitter(packet, state).run(run)
 
 
-def _runs(placed: Iterable[Placed]) -> Iterator[list[Placed]]:
+def _runs(placed: Iterable[PlacedPrefetch]) -> Iterator[list[PlacedPrefetch]]:
     """Touches that are alike, at equal distances in memory."""
-    run: list[Placed] = []
+    run: list[PlacedPrefetch] = []
     for each in placed:
         if run:
-            step = each.steps(run[-1])
-            if step is None or (len(run) > 1 and step != run[-1].steps(run[-2])):
+            step = each.distance(run[-1])
+            if step is None or (len(run) > 1 and step != run[-1].distance(run[-2])):
                 yield run
                 run = []
         run.append(each)
     yield run
 
 
-def _placed(program: ir.Program, layout: Layout, lookup: Lookup) -> Placed:
+def _place(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPrefetch:
     table = layout.tables[lookup.table.name]
     elements = {h: (s, i) for s, stack in enumerate(program.stacks) for i, h in enumerate(stack.headers)}
-    position = next((elements[ref.header][1] for ref in lookup.needs if ref.header in elements), 0)
+    position = next((elements[ref.header][1] for ref in lookup.key_fields if ref.header in elements), 0)
 
     def here(part: KeyPart) -> KeyPart:
         match part.source:
             case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
-                element = ir.Element(elements[header][0], _HERE)
+                element = ir.Element(elements[header][0], _LOOP_POSITION)
                 return part._replace(source=ir.ElementField(element, field))
         return part
 
-    return Placed(Touch(tuple(map(here, key_parts(lookup.key))), table.mask), position, table.buckets)
+    return PlacedPrefetch(
+        Prefetch(tuple(map(here, key_parts(lookup.key))), table.mask), position, table.buckets
+    )
 
 
 class _Emitter:
     def __init__(self, packet: Packet, state: llvm.Value) -> None:
         self._packet, self._b, self._state = packet, packet.b, state
 
-    def run(self, run: Sequence[Placed]) -> None:
+    def run(self, run: Sequence[PlacedPrefetch]) -> None:
         """Touch what look-ups need that are alike."""
-        if len(run) < _FEWEST_TURNS:
-            for touch, position, buckets in run:
-                self._touch(touch, integer(32, position), integer(WORD, buckets))
+        if len(run) < _MIN_LOOP_TURNS:
+            for prefetch, position, buckets in run:
+                self._prefetch(prefetch, integer(32, position), integer(WORD, buckets))
             return
         b, first = self._b, run[0]
         step = run[1].buckets - first.buckets
@@ -94,13 +98,13 @@ class _Emitter:
         at = Tally(b, I64, integer(WORD, first.buckets))
         end = integer(32, first.position + len(run))
         with repeat_while(b, lambda: b.icmp_unsigned("<", here.get(), end)):
-            self._touch(first.touch, here.get(), at.get())
+            self._prefetch(first.prefetch, here.get(), at.get())
             here.set(b.add(here.get(), integer(32, 1)))
             at.set(b.add(at.get(), integer(WORD, step)))
 
-    def _touch(self, touch: Touch, position: llvm.Value, buckets: llvm.Value) -> None:
+    def _prefetch(self, prefetch: Prefetch, position: llvm.Value, buckets: llvm.Value) -> None:
         """Of a header that is not valid the key is what it was, or 0: that costs less than to ask."""
         b = self._b
         self._packet.parameters = [position]
-        place = b.and_(hash_of(b, key_words(self._packet, touch.key)), integer(WORD, touch.mask))
-        target_of(b.module).touch(b, word(b, word(b, self._state, buckets), place))
+        place = b.and_(hash_words(b, key_words(self._packet, prefetch.key)), integer(WORD, prefetch.mask))
+        target_of(b.module).prefetch(b, word(b, word(b, self._state, buckets), place))

@@ -14,29 +14,29 @@ from functools import cached_property
 
 from softswitch import ir
 
-_FEWEST = 2
+_MIN_LOOKUPS = 2
 """Look-ups that are worth it."""
 
 Node = ir.Table | ir.Conditional
 
 
 @dataclass(frozen=True)
-class Lookup:
+class KnownLookup:
     """A look-up as it is known at a node before it, by the sources that its key has there."""
 
     table: ir.Table
     key: tuple[ir.KeyField, ...]
 
     @cached_property
-    def needs(self) -> set[ir.FieldRef]:
+    def key_fields(self) -> set[ir.FieldRef]:
         """What must not change on the way to the look-up."""
         return {part.source for part in self.key if isinstance(part.source, ir.FieldRef)}
 
 
-def look_ahead(program: ir.Program, control: ir.Control) -> dict[str, list[Lookup]]:
+def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[KnownLookup]]:
     """Look-ups to be touched, by the node before which this is to be done."""
     graph = _Graph(program, control)
-    groups: list[list[dict[str, Lookup]]] = [[]]
+    groups: list[list[dict[str, KnownLookup]]] = [[]]
     last = ""
     for name in graph.order:
         known = graph.known_before(name)
@@ -45,15 +45,15 @@ def look_ahead(program: ir.Program, control: ir.Control) -> dict[str, list[Looku
                 groups.append([])
             groups[-1].append(known)
             last = name
-    found: dict[str, list[Lookup]] = {}
+    found: dict[str, list[KnownLookup]] = {}
     for group in groups:
-        at = _common(group[-1], group) if len(group) >= _FEWEST else None
+        at = _common(group[-1], group) if len(group) >= _MIN_LOOKUPS else None
         if at is not None:
             found.setdefault(at, []).extend(known[at] for known in group)
     return found
 
 
-def _common(known: Mapping[str, Lookup], group: Sequence[Mapping[str, Lookup]]) -> str | None:
+def _common(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]) -> str | None:
     """The last node where one look-up and all of a group are known."""
     return next((node for node in known if all(node in other for other in group)), None)
 
@@ -94,13 +94,13 @@ class _Graph:
                 stack.append((name, True))
                 stack += [(following, False) for following in _following(self._nodes[name])]
 
-    def known_before(self, name: str) -> dict[str, Lookup]:
+    def known_before(self, name: str) -> dict[str, KnownLookup]:
         """A look-up of an exact table, by the nodes where it is known, the last first."""
         table = self._nodes[name]
         if not isinstance(table, ir.Table) or not table.key or not table.is_exact:
             return {}
-        lookup: Lookup | None = Lookup(table, table.key)
-        known: dict[str, Lookup] = {}
+        lookup: KnownLookup | None = KnownLookup(table, table.key)
+        known: dict[str, KnownLookup] = {}
         while lookup is not None:
             known[name] = lookup
             if name not in self._dominator:
@@ -119,11 +119,11 @@ class _Graph:
                 stack += self._before[node]
         return name in seen
 
-    def _at_dominator(self, name: str, lookup: Lookup) -> Lookup | None:
+    def _at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
         """The look-up one dominator earlier, if it is known there."""
         dominator = self._dominator[name]
         between = self._between(name)
-        if any(self._writes(node) & lookup.needs for node in between):
+        if any(self._writes(node) & lookup.key_fields for node in between):
             return None
         leading = {node for node in _following(self._nodes[dominator]) if node in between or node == name}
         node = self._nodes[dominator]
@@ -133,7 +133,7 @@ class _Graph:
         if not node.key and node.default_is_const and node.default is not None:
             return _before_action(self._program.actions[node.default.action], lookup)
         is_sure = leading == set(_following(node))
-        return lookup if is_sure and not self._writes(dominator) & lookup.needs else None
+        return lookup if is_sure and not self._writes(dominator) & lookup.key_fields else None
 
     def _between(self, name: str) -> set[str]:
         """Nodes on the ways from a node's dominator to it."""
@@ -162,14 +162,14 @@ def _following(node: Node) -> list[str]:
     return [name for name in dict.fromkeys(following) if name is not None]
 
 
-def _before_action(action: ir.Action, lookup: Lookup) -> Lookup | None:
+def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:
     """What was a look-up behind an action's plain copies, before them."""
     for statement in reversed(action.body):
         match statement:
             case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as value):
                 key = tuple(replace(p, source=value) if p.source == target else p for p in lookup.key)
                 lookup = replace(lookup, key=key)
-            case ir.Assign(ir.FieldRef() as target, _) if target not in lookup.needs:
+            case ir.Assign(ir.FieldRef() as target, _) if target not in lookup.key_fields:
                 pass
             case _:
                 return None

@@ -13,43 +13,43 @@ from typing import Any, NamedTuple
 from softswitch import ir
 
 
-class Array(NamedTuple):
+class ArrayRef(NamedTuple):
     """A register or counter, by its number."""
 
     is_counter: bool
     number: int
 
 
-class Use(NamedTuple):
+class CellAccess(NamedTuple):
     """A cell that an action reaches, by an index in terms of what fields held before the action."""
 
-    array: Array
-    by: ir.Expression
+    array: ArrayRef
+    index_source: ir.Expression
 
 
-def uses(action: ir.Action) -> Iterator[Use]:
+def cell_accesses(action: ir.Action) -> Iterator[CellAccess]:
     """Cells of registers and counters that an action's statements reach."""
-    held: dict[ir.Expression, ir.Expression] = {}
+    assigned: dict[ir.Expression, ir.Expression] = {}
     for statement in action.body:
         match statement:
             case ir.RegisterRead(target, number, index):
-                yield Use(Array(False, number), held.get(index, index))
-                held.pop(target, None)
+                yield CellAccess(ArrayRef(False, number), assigned.get(index, index))
+                assigned.pop(target, None)
             case ir.RegisterWrite(number, index, _):
-                yield Use(Array(False, number), held.get(index, index))
+                yield CellAccess(ArrayRef(False, number), assigned.get(index, index))
             case ir.Count(number, index):
-                yield Use(Array(True, number), held.get(index, index))
+                yield CellAccess(ArrayRef(True, number), assigned.get(index, index))
             case ir.Assign(ir.FieldRef() as target, value):
-                held[target] = value
+                assigned[target] = value
 
 
-def neighbours(program: ir.Program) -> list[tuple[Array, ...]]:
+def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     """Arrays of as many cells that lie beside each other; each is in one of these at most."""
-    groups: dict[Array, set[Array]] = {}
+    groups: dict[ArrayRef, set[ArrayRef]] = {}
     for action in program.actions:
-        found = [(use.array, set(fields_of(use.by))) for use in uses(action)]
-        for (one, by), (other, by_other) in combinations(found, 2):
-            if one != other and by & by_other and _cells(program, one) == _cells(program, other):
+        found = [(use.array, set(fields_of(use.index_source))) for use in cell_accesses(action)]
+        for (one, index_source), (other, by_other) in combinations(found, 2):
+            if one != other and index_source & by_other and _cells(program, one) == _cells(program, other):
                 joined = groups.get(one, {one}) | groups.get(other, {other})
                 groups.update(dict.fromkeys(joined, joined))
     return list(dict.fromkeys(tuple(sorted(group, reverse=True)) for group in groups.values()))
@@ -64,5 +64,5 @@ def fields_of(expression: Any) -> Iterator[ir.FieldRef]:
             yield from fields_of(getattr(expression, part.name))
 
 
-def _cells(program: ir.Program, array: Array) -> int:
+def _cells(program: ir.Program, array: ArrayRef) -> int:
     return (program.counters if array.is_counter else program.registers)[array.number].size

@@ -9,19 +9,19 @@ from softswitch.codegen.packet import Packet
 from softswitch.limits import MAX_PASSES
 from softswitch.llvmir import I64, byte_offset, integer
 
-CAPACITY = MAX_PASSES
+QUEUE_CAPACITY = MAX_PASSES
 """Packets that one call can put into a queue: each waits for a pass of its own."""
 RUN_BYTES = 8
 
 
-class Queue:
+class PassQueue:
     """Snapshots of `packet`, each with a run of replicas (first << 32 | how many are left), or 0 for one."""
 
     def __init__(self, packet: Packet, memory: llvm.Value) -> None:
         self.packet, self.b = packet, packet.b
         self.memory = memory
         self.item_bytes = self.b.add(packet.size(), integer(64, RUN_BYTES))
-        self.bytes = self.b.mul(self.item_bytes, integer(64, CAPACITY))
+        self.bytes = self.b.mul(self.item_bytes, integer(64, QUEUE_CAPACITY))
         self._head, self._tail = (Tally(self.b, I64, name=name) for name in ("head", "tail"))
 
     def _at(self, end: Tally) -> llvm.Value:
@@ -36,7 +36,7 @@ class Queue:
         """Append the packet as it is now."""
         b = self.b
         tail = self._tail.get()
-        with b.if_then(b.icmp_unsigned("<", tail, integer(64, CAPACITY))):
+        with b.if_then(b.icmp_unsigned("<", tail, integer(64, QUEUE_CAPACITY))):
             item = self._at(self._tail)
             b.store(run, item, align=8)
             self.packet.copy_bytes(byte_offset(b, item, RUN_BYTES), self.packet.memory, self.packet.size())
