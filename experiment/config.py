@@ -10,7 +10,7 @@ from reprlib import Repr
 from typing import Annotated, Any, Literal, TypeVar
 
 import tomli
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
@@ -26,11 +26,12 @@ from foundation.designs.registry import design as find_design
 from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
-from foundation.protocol.header import LANES, WINDOW
+from foundation.protocol.header import LANES
+from foundation.settings import Strict
 from foundation.words import one_line
+from hosts.config import Recovery, RunSettings
 from hosts.workload.generator import R1, R2, Shape
 
-NS_PER_S = 1_000_000_000
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
@@ -71,11 +72,7 @@ PROFILE_LANES = 1_000_000
 """Pushed lanes that the hot set is chosen from, where nobody has said how many."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Faults(_Model):
+class Faults(Strict):
     """What the softswitch does to frames on every port, in both directions; each a probability."""
 
     loss: float = Field(default=0.0, ge=0, lt=1)
@@ -93,7 +90,7 @@ class Faults(_Model):
         return ",".join([*rates, f"seed={seed}"])
 
 
-class PlacementConfig(_Model):
+class PlacementConfig(Strict):
     """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
 
     switch: Annotated[int, Field(ge=0)] | Literal["any"] | None = None
@@ -107,26 +104,7 @@ class PlacementConfig(_Model):
         return self.switch if isinstance(self.switch, int) else None
 
 
-class ServerCost(_Model):
-    """Service time of an RPC at a PS, as on somebody's own server: what it takes at least; 0 adds nothing."""
-
-    ns_per_rpc: int = Field(default=0, ge=0, le=NS_PER_S)
-    ns_per_lane: int = Field(default=0, ge=0, le=NS_PER_S)
-    cores: int = Field(default=1, ge=1, le=1024)
-    """That serve RPCs side by side."""
-
-
-class Recovery(_Model):
-    """What is kept so that agents, or the switch, may be killed: then they are started again, and nothing is
-    lost."""
-
-    durable: Literal["always", "checkpoint", "never"] | None = None
-    """Servers keep a journal, which is synced to the disk so often; None: they keep nothing."""
-    replay_log: bool = False
-    """Workers keep what the switch acknowledges."""
-
-
-class WorkloadShape(_Model):
+class WorkloadShape(Strict):
     """The built-in click data: their size and skew."""
 
     parameters: int = Field(default=R1.parameters, ge=1, le=2**31 - 1)
@@ -142,21 +120,13 @@ class WorkloadShape(_Model):
         return known.get(wanted) or Shape("clicks", *wanted, R1.features_per_sample)
 
 
-class WorkerCost(_Model):
-    """Time that a worker computes between pull and push, at least; 0 adds nothing."""
-
-    compute_ns: int = Field(default=0, ge=0, le=60 * NS_PER_S)
-
-
 def _arms(design: str) -> tuple[str, ...]:
     return tuple(arm.name for arm in measured(design))
 
 
-class Config(_Model):
+class Config(RunSettings):
     """All that a run can be told. Comments say the variable of `make run-topo` where there is one."""
 
-    design: str = DEFAULT
-    """DESIGN of aggregation: hotset, none, or a module of somebody's own."""
     target: Literal["softswitch", "bmv2"] = "softswitch"
     """TARGET"""
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
@@ -173,8 +143,6 @@ class Config(_Model):
     """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
     script: str | None = None
     """SCRIPT: a Python script, with its arguments, that is a worker (`hotline.Worker`); None is our own."""
-    codec: Literal["fast", "scapy"] = "fast"
-    """CODEC of the agents; sizes that nobody sets are what they carry (`experiment.sizes`)."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     """DATAPATH: where the softswitch processes packets; auto is in the kernel where it can."""
     pcap: bool = False
@@ -200,8 +168,6 @@ class Config(_Model):
     """Steps of each worker in the built-in workload; a longer run begins again."""
     profile_lanes: int | None = Field(default=None, ge=1)
     """Pushed lanes to choose the hot set from, one pass at most; None is 1,000,000."""
-    window: int = Field(default=WINDOW, ge=1, le=WINDOW)
-    """RPCs that a worker has under way at most, in each arm."""
     calibration_s: float = Field(default=2.0, gt=0)
     """Closed loop of each arm before the first round."""
     empty_rpcs: int = Field(default=500, ge=0)
@@ -220,9 +186,6 @@ class Config(_Model):
     """Folder of the run folders."""
     faults: Faults = Faults()
     placement: PlacementConfig = PlacementConfig()
-    server: ServerCost = ServerCost()
-    worker: WorkerCost = WorkerCost()
-    recovery: Recovery = Recovery()
     workload: WorkloadShape = WorkloadShape()
 
     @property

@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, update_wrapper
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from types import FunctionType
+from typing import Any, NamedTuple, TypeVar, cast
 
 from nativekit.compile import cached_entry_point
 from nativekit.generic import Generic
-from nativekit.reference import unwrap_ref
+from nativekit.llvm import Compiled, Function, Signature
+from nativekit.reference import as_ref, unwrap_ref
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Function)
+T = TypeVar("T", bound=NamedTuple)
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
@@ -51,7 +54,7 @@ def _shared() -> tuple[Path, ...]:
     )
 
 
-Halves = Callable[[Any], Sequence[tuple[Generic, type]]]
+Halves = Callable[[Any], Sequence[tuple[Generic, type]]]  # each loop's own first argument
 """Of the first argument: the classes of its states, each with a function that it has a body of."""
 
 
@@ -67,26 +70,50 @@ def loop(halves: Halves, home: Path = _HERE, below: Sequence[Path] = ()) -> Call
     return decorate
 
 
+def entry_points(generics: T, names: Sequence[str], halves: Halves) -> T:
+    """Return an interface whose functions of these names Python calls, each for the state it is given.
+
+    `generics` are those of `nativekit.generic.generics`; what is not named keeps its default.
+    """
+    make = cast(Callable[..., T], type(generics))
+    return make(**{name: _entry_point(getattr(generics, name), halves) for name in names})
+
+
+def _entry_point(generic: Generic, halves: Halves) -> Loop:
+    # Machine code on disk is found by this name, and plain twins look for `body` in its globals.
+    names = {**_call_body.__globals__, "body": generic}
+    function = FunctionType(_call_body.__code__, names, generic.name)
+    function.__qualname__ = f"{_call_body.__qualname__}.{generic.name}"
+    return Loop(function, halves, _HERE, ())
+
+
+def body(state: object, *rest: object) -> object:
+    """Stand for the function that an entry point calls: in its globals it has this name."""
+    raise NotImplementedError
+
+
+def _call_body(state: object, *rest: object) -> object:
+    return body(as_ref(state), *rest)
+
+
 class Loop:
     """A function of Python, and an entry point of each design that it is called for."""
 
-    def __init__(
-        self, function: Callable[..., Any], halves: Halves, home: Path, below: Sequence[Path]
-    ) -> None:
+    def __init__(self, function: Function, halves: Halves, home: Path, below: Sequence[Path]) -> None:
         self.py_func = function
         self._halves, self._home, self._below = halves, home, below
-        self._made: dict[Any, Callable[..., Any]] = {}
+        self._made: dict[tuple[type, ...], Compiled] = {}
 
-    def __call__(self, first: Any, *rest: Any) -> Any:
+    def __call__(self, first: object, *rest: object) -> object:
         """Call the entry point for the class of the first argument."""
         return self.of(first)(first, *rest)
 
     @property
-    def signatures(self) -> list[Any]:
+    def signatures(self) -> list[Signature]:
         """That it has been compiled for, of all designs."""
-        return [each for made in self._made.values() for each in cast(Any, made).signatures]
+        return [each for made in self._made.values() for each in made.signatures]
 
-    def of(self, first: Any) -> Callable[..., Any]:
+    def of(self, first: object) -> Compiled:
         """The entry point for what has states of these classes."""
         halves = self._halves(unwrap_ref(first))
         owners = tuple([owner for _, owner in halves])

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pydantic
 
@@ -20,6 +20,7 @@ from foundation.errors import HotlineError
 from hosts.errors import AgentConfigError
 
 log = logging.getLogger(__name__)
+M = TypeVar("M", bound=pydantic.BaseModel)
 
 _PR_SET_TIMERSLACK = 29
 _READ_BYTES = 1 << 16
@@ -94,7 +95,7 @@ def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]
         raise AgentConfigError(f"a command must be one line of JSON: {error}") from None
     if not isinstance(command, dict) or command.get("cmd") not in handlers:
         raise AgentConfigError(f"unknown command {line.strip()[:80]}; known: {', '.join(handlers)}")
-    arguments: dict[str, Any] = {name: value for name, value in command.items() if name != "cmd"}
+    arguments: dict[str, object] = {name: value for name, value in command.items() if name != "cmd"}
     handler = handlers[command["cmd"]]
     try:
         inspect.signature(handler).bind(**arguments)
@@ -103,7 +104,7 @@ def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]
     return handler(**arguments)
 
 
-def load_config(path: Path, model: type[pydantic.BaseModel]) -> Any:
+def load_config(path: Path, model: type[M]) -> M:
     """The configuration in a JSON file; raises `AgentConfigError` naming the first wrong value."""
     try:
         return model.model_validate_json(path.read_bytes())

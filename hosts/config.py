@@ -1,23 +1,89 @@
-"""What the configurations of all agents have in common."""
+"""Settings of a run that agents need too, and what the configurations of all agents have in common."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 
 from foundation.designs.registry import DEFAULT
-from foundation.protocol.header import VERSION
+from foundation.protocol.header import VERSION, WINDOW
 from foundation.settings import Strict
 
-_BEFORE_IT_WAS_SAID = 1
+NS_PER_S = 1_000_000_000
+Fsync = Literal["always", "checkpoint", "never"]
+_VERSION_BEFORE_IT_WAS_SENT = 1
 
 
-class AgentConfig(Strict):
-    """An agent of a run."""
+class ServerCost(Strict):
+    """Minimum service time of an RPC at a parameter server, to model another machine; 0 adds nothing."""
+
+    ns_per_rpc: int = Field(default=0, ge=0, le=NS_PER_S)
+    ns_per_lane: int = Field(default=0, ge=0, le=NS_PER_S)
+    cores: int = Field(default=1, ge=1, le=1024)
+    """Cores that serve RPCs in parallel."""
+
+
+class WorkerCost(Strict):
+    """Minimum time that a worker computes between pull and push, as a busy wait; 0 adds nothing."""
+
+    compute_ns: int = Field(default=0, ge=0, le=60 * NS_PER_S)
+
+
+class Recovery(Strict):
+    """What agents persist so that a killed agent or switch can be restarted without losing updates."""
+
+    durable: Fsync | None = None
+    """When servers sync their journal to the disk; None keeps no journal."""
+    replay_log: bool = False
+    """Workers log what the switch acknowledges, to push it again after the switch has restarted."""
+
+
+class RunSettings(Strict):
+    """Settings of run.toml that agents need too; `experiment.config.Config` inherits them."""
 
     design: str = DEFAULT
-    """Of aggregation (`foundation.designs.registry`)."""
-    wire: int = Field(default=_BEFORE_IT_WAS_SAID, validate_default=True)
-    """Version of the wire that the run speaks: agents of another would not be understood."""
+    """DESIGN of aggregation: hotset, none, or the name of a module outside of this repository."""
+    codec: Literal["fast", "scapy"] = "fast"
+    """CODEC of the agents; it also decides the default sizes (`experiment.sizes`)."""
+    window: int = Field(default=WINDOW, ge=1, le=WINDOW)
+    """Maximum number of outstanding RPCs of a worker, in each arm."""
+    server: ServerCost = ServerCost()
+    worker: WorkerCost = WorkerCost()
+    recovery: Recovery = Recovery()
+
+    def of_agents(self) -> dict[str, object]:
+        """Return these settings as JSON values, for an agent's configuration file."""
+        return self.model_dump(mode="json", include=set(RunSettings.model_fields))
+
+
+class JobConfig(Strict):
+    """A job of an agent: one arm of the experiment."""
+
+    job: int = Field(ge=0, lt=2**16)
+    epoch: int = Field(ge=0, lt=2**32)
+    """Epoch of the agent's row in the switch."""
+
+
+class ServiceConfig(Strict):
+    """The service address of a parameter server, which the switch owns."""
+
+    address: str
+    port: int = Field(gt=0, lt=2**16)
+
+
+class AgentConfig(RunSettings):
+    """An agent of a run."""
+
+    wire: int = Field(default=_VERSION_BEFORE_IT_WAS_SENT, validate_default=True)
+    """Protocol version of the run; an agent refuses to start in a run of another version."""
+    address: str
+    log_dir: Path
+    n_ps: int = Field(ge=1)
+    workers: tuple[str, ...] = ()
+    """Addresses of all workers, in order, for designs in which agents send to workers on their own."""
+    cpu: int | None = None
 
     @field_validator("wire")
     @classmethod

@@ -71,7 +71,7 @@ class Left:
         """What is owed now that the switch is gone; those of nothing are left out."""
         found = []
         for config in self.workers:
-            name = f"worker-{config.worker}"
+            name = f"worker-{config.number}"
             for job in self.jobs:
                 owed = replay.read_owed(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
                 found.append(Debt(name, job, int(np.count_nonzero(owed.sure))))
@@ -121,11 +121,11 @@ class _Home:
         epochs = {job.job: job.epoch for job in config.jobs}
         self.core: Core[None] = AGENTS.of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
-            journal_bytes=JOURNAL_BYTES, replayed=config.replayed,
+            journal_bytes=JOURNAL_BYTES, replayed=config.recovery.replay_log,
         )  # fmt: skip
         kept = config.durable
         self._file = Durable(
-            folder / kept.file.name, config.identity(), kept.fsync, round(kept.checkpoint_mb * 2**20)
+            folder / kept.file.name, config.identity(), config.fsync, round(kept.checkpoint_mb * 2**20)
         )
         self.core.recover(self._file.parts(), self._file.notes())
         now = time.time_ns() // 1_000_000 % 2**32
@@ -156,10 +156,10 @@ class _Home:
 
 def _pay(homes: list[_Home], config: WorkerConfig, job: int, space: KeySpace, folder: Path) -> None:
     """Push what a worker's log has, as the worker would; afterwards it owes nothing."""
-    path = folder / replay.file_name(f"worker-{config.worker}", job)
+    path = folder / replay.file_name(f"worker-{config.number}", job)
     log = ReplayLog.again(path, replay.NO_SWITCH)
     # An epoch that none of its own RPCs can have had.
-    caller = Caller(job, config.worker, time.time_ns() // 1_000_000 % 2**32)
+    caller = Caller(job, config.number, time.time_ns() // 1_000_000 % 2**32)
     make = AGENTS.of(design(config.design)).client
     client: BaseClient = make(caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log)
     driver = Replay(client)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from nativekit.compile import compiled, int64
 from nativekit.libc import clock_gettime, recvmmsg, sendmmsg
-from nativekit.records import record, records
+from nativekit.records import Ints, Octets, Records, dtype_of, records
 from softswitch.ports.layout import MMSGHDR
 
 BURST = 64
@@ -26,45 +26,81 @@ _DONT_WAIT = 0x40
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _CONTROL_WORDS = 4
 """CMSG_SPACE(sizeof(struct timespec)), in words: length, level and type, seconds, nanoseconds."""
-_IOVEC = record("start", "length")
-_STATE = record(
-    "offset", "queued", "unsent", ("now", "i8", (2,)),
-    ("vectors_in", _IOVEC, (BURST,)), ("vectors_out", _IOVEC, (BURST,)),
-    ("names", "u1", (BURST, NAME_BYTES)), ("control", "i8", (BURST, _CONTROL_WORDS)),
-    ("messages_in", MMSGHDR, (BURST,)), ("messages_out", MMSGHDR, (BURST,)),
-)  # fmt: skip
+
+
+class _Vector:
+    """struct iovec"""
+
+    start: int
+    length: int
+
+
+class Message:
+    """struct mmsghdr (`softswitch.ports.layout`)"""
+
+    msg_name: int
+    msg_namelen: int
+    msg_iov: int
+    msg_iovlen: int
+    msg_control: int
+    msg_controllen: int
+    msg_flags: int
+    msg_len: int
+
+
+class _Buffers:
+    """What the kernel reads and writes besides datagrams, and counts."""
+
+    offset: int
+    """Unix time minus the monotonic clock, ns."""
+    queued: int
+    unsent: int
+    """Datagrams that the kernel did not take."""
+    now: Annotated[Ints, 2]
+    vectors_in: Annotated[Records[_Vector], BURST]
+    vectors_out: Annotated[Records[_Vector], BURST]
+    names: Annotated[Octets, (BURST, NAME_BYTES)]
+    """Sources of the inbox."""
+    control: Annotated[Ints, (BURST, _CONTROL_WORDS)]
+    messages_in: Annotated[Records[Message], MMSGHDR, BURST]
+    messages_out: Annotated[Records[Message], MMSGHDR, BURST]
+
+
+_STATE, _VECTOR = dtype_of(_Buffers), dtype_of(_Vector)
 
 
 class Udp(NamedTuple):
     """Buffers of one thread, for any of its sockets."""
 
-    state: Any
-    """A record; `names` has the sources of the inbox, `unsent` counts what the kernel did not take."""
-    inbox: Any
-    """RPC[BURST]"""
-    outbox: Any
-    """RPC[BURST]"""
+    state: _Buffers
+    inbox: Records[Rpc]
+    """Rpc[BURST]"""
+    outbox: Records[Rpc]
+    """Rpc[BURST]"""
 
 
 def make_udp(offset: int) -> Udp:
     """Buffers; `offset` is Unix time minus the monotonic clock, ns: the kernel stamps with the one."""
-    state = records(1, _STATE)[0]
+    states = records(1, _Buffers)
+    state = states[0]
     udp = Udp(state, rpcs(BURST), rpcs(BURST))
-    state["offset"] = offset
-    start = state.__array_interface__["data"][0]
+    state.offset = offset
+    start = states.ctypes.data
     fields = _STATE.fields
     assert fields is not None
     at = {name: start + int(fields[name][1]) for name in fields}
     k = np.arange(BURST)
     for way, box in (("in", udp.inbox), ("out", udp.outbox)):
-        state[f"vectors_{way}"]["start"] = box.ctypes.data + BUFFER_BYTES * k
-        state[f"vectors_{way}"]["length"] = BUFFER_BYTES
-        state[f"messages_{way}"]["msg_iov"] = at[f"vectors_{way}"] + _IOVEC.itemsize * k
-        state[f"messages_{way}"]["msg_iovlen"] = 1
-        state[f"messages_{way}"]["msg_namelen"] = NAME_BYTES
-    state["messages_in"]["msg_name"] = at["names"] + NAME_BYTES * k
-    state["messages_in"]["msg_control"] = at["control"] + 8 * _CONTROL_WORDS * k
-    state["messages_in"]["msg_controllen"] = 8 * _CONTROL_WORDS
+        vectors: Records[_Vector] = getattr(state, f"vectors_{way}")
+        vectors["start"] = box.ctypes.data + BUFFER_BYTES * k
+        vectors["length"] = BUFFER_BYTES
+        messages: Records[Message] = getattr(state, f"messages_{way}")
+        messages["msg_iov"] = at[f"vectors_{way}"] + _VECTOR.itemsize * k
+        messages["msg_iovlen"] = 1
+        messages["msg_namelen"] = NAME_BYTES
+    state.messages_in["msg_name"] = at["names"] + NAME_BYTES * k
+    state.messages_in["msg_control"] = at["control"] + 8 * _CONTROL_WORDS * k
+    state.messages_in["msg_controllen"] = 8 * _CONTROL_WORDS
     return udp
 
 
@@ -143,7 +179,7 @@ def socket_name(address: tuple[str, int]) -> bytes:
     )
 
 
-def socket_names(addresses: Sequence[tuple[str, int]]) -> Any:
+def socket_names(addresses: Sequence[tuple[str, int]]) -> Octets:
     """uint8[n, NAME_BYTES]: a struct sockaddr_in of each."""
     return np.frombuffer(b"".join(map(socket_name, addresses)), np.uint8).reshape(-1, NAME_BYTES).copy()
 
@@ -151,7 +187,7 @@ def socket_names(addresses: Sequence[tuple[str, int]]) -> Any:
 def datagram_of(udp: Udp, k: int) -> bytes:
     """Datagram k of the inbox."""
     octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
-    return bytes(octets[k, : udp.state.messages_in[k]["msg_len"]])
+    return bytes(octets[k, : udp.state.messages_in[k].msg_len])
 
 
 def address_of(udp: Udp, k: int) -> tuple[str, int]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
+from nativekit.records import Ints
 from simulator.ahead import is_there
 from simulator.cores import make_ready
 from simulator.links import address_of, carry, draw, finish_head, free_frame, new_frame
@@ -72,6 +71,6 @@ def flush(world: World, a: int, n: int, now: int, cost: int) -> int:
 
 
 @compiled
-def drawn(world: World, quantiles: Any) -> int:
+def drawn(world: World, quantiles: Ints) -> int:
     """A time from a distribution, ns."""
     return int64(quantiles[int64(draw(world) * QUANTILES)])

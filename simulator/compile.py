@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import softswitch.queues
 from foundation.compiled import loop
 from foundation.designs import halves
 from nativekit.generic import Generic
 from nativekit.reference import write_words
+from simulator.state import World
 
 _HERE = Path(__file__).parent
 
 
-def _states(world: Any) -> list[tuple[Generic, type]]:
+def _states(world: World) -> list[tuple[Generic, type]]:
     """The classes of the states in a world."""
     return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
 
 
-_TRANSMIT, _HANDLE = cast(Any, halves.WORKER.transmit), cast(Any, halves.SERVER.handle)
+_TRANSMIT, _HANDLE = cast(Generic, halves.WORKER.transmit), cast(Generic, halves.SERVER.handle)
 _BELOW = (*sorted(Path(softswitch.queues.__file__).parent.glob("*.py")), *sorted(_HERE.glob("*.py")))
 entry_point = loop(_states, _HERE, _BELOW)
 """Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""

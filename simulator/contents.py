@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 
-Entries = Iterable[Any]
+Entry: TypeAlias = Any  # a `Row` of the design's own class
+Entries = Iterable[Entry]
 """Rows of parameters in the switch's tables."""
 
 
@@ -29,13 +30,13 @@ class Contents(NamedTuple):
 
     is_entry: Callable[[Row], bool]
     """Whether a row is one of a parameter."""
-    is_moving: Callable[[Any], bool]
+    is_moving: Callable[[Entry], bool]
     """Whether an entry's parameter is on its way into the switch, or out of it."""
     arriving: Callable[[Entries, int, Sequence[int]], list[Row]]
     """(entries, job, keys): what a switch with these entries gets for the job to have these keys."""
     writes: Callable[[Entries, int, Sequence[int]], int]
     """(entries, job, keys): table writes that it takes until the job has these keys, and no others."""
-    lend: Callable[[Any, Keys], None]
+    lend: Callable[[Any, Keys], None]  # of the design's own class
     """(store, keys): a server gives the switch those of these parameters that it has."""
     values: Callable[[CompiledPipeline, Entries, KeySpace], Values]
     """(pipeline, entries, space): values of these entries, by position in the key space; 0 of all others."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,8 +13,8 @@ from typing_extensions import Self
 from foundation.designs.interface import NEVER
 from foundation.logs.errors import DataError, reason_of
 from foundation.settings import Strict
-from nativekit.records import records
-from simulator.state import COSTS, LINK, QUANTILES, SPELL
+from nativekit.records import Records, one, records
+from simulator.state import QUANTILES, Costs, Link, Outage
 from softswitch.queues.shape import MAX_RATE, Rate, Shape, byte_depth
 
 _NS_PER_S = 1_000_000_000
@@ -145,9 +144,9 @@ class Hosts(Strict):
     """A run folder that `W_proc` and `PS_proc` are drawn from, instead of the three above."""
 
 
-def costs_of(hosts: Hosts) -> Any:
+def costs_of(hosts: Hosts) -> Costs:
     """The COSTS record; raises `DataError` where the measured run cannot be read."""
-    costs = records(1, COSTS)[0]
+    costs = one(Costs)
     costs.wake, costs.idle, costs.slice = hosts.wake_ns, hosts.idle_ns, hosts.slice_ns
     costs.encode, costs.send, costs.burst = hosts.encode_ns, hosts.send_ns, hosts.take_ns
     costs.connection = hosts.connection_ns
@@ -198,10 +197,10 @@ def _uplink_mbit(network: Network) -> float:
     return whole if network.uplink_mbit is None else network.uplink_mbit
 
 
-def uplinks_of(network: Network, workers: int) -> Any:
+def uplinks_of(network: Network, workers: int) -> Records[Link]:
     """LINK[racks], all alike and without faults; none where each worker has a port."""
     if network.rack is None:
-        return records(0, LINK)
+        return records(0, Link)
     sound = {"rate_mbit": _uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
     return links_of(network.model_copy(update=sound), -(-workers // network.rack))
 
@@ -212,9 +211,9 @@ def switch_times_of(network: Network) -> tuple[int, int]:
     return round(network.switch_us * 1e3), between
 
 
-def spells_of(network: Network, workers: int) -> Any:
+def spells_of(network: Network, workers: int) -> Records[Outage]:
     """SPELL[n]"""
-    spells = records(len(network.spells), SPELL)
+    spells = records(len(network.spells), Outage)
     for spell, given in zip(spells, network.spells, strict=True):
         spell.host = host_of(given.host, workers)
         spell.begins, spell.lasts = round(given.from_ms * 1e6), round(given.for_ms * 1e6)
@@ -228,9 +227,9 @@ def host_of(name: str, workers: int) -> int:
     return int(name[1:]) - 1 + (0 if name[0] == "w" else workers)
 
 
-def links_of(network: Network, hosts: int) -> Any:
+def links_of(network: Network, hosts: int) -> Records[Link]:
     """LINK[hosts], all alike."""
-    links = records(hosts, LINK)
+    links = records(hosts, Link)
     links.delay = round(network.delay_us * 1e3)
     links.ps_per_byte = 0 if network.rate_mbit == 0 else round(8 * _PS_PER_S / (network.rate_mbit * 1e6))
     links.limit = round(network.queue_kb * 1024)

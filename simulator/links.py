@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
+from nativekit.records import Octets
 from simulator.events import put_event
-from simulator.state import World
+from simulator.state import Frame, Link, World
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 _TOS, _CHECKSUM = 15, 24
@@ -53,13 +52,13 @@ def put_aside(world: World, a: int, f: int) -> None:
 
 
 @compiled
-def address_of(frame: Any) -> int:
+def address_of(frame: Frame) -> int:
     """Where its bytes are."""
     return int64(frame.head.ctypes.data)
 
 
 @compiled
-def carry(world: World, link: Any, f: int, now: int, kind: int, who: int) -> None:
+def carry(world: World, link: Link, f: int, now: int, kind: int, who: int) -> None:
     """Put frame `f` into the queue of a link at `now`; it arrives as an event, if it does."""
     frame = world.frames[f]
     length = int64(frame.length)
@@ -102,14 +101,14 @@ def carry(world: World, link: Any, f: int, now: int, kind: int, who: int) -> Non
 
 
 @compiled
-def _lose(world: World, link: Any, f: int) -> None:
+def _lose(world: World, link: Link, f: int) -> None:
     link.lost += 1
     link.lost_bytes += world.frames[f].length
     free_frame(world, f)
 
 
 @compiled
-def mark_congestion(head: Any) -> bool:
+def mark_congestion(head: Octets) -> bool:
     """Set ECN's *congestion experienced* in a frame whose transport knows it (RFC 3168); whether it does."""
     bits = int64(head[_TOS]) & 3
     if bits == 0:
@@ -127,7 +126,7 @@ def mark_congestion(head: Any) -> bool:
 
 
 @compiled
-def finish_head(head: Any, datagram: int) -> None:
+def finish_head(head: Octets, datagram: int) -> None:
     """Lengths and IPv4 checksum of a frame that carries so many bytes of UDP payload."""
     total = int64(0)
     head[16], head[17] = 28 + datagram >> 8, 28 + datagram & 0xFF
@@ -141,7 +140,7 @@ def finish_head(head: Any, datagram: int) -> None:
 
 
 @compiled
-def turn_round(head: Any, request: Any) -> None:
+def turn_round(head: Octets, request: Octets) -> None:
     """The head of an answer to a frame: addresses and ports change places."""
     for k in range(len(head)):
         head[k] = request[k]

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from foundation.logs.columns import OPERATIONS
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.row import ROW
+from hosts.worker.row import ROW, Row
 from hosts.worker.trainer import OperationRecord
+from nativekit.records import Records
 from simulator.world import Simulated
 
 _UNIX_MINUS_VIRTUAL = 0
@@ -26,7 +27,7 @@ class BlockLog:
 
     def __init__(self, network: Simulated) -> None:
         self._network = network
-        self._rows: list[tuple[int, Any]] = []
+        self._rows: list[tuple[int, Records[Row]]] = []
 
     def take(self, a: int) -> None:
         """Empty the log of agent `a`: a worker's RPCs, or a server's contacts."""
@@ -35,7 +36,7 @@ class BlockLog:
         else:
             self._network.take_contacts(a - len(self._network.clients))
 
-    def whole(self) -> tuple[Any, Any]:
+    def whole(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         """All RPCs, and the worker of each."""
         for w in range(len(self._network.clients)):
             self.take(w)
@@ -87,5 +88,5 @@ class SimulatedLogs:
             log.tell_updates({network.arm.job: network.stores[ps] for network in networks})
 
 
-def _of(origin: Origin, worker: Any, since: Any) -> Origin:
+def _of(origin: Origin, worker: NDArray[np.int64], since: NDArray[np.int64]) -> Origin:
     return replace(origin, worker=worker, measured_from=since[worker - 1])

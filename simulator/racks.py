@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from foundation.protocol.addressing import BLOCK
 from nativekit.compile import compiled, int64
 from simulator.ahead import is_coming
 from simulator.links import carry, free_frame
-from simulator.state import AT_HOST, AT_SWITCH, FROM_RACK, NOBODY, World
+from simulator.state import AT_HOST, AT_SWITCH, FROM_RACK, NOBODY, Frame, Link, World
 
 _ADDRESS = 30
 """Place of the IPv4 destination in a frame."""
 
 
 @compiled
-def arrived_over(link: Any, frame: Any) -> None:
+def arrived_over(link: Link, frame: Frame) -> None:
     """A frame has come out of a cable."""
     link.delivered += 1
     link.delivered_bytes += frame.length

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from foundation.designs.halves import SERVER
-from foundation.designs.interface import COMMAND, NOTHING
+from foundation.designs.interface import COMMAND, NOTHING, ServerState
 from foundation.protocol.header import PS_RPC_PORT
 from hosts.udp import BURST
 from nativekit.compile import compiled, int64
+from nativekit.records import Octets
 from nativekit.reference import row
 from simulator.agents import drawn, flush, frame_of, take_frame
 from simulator.cores import block, go_on
@@ -24,7 +23,7 @@ _PORT = 36
 
 
 @compiled
-def is_own(head: Any) -> bool:
+def is_own(head: Octets) -> bool:
     """Whether a frame has come to the port of a server's own RPCs."""
     return int64(head[_PORT]) << 8 | int64(head[_PORT + 1]) == PS_RPC_PORT
 
@@ -82,7 +81,7 @@ def step_server(world: World, a: int, now: int) -> int:
 
 
 @compiled
-def _send_own(world: World, a: int, server: Any, now: int) -> int:
+def _send_own(world: World, a: int, server: ServerState, now: int) -> int:
     """Send a burst of what the server sends of itself; returns the time."""
     n = int64(0)
     while n < BURST:

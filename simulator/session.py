@@ -88,7 +88,7 @@ class SimulatedSession(Session):
             Trainer(
                 w + 1, client, self.trace, self.models[w], book.of_worker(),
                 Schedule(planned.first_step, planned.steps, starts[w], period_ns), clocks[w].read,
-                self.config.worker.compute_ns, clocks[w].spin,
+                self.config.worker, clocks[w].spin,
             )
             for w, client in enumerate(network.clients)
         ]  # fmt: skip

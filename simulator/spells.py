@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from nativekit.compile import compiled, int64
 from simulator.events import put_event
-from simulator.state import NOBODY, SPELL_BEGINS, SPELL_ENDS, World
+from simulator.state import NOBODY, SPELL_BEGINS, SPELL_ENDS, Outage, World
 
 
 @compiled
@@ -26,7 +24,7 @@ def end_spell(world: World, k: int) -> None:
 
 
 @compiled
-def _change(world: World, spell: Any, by: int) -> None:
+def _change(world: World, spell: Outage, by: int) -> None:
     # Spells of a cable may overlap: each adds its own, and takes only that away.
     for link in (world.up[spell.host], world.down[spell.host]):
         link.delay += by * spell.late

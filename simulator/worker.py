@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from foundation.designs.interface import NOTHING
+from foundation.designs.halves import WORKER
+from foundation.designs.interface import NOTHING, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import BURST
-from hosts.worker.machine import octets, peer, receive, transmit, wake
 from hosts.worker.operate import SEND_BURST
 from nativekit.compile import compiled, int64
 from nativekit.reference import row
@@ -16,6 +14,9 @@ from simulator.ahead import prepare
 from simulator.cores import block, go_on
 from simulator.links import free_frame
 from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
+
+octets, peer, receive = WORKER.octets, WORKER.peer, WORKER.receive
+transmit, wake = WORKER.transmit, WORKER.wake
 
 WENT_ON, ASKS, FULL = 0, 1, 2
 """What has become of a step: nothing for Python; its driver is asked what to do; its log is full."""
@@ -46,7 +47,7 @@ def step_worker(world: World, w: int, now: int) -> int:
 
 
 @compiled
-def _step_idle(world: World, w: int, calls: Any, now: int) -> int:
+def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
     """Between two operations: what is late is taken and answered; the driver is asked when it wants to be."""
     agent = world.agents[w]
     if agent.until <= now:
@@ -60,7 +61,7 @@ def _step_idle(world: World, w: int, calls: Any, now: int) -> int:
 
 
 @compiled
-def _send_some(world: World, w: int, calls: Any, now: int) -> int:
+def _send_some(world: World, w: int, calls: WorkerState, now: int) -> int:
     """Send a burst of what may be sent, of `agent.busy` datagrams; returns the time."""
     costs, n = world.costs, int64(0)
     while n < SEND_BURST:
@@ -77,7 +78,7 @@ def _send_some(world: World, w: int, calls: Any, now: int) -> int:
 
 
 @compiled
-def _receive_some(world: World, w: int, calls: Any, now: int) -> int:
+def _receive_some(world: World, w: int, calls: WorkerState, now: int) -> int:
     """Take in what has come; returns the time. Each waits until the one before is done."""
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:

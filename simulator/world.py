@@ -21,8 +21,10 @@ from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
+from hosts.worker.row import Row
+from nativekit.llvm import Compiled
 from nativekit.plain import plain
-from nativekit.records import records, zeros
+from nativekit.records import Records, one, records, zeros
 from nativekit.reference import pinned_ref, row
 from simulator.compile import write_world
 from simulator.costs import (
@@ -37,7 +39,19 @@ from simulator.costs import (
 )
 from simulator.events import put_event as compiled_put_event
 from simulator.loop import MARGIN
-from simulator.state import AGENT, ASIDE, CORE, EVENT, FRAME, HEAD_BYTES, ME, NOBODY, SPELL_BEGINS, World
+from simulator.state import (
+    ASIDE,
+    FRAME,
+    HEAD_BYTES,
+    NOBODY,
+    SPELL_BEGINS,
+    Agent,
+    Core,
+    Event,
+    Frame,
+    World,
+    WorldHeader,
+)
 from simulator.switchboard import Switchboard
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
@@ -73,7 +87,7 @@ class VirtualClient(BaseClient):
     @property
     def pushes(self) -> bool:
         """Whether its operation is a push."""
-        return bool(self._me["op"] == PUSH)
+        return bool(self._me.op == PUSH)
 
     def settle(self) -> None:
         """Tell the latest push what of it has been answered."""
@@ -81,10 +95,10 @@ class VirtualClient(BaseClient):
             self._books[:] = self.state.answered[: len(self._books)]
             self._books = self._books[:0]
 
-    def take_records(self, fresh: Any = None) -> Any:
+    def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
         """A copy of the answered RPCs so far, which the log forgets."""
-        taken = np.array(self.records)
-        self._me["rows"] = 0
+        taken = self.records.copy()
+        self._me.rows = 0
         return taken
 
 
@@ -115,8 +129,8 @@ class Simulated:
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
             me=_me(arm, workers, servers, network, board, self._out, seed),
-            heap=records(frames_at_once + 8 * n + 4 * MARGIN, EVENT),
-            frames=records(frames_at_once, FRAME),
+            heap=records(frames_at_once + 8 * n + 4 * MARGIN, Event),
+            frames=frames_for(frames_at_once),
             free=np.arange(frames_at_once)[::-1].copy(),
             up=links_of(network, n),
             down=links_of(network, n),
@@ -149,12 +163,12 @@ class Simulated:
             client.adopt(row_of(self.world.calls, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
         self.stores = [agents.store(server, arm.job, keeps) for server in self.servers]
-        self._contacts: list[list[Any]] = [[] for _ in self.servers]
+        self._contacts: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
 
     @property
     def now(self) -> int:
         """Virtual time, ns."""
-        return int(self.world.me["now"])
+        return int(self.world.me.now)
 
     def worker_used_ns(self) -> list[int]:
         """Time that each worker has had its core, ns."""
@@ -182,7 +196,7 @@ class Simulated:
         self._contacts[p].append(np.array(server.contacts[: server.me.contacts]))
         server.me.contacts = 0
 
-    def taken_contacts(self, p: int) -> list[Any]:
+    def taken_contacts(self, p: int) -> list[NDArray[np.void]]:
         """What has been taken of it since the last call."""
         taken, self._contacts[p] = self._contacts[p], []
         return taken
@@ -190,7 +204,7 @@ class Simulated:
     def make_room(self) -> None:
         """Twice as many frames and events."""
         world, n = self.world, len(self.world.frames)
-        frames, heap = records(2 * n, FRAME), records(2 * len(world.heap), EVENT)
+        frames, heap = frames_for(2 * n), records(2 * len(world.heap), Event)
         frames[:n], heap[: len(world.heap)] = world.frames, world.heap
         known = int(world.me.free)
         free = np.zeros(2 * n, np.int64)
@@ -200,7 +214,7 @@ class Simulated:
         self.pinned_ref = pinned_ref(self.world, write_world)
 
 
-row_of = cast(Any, row).plain
+row_of = cast(Compiled, row).plain
 """The state of one worker, or server, in the arrays of a world."""
 
 
@@ -241,14 +255,20 @@ def _me(
     board: Switchboard,
     out: NDArray[np.uint8],
     seed: int,
-) -> Any:
-    me = records(1, ME)[0]
+) -> WorldHeader:
+    me = one(WorldHeader)
     me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
     me.rack, me.connections = network.rack or 0, 1 if arm.settings.proxies else workers
     me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
     me.switch_latency, me.switch_ps = switch_times_of(network)
     return me
+
+
+def frames_for(n: int) -> Records[Frame]:
+    """Return n frames that nobody has."""
+    made: Records[Frame] = records(n, FRAME)
+    return made
 
 
 def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
@@ -269,8 +289,8 @@ def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
     return at
 
 
-def _agents(workers: int, servers: int, hosts: Hosts) -> Any:
-    agents = records(workers + servers, AGENT)
+def _agents(workers: int, servers: int, hosts: Hosts) -> Records[Agent]:
+    agents = records(workers + servers, Agent)
     agents.alarm = agents.until = NEVER
     of_workers = hosts.worker_cores or workers
     agents.core[:workers] = np.arange(workers) % of_workers
@@ -282,8 +302,8 @@ def _number_of_cores(workers: int, servers: int, hosts: Hosts) -> int:
     return (hosts.worker_cores or workers) + (hosts.server_cores or servers)
 
 
-def _cores(workers: int, servers: int, hosts: Hosts) -> Any:
-    cores = records(_number_of_cores(workers, servers, hosts), CORE)
+def _cores(workers: int, servers: int, hosts: Hosts) -> Records[Core]:
+    cores = records(_number_of_cores(workers, servers, hosts), Core)
     cores.running = NOBODY
     return cores
 

@@ -107,22 +107,19 @@ def server_config(
 ) -> Answer:  # fmt: skip
     """What a server is told, of a job for each of these arms."""
     service = addressing.service(number)
-    kept = {"file": str(run / "parts" / f"ps-{number - 1}.db"), "fsync": config.recovery.durable}
+    kept = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
     durable = {} if config.recovery.durable is None else {"durable": kept}
     sparse = space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": space.size}
     return {
-        "design": config.design,
+        **config.of_agents(),
         "wire": VERSION,
         "ps": number - 1,
         "address": addressing.server(number).address,
         "log_dir": str(run / "parts"),
         "collector": None if collector is None else str(collector),
         "n_ps": config.servers,
-        "codec": config.codec,
         "cpu": cpu_of(number, placement.servers),
-        "service_time": config.server.model_dump(),
-        "replayed": config.recovery.replay_log,
         **durable,
         **keys,
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
@@ -148,17 +145,13 @@ def _worker_config(
 ) -> Answer:
     services = reached_at(config)
     return {
-        "design": config.design,
+        **config.of_agents(),
         "wire": VERSION,
-        "worker": number,
+        "number": number,
         "address": addressing.worker(number).address,
         "log_dir": str(run / "parts"),
         "n_ps": config.servers,
-        "codec": config.codec,
         "cpu": cpu_of(number, placement.workers),
-        **config.worker.model_dump(),
-        "replay_log": config.recovery.replay_log,
-        "window": config.window,
         "seed": config.seed,
         **({} if training is None else asdict(training)),
         "trace": str(run / "trace"),

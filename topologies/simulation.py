@@ -14,8 +14,8 @@ from pathlib import Path
 
 from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
-from experiment.config import ServerCost
 from foundation.designs.arms import leading
+from hosts.config import ServerCost
 from topologies.signals import STOP, Stage
 
 _ROOT = Path(__file__).parents[1]

@@ -19,14 +19,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import NamedTuple
 
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
+from foundation.protocol.rpc import Rpc
 from nativekit.compile import compiled
+from nativekit.records import Records
 
-Rpc = Any
-"""A datagram in its buffer; of designs that speak Hotline's RPC a record (`foundation.protocol.rpc`)."""
 NEVER = 1 << 62
 """A time that does not come."""
 NOTHING = -1
@@ -41,89 +43,154 @@ version of the wire."""
 
 
 @compiled
-def reads_little(_state: Any, _datagram: Rpc) -> None:
+def reads_little(_state: object, _datagram: Rpc) -> None:
     """There is nothing to be fetched."""
 
 
 @compiled
-def sends_little(_state: Any) -> None:
+def sends_little(_state: object) -> None:
     """There is nothing to be fetched."""
 
 
-class WorkerHalf(NamedTuple):
-    """What a worker's loop calls.
+@compiled
+def owes_nothing(_state: object) -> int:
+    """Nothing that was acknowledged could be lost."""
+    return 0
 
-    Its state has at least `me`, a record with `pending` (0 between operations), `due` (`wake` has nothing to
-    do before), `op`, `rows` and `owes`; `sent`, BUFFER[window], the datagrams; `log`, ROW[n]
-    (`hosts.worker.row`), of which the first `me.rows` are answered RPCs."""
 
-    start: Callable[[Any, int, int, int], None]
+@compiled
+def takes_nothing(_state: object, _n: int) -> None:
+    """There is nothing to be pushed again."""
+
+
+class WorkerHeader(Protocol):
+    """What `me` of every worker's state has."""
+
+    op: int
+    pending: int
+    """What is to come of the operation; 0 between operations."""
+    due: int
+    """Time before which `wake` has nothing to do."""
+    rows: int
+    """Answered RPCs in the log."""
+    owes: int
+    """Not 0 while something is to be pushed again before anything else."""
+
+
+class LoggedRow(Protocol):
+    """What a row of the log has for loops (`hosts.worker.row`)."""
+
+    w_proc: int
+
+
+class WorkerState(Protocol):
+    """What every worker's state has."""
+
+    @property
+    def me(self) -> WorkerHeader:
+        """The record of numbers."""
+
+    @property
+    def sent(self) -> Records[Rpc]:
+        """Rpc[n]: the datagrams, by slot."""
+
+    @property
+    def log(self) -> Records[LoggedRow]:
+        """Row[n]: answered RPCs, the first `me.rows`."""
+
+
+S = TypeVar("S")
+"""The class of a design's state, of which loops know a `WorkerState` or a `ServerState`."""
+
+
+class WorkerHalf(NamedTuple, Generic[S]):
+    """What a worker's loop calls, of states of class `S`."""
+
+    start: Callable[[S, int, int, int], None]
     """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
     positions."""
-    transmit: Callable[[Any, int], int]
+    transmit: Callable[[S, int], int]
     """(state, now): the slot whose datagram is to be sent at once, or NOTHING. A burst of datagrams is sent
     together: they must stay as they are until the next begins."""
-    octets: Callable[[Any, int], int]
+    octets: Callable[[S, int], int]
     """(state, slot): length of its datagram."""
-    peer: Callable[[Any, int], int]
+    peer: Callable[[S, int], int]
     """(state, slot): whom it goes to."""
-    wake: Callable[[Any, int], None]
+    wake: Callable[[S, int], None]
     """(state, now): do what is due."""
-    deadline: Callable[[Any], int]
+    deadline: Callable[[S], int]
     """(state): when `wake` is due next, or NEVER."""
-    receive: Callable[[Any, Rpc, int, int, int], int]
+    receive: Callable[[S, Rpc, int, int, int], int]
     """(state, datagram, length, arrival, read): take it in; its row of the log, or NOTHING. The loop writes
     the row's `w_proc`."""
-    owed: Callable[[Any], int]
+    owed: Callable[[S], int] = owes_nothing
     """(state): where `me.owes`, make the next part of what is to be pushed again before anything else the
     positions and deltas of an operation; how many keys."""
-    take_owed: Callable[[Any, int], None]
+    take_owed: Callable[[S, int], None] = takes_nothing
     """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
-    prepare: Callable[[Any], None] = sends_little
+    prepare: Callable[[S], None] = sends_little
     """(state): have the caches fetch what the next `transmit` will read and write. Like the next two it
     changes nothing, and only makes virtual time fast, where workers take turns."""
-    seek: Callable[[Any, Rpc], None] = reads_little
+    seek: Callable[[S, Rpc], None] = reads_little
     """(state, datagram): have the caches fetch what tells which request a datagram answers, which may be
     anything."""
-    fetch: Callable[[Any, Rpc], None] = reads_little
+    fetch: Callable[[S, Rpc], None] = reads_little
     """(state, datagram): and, a while later, have them fetch what it answers."""
 
 
-class ServerHalf(NamedTuple):
-    """What a server's loop calls.
+class ServerHeader(Protocol):
+    """What `me` of every server's state has."""
 
-    Its state has at least `me`, a record with `callers`, which grows when a worker comes for the first time,
-    and `noted`, which is not 0 when something is to be kept before an answer leaves; and `due`: `wake` has
-    nothing to do before. `hosts.ps.silent` has `transmit` to `wake` for a server that only answers."""
+    ps: int
+    callers: int
+    """Grows when a worker comes for the first time."""
+    noted: int
+    """Not 0 when something is to be kept before an answer leaves."""
+    due: int
+    """Time before which `wake` has nothing to do."""
 
-    handle: Callable[[Any, Rpc, int, int, Rpc], int]
+
+class ServerState(Protocol):
+    """What every server's state has."""
+
+    @property
+    def me(self) -> ServerHeader:
+        """The record of numbers."""
+
+
+class ServerHalf(NamedTuple, Generic[S]):
+    """What a server's loop calls, of states of class `S`.
+
+    `hosts.ps.silent` has `transmit` to `wake` for a server that only answers."""
+
+    handle: Callable[[S, Rpc, int, int, Rpc], int]
     """(state, datagram, length, arrival, answer): write the answer, which goes to the sender. Returns its
     length, SILENT, or a mark: COMMAND or FOREIGN."""
-    lanes: Callable[[Any, Rpc], int]
+    lanes: Callable[[S, Rpc], int]
     """(state, datagram): parameters that the server looks up for it, which its service time grows with."""
-    stamp: Callable[[Any, Rpc, int, int], None]
+    stamp: Callable[[S, Rpc, int, int], None]
     """(state, answer, ps_proc, ps_queue): write what it took into an answer."""
-    charge: Callable[[Any, Rpc, int], None]
+    charge: Callable[[S, Rpc, int], None]
     """(state, answer, ns): add CPU time to what the answer's job has cost."""
-    share_cpu: Callable[[Any, int], None]
+    share_cpu: Callable[[S, int], None]
     """(state, ns): divide a burst's CPU time among the jobs."""
-    needs_room: Callable[[Any, int], bool]
+    needs_room: Callable[[S, int], bool]
     """(state, datagrams): whether that many might not find room in logs and tables."""
-    transmit: Callable[[Any, int], int]
+    transmit: Callable[[S, int], int]
     """(state, now): the slot whose datagram is to be sent at once, or NOTHING: more than one answer, or of
     itself."""
-    address: Callable[[Any, int], int]
+    address: Callable[[S, int], int]
     """(state, slot): where its datagram begins in memory."""
-    octets: Callable[[Any, int], int]
+    octets: Callable[[S, int], int]
     """(state, slot): length of its datagram."""
-    peer: Callable[[Any, int], int]
+    peer: Callable[[S, int], int]
     """(state, slot): whom it goes to."""
-    wake: Callable[[Any, int], None]
+    wake: Callable[[S, int], None]
     """(state, now): do what is due, at `me.due`."""
-    seek: Callable[[Any, Rpc], None] = reads_little
+    seek: Callable[[S, Rpc], None] = reads_little
     """(state, datagram): have the caches fetch what tells where the parameters of a datagram are, which may
     be anything. Like the next it changes nothing, and only makes `handle` fast."""
-    fetch: Callable[[Any, Rpc], None] = reads_little
+    fetch: Callable[[S, Rpc], None] = reads_little
     """(state, datagram): and, a while later, have them fetch the parameters."""
 
 

@@ -6,11 +6,12 @@ to 32 lanes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numpy.typing import NDArray
 
 from foundation.protocol.hashing import LANE_SHIFT, MULTIPLIER
 from foundation.protocol.header import (
@@ -26,7 +27,8 @@ from foundation.protocol.header import (
     offset_of,
 )
 from nativekit.compile import compiled, int64, leaf
-from nativekit.records import checked, records
+from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
+from nativekit.records import Records, Words, checked, records
 
 assert LANES <= 32
 assert HEADER_BYTES % 4 == 0, "it is copied word by word"
@@ -35,9 +37,7 @@ NOBODY = np.uint64(NO_KEY)
 """The key of a lane that is not live."""
 ALL = 2**32 - 1
 BUFFER_BYTES = 2048
-Rpc = Any
-"""An `RPC` record."""
-_types: Any = types  # to mypy, as numba has no hints
+_types: Module = types
 
 _BITS, _DTYPE = bits_of_fields(), dtype()
 _PARTS = [
@@ -61,13 +61,49 @@ RPC = checked(
 )
 """A datagram; values begin at word 2 * count behind keys, else at word 0. (numpy's records have `flags`.)"""
 
+
+class Rpc:
+    """An `RPC` record: a datagram in its buffer, in network order."""
+
+    version: int
+    op: int
+    flag_bits: int
+    job: int
+    worker: int
+    epoch: int
+    ps: int
+    count: int
+    reserved: int
+    seq: int
+    iteration: int
+    live: int
+    served: int
+    refused: int
+    t0: int
+    ps_proc: int
+    ps_queue: int
+    residence: int
+    head: Words
+    keys: NDArray[np.uint64]
+    words: Words
+
+    if TYPE_CHECKING:
+
+        def tobytes(self) -> bytes:
+            """Return its buffer, as numpy's records do."""
+
+
+assert tuple(Rpc.__annotations__) == RPC.names
+Key: TypeAlias = np.uint64
+"""A parameter's key, in this machine's order."""
 _HASH, _LANE_BITS = np.uint64(MULTIPLIER), np.uint64(LANE_SHIFT)
 _first_fault = compiled(first_fault)
 
 
-def rpcs(n: int) -> Any:
+def rpcs(n: int) -> Records[Rpc]:
     """n empty buffers."""
-    return records(n, RPC)
+    made: Records[Rpc] = records(n, RPC)
+    return made
 
 
 class Request(NamedTuple):
@@ -86,12 +122,16 @@ class Request(NamedTuple):
     t0: int
 
 
-@leaf(lambda rpc: Header._make(np.int64(field) for field in rpc.head.view(_DTYPE)[0]))
-def decode(_typing: Any, rpc: Rpc) -> Any:
+def _decode_plain(rpc: Rpc) -> Header:
+    return Header._make(np.int64(field) for field in rpc.head.view(_DTYPE)[0])
+
+
+@leaf(_decode_plain)
+def decode(_typing: TypingContext, rpc: Kind) -> Generated:
     """The header in this machine's order, all fields signed 64-bit."""
     header = _types.NamedUniTuple(types.int64, len(Header._fields), Header)
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         loaded = (builder.load(_place(builder, values[0], name), align=1) for name in Header._fields)
         fields = [builder.zext(_swapped(builder, word), ir.IntType(64)) for word in loaded]
         return context.make_tuple(builder, header, fields)
@@ -105,10 +145,10 @@ def _encode_plain(rpc: Rpc, request: Request) -> None:
 
 
 @leaf(_encode_plain)
-def encode(_typing: Any, rpc: Rpc, request: Any) -> Any:
+def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
     """Write a request's header."""
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         for name, default in Header._field_defaults.items():
             place = _place(builder, values[0], name)
             word = place.type.pointee(int(default))
@@ -123,13 +163,13 @@ def encode(_typing: Any, rpc: Rpc, request: Any) -> Any:
     return types.none(rpc, request), code
 
 
-def _place(builder: ir.IRBuilder, rpc: Any, field: str) -> Any:
+def _place(builder: ir.IRBuilder, rpc: Value, field: str) -> Value:
     octets = builder.bitcast(rpc, ir.IntType(8).as_pointer())
     at = builder.gep(octets, [ir.IntType(64)(offset_of(field))])
     return builder.bitcast(at, ir.IntType(_BITS[field]).as_pointer())
 
 
-def _swapped(builder: ir.IRBuilder, word: Any) -> Any:
+def _swapped(builder: ir.IRBuilder, word: Value) -> Value:
     return word if word.type.width == 8 else builder.bswap(word)
 
 
@@ -147,18 +187,18 @@ def well_formed(h: Header, length: int) -> bool:
 
 
 @compiled
-def hash_of(key: Any) -> Any:
+def hash_of(key: Key) -> Key:
     """The hash that lanes and servers are taken from (`foundation.protocol.hashing`)."""
     return key * _HASH
 
 
 @compiled
-def ps_of(key: Any, n_ps: int) -> int:
+def ps_of(key: Key, n_ps: int) -> int:
     """0-based id of the PS that owns the key's share."""
     return (int64(hash_of(key) >> np.uint64(16)) & ALL) * n_ps >> 32
 
 
 @compiled
-def lane_of(key: Any) -> int:
+def lane_of(key: Key) -> int:
     """Lane of the key in the switch."""
     return int64(hash_of(key) >> _LANE_BITS)

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
 from hosts.dense.floats import most_of
 from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, WORKERS
-from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.replay import ReplayLog
+from hosts.dense.vector import VectorHeader, VectorState
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
 
 class DenseClient(VectorClient):
     """One worker's calls for one job. Floats are added as floats are (`hosts.dense.floats`)."""
 
+    state: VectorState
+    _me: VectorHeader
     most_workers = WORKERS
-
-    def __init__(
-        self, state: Any, clock: Callable[[], int], machine: Machine = COMPILED, log: ReplayLog | None = None
-    ) -> None:
-        super().__init__(state, clock, machine, log)
 
     @property
     def chunk_size(self) -> int:
         """Values of a packet, the same at all workers; it may be set between operations."""
-        return int(self._me["full"])
+        return int(self._me.full)
 
     @chunk_size.setter
     def chunk_size(self, size: int) -> None:
         if not LEAST_SIZE <= size <= MOST_SIZE:
             raise ValueError(f"chunks of {size} values; {LEAST_SIZE} to {MOST_SIZE} expected")
-        self._me["full"] = size
+        self._me.full = size
 
     @property
     def model(self) -> Values:
@@ -48,7 +40,7 @@ class DenseClient(VectorClient):
         """Values that a vector may have."""
         return len(self.state.vector)
 
-    def put(self, vector: NDArray[Any], workers: int) -> None:
+    def put(self, vector: Vector, workers: int) -> None:
         """Lay down what is to be added, [n]; raises `ValueError` where a sum could overflow."""
         if vector.dtype == np.float32:
             check_below(vector, most := most_of(workers), f"{most:g}")
@@ -57,14 +49,13 @@ class DenseClient(VectorClient):
     @property
     def result(self) -> Vector:
         """Of the last all-reduce, [n]; the next one writes over it."""
-        words = self.state.vector[: self._me["n_keys"]]
-        result: Vector = words.view(np.float32 if self._me["is_float"] else np.int32)
-        return result
+        words = self.state.vector[: self._me.n_keys]
+        return words.view(np.float32) if self._me.is_float else words.view(np.int32)
 
     def why_stalled(self, waited_s: float) -> str:
         """Workers and servers answer each other."""
         me = self._me
         return (
-            f"nothing has come for {waited_s:.1f} s in all-reduce {me['number']}, with {me['pending']} "
+            f"nothing has come for {waited_s:.1f} s in all-reduce {me.number}, with {me.pending} "
             "packets to go: another worker, or a server, is gone"
         )

@@ -1,38 +1,136 @@
 """What a worker of these designs does with its vector before and after it is added up, and when it gives up.
 
-A state has `me` with the fields of `ME`, what `hosts.worker.window` and `BaseClient` ask for, and
-
-- `vector`, uint32[N]: what this worker adds, in whose place the sums of all come;
-- `model`, uint32[N]: the parameters, which all workers have alike."""
+A vector has N values."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
+from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
-from hosts.dense.wire import as_packet, is_sound
-from hosts.worker.lockstep import FLOATS
+from hosts.dense.packet import ADDEND, SIZE
+from hosts.dense.wire import as_packet, is_sound, write_head, write_words
+from hosts.worker.arrays import OperandArrays, WindowArrays, operand_arrays, window_arrays
+from hosts.worker.lockstep import FLOATS, PATIENCE_NS
 from hosts.worker.row import ROW
-from hosts.worker.window import ME as WINDOW_ME
-from hosts.worker.window import next_overdue, retransmit
+from hosts.worker.window import (
+    Slot,
+    WindowHeader,
+    WindowState,
+    free_slot,
+    next_overdue,
+    open_window,
+    retransmit,
+    take_slot,
+    time_round_trip,
+)
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Words
 
-ME = (
-    *WINDOW_ME,
-    "n_ps", "workers", "op", "iteration", "n_keys",
-    "n", "full", "is_float", "number",  # the vector's length, a chunk's, its form, and which all-reduce it is
-    "calls", "pending", "unsent",  # packets of the operation; how many are to come; the first not sent
-    "progress", "patience", "stalled", "stalled_at",
-)  # fmt: skip
+
+class VectorHeader(WindowHeader):
+    """What `me` of these designs' states has; times in ns."""
+
+    n_ps: int
+    workers: int
+    op: int
+    iteration: int
+    n_keys: int
+    n: int
+    """Values of the vector that is added up."""
+    full: int
+    """Values of a whole chunk."""
+    is_float: int
+    number: int
+    """Which all-reduce it is."""
+    calls: int
+    """Packets of the operation."""
+    pending: int
+    """Packets that are to come."""
+    unsent: int
+    """The first packet that has not been sent."""
+    progress: int
+    """When something came last."""
+    patience: int
+    stalled: int
+    stalled_at: int
+
+
+class VectorState(WindowState, Protocol):
+    """What these functions work on."""
+
+    @property
+    def me(self) -> VectorHeader:
+        """The record of numbers."""
+
+    @property
+    def vector(self) -> Words:
+        """uint32[N]: what this worker adds, in whose place the sums of all come."""
+
+    @property
+    def model(self) -> Words:
+        """uint32[N]: the parameters, which all workers have alike."""
+
+    @property
+    def positions(self) -> Ints:
+        """int64[B]: positions of an operation's parameters."""
+
+    @property
+    def deltas(self) -> Words:
+        """uint32[B]: what a push adds."""
+
+    @property
+    def values(self) -> Words:
+        """uint32[B]: what a pull brings."""
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """bool[>= B]: which deltas are known to be applied."""
+
+
 _MOST_LANES = np.iinfo(ROW["lanes"]).max
 
 
+class VectorArrays(WindowArrays, OperandArrays):
+    """The arrays that all of these designs have; N is the size of the vector."""
+
+    free: Ints
+    model: Words
+    vector: Words
+
+
+def open_vector(
+    me: VectorHeader,
+    caller: Caller,
+    n_ps: int,
+    size: int,
+    largest: int,
+    window: int,
+    rows: int,
+    more_datagrams: int = 0,
+) -> VectorArrays:
+    """Begin as an idle worker with a vector of `size` values; raises `ValueError` for an impossible window.
+
+    `more_datagrams` are buffers behind those of the window's slots.
+    """
+    free = open_window(me, caller, window)
+    me.n_ps, me.workers, me.full, me.patience = n_ps, 1, SIZE, PATIENCE_NS
+    return {
+        **window_arrays(rows, more_datagrams),
+        **operand_arrays(largest),
+        "free": free,
+        "model": np.zeros(size, np.uint32),
+        "vector": np.zeros(size, np.uint32),
+    }
+
+
 @compiled
-def begin(state: Any, op: int, iteration: int, n_keys: int) -> int:
+def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
     """Begin an operation: how many values are to be added up, 0 for a pull, which is over at once.
 
     A pull reads the worker's own model. A push adds the deltas of all workers to it: all push together. An
@@ -59,7 +157,7 @@ def begin(state: Any, op: int, iteration: int, n_keys: int) -> int:
 
 
 @compiled
-def end(state: Any) -> None:
+def end(state: VectorState) -> None:
     """All sums are there; a push is applied."""
     me = state.me
     if me.op == PUSH:
@@ -70,7 +168,7 @@ def end(state: Any) -> None:
 
 
 @compiled
-def is_of_job(state: Any, rpc: Rpc, length: int) -> bool:
+def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
     """Whether a datagram is a packet of this worker's job; counts what is not."""
     me = state.me
     if not is_sound(rpc, length):
@@ -83,7 +181,7 @@ def is_of_job(state: Any, rpc: Rpc, length: int) -> bool:
 
 
 @compiled
-def is_of_vector(state: Any, rpc: Rpc) -> bool:
+def is_of_vector(state: VectorState, rpc: Rpc) -> bool:
     """Whether it is of the vectors that are being added up, and cut into chunks as this worker does."""
     me, packet = state.me, as_packet(rpc)
     return bool(
@@ -95,7 +193,7 @@ def is_of_vector(state: Any, rpc: Rpc) -> bool:
 
 
 @compiled
-def slot_of(state: Any, chunk: int) -> int:
+def slot_of(state: VectorState, chunk: int) -> int:
     """The slot whose packet, which is on its way, is of that chunk; -1 where there is none."""
     for s in range(len(state.slots)):
         if state.slots[s].busy and state.slots[s].call == chunk:
@@ -104,7 +202,9 @@ def slot_of(state: Any, chunk: int) -> int:
 
 
 @compiled
-def log_row(state: Any, slot: Any, peer: int, length: int, count: int, arrival: int, read: int) -> int:
+def log_row(
+    state: VectorState, slot: Slot, peer: int, length: int, count: int, arrival: int, read: int
+) -> int:
     """Write the row of an answered packet but for `w_proc`; returns its number. There must be room."""
     r = int64(state.me.rows)
     row = state.log[r]
@@ -118,7 +218,7 @@ def log_row(state: Any, slot: Any, peer: int, length: int, count: int, arrival: 
 
 
 @compiled
-def has_stalled(state: Any, now: int) -> bool:
+def has_stalled(state: VectorState, now: int) -> bool:
     """Give up after `me.patience` in which nothing has come."""
     me = state.me
     if me.pending and not me.stalled and me.progress and now - me.progress >= me.patience:
@@ -127,7 +227,7 @@ def has_stalled(state: Any, now: int) -> bool:
 
 
 @compiled
-def wake(state: Any, now: int) -> None:
+def wake(state: VectorState, now: int) -> None:
     """Send again what is overdue."""
     if now >= state.me.due and not has_stalled(state, now):
         retransmit(state, now)
@@ -135,7 +235,7 @@ def wake(state: Any, now: int) -> None:
 
 
 @compiled
-def deadline(state: Any) -> int:
+def deadline(state: VectorState) -> int:
     """When the first of what is on its way is overdue, or an operation has stalled, or NEVER."""
     me = state.me
     if me.stalled:
@@ -146,20 +246,43 @@ def deadline(state: Any) -> int:
 
 
 @compiled
-def has_left(state: Any, now: int) -> None:
-    """Something of the operation is sent: its patience begins with the first of it."""
+def take_next(state: VectorState, now: int) -> int:
+    """Take a free slot, which there must be, for the next chunk, which becomes its `call`.
+
+    With the first chunk of an operation its patience begins.
+    """
     me = state.me
+    s = take_slot(state, int64(me.unsent), now)
+    me.unsent += 1
     if me.progress == 0:
         me.progress = max(now, 1)
         me.due = min(int64(me.due), int64(me.progress + me.patience))
+    return s
 
 
 @compiled
-def owes_nothing(_state: Any) -> int:
-    """No key: the switch holds nothing."""
-    return 0
+def encode(state: VectorState, s: int, first: int, count: int) -> None:
+    """Write a slot's chunk, of `count` values from vector[first] on, into its datagram."""
+    me, slot, rpc = state.me, state.slots[s], state.sent[s]
+    write_head(
+        rpc, ADDEND, int64(me.is_float), int64(me.job), int64(me.worker) - 1, int64(me.workers),
+        int64(me.full), int64(me.number), int64(slot.call),
+    )  # fmt: skip
+    slot.length = write_words(rpc, state.vector, first, count)
 
 
 @compiled
-def takes_nothing(_state: Any, _n: int) -> None:
-    """There is nothing to be taken."""
+def finish(state: VectorState, s: int, peer: int, length: int, count: int, arrival: int, read: int) -> int:
+    """Log that a slot's chunk of `count` values was answered, and free the slot; the row of the log.
+
+    With the last answer the operation ends.
+    """
+    me, slot = state.me, state.slots[s]
+    time_round_trip(state, slot, read)
+    row = log_row(state, slot, peer, length, count, arrival, read)
+    free_slot(state, slot)
+    me.progress = read
+    me.pending -= 1
+    if me.pending == 0:
+        end(state)
+    return row

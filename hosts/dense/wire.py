@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numba
 import numpy as np
@@ -13,7 +13,8 @@ from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.dense.packet import HEADER, LEAST_SIZE, MOST_SIZE, VALUE_BYTES, WORKERS
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, leaf
-from nativekit.records import checked
+from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
+from nativekit.records import Words, checked
 
 PACKET = checked(
     np.dtype(
@@ -27,31 +28,53 @@ PACKET = checked(
 )
 """In network order: `full` is the packet's size, and `number` its round, names that numpy's records have."""
 HEADER_BYTES = HEADER.size
-_numba: Any = numba
-_types: Any = types
+_numba: Module = numba
+_types: Module = types
 
 
-@leaf(lambda rpc: rpc.view((np.record, PACKET)))
-def as_packet(_typing: Any, rpc: Rpc) -> Any:
+class Packet:
+    """A `PACKET` record."""
+
+    kind: int
+    form: int
+    worker: int
+    workers: int
+    job: int
+    full: int
+    number: int
+    chunk: int
+    words: Words
+
+
+assert tuple(Packet.__annotations__) == PACKET.names
+
+
+def _as_packet_plain(rpc: Rpc) -> Packet:
+    record: np.record = cast(np.record, rpc)
+    return cast(Packet, record.view((np.record, PACKET)))
+
+
+@leaf(_as_packet_plain)
+def as_packet(_typing: TypingContext, rpc: Kind) -> Generated:
     """A datagram's buffer as a `PACKET` record."""
     packet = _numba.from_dtype(PACKET)
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         return builder.bitcast(values[0], context.get_value_type(packet))
 
     return packet(rpc), code
 
 
-def _add_plain(one: int, other: int) -> np.int64:
+def _add_plain(one: int, other: int) -> int:
     words = np.array([one, other]).astype(np.uint32).view(np.float32)
-    return np.int64((words[:1] + words[1:]).view(np.uint32)[0])
+    return int64((words[:1] + words[1:]).view(np.uint32)[0])
 
 
 @leaf(_add_plain)
-def add_floats(_typing: Any, one: int, other: int) -> Any:
+def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
     """Sum of two words that are float32, as such a word."""
 
-    def code(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         floats = [builder.bitcast(builder.trunc(value, ir.IntType(32)), ir.FloatType()) for value in values]
         word = builder.bitcast(builder.fadd(*floats), ir.IntType(32))
         return builder.zext(word, ir.IntType(64))
@@ -121,7 +144,7 @@ def octets_of(count: int) -> int:
 
 
 @compiled
-def write_words(rpc: Rpc, words: Any, first: int, count: int) -> int:
+def write_words(rpc: Rpc, words: Words, first: int, count: int) -> int:
     """Write `count` values, which begin at words[first]; returns the length of the datagram."""
     packet = as_packet(rpc)
     for i in range(count):
@@ -130,7 +153,7 @@ def write_words(rpc: Rpc, words: Any, first: int, count: int) -> int:
 
 
 @compiled
-def read_words(rpc: Rpc, words: Any, first: int, count: int) -> None:
+def read_words(rpc: Rpc, words: Words, first: int, count: int) -> None:
     """Take values as they are."""
     packet = as_packet(rpc)
     for i in range(count):
@@ -138,7 +161,7 @@ def read_words(rpc: Rpc, words: Any, first: int, count: int) -> None:
 
 
 @compiled
-def read_added(rpc: Rpc, words: Any, first: int, count: int, is_float: int) -> None:
+def read_added(rpc: Rpc, words: Words, first: int, count: int, is_float: int) -> None:
     """Add values to those that are there."""
     packet = as_packet(rpc)
     for i in range(count):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from hosts.workload.trace import MiniBatch
 from nativekit.compile import int64
 
 Floats: TypeAlias = NDArray[np.floating]
+Positions: TypeAlias = NDArray[np.integer]
 
 SCALE = 2.0**20
 """Units of 1.0: weights reach to +-2048, and a step of 1e-6 still counts."""
@@ -47,7 +48,9 @@ class LogisticRegression:
 
 
 @entry_point
-def _add_terms(logits: Floats, sample: Any, column: Any, x: Floats, values: Any, scale: float) -> None:
+def _add_terms(
+    logits: Floats, sample: Positions, column: Positions, x: Floats, values: NDArray[np.int32], scale: float
+) -> None:
     """Add weight times x (without any, times 1) of each feature to its sample's logit."""
     for k in range(len(column)):
         term = values[column[k]] / scale
@@ -55,7 +58,9 @@ def _add_terms(logits: Floats, sample: Any, column: Any, x: Floats, values: Any,
 
 
 @entry_point
-def _add_gradients(gradient: Floats, sample: Any, column: Any, x: Floats, residual: Floats) -> None:
+def _add_gradients(
+    gradient: Floats, sample: Positions, column: Positions, x: Floats, residual: Floats
+) -> None:
     """Add residual times x of each feature's sample to its parameter's gradient."""
     for k in range(len(column)):
         term = residual[sample[k]]
@@ -83,7 +88,7 @@ def to_fixed_point(numbers: Floats, scale: float) -> Values:
 
 
 @entry_point
-def _round(numbers: Floats, scale: float, units: Any) -> int:
+def _round(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
     """Round numbers to units, up to the first that is not finite; returns how many are."""
     for i in range(len(numbers)):
         if not np.isfinite(numbers[i]):

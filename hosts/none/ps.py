@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from foundation.designs.halves import server_half
 from foundation.designs.interface import NEVER, SILENT, ServerHalf
@@ -11,14 +11,13 @@ from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import (
-    CALLER,
     CALLERS,
-    CONTACT,
     CONTACTS,
-    JOB,
-    ME,
     NEW,
     STALE,
+    CallerRow,
+    Contact,
+    Job,
     admit,
     charge,
     end_turn,
@@ -31,26 +30,23 @@ from hosts.ps.rpcs import (
 )
 from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes, no_address, no_octets, no_peer, sends_nothing
-from hosts.ps.values import ME as VALUES_ME
-from hosts.ps.values import lanes_to_serve, make_cells, pull, push
+from hosts.ps.values import Cell, ValuesHeader, lanes_to_serve, make_cells, pull, push
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
-
-_ME = record(*ME, *VALUES_ME)
+from nativekit.records import Records, RecordTable, one, records
 
 
 class Holder(NamedTuple):
     """A server. Cells have one more place, nobody's, which is away."""
 
-    me: Any
+    me: ValuesHeader
     """A record."""
-    jobs: Any
+    jobs: Records[Job]
     """JOB[jobs]: what each has cost."""
-    callers: Any
+    callers: Records[CallerRow]
     """CALLER[2^k], a hash table."""
-    cells: Any
+    cells: RecordTable[Cell]
     """CELL[jobs, places + 1]"""
-    contacts: Any
+    contacts: Records[Contact]
     """CONTACT[n], the first `me.contacts` in use."""
     share: Share
 
@@ -58,12 +54,12 @@ class Holder(NamedTuple):
 def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Holder:
     """A server of `n_ps` that has all of its share, all values 0; it keeps no journal."""
     share = make_share(space, ps, n_ps)
-    me = records(1, _ME)[0]
+    me = one(ValuesHeader)
     me.ps, me.due = ps, NEVER
-    rows = records(len(jobs), JOB)
+    rows = records(len(jobs), Job)
     rows["job"] = jobs
     return Holder(
-        me, rows, records(CALLERS, CALLER), make_cells(len(jobs), share), records(CONTACTS, CONTACT), share
+        me, rows, records(CALLERS, CallerRow), make_cells(len(jobs), share), records(CONTACTS, Contact), share
     )
 
 

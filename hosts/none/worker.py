@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NOTHING, WorkerHalf
-from foundation.protocol.header import (
-    HEADER_BYTES,
-    KEY_BYTES,
-    KEYS,
-    LANES,
-    SLOT_MASK,
-    VALUE_BYTES,
-    VALUES,
-    WINDOW,
-)
-from foundation.protocol.rpc import EMPTY, PULL, PUSH, Request, Rpc, decode, encode, ps_of, rpcs, well_formed
-from hosts.worker.row import ROW
-from hosts.worker.window import ME as WINDOW_ME
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import LANES, SLOT_MASK
+from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
+from hosts.keys import KeySpace
+from hosts.worker.arrays import operand_arrays, window_arrays
+from hosts.worker.row import Row
+from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
 from hosts.worker.window import (
-    SLOT,
+    Slot,
     free_slot,
-    is_answered,
     log_answer,
     next_again,
     next_overdue,
+    octets,
     open_window,
     retransmit,
     take_slot,
@@ -36,88 +30,82 @@ from hosts.worker.window import (
 )
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Ints, Records, Words, one, records
 
-ME = record(
-    *WINDOW_ME,
-    "n_ps", "op", "iteration", "n_keys",
-    "pending",  # keys of the operation that are not answered; an empty RPC counts as one
-    "calls", "unsent",  # of the operation: how many, and the first that has not been sent
-)  # fmt: skip
-CALL = record("ps", "first", "count")
-"""One RPC: the keys `order[first : first + count]` of the operation, in lanes from 0 on."""
-OF_PS = record("first", "left")
-"""Keys of an operation that are in no call yet: where they begin in `order`, and how many."""
+
+class RequestsHeader(RpcsHeader):
+    """The record of numbers."""
+
+    unsent: int
+    """The first call of the operation that has not been sent."""
+
+
+class PsCall(RpcCall):
+    """One RPC: the keys `order[first : first + count]` of the operation, in lanes from 0 on."""
+
+    first: int
+    count: int
+
+
+class Rest:
+    """Keys of an operation for a PS that are in no call yet: where they begin in `order`, and how many."""
+
+    first: int
+    left: int
 
 
 class Requests(NamedTuple):
     """A worker's calls for one job; B is the largest number of keys of an operation."""
 
-    me: Any
+    me: RequestsHeader
     """A record of numbers."""
-    slots: Any
+    slots: Records[Slot]
     """SLOT[WINDOW]"""
-    sent: Any
+    sent: Records[Rpc]
     """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
-    free: Any
+    free: Ints
     """int64[WINDOW]: next sequence numbers of the me.free slots that are free, the next to be used last."""
-    again: Any
+    again: Ints
     """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
-    calls: Any
+    calls: Records[PsCall]
     """CALL[B / LANES + n_ps]"""
-    order: Any
+    order: NDArray[np.int32]
     """int32[B]: keys of the operation, those of a server side by side."""
-    of_ps: Any
+    of_ps: Records[Rest]
     """OF_PS[n_ps]"""
-    keys: Any
+    keys: NDArray[np.uint64]
     """uint64[B]"""
-    positions: Any
+    positions: Ints
     """int64[B]: of the keys in the key space."""
-    deltas: Any
+    deltas: Words
     """uint32[B]: what a push adds."""
-    values: Any
+    values: Words
     """uint32[B]: what a pull brings."""
-    answered: Any
+    answered: NDArray[np.bool_]
     """bool[>= size]: deltas that are known to be applied; the caller's."""
-    space: Any
+    space: NDArray[np.uint64]
     """uint64[parameters]: key at each position; empty where they are the same."""
-    log: Any
+    log: Records[Row]
     """ROW[n]: answered RPCs, the first me.rows."""
 
 
 def make_requests(
-    job: int,
-    worker: int,
-    epoch: int,
-    *,
-    n_ps: int,
-    sparse: NDArray[np.uint64] | None,
-    largest: int,
-    window: int = WINDOW,
-    rows: int = 1024,
+    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Requests:
     """Calls of an idle worker; `largest` is the most keys that an operation may have."""
-    me = records(1, ME)[0]
-    free = open_window(me, job, worker, epoch, window)
+    me = one(RequestsHeader)
+    free = open_window(me, caller, window)
     me.n_ps = n_ps
-    space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
-    space.setflags(write=False)
     return Requests(
         me=me,
-        slots=records(WINDOW, SLOT),
-        sent=rpcs(WINDOW),
         free=free,
-        again=np.zeros(WINDOW, np.int64),
-        calls=records(largest // LANES + n_ps, CALL),
+        calls=records(largest // LANES + n_ps, PsCall),
         order=np.zeros(largest, np.int32),
-        of_ps=records(n_ps, OF_PS),
+        of_ps=records(n_ps, Rest),
         keys=np.zeros(largest, np.uint64),
-        positions=np.zeros(largest, np.int64),
-        deltas=np.zeros(largest, np.uint32),
-        values=np.zeros(largest, np.uint32),
-        answered=np.zeros(largest, np.bool_),
-        space=space,
-        log=records(rows, ROW),
+        space=space_of(space.sparse),
+        **window_arrays(rows),
+        **operand_arrays(largest),
     )
 
 
@@ -152,8 +140,7 @@ def _sort_by_ps(state: Requests, n_keys: int) -> None:
     for ps in range(n_ps):
         state.of_ps[ps].left = 0
     for i in range(n_keys):
-        at = int64(state.positions[i])
-        key = state.space[at] if len(state.space) else np.uint64(at)
+        key = key_of(state, i)
         state.keys[i] = key
         state.of_ps[ps_of(key, n_ps)].left += 1
     before = int64(0)
@@ -190,35 +177,15 @@ def transmit(state: Requests, now: int) -> int:
 
 
 @compiled
-def _encode(state: Requests, call: Any, rpc: Rpc, seq: int, now: int) -> int:
+def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
     """Write a request; returns its length."""
-    me, count, op = state.me, int64(call.count), int64(state.me.op)
-    flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
-    job, worker, epoch, ps = int64(me.job), int64(me.worker), int64(me.epoch), int64(call.ps)
-    said = Request(
-        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
-        iteration=int64(me.iteration), live=(1 << count) - 1, t0=now,
-    )  # fmt: skip
-    encode(rpc, said)
+    op, count, iteration = int64(state.me.op), int64(call.count), int64(state.me.iteration)
+    length = write_head(state, rpc, op, int64(call.ps), count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
-    if op != PUSH:
-        return HEADER_BYTES + count * KEY_BYTES
-    for lane in range(count):
+    for lane in range(count if op == PUSH else 0):
         rpc.words[2 * count + lane] = swap32(int64(state.deltas[state.order[call.first + lane]]))
-    return HEADER_BYTES + count * (KEY_BYTES + VALUE_BYTES)
-
-
-@compiled
-def octets(state: Requests, s: int) -> int:
-    """Length of a slot's datagram."""
-    return int64(state.slots[s].length)
-
-
-@compiled
-def peer(state: Requests, s: int) -> int:
-    """The PS that it goes to."""
-    return int64(state.calls[state.slots[s].call].ps)
+    return length
 
 
 @compiled
@@ -232,15 +199,10 @@ def wake(state: Requests, now: int) -> None:
 @compiled
 def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Take in an answer; its row of the log, or NOTHING."""
-    me = state.me
-    if length < HEADER_BYTES:
-        me.malformed += 1
+    me, h = state.me, decode(rpc)
+    if not is_expected(state, rpc, h, length):
         return NOTHING
-    h = decode(rpc)
-    if not well_formed(h, length):
-        me.malformed += 1
-        return NOTHING
-    if h.refused or not is_answered(state, rpc, h):  # no key is anywhere but at its server
+    if h.refused:  # no key is anywhere but at its server
         me.unexpected += 1
         return NOTHING
     slot = state.slots[h.seq & SLOT_MASK]
@@ -258,18 +220,7 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
     return row
 
 
-@compiled
-def owes_nothing(_state: Requests) -> int:
-    """No key: the switch holds nothing that could be lost."""
-    return 0
-
-
-@compiled
-def takes_nothing(_state: Requests, _n: int) -> None:
-    """There is nothing to be taken."""
-
-
 WORKER = worker_half(
     Requests,
-    WorkerHalf(start, transmit, octets, peer, wake, next_overdue, receive, owes_nothing, takes_nothing),
+    WorkerHalf(start, transmit, octets, peer, wake, next_overdue, receive),
 )

@@ -46,7 +46,7 @@ class PsProcess:
             {job.job: job.epoch for job in config.jobs},
             time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES if config.durable else 0,
-            replayed=config.replayed,
+            replayed=config.recovery.replay_log,
         )
         self._durable = self._open_durable() if config.durable else None
         self._sockets: Sockets | None = None
@@ -57,7 +57,7 @@ class PsProcess:
         """The file, and the PS as it was when it was last kept."""
         kept, config = self._config.durable, self._config
         assert kept is not None
-        durable = Durable(kept.file, config.identity(), kept.fsync, round(kept.checkpoint_mb * 2**20))
+        durable = Durable(kept.file, config.identity(), config.fsync, round(kept.checkpoint_mb * 2**20))
         self.recovered = self.core.recover(durable.parts(), durable.notes())
         return durable
 
@@ -70,7 +70,7 @@ class PsProcess:
             (config.service.address, config.service.port),
             {job.job for job in config.jobs if job.connected},
             self._offset,
-            make_service(**config.service_time.model_dump()),
+            make_service(**config.server.model_dump()),
             self.write_full_logs,
             dialect(config.codec, design(config.design)),
             self._durable,

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Protocol
 
 from foundation.designs.interface import Agents
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
-from hosts.ps.store import Store
+from hosts.ps.rpcs import JobsState
+from hosts.ps.store import SharedState, Store
+from hosts.worker.client import BaseClient
 
 
-def agents_of(client: Callable[..., Any], make: Callable[..., Any], scapy: str) -> Agents:
+class AgentState(JobsState, SharedState, Protocol):
+    """A server's state, as its parameters and its costs are asked for."""
+
+
+def agents_of(client: Callable[..., BaseClient], make: Callable[..., AgentState], scapy: str) -> Agents:
     """Of the class of a client, and what makes a server's state: (ps, n_ps, space, jobs)."""
 
     def core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
-        as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False, state: Any = None,
+        as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
+        state: AgentState | None = None,
     ) -> Core[tuple[str, int]]:  # fmt: skip
         made = state or make(ps, n_ps, space, list(epochs))
         return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
@@ -24,5 +31,5 @@ def agents_of(client: Callable[..., Any], make: Callable[..., Any], scapy: str) 
     return Agents(client, make, _store, core, scapy)
 
 
-def _store(server: Any, job: int, replayed: bool = False) -> Store:
+def _store(server: AgentState, job: int, replayed: bool = False) -> Store:
     return Store(server, job)

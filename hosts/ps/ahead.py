@@ -6,27 +6,25 @@ request may be anything, and nothing here can make an answer wrong.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import Rpc
 from hosts.ps.rpcs import CALLER, find_job, home_of_caller
 from hosts.ps.share import RANK, home_of, locate
-from hosts.ps.values import CELL
+from hosts.ps.values import CELL, ValuesState
 from nativekit.bits import swap16, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.prefetch import prefetch
 
 _KEY_BYTES, _WORD_BYTES = 8, 4
 _CELL_BYTES, _RANK_BYTES, _CALLER_BYTES = CELL.itemsize, RANK.itemsize, CALLER.itemsize
-_CALLER_FIELDS: Any = CALLER.fields
-_TURNS_AT, _ADDED_AT = (int(_CALLER_FIELDS[name][1]) for name in ("turns", "added"))
+assert CALLER.fields is not None
+_TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added"))
 
 
 @compiled
-def seek(server: Any, rpc: Rpc) -> None:
+def seek(server: ValuesState, rpc: Rpc) -> None:
     """Have its caller's turns come near, and what tells the places of its keys."""
     _touch_caller(server, rpc)
     share, j, left = server.share, find_job(server, swap16(rpc.job)), _lanes_left(rpc)
@@ -46,7 +44,7 @@ def seek(server: Any, rpc: Rpc) -> None:
 
 
 @compiled
-def fetch(server: Any, rpc: Rpc) -> None:
+def fetch(server: ValuesState, rpc: Rpc) -> None:
     """And, a while later, the cells, where only ranks tell which they are."""
     if len(server.share.ranks) == 0:
         return
@@ -64,7 +62,7 @@ def _lanes_left(rpc: Rpc) -> int:
 
 
 @compiled
-def _touch_caller(server: Any, rpc: Rpc) -> None:
+def _touch_caller(server: ValuesState, rpc: Rpc) -> None:
     at = home_of_caller(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
     row = int64(server.callers.ctypes.data) + at * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES

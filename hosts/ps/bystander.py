@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from foundation.designs.halves import server_half
 from foundation.designs.interface import NEVER, SILENT, ServerHalf
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import CONTACT, JOB, ME
+from hosts.ps.rpcs import Contact, Job, PsHeader
 from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes, no_address, no_octets, no_peer, sends_nothing
-from hosts.ps.values import make_cells
+from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled
-from nativekit.records import record, records
-
-_ME = record(*ME)
+from nativekit.records import Records, RecordTable, one, records
 
 
 class Bystander(NamedTuple):
     """A server that nobody asks for anything."""
 
-    me: Any
+    me: PsHeader
     """A record."""
-    jobs: Any
+    jobs: Records[Job]
     """JOB[jobs]: what each has cost, which is nothing."""
-    cells: Any
+    cells: RecordTable[Cell]
     """CELL[jobs, places + 1]: values of a share of one parameter, which are 0."""
-    contacts: Any
+    contacts: Records[Contact]
     """CONTACT[1]: none."""
     share: Share
 
@@ -38,11 +36,11 @@ def make_bystander(
 ) -> Bystander:
     """A server of `n_ps`; it keeps no journal."""
     share = make_share(KeySpace(1), ps, n_ps)
-    me = records(1, _ME)[0]
+    me = one(PsHeader)
     me.ps, me.due = ps, NEVER
-    rows = records(len(jobs), JOB)
+    rows = records(len(jobs), Job)
     rows["job"] = jobs
-    return Bystander(me, rows, make_cells(len(jobs), share), records(1, CONTACT), share)
+    return Bystander(me, rows, make_cells(len(jobs), share), records(1, Contact), share)
 
 
 @compiled

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hosts.errors import AgentConfigError
+from hosts.ps.rpcs import JobsState
 from hosts.ps.server import RpcServer
 from hosts.ps.store import Store
 
@@ -17,11 +18,11 @@ class Core(Generic[ReplyTo]):
     nothing."""
 
     def __init__(
-        self, state: Any, stores: Mapping[int, Store], clock: Callable[[], int], as_plain: bool = False
+        self, state: JobsState, stores: Mapping[int, Store], clock: Callable[[], int], as_plain: bool = False
     ) -> None:
         self.ps = int(state.me.ps)
         self.server = RpcServer(state, clock, as_plain)
-        self.stores: Mapping[int, Any] = stores
+        self.stores = stores
 
     def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
         """A datagram that is the controller's."""

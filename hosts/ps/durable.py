@@ -14,11 +14,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
+from hosts.config import Fsync
 from hosts.errors import DurabilityError, DurabilityPaused
 
-Fsync = Literal["always", "checkpoint", "never"]
 _SYNCHRONOUS: dict[Fsync, str] = {"always": "FULL", "checkpoint": "NORMAL", "never": "OFF"}
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS identity (what TEXT NOT NULL);

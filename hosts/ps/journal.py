@@ -6,7 +6,7 @@ A PS is a state machine without I/O, so one that takes the same inputs in again 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,46 @@ from foundation.protocol.header import HEADER_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
-from nativekit.records import record, records
+from nativekit.records import Octets, dtype_of, records
 
 FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
 """Who has sent a datagram: the last is an answer to the PS's own RPCs."""
-NOTE_HEAD = record("source", "length")
+
+
+class NoteHead:
+    """What stands before each datagram that is noted."""
+
+    source: int
+    length: int
+
+
+NOTE_HEAD = dtype_of(NoteHead)
 NOTE_BYTES = NOTE_HEAD.itemsize + BUFFER_BYTES
 """Of the longest note."""
 JOURNAL_BYTES = 1 << 20
 """Room for the notes of some bursts."""
 
 
+class JournalHeader(Protocol):
+    """What `me` of a server with a journal has."""
+
+    noted: int
+
+
+class Journalled(Protocol):
+    """A server's state with a journal."""
+
+    @property
+    def me(self) -> JournalHeader:
+        """The record of numbers."""
+
+    @property
+    def journal(self) -> Octets:
+        """uint8[m], the first `me.noted` in use."""
+
+
 @compiled
-def note(server: Any, source: int, rpc: Rpc, length: int) -> None:
+def note(server: Journalled, source: int, rpc: Rpc, length: int) -> None:
     """Note a datagram; there must be room."""
     me, journal = server.me, server.journal
     at = int64(me.noted)
@@ -39,7 +66,7 @@ def note(server: Any, source: int, rpc: Rpc, length: int) -> None:
 
 def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes | memoryview) -> int:
     """Note a datagram at a place of the journal; returns the place behind it."""
-    head = records(1, NOTE_HEAD)
+    head = records(1, NoteHead)
     head.source, head.length = source, len(datagram)
     octets = head.tobytes() + bytes(datagram)
     journal[at : at + len(octets)] = np.frombuffer(octets, np.uint8)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ class PsLogs:
         self._ps = ps
         self._offset = clock_offset
         self._connections = Parts(directory, f"connections-ps-{ps}", CONNECTIONS)
-        self._backlog: Backlog[Any] = Backlog()
+        self._backlog: Backlog[NDArray[np.void]] = Backlog()
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
         self._collector = collector
         self._told = 0
@@ -42,7 +41,7 @@ class PsLogs:
         """Contacts that the disk was too slow for, so far."""
         return self._backlog.dropped
 
-    def write_connections_beside(self, parts: Sequence[Any]) -> None:
+    def write_connections_beside(self, parts: Sequence[NDArray[np.void]]) -> None:
         """Write contacts in another thread; `settle` waits for it."""
         self._backlog.take_written()
         for contacts in parts:
@@ -56,8 +55,8 @@ class PsLogs:
         """End the thread."""
         self._backlog.close()
 
-    def write_connections(self, contacts: Any) -> None:
-        """Write contacts [n] (`hosts.hotset.ps.state.CONTACT`)."""
+    def write_connections(self, contacts: NDArray[np.void]) -> None:
+        """Write contacts [n] (`hosts.ps.rpcs.Contact`)."""
         self._connections.write(
             {
                 "time_us": (contacts["arrival"] + self._offset) // _US,
@@ -77,7 +76,7 @@ class PsLogs:
             self._updates.write({name: rows[name] for name in UPDATES})
         self._told = updates
 
-    def _collect(self, rows: NDArray[Any]) -> bool:
+    def _collect(self, rows: NDArray[np.void]) -> bool:
         if self._collector is None:
             return False
         try:
@@ -87,7 +86,7 @@ class PsLogs:
             return False
         return True
 
-    def _statistics(self, stores: Mapping[int, Store]) -> NDArray[Any]:
+    def _statistics(self, stores: Mapping[int, Store]) -> NDArray[np.void]:
         found = []
         for job, store in stores.items():
             held = store.held()

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
 from foundation.compiled import loop
 from foundation.designs import halves
+from foundation.designs.interface import ServerState
+from foundation.protocol.rpc import Rpc
 from hosts.ps.journal import FROM_WORKER
 from nativekit.compile import int64
 from nativekit.generic import Generic
 from nativekit.libc import memcpy
+from nativekit.records import Ints, Octets, Records
 from nativekit.reference import as_ref
 
 handle, stamp, needs_room = halves.SERVER.handle, halves.SERVER.stamp, halves.SERVER.needs_room
 
 
-def server_states(state: Any) -> list[tuple[Generic, type]]:
+def server_states(state: object) -> list[tuple[Generic, type]]:
     """The class of a server's state."""
-    return [(cast(Any, halves.SERVER.handle), type(state))]
+    return [(cast(Generic, halves.SERVER.handle), type(state))]
 
 
 @loop(server_states)
-def handle_one(server: Any, rpcs: Any, length: int, arrival: int) -> int:
+def handle_one(server: ServerState, rpcs: Records[Rpc], length: int, arrival: int) -> int:
     """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
     return handle(as_ref(server), rpcs[0], length, arrival, rpcs[1])
 
 
 @loop(server_states)
-def take_in(server: Any, rpcs: Any, notes: Any, done: Any) -> None:
+def take_in(server: ServerState, rpcs: Records[Rpc], notes: Octets, done: Ints) -> None:
     """`handle` again what workers have sent, up to another's note, or until there is no room.
 
     `done` has the place in the notes, and how many have been taken in.
@@ -48,12 +51,12 @@ def take_in(server: Any, rpcs: Any, notes: Any, done: Any) -> None:
 
 
 @loop(server_states)
-def stamp_one(server: Any, rpcs: Any, ps_proc: int, ps_queue: int) -> None:
+def stamp_one(server: ServerState, rpcs: Records[Rpc], ps_proc: int, ps_queue: int) -> None:
     """`stamp` the answer in rpcs[1]."""
     stamp(as_ref(server), rpcs[1], ps_proc, ps_queue)
 
 
 @loop(server_states)
-def lacks_room(server: Any, datagrams: int) -> bool:
+def lacks_room(server: ServerState, datagrams: int) -> bool:
     """`needs_room`."""
     return needs_room(as_ref(server), datagrams)

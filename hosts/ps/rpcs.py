@@ -1,13 +1,13 @@
 """What servers that speak our RPC have in common: callers and their turns, jobs and their costs.
 
-A state has `me` with the fields of `ME`, `jobs`, `callers` and `contacts`. A caller uses a slot again only
-after its RPC was answered, so the last turn of each slot is all there is to remember."""
+A caller uses a slot again only after its RPC was answered, so the last turn of each slot is all there is to
+remember."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Protocol, TypeVar
 
-from foundation.designs.interface import FOREIGN, SILENT
+from foundation.designs.interface import FOREIGN, SILENT, ServerState
 from foundation.protocol.header import (
     HEADER_BYTES,
     RESPONSE,
@@ -23,18 +23,97 @@ from foundation.protocol.rpc import ALL, PULL, Rpc, echo, well_formed
 from nativekit.bits import popcount, swap16, swap32
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
-from nativekit.records import record, records
+from nativekit.records import Int32, Records, Words, dtype_of, records, with_arrays
 
 JOB_COUNTERS = (
     "packets", "bytes", "rpcs", "proc_wall_ns", "proc_cpu_ns", "duplicates", "stale", "refused_lanes",
     "applied_lanes", "overflows",
 )  # fmt: skip
-ME = ("ps", "malformed", "foreign", "misdirected", "contacts", "callers", "noted", "due")
-"""Fields of `me`; `contacts` and `callers` count what is in the arrays of these names."""
-JOB = record("job", "in_burst", *JOB_COUNTERS)
-CALLER = record("known", "job", "worker", "epoch", ("turns", "u4", (WINDOW,)), ("added", "u4", (WINDOW,)))
-"""A row of the hash table of callers: the last turn of each slot, and the lanes that were added in it."""
-CONTACT = record("arrival", ("worker", "i4"), ("job", "i4"))
+
+
+class PsHeader:
+    """What `me` of these designs' states has."""
+
+    ps: int
+    malformed: int
+    foreign: int
+    misdirected: int
+    contacts: int
+    """Contacts in the array of this name."""
+    callers: int
+    """Callers in the array of this name."""
+    noted: int
+    due: int
+
+
+class Job:
+    """What a job has cost: bytes are UDP payloads, times ns."""
+
+    job: int
+    in_burst: int
+    packets: int
+    bytes: int
+    rpcs: int
+    proc_wall_ns: int
+    proc_cpu_ns: int
+    duplicates: int
+    stale: int
+    refused_lanes: int
+    applied_lanes: int
+    overflows: int
+
+
+class CallerRow:
+    """A row of the hash table of callers."""
+
+    known: int
+    job: int
+    worker: int
+    epoch: int
+    turns: Annotated[Words, WINDOW]
+    """The last turn of each slot."""
+    added: Annotated[Words, WINDOW]
+    """The lanes that were added in it."""
+
+
+class Contact:
+    """A row of the connection log."""
+
+    arrival: int
+    worker: Int32
+    job: Int32
+
+
+JOB, CALLER, CONTACT = dtype_of(Job), dtype_of(CallerRow), dtype_of(Contact)
+assert JOB.names is not None and JOB.names[2:] == JOB_COUNTERS
+
+
+class JobsState(ServerState, Protocol):
+    """What functions work on that count what jobs cost."""
+
+    @property
+    def me(self) -> PsHeader:
+        """The record of numbers."""
+
+    @property
+    def jobs(self) -> Records[Job]:
+        """Job[jobs]: what each has cost."""
+
+    @property
+    def contacts(self) -> Records[Contact]:
+        """Contact[n]: the connection log, the first `me.contacts`."""
+
+
+class PsState(JobsState, Protocol):
+    """What functions work on that serve callers."""
+
+    @property
+    def callers(self) -> Records[CallerRow]:
+        """CallerRow[2^k], a hash table."""
+
+
+P = TypeVar("P", bound=PsState)
+
 STALE, AGAIN, NEW = 0, 1, 2
 """What a request is: not to be answered; one that has been answered before; the next of its slot."""
 CALLERS = 1024
@@ -44,7 +123,7 @@ _FOREIGN_TOLD = 8
 
 
 @compiled
-def foreign(server: Any, rpc: Rpc, length: int) -> int:
+def foreign(server: PsState, rpc: Rpc, length: int) -> int:
     """FOREIGN for a datagram of another version of the wire, the first times; later ones are SILENT; else
     1."""
     me = server.me
@@ -56,7 +135,7 @@ def foreign(server: Any, rpc: Rpc, length: int) -> int:
 
 
 @compiled
-def admit(server: Any, h: Header, length: int, arrival: int) -> Any:
+def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, int, int]:
     """Whose request it is, and whether it is new: index of its job and of its caller, and NEW, AGAIN or
     STALE.
 
@@ -87,7 +166,7 @@ def admit(server: Any, h: Header, length: int, arrival: int) -> Any:
 
 
 @compiled
-def end_turn(server: Any, j: int, c: int, h: Header, added: int, refused: int) -> None:
+def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: int) -> None:
     """A new request has added and refused these lanes."""
     slot, caller = h.seq & SLOT_MASK, server.callers[c]
     caller.turns[slot] = h.seq >> WINDOW_BITS
@@ -96,7 +175,7 @@ def end_turn(server: Any, j: int, c: int, h: Header, added: int, refused: int) -
 
 
 @compiled
-def note_contact(server: Any, arrival: int, h: Header) -> None:
+def note_contact(server: PsState, arrival: int, h: Header) -> None:
     """Add a request to the connection log."""
     contact = server.contacts[server.me.contacts]
     contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
@@ -113,26 +192,26 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
 
 
 @compiled
-def lanes_left(server: Any, rpc: Rpc) -> int:
+def lanes_left(server: PsState, rpc: Rpc) -> int:
     """How many lanes of a request the switch has left to the PS."""
     return int64(popcount(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled
-def stamp(server: Any, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
+def stamp(server: JobsState, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
     """Write the PS's two latencies (ns) into an answer, and add the first to what its job has cost."""
     answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, ALL)), swap32(min(max(ps_queue, 0), ALL))
     server.jobs[find_job(server, swap16(answer.job))].proc_wall_ns += ps_proc
 
 
 @compiled
-def charge(server: Any, answer: Rpc, ns: int) -> None:
+def charge(server: JobsState, answer: Rpc, ns: int) -> None:
     """Add CPU time to what an answer's job has cost."""
     server.jobs[find_job(server, swap16(answer.job))].proc_cpu_ns += ns
 
 
 @compiled
-def share_cpu(server: Any, ns: int) -> None:
+def share_cpu(server: JobsState, ns: int) -> None:
     """Divide a burst's CPU time among the jobs, by the RPCs of each."""
     answered = int64(0)
     for j in range(len(server.jobs)):
@@ -145,7 +224,7 @@ def share_cpu(server: Any, ns: int) -> None:
 
 
 @compiled
-def needs_room(server: Any, datagrams: int) -> bool:
+def needs_room(server: PsState, datagrams: int) -> bool:
     """Whether that many datagrams might not find room for their contacts or callers.
 
     Each may be from a caller that was not known, and ask about another.
@@ -163,13 +242,13 @@ def is_full(callers: int, rows: int) -> bool:
 
 
 @compiled
-def home_of_caller(callers: Any, job: int, worker: int, epoch: int) -> int:
+def home_of_caller(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
     """Index of the row where a caller is looked for first."""
     return (worker * 31 + job * 7 + epoch) & len(callers) - 1
 
 
 @compiled
-def slot_of(callers: Any, job: int, worker: int, epoch: int) -> int:
+def slot_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
     """Index of the caller's row, or of the empty one where it is to be."""
     at = home_of_caller(callers, job, worker, epoch)
     while True:
@@ -180,7 +259,7 @@ def slot_of(callers: Any, job: int, worker: int, epoch: int) -> int:
 
 
 @compiled
-def find_caller(server: Any, job: int, worker: int, epoch: int) -> int:
+def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
     """Index of a caller's row; a new one gets an empty row."""
     at = slot_of(server.callers, job, worker, epoch)
     row = server.callers[at]
@@ -191,7 +270,7 @@ def find_caller(server: Any, job: int, worker: int, epoch: int) -> int:
 
 
 @compiled
-def find_job(server: Any, job: int) -> int:
+def find_job(server: JobsState, job: int) -> int:
     """Index of a job, or -1."""
     for j in range(len(server.jobs)):
         if server.jobs[j].job == job:
@@ -203,18 +282,18 @@ _slot_of = plain(slot_of)
 _is_full = plain(is_full)
 
 
-def with_room(server: Any, datagrams: int) -> tuple[Any, Any]:
+def with_room(server: P, datagrams: int) -> tuple[P, Records[Contact]]:
     """The same PS with room for that many datagrams, and the contacts [n] that it no longer has."""
     contacts = server.contacts[: server.me.contacts]
     server.me.contacts = 0
-    server = server._replace(contacts=records(max(CONTACTS, datagrams), CONTACT))
+    server = with_arrays(server, contacts=records(max(CONTACTS, datagrams), Contact))
     while _is_full(int(server.me.callers) + 2 * datagrams, len(server.callers)):
-        server = server._replace(callers=_rehashed(server.callers))
+        server = with_arrays(server, callers=_rehashed(server.callers))
     return server, contacts
 
 
-def _rehashed(callers: Any) -> Any:
-    larger = records(2 * len(callers), callers.dtype)
+def _rehashed(callers: Records[CallerRow]) -> Records[CallerRow]:
+    larger = records(2 * len(callers), CallerRow)
     for row in callers[callers.known == 1]:
         larger[_slot_of(larger, row.job, row.worker, row.epoch)] = row
     return larger

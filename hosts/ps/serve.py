@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from foundation.compiled import loop
 from foundation.designs.halves import SERVER
 from foundation.designs.interface import COMMAND as IS_COMMAND
 from foundation.designs.interface import FOREIGN as IS_FOREIGN
-from foundation.designs.interface import NEVER, NOTHING
-from foundation.protocol.rpc import ALL, BUFFER_BYTES
+from foundation.designs.interface import NEVER, NOTHING, ServerState
+from foundation.protocol.rpc import ALL, BUFFER_BYTES, Rpc
 from hosts.ps.machine import server_states
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
 from hosts.sockets import Address
@@ -34,7 +34,7 @@ from hosts.udp import (
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait
-from nativekit.records import checked, record, records
+from nativekit.records import Ints, Octets, Records, checked, one, records
 from nativekit.reference import as_ref
 from softswitch.ports.layout import EPOLL_EVENT
 
@@ -50,50 +50,79 @@ of another version of the wire."""
 EVENTS = 64
 _LONGEST_WAIT_NS = 1_000_000_000
 
-_EPOLL_FIELDS: Any = EPOLL_EVENT.fields
+assert EPOLL_EVENT.fields is not None
 _EVENT = checked(
     np.dtype(
         {
             "names": ["fd"],
             "formats": ["i4"],
-            "offsets": [int(_EPOLL_FIELDS["data"][1])],
+            "offsets": [int(EPOLL_EVENT.fields["data"][1])],
             "itemsize": EPOLL_EVENT.itemsize,
         }
     )
 )
 """struct epoll_event, whose `data` is a name that numpy's records have."""
-_STATE = record(
-    "epoll", "commands", "signals", "own", "port", "fd", "taken", "unsent", "marked", "noted_at", "delayed",
-    "delay_ns",
-)  # fmt: skip
+
+
+class _Event:
+    """An `_EVENT` record."""
+
+    fd: int
+
+
+class _Mark:
+    """What is left to do for a datagram of the inbox."""
+
+    kind: int
+
+
+class _Descriptors:
+    """File descriptors, -1 for none, and what the loop has done."""
+
+    epoll: int
+    commands: int
+    signals: int
+    own: int
+    port: int
+    """Where the server sends on its own."""
+    fd: int
+    """Where the last burst came from."""
+    taken: int
+    """Datagrams of that burst."""
+    unsent: int
+    """Whether its answers are not sent yet."""
+    marked: int
+    """Whether some of its datagrams are marked."""
+    noted_at: int
+    delayed: int
+    """Datagrams that a commit delayed."""
+    delay_ns: int
+    """Delay of all of these together."""
 
 
 class Sources(NamedTuple):
     """What the loop waits for, and whom it may send to."""
 
-    state: Any
-    """A record of file descriptors, -1 for none, `port` for what the server sends of itself; `fd` and
-    `taken`: whose and how many datagrams came; whether their answers are `unsent`, and some `marked`. So many
-    datagrams were `delayed` by a commit, and by `delay_ns` together."""
-    events: Any
+    state: _Descriptors
+    events: Records[_Event]
     """EVENT[EVENTS]"""
-    marks: Any
+    marks: Ints
     """int64[BURST]"""
-    peers: Any
+    peers: Octets
     """uint8[peers, NAME_BYTES]: a struct sockaddr_in each."""
 
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
     """Of an epoll instance; whatever is registered there with a descriptor not named here is a data port."""
-    state = records(1, _STATE)[0]
+    state = one(_Descriptors)
     for name in ("commands", "signals", "own", "port", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll
-    return Sources(state, records(EVENTS, _EVENT), records(BURST, record("kind")).kind, socket_names(peers))
+    return Sources(state, records(EVENTS, _EVENT), records(BURST, _Mark).kind, socket_names(peers))
 
 
 @loop(server_states)
-def serve(server: Any, service: Service, udp: Udp, sources: Sources, until: int) -> int:
+def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, until: int) -> int:
     """Answer datagrams until there is something for Python, or for a second, or until `until` (ns)."""
     server, service = as_ref(server), as_ref(service)
     udp, sources = as_ref(udp), as_ref(sources)
@@ -148,7 +177,7 @@ def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
 
 
 @compiled
-def send_own(server: Any, udp: Udp, sources: Sources) -> None:
+def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
     """Send what the server sends of itself, to peers, from its data port."""
     names, waits = int64(sources.peers.ctypes.data), int64(0)
     s = transmit(server, clock(udp, MONOTONIC))
@@ -173,7 +202,7 @@ def patience_ms(service: Service, udp: Udp, until: int) -> int:
 
 
 @compiled
-def answer_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
+def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     """`handle_burst`, and send the answers at once: for a PS that keeps nothing."""
     marked = handle_burst(server, service, udp, sources, fd)
     flush(udp, fd)
@@ -181,7 +210,7 @@ def answer_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: 
 
 
 @compiled
-def handle_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
+def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
     """Take what waits at a data socket, to be answered with the next flush; whether some of it is marked.
 
     The processing is timed for each datagram; its CPU time, which only a system call tells, for the burst.
@@ -208,7 +237,7 @@ def handle_burst(server: Any, service: Service, udp: Udp, sources: Sources, fd: 
 
 
 @compiled
-def look_ahead(server: Any, inbox: Any, k: int, n: int) -> None:
+def look_ahead(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
     """While datagram k is handled, have the caches fetch what the next ones of n will read."""
     if k + 2 < n:
         seek(server, inbox[k + 2])
@@ -217,7 +246,7 @@ def look_ahead(server: Any, inbox: Any, k: int, n: int) -> None:
 
 
 @compiled
-def answer_one(server: Any, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
+def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
     """Answer datagram k of the inbox with the next flush, or when it is due; returns what `handle` says."""
     rpc, came = udp.inbox[k], arrival(udp, k, read)
     if not is_given(service):

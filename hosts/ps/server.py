@@ -14,7 +14,7 @@ from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
 from hosts.ps.machine import handle_one, lacks_room, stamp_one, take_in
-from hosts.ps.rpcs import with_room
+from hosts.ps.rpcs import JobsState, with_room
 from nativekit.plain import plain
 
 _JOB = struct.Struct("!H")
@@ -32,11 +32,13 @@ class RpcServer:
     `as_plain` runs the same functions as plain Python; a state with a journal is durable
     (`hosts.ps.journal`)."""
 
-    def __init__(self, state: Any, clock: Callable[[], int], as_plain: bool = False) -> None:
+    state: Any  # of the design's own class; a `JobsState`, and a journal's where it is durable
+
+    def __init__(self, state: JobsState, clock: Callable[[], int], as_plain: bool = False) -> None:
         self.state = state
         self.counters = {int(row.job): row for row in self.state.jobs}
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
-        self._full_logs: list[Any] = []
+        self._full_logs: list[NDArray[np.void]] = []
         self._clock = clock
         self._handle = plain(handle_one) if as_plain else handle_one
         self._take_in = plain(take_in) if as_plain else take_in
@@ -113,12 +115,12 @@ class RpcServer:
             self.state, contacts = with_room(self.state, datagrams)
             self._full_logs.append(contacts)
 
-    def take_full_logs(self) -> list[Any]:
+    def take_full_logs(self) -> list[NDArray[np.void]]:
         """Parts of the connection log that are full, as arrays of `CONTACT`, since the last call."""
         full, self._full_logs = self._full_logs, []
         return full
 
-    def take_contacts(self) -> list[Any]:
+    def take_contacts(self) -> list[NDArray[np.void]]:
         """All of the connection log since the last call, as arrays of `CONTACT`."""
         last = np.array(self.state.contacts[: self.state.me.contacts])
         self.state.me.contacts = 0

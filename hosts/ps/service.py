@@ -6,37 +6,55 @@ then, while the loop keeps its CPU busy. What the testbed's own work takes is wi
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from foundation.protocol.rpc import BUFFER_BYTES, rpcs
+from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.udp import BURST, MONOTONIC, NAME_BYTES, Udp, clock, flush, queue
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Ints, Octets, Records, one, records
 
-_ME = record("ns_per_rpc", "ns_per_lane", "held", "start", "due")
-_HELD = record("is_held", "due", "fd", "octets", ("name", "u1", (NAME_BYTES,)))
+
+class _Cost:
+    """The given cost, and the RPC at hand; times in ns."""
+
+    ns_per_rpc: int
+    ns_per_lane: int
+    held: int
+    """Answers that are held."""
+    start: int
+    """When the RPC at hand starts."""
+    due: int
+
+
+class _Held:
+    """An answer that is held until it is due."""
+
+    is_held: int
+    due: int
+    fd: int
+    octets: int
+    name: Annotated[Octets, NAME_BYTES]
 
 
 class Service(NamedTuple):
     """The given cost, and the answers that are not due yet."""
 
-    me: Any
-    """A record: the cost; how many answers are `held`; when the RPC at hand starts and is `due`, ns."""
-    free_at: Any
+    me: _Cost
+    free_at: Ints
     """int64[cores]: when each core has done what it was given, ns."""
-    held: Any
-    """HELD[BURST]"""
-    answers: Any
-    """RPC[BURST]"""
+    held: Records[_Held]
+    """Held[BURST]"""
+    answers: Records[Rpc]
+    """Rpc[BURST]"""
 
 
 def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
     """A given cost; 0 adds none."""
-    me = records(1, _ME)[0]
+    me = one(_Cost)
     me.ns_per_rpc, me.ns_per_lane = ns_per_rpc, ns_per_lane
-    return Service(me, np.zeros(cores, np.int64), records(BURST, _HELD), rpcs(BURST))
+    return Service(me, np.zeros(cores, np.int64), records(BURST, _Held), rpcs(BURST))
 
 
 @compiled
@@ -77,7 +95,7 @@ def next_slot(service: Service) -> int:
 
 
 @compiled
-def hold(service: Service, at: int, fd: int, octets: int, name: Any) -> None:
+def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
     """Keep the answer at this slot until the RPC at hand is due."""
     held = service.held[at]
     held.is_held, held.due, held.fd, held.octets = 1, service.me.due, fd, octets

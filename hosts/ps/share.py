@@ -6,7 +6,7 @@ word. Where one PS has all of them, a key is its own place. Other keys lie in an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import MULTIPLIER
-from foundation.protocol.rpc import NOBODY, hash_of, ps_of
+from foundation.protocol.rpc import NOBODY, Key, hash_of, ps_of
 from hosts.keys import KeySpace
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Records, UInt32, dtype_of, one, records
 from nativekit.reference import as_ref
 
 Places = NDArray[np.int64]
@@ -26,31 +26,50 @@ Places = NDArray[np.int64]
 _FULLEST = 0.6
 """Load of the table: linear probing then looks at some two slots for a key that is there."""
 _CHUNK = 1 << 20
-_ME = record("places", "keys", "shift")
-RANK = record(("bits", "u4"), ("before", "u4"))
 _FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
+
+
+class ShareHeader:
+    """The record of numbers."""
+
+    places: int
+    keys: int
+    """Size of a dense key space."""
+    shift: int
+    """Of the table's hash."""
+
+
+class Rank:
+    """32 keys of a dense key space."""
+
+    bits: UInt32
+    """Which of them are of the share."""
+    before: UInt32
+    """Keys of the share before them."""
+
+
+RANK = dtype_of(Rank)
 
 
 class Share(NamedTuple):
     """The keys of one PS. Places are 0..places-1, and `places` is everybody else's."""
 
-    me: Any
-    """A record: `places`; `keys`, size of a dense key space; `shift`, of the table's hash."""
-    ranks: Any
+    me: ShareHeader
+    ranks: Records[Rank]
     """RANK[size / 32], or [0] where a key is its own place."""
-    table: Any
+    table: Keys
     """uint64[2^k]: key of each place, NOBODY where there is none; [0] for dense keys."""
 
 
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
     """The share of a PS among n_ps."""
-    me = records(1, _ME)[0]
-    share = Share(me, records(0, RANK), np.zeros(0, np.uint64))
+    me = one(ShareHeader)
+    share = Share(me, records(0, Rank), np.zeros(0, np.uint64))
     if space.sparse is not None:
         return _tabled(share, space.sparse, ps, n_ps)
     me.keys = me.places = space.size
     if n_ps > 1:
-        share = share._replace(ranks=records(-(-space.size // 32), RANK))
+        share = share._replace(ranks=records(-(-space.size // 32), Rank))
         me.places = rank_all(share, ps, n_ps)
     return share
 
@@ -108,7 +127,7 @@ def keys_at(share: Share, places: Places) -> Keys:
 
 
 @compiled
-def locate(share: Share, key: Any) -> int:
+def locate(share: Share, key: Key) -> int:
     """Place of a key."""
     nowhere = int64(share.me.places)
     if len(share.table):
@@ -132,7 +151,7 @@ def locate(share: Share, key: Any) -> int:
 
 
 @compiled
-def home_of(share: Share, key: Any) -> int:
+def home_of(share: Share, key: Key) -> int:
     """Where the table looks for a key first.
 
     Hashed twice: of the hash that chose the PS, the keys of a share have some bits in common.
@@ -142,7 +161,7 @@ def home_of(share: Share, key: Any) -> int:
 
 
 @entry_point
-def locate_all(share: Share, keys: Any, places: Any) -> None:
+def locate_all(share: Share, keys: Keys, places: Places) -> None:
     """`locate` of many keys."""
     share = as_ref(share)
     for i in range(len(keys)):
@@ -166,7 +185,7 @@ def rank_all(share: Share, ps: int, n_ps: int) -> int:
 
 
 @entry_point
-def count_ours(keys: Any, ps: int, n_ps: int) -> int:
+def count_ours(keys: Keys, ps: int, n_ps: int) -> int:
     """How many of the keys are this PS's."""
     count = int64(0)
     for i in range(len(keys)):
@@ -175,7 +194,7 @@ def count_ours(keys: Any, ps: int, n_ps: int) -> int:
 
 
 @entry_point
-def insert_ours(share: Share, keys: Any, ps: int, n_ps: int) -> None:
+def insert_ours(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
     """Put those of the distinct keys that are this PS's into the table."""
     share = as_ref(share)
     for i in range(len(keys)):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Keys, Values
+from hosts.ps.rpcs import Job
 from hosts.ps.share import Places, Share, keys_of, places_of
-from hosts.ps.values import AWAY
+from hosts.ps.values import AWAY, Cell
+from nativekit.records import Records, RecordTable
 
 
 class Held(NamedTuple):
@@ -21,11 +23,27 @@ class Held(NamedTuple):
     updates: NDArray[np.uint32]
 
 
+class SharedState(Protocol):
+    """What a store reads of a server's state."""
+
+    @property
+    def jobs(self) -> Records[Job]:
+        """Job[jobs]"""
+
+    @property
+    def cells(self) -> RecordTable[Cell]:
+        """Cell[jobs, places + 1]"""
+
+    @property
+    def share(self) -> Share:
+        """Which keys are the server's."""
+
+
 class Store:
     """Values by place in a server's share."""
 
-    def __init__(self, server: Any, job: int) -> None:
-        self._share: Share = server.share
+    def __init__(self, server: SharedState, job: int) -> None:
+        self._share = server.share
         self._j = server.jobs["job"].tolist().index(job)
         self._cells = server.cells[self._j]
 

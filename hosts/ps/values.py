@@ -1,28 +1,58 @@
-"""Values and owners of a server's share: what pulls read and pushes add.
-
-A state has `cells`, CELL[jobs, places + 1], of which the last is nobody's, `share`, `jobs`, and `at` of its
-`me`."""
+"""Values and owners of a server's share: what pulls read and pushes add."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Protocol
 
 from foundation.protocol.header import LANES, VALUES, Header
 from foundation.protocol.rpc import ALL, Rpc
+from hosts.ps.rpcs import PsHeader, PsState
 from hosts.ps.share import Share, locate
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Ints, RecordTable, UInt32, dtype_of, records
 
 AWAY = 1 << 31
 """Bit of a cell's `updates`: the key is given away. A cell of zeros is owned, and takes no memory as yet."""
-ME = (("at", "i8", (LANES,)),)
-CELL = record(("value", "u4"), ("updates", "u4"))
 
 
-def make_cells(jobs: int, share: Share) -> Any:
+class ValuesHeader(PsHeader):
+    """What `me` of these designs' states has."""
+
+    at: Annotated[Ints, LANES]
+    """Places of the keys at hand."""
+
+
+class Cell:
+    """The value of a parameter."""
+
+    value: UInt32
+    updates: UInt32
+    """How often it was updated; AWAY where the key is given away."""
+
+
+CELL = dtype_of(Cell)
+
+
+class ValuesState(PsState, Protocol):
+    """What these functions work on."""
+
+    @property
+    def me(self) -> ValuesHeader:
+        """The record of numbers."""
+
+    @property
+    def cells(self) -> RecordTable[Cell]:
+        """Cell[jobs, places + 1], of which the last is nobody's."""
+
+    @property
+    def share(self) -> Share:
+        """Which keys are this PS's."""
+
+
+def make_cells(jobs: int, share: Share) -> RecordTable[Cell]:
     """Cells of a share, all owned and of value 0, and nobody's, which is away."""
-    cells = records((jobs, share.me.places + 1), CELL)
+    cells = records((jobs, share.me.places + 1), Cell)
     cells["updates"][:, -1] = AWAY
     return cells
 
@@ -34,7 +64,7 @@ def lanes_to_serve(h: Header) -> int:
 
 
 @compiled
-def locate_lanes(server: Any, rpc: Rpc, count: int, wanted: int) -> None:
+def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
     """Places of the wanted lanes' keys to `me.at`: all look-ups first, so that memory fetches side by side.
 
     Keys of other shares are nobody's here, as is what is not wanted, and so are refused.
@@ -45,7 +75,7 @@ def locate_lanes(server: Any, rpc: Rpc, count: int, wanted: int) -> None:
 
 
 @compiled
-def pull(server: Any, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
+def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write all values, the switch's for the lanes that it served; returns the lanes refused."""
     brought = h.served if h.flags & VALUES else int64(0)
     refused = int64(0)
@@ -62,7 +92,7 @@ def pull(server: Any, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
 
 
 @compiled
-def push(server: Any, j: int, h: Header, rpc: Rpc) -> int:
+def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     """Add what is this PS's; returns the lanes added."""
     wanted, added, overflow = lanes_to_serve(h), int64(0), int64(0)
     locate_lanes(server, rpc, h.count, wanted)

@@ -11,7 +11,7 @@ more. Rounds take the two sets in turn, and what comes of an older round than a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,46 +30,72 @@ from hosts.dense.wire import (
     write_words,
 )
 from hosts.keys import KeySpace
-from hosts.ps.rpcs import CONTACT, JOB, find_job, share_cpu
-from hosts.ps.rpcs import ME as PS_ME
+from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, share_cpu
 from hosts.ps.share import Share, make_share
 from hosts.ps.silent import never_wakes
-from hosts.ps.values import make_cells
+from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Int32, Records, RecordTable, UInt8, UInt16, UInt32, Words, one, records
 
-ME = record("n_ps", "next_row", "last_row", "next_out", *PS_ME)
-"""`next_row` to `last_row` are chunks whose sums are owed to workers, NOTHING for none, each with the next
-one."""
-ROW = record(
-    ("number", "u4"), ("seen", "u4"), ("owed", "u4"), ("full", "u2"), ("count", "u2"), ("form", "u1"),
-    ("workers", "u1"), ("queued", "u2"), ("next", "i4"),
-)  # fmt: skip
-"""A chunk in a set: its round, who has pushed (a bit each), and who is owed its sum."""
-OUT = record("length", "worker")
 _SETS = 2
+
+
+class AdderHeader(PsHeader):
+    """The record of numbers."""
+
+    OWN_FIELDS_FIRST = True
+
+    n_ps: int
+    next_row: int
+    """The first chunk whose sum is owed to workers, or NOTHING; each has the next one."""
+    last_row: int
+    next_out: int
+
+
+class ChunkRow:
+    """A chunk in a set."""
+
+    number: UInt32
+    """Its round."""
+    seen: UInt32
+    """Workers that have pushed, a bit each."""
+    owed: UInt32
+    """Workers that are owed its sum, a bit each."""
+    full: UInt16
+    count: UInt16
+    form: UInt8
+    workers: UInt8
+    queued: UInt16
+    next: Int32
+
+
+class Outgoing:
+    """A sum on its way to a worker."""
+
+    length: int
+    worker: int
 
 
 class Adder(NamedTuple):
     """A server; R is the number of chunks of its share, at most."""
 
-    me: Any
+    me: AdderHeader
     """A record."""
-    jobs: Any
+    jobs: Records[Job]
     """JOB[jobs]: what each has cost."""
-    rows: Any
+    rows: Records[ChunkRow]
     """ROW[jobs * 2 * R]: of a job both sets."""
-    sums: Any
+    sums: Words
     """uint32[jobs * 2, M]: of a set, chunk after chunk, each as long as a whole one is now."""
-    sent: Any
+    sent: Records[Rpc]
     """RPC[BURST]: sums on their way to workers that are not answered at once."""
-    out: Any
+    out: Records[Outgoing]
     """OUT[BURST]: whose they are; workers are counted through all jobs."""
-    cells: Any
+    cells: RecordTable[Cell]
     """CELL[jobs, places + 1]: parameters, all of them 0: they are with the workers."""
-    contacts: Any
+    contacts: Records[Contact]
     """CONTACT[1]: none."""
     share: Share
 
@@ -78,20 +104,20 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
     """A server of `n_ps` for vectors as long as the key space; it keeps no journal."""
     # Nobody asks for parameters here.
     share = make_share(KeySpace(1), ps, n_ps)
-    me = records(1, ME)[0]
+    me = one(AdderHeader)
     me.ps, me.n_ps, me.due, me.next_row = ps, n_ps, NEVER, NOTHING
-    costs = records(len(jobs), JOB)
+    costs = records(len(jobs), Job)
     costs["job"] = jobs
     rows = -(-space.size // (LEAST_SIZE * n_ps))
     return Adder(
         me,
         costs,
-        records(len(jobs) * _SETS * rows, ROW),
+        records(len(jobs) * _SETS * rows, ChunkRow),
         np.zeros((len(jobs) * _SETS, rows * LEAST_SIZE + MOST_SIZE), np.uint32),
         rpcs(BURST),
-        records(BURST, OUT),
+        records(BURST, Outgoing),
         make_cells(len(jobs), share),
-        records(1, CONTACT),
+        records(1, Contact),
         share,
     )
 
@@ -150,7 +176,7 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
 
 
 @compiled
-def _belongs(row: Any, rpc: Rpc, count: int) -> bool:
+def _belongs(row: ChunkRow, rpc: Rpc, count: int) -> bool:
     """Whether a push has the form and length of those before."""
     packet = as_packet(rpc)
     return bool(
@@ -181,7 +207,7 @@ def _first(server: Adder, r: int) -> int:
 
 
 @compiled
-def _is_complete(row: Any) -> bool:
+def _is_complete(row: ChunkRow) -> bool:
     return int64(row.seen) == (1 << int64(row.workers)) - 1
 
 

@@ -20,14 +20,13 @@ from hosts.dense.packet import ADDEND, TAKEN
 from hosts.dense.vector import (
     begin,
     deadline,
+    encode,
     end,
-    has_left,
+    finish,
     is_of_job,
     is_of_vector,
-    log_row,
-    owes_nothing,
     slot_of,
-    takes_nothing,
+    take_next,
     wake,
 )
 from hosts.dense.wire import (
@@ -38,10 +37,9 @@ from hosts.dense.wire import (
     read_words,
     since,
     write_head,
-    write_words,
 )
 from hosts.ring.state import ACKS, OUT, Member
-from hosts.worker.window import free_slot, next_again, take_slot, time_round_trip
+from hosts.worker.window import next_again
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 
@@ -82,23 +80,10 @@ def transmit(state: Member, now: int) -> int:
         return s
     if chunk >= me.in_part and not state.got[chunk - int64(me.in_part)]:
         return NOTHING
-    me.unsent += 1
-    s = take_slot(state, chunk, now)
-    state.slots[s].length = _encode(state, chunk, state.sent[s])
-    has_left(state, now)
+    s = take_next(state, now)
+    part = _rank(state) - chunk // int64(me.in_part)
+    encode(state, s, _first(state, part, chunk), _values_in(state, part, chunk))
     return s
-
-
-@compiled
-def _encode(state: Member, chunk: int, rpc: Rpc) -> int:
-    me = state.me
-    write_head(
-        rpc, ADDEND, int64(me.is_float), int64(me.job), _rank(state), int64(me.workers), int64(me.full),
-        int64(me.number), chunk,
-    )  # fmt: skip
-    step = chunk // int64(me.in_part)
-    first = _first(state, _rank(state) - step, chunk)
-    return write_words(rpc, state.vector, first, _values_in(state, _rank(state) - step, chunk))
 
 
 @compiled
@@ -238,19 +223,11 @@ def _arrived(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if s == NOTHING:
         me.unexpected += 1
         return NOTHING
-    slot = state.slots[s]
-    time_round_trip(state, slot, read)
-    count = count_of(int64(slot.length))
-    row = log_row(state, slot, _next_to(state, 1), length, count, arrival, read)
-    free_slot(state, slot)
-    me.progress = read
-    me.pending -= 1
-    if me.pending == 0:
-        end(state)
-    return row
+    count = count_of(int64(state.slots[s].length))
+    return finish(state, s, _next_to(state, 1), length, count, arrival, read)
 
 
 WORKER = worker_half(
     Member,
-    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owes_nothing, takes_nothing),
+    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive),
 )

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from foundation.protocol.codec import Caller, Values
-from foundation.protocol.header import WINDOW
-from hosts.keys import KeySpace
+from foundation.protocol.codec import Values
 from hosts.switchml.floats import MOST_EXPONENT
 from hosts.switchml.packet import VALUES, WORKERS
-from hosts.switchml.state import Reducer, make_reducer
-from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.replay import ReplayLog
+from hosts.switchml.state import Reducer, ReducerHeader, make_reducer
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
 
@@ -25,21 +17,14 @@ class Client(VectorClient):
     Floats are added as the format can (`hosts.switchml.floats`)."""
 
     state: Reducer
+    _me: ReducerHeader
     most_workers = WORKERS
-
-    def __init__(
-        self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW, *,
-        largest: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
-    ) -> None:  # fmt: skip
-        most = space.size if largest is None else largest
-        state = make_reducer(caller.job, caller.worker, size=space.size, largest=most, window=window)
-        super().__init__(state, clock, machine, log)
-        self._size = space.size
+    make_state = staticmethod(make_reducer)
 
     @property
     def model(self) -> Values:
         """All parameters [size], which all workers have alike."""
-        model: Values = self.state.model[: self._size]
+        model: Values = self.state.model[: self._space.size]
         return model
 
     @property
@@ -47,7 +32,7 @@ class Client(VectorClient):
         """Values that a vector may have."""
         return len(self.state.addend)
 
-    def put(self, vector: NDArray[Any], workers: int) -> None:
+    def put(self, vector: Vector, workers: int) -> None:
         """Lay down what is to be added, [n]; raises `ValueError` for a value without a shared exponent."""
         n, whole = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
@@ -58,19 +43,19 @@ class Client(VectorClient):
     @property
     def result(self) -> Vector:
         """Of the last all-reduce, [n]; the next one writes over it."""
-        found = self.state.floats if self._me["is_float"] else self.state.sums
-        result: Vector = found[: self._me["n_keys"]]
+        found = self.state.floats if self._me.is_float else self.state.sums
+        result: Vector = found[: self._me.n_keys]
         return result
 
     @property
     def incomplete(self) -> int:
         """Results that the switch completed without somebody, so far."""
-        return int(self._me["incomplete"])
+        return int(self._me.incomplete)
 
     def why_stalled(self, waited_s: float) -> str:
         """The switch answers when all workers have sent."""
         me = self._me
         return (
-            f"no result for {waited_s:.1f} s in all-reduce {me['number']}, with {me['pending']} of "
-            f"{me['total']} packets to go: another worker is gone, or the switch has forgotten what it held"
+            f"no result for {waited_s:.1f} s in all-reduce {me.number}, with {me.pending} of "
+            f"{me.total} packets to go: another worker is gone, or the switch has forgotten what it held"
         )

@@ -8,9 +8,9 @@ there is; and no integer is above INT32_MAX / n, so that no sum of n overflows w
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
 
@@ -20,7 +20,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @compiled
-def largest_exponent(floats: Any, first: int, count: int) -> int:
+def largest_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
     """The least e with all of `count` values from `first` on below 2^e, -126 at least; they are below
     2^127."""
     largest = 0.0

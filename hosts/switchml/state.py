@@ -2,92 +2,139 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
+from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
-from foundation.protocol.rpc import rpcs
+from foundation.protocol.rpc import Rpc, rpcs
+from hosts.keys import KeySpace
 from hosts.switchml.packet import SLOTS, VALUES
+from hosts.worker.arrays import operand_arrays
 from hosts.worker.lockstep import PATIENCE_NS
-from hosts.worker.row import ROW
+from hosts.worker.row import Row
 from hosts.worker.timer import MINIMUM
-from nativekit.records import record, records
+from nativekit.records import Ints, Records, Words, one, records
 
-ME = record(
-    "job", "worker", "window", "pool", "workers", "op", "iteration", "n_keys", "calls", "pending", "due",
-    "number", "first", "chunks", "batch", "total", "is_float",
-    "next_ready", "ready", "progress", "patience", "stalled", "stalled_at", "incomplete",
-    "backed_off_at", "timeout", ("smoothed", np.float64), ("variation", np.float64),
-    "rows", "owes", "malformed", "unexpected", "retransmissions",
-)  # fmt: skip
-"""Slots of the switch are from `pool` on. `number` counts all-reduces, and `first` the packets before this
-one. An all-reduce has `chunks` and `total` packets, of which a `batch` is on its way at once; `pending` have
-no result. From `next_ready` on, `ready` slots of the ring wait to be sent. `incomplete` counts results
-without somebody. Times in ns."""
-SLOT = record("busy", "packet", "t0", "sent", "deadline", "attempts", "queued")
-"""`packet` is its number in the all-reduce."""
+
+class ReducerHeader:
+    """The record of numbers; times in ns."""
+
+    job: int
+    worker: int
+    window: int
+    pool: int
+    """The first of the job's slots in the switch."""
+    workers: int
+    op: int
+    iteration: int
+    n_keys: int
+    calls: int
+    pending: int
+    """Packets that have no result."""
+    due: int
+    number: int
+    """All-reduces so far."""
+    first: int
+    """Packets of all all-reduces before this one."""
+    chunks: int
+    batch: int
+    """Packets that are on their way at once."""
+    total: int
+    """Packets of the all-reduce."""
+    is_float: int
+    next_ready: int
+    """Where the ring of slots begins."""
+    ready: int
+    """Slots in the ring, which wait to be sent."""
+    progress: int
+    patience: int
+    stalled: int
+    stalled_at: int
+    incomplete: int
+    """Results that lack the values of a worker."""
+    backed_off_at: int
+    timeout: int
+    smoothed: float
+    variation: float
+    rows: int
+    owes: int
+    malformed: int
+    unexpected: int
+    retransmissions: int
+
+
+class PacketSlot:
+    """A slot of the window; times in ns."""
+
+    busy: int
+    packet: int
+    """Its packet's number in the all-reduce."""
+    t0: int
+    sent: int
+    deadline: int
+    attempts: int
+    queued: int
 
 
 class Reducer(NamedTuple):
     """A worker's calls for one job; N is the size of its vector in whole chunks, and B that of an
     operation."""
 
-    me: Any
+    me: ReducerHeader
     """A record of numbers."""
-    slots: Any
+    slots: Records[PacketSlot]
     """SLOT[WINDOW]"""
-    sent: Any
+    sent: Records[Rpc]
     """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
-    ring: Any
+    ring: Ints
     """int64[WINDOW]: slots that are to be sent."""
-    positions: Any
+    positions: Ints
     """int64[B]: of an operation's parameters."""
-    deltas: Any
+    deltas: Words
     """uint32[B]: what a push adds."""
-    values: Any
+    values: Words
     """uint32[B]: what a pull brings."""
-    answered: Any
+    answered: NDArray[np.bool_]
     """bool[>= B]: deltas that are known to be applied; the caller's."""
-    model: Any
+    model: Words
     """uint32[N]: the parameters, which all workers have alike."""
-    addend: Any
+    addend: NDArray[np.int32]
     """int32[N]: what this worker adds."""
-    sums: Any
+    sums: NDArray[np.int32]
     """int32[N]: what all workers add."""
-    floats: Any
+    floats: NDArray[np.float32]
     """float32[N]: the addend of an all-reduce of floats, and then its result."""
-    scales: Any
+    scales: NDArray[np.float64]
     """float64[N / VALUES]: of its chunks, once they are agreed on."""
-    log: Any
+    log: Records[Row]
     """ROW[n]: results, the first me.rows."""
 
 
 def make_reducer(
-    job: int, worker: int, *, size: int, largest: int, window: int = WINDOW, rows: int = 1024
+    caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Reducer:
     """A worker that is idle, with a vector of so many values; raises `ValueError` for a window that cannot
     be."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window is {window}, not 1..{WINDOW}")
-    me = records(1, ME)[0]
-    me.job, me.worker, me.window, me.pool = job, worker, window, job * WINDOW % SLOTS
+    me = one(ReducerHeader)
+    me.job, me.worker, me.window, me.pool = caller.job, caller.worker, window, caller.job * WINDOW % SLOTS
     me.workers, me.due, me.timeout, me.patience = 1, NEVER, 5 * MINIMUM, PATIENCE_NS
-    whole = -(-size // VALUES) * VALUES
+    whole = -(-space.size // VALUES) * VALUES
     return Reducer(
         me=me,
-        slots=records(WINDOW, SLOT),
+        slots=records(WINDOW, PacketSlot),
         sent=rpcs(WINDOW),
         ring=np.zeros(WINDOW, np.int64),
-        positions=np.zeros(largest, np.int64),
-        deltas=np.zeros(largest, np.uint32),
-        values=np.zeros(largest, np.uint32),
-        answered=np.zeros(largest, np.bool_),
         model=np.zeros(whole, np.uint32),
         addend=np.zeros(whole, np.int32),
         sums=np.zeros(whole, np.int32),
         floats=np.zeros(whole, np.float32),
         scales=np.zeros(whole // VALUES, np.float64),
-        log=records(rows, ROW),
+        log=records(rows, Row),
+        **operand_arrays(largest),
     )

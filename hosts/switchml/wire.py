@@ -4,17 +4,19 @@ The values begin at octet 10, where no word of four does."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numba
 import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
 from hosts.switchml.packet import HEADER, KIND, OCTETS, SIZE, VALUES
 from nativekit.bits import swap16
 from nativekit.compile import compiled, int64, leaf
-from nativekit.records import checked
+from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
+from nativekit.records import Octets, checked
 
 CHUNK = checked(
     np.dtype(
@@ -30,15 +32,27 @@ CHUNK = checked(
 _FIRST = KIND << 4 | SIZE
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
 _SET = 1 << 15
-_numba: Any = numba
+_numba: Module = numba
 
 
-@leaf(lambda rpc: rpc.view((np.record, CHUNK)))
-def as_chunk(_typing: Any, rpc: Rpc) -> Any:
+class Chunk:
+    """A `CHUNK` record."""
+
+    octets: Octets
+    halves: NDArray[np.uint16]
+
+
+def _as_chunk_plain(rpc: Rpc) -> Chunk:
+    record: np.record = cast(np.record, rpc)
+    return cast(Chunk, record.view((np.record, CHUNK)))
+
+
+@leaf(_as_chunk_plain)
+def as_chunk(_typing: TypingContext, rpc: Kind) -> Generated:
     """A datagram's buffer as a `CHUNK` record."""
     chunk = _numba.from_dtype(CHUNK)
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         return builder.bitcast(values[0], context.get_value_type(chunk))
 
     return chunk(rpc), code

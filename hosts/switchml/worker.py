@@ -6,8 +6,6 @@ its own, so that all know the scale before they send it; a first batch has expon
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from foundation.designs.halves import worker_half
@@ -16,7 +14,7 @@ from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.switchml.floats import as_float, as_integer, largest_exponent, scale_of
 from hosts.switchml.packet import OCTETS, VALUES
-from hosts.switchml.state import Reducer
+from hosts.switchml.state import PacketSlot, Reducer
 from hosts.switchml.wire import (
     chunk_of,
     exponent_of,
@@ -237,7 +235,7 @@ def _take(state: Reducer, rpc: Rpc, packet: int) -> None:
 
 
 @compiled
-def _log(state: Reducer, slot: Any, arrival: int, read: int) -> int:
+def _log(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
     """Write the row of a result but for `w_proc`; returns its number. There must be room."""
     r = int64(state.me.rows)
     row = state.log[r]
@@ -263,18 +261,7 @@ def _end(state: Reducer) -> None:
             state.answered[i] = True
 
 
-@compiled
-def owes_nothing(_state: Reducer) -> int:
-    """No key: what the switch holds is lost with it, and sent again."""
-    return 0
-
-
-@compiled
-def takes_nothing(_state: Reducer, _n: int) -> None:
-    """There is nothing to be taken."""
-
-
 WORKER = worker_half(
     Reducer,
-    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owes_nothing, takes_nothing),
+    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive),
 )

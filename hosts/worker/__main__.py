@@ -28,7 +28,7 @@ from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_worker
 from hosts.worker.client import BaseClient
-from hosts.worker.config import JobConfig, WorkerConfig
+from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Driver, Line, Sockets, make_operate
@@ -43,15 +43,15 @@ class WorkerJob:
     """One job's client, socket and ledger."""
 
     def __init__(
-        self, config: WorkerConfig, job: JobConfig, trace: Trace, sockets: Sockets, stack: ExitStack
+        self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, sockets: Sockets, stack: ExitStack
     ) -> None:
         self.arm = job.arm
         self.log: ReplayLog | None = None
-        if config.replay_log:
-            path = config.log_dir / file_name(f"worker-{config.worker}", job.job)
+        if config.recovery.replay_log:
+            path = config.log_dir / file_name(f"worker-{config.number}", job.job)
             self.log = ReplayLog.in_file(trace.space.size, trace.largest_batch, config.switch, path)
         self.client: BaseClient = AGENTS.of(design(config.design)).client(
-            Caller(job.job, config.worker, job.epoch),
+            Caller(job.job, config.number, job.epoch),
             config.n_ps,
             trace.space,
             time.monotonic_ns,
@@ -70,7 +70,7 @@ class WorkerJob:
             (host, job.udp_port) for host in config.workers
         ]
         self.line = Line(sock, peers, sockets)
-        path = config.log_dir / f"ledger-worker-{config.worker}-job-{job.job}-epoch-{job.epoch}.bin"
+        path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
 
@@ -85,12 +85,12 @@ class WorkerProcess:
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
-        if config.worker > self._trace.workers:
+        if config.number > self._trace.workers:
             raise AgentConfigError(
-                f"{config.trace}: has {counted(self._trace.workers, 'worker')}, this is {config.worker}"
+                f"{config.trace}: has {counted(self._trace.workers, 'worker')}, this is {config.number}"
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, sockets, stack) for job in config.jobs}
-        self._logs = WorkerLogs(config.log_dir, config.worker, offset)
+        self._logs = WorkerLogs(config.log_dir, config.number, offset)
         self._rpcs = stack.enter_context(closing(RpcWriter(self._logs.write_rpcs)))
         self._model: Model = (
             SyntheticGradient(config.seed)
@@ -143,17 +143,17 @@ class WorkerProcess:
         own = self._job(job)
         start = start_ns or time.monotonic_ns()
         trainer = Trainer(
-            self._config.worker,
+            self._config.number,
             own.client,
             self._trace,
             self._model,
             own.ledger,
             Schedule(first_step, steps, start, period_ns),
             time.monotonic_ns,
-            self._config.compute_ns,
+            self._config.worker,
         )
         measured = (start + discard_ns, first_step + discard_steps)
-        origin = Origin(self._config.worker, job, own.arm, round, load, *measured)
+        origin = Origin(self._config.number, job, own.arm, round, load, *measured)
         answer = self._drive(trainer, own, origin, lambda: say(progress=len(trainer.losses)))
         self._logs.write_operations(trainer.operations, origin)
         return {
@@ -167,7 +167,7 @@ class WorkerProcess:
     def empty(self, job: int, count: int, round: int = 0, load: float = 0.0) -> dict[str, object]:
         """Call the PSs `count` times for nothing, one call at a time."""
         own = self._job(job)
-        origin = Origin(self._config.worker, job, own.arm, round, load, 0)
+        origin = Origin(self._config.number, job, own.arm, round, load, 0)
         return self._drive(EmptyCalls(own.client, self._config.n_ps, count), own, origin, lambda: None)
 
     def ledger(self, file: str) -> dict[str, object]:
@@ -196,7 +196,7 @@ class WorkerProcess:
         for job, own in self._jobs.items():
             if own.client.owes:
                 self._drive(
-                    Replay(own.client), own, Origin(self._config.worker, job, own.arm, -1, 0.0, 0), _silent
+                    Replay(own.client), own, Origin(self._config.number, job, own.arm, -1, 0.0, 0), _silent
                 )
         return {"dropped_rows": self._rpcs.dropped}
 

@@ -6,30 +6,72 @@ bytes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NEVER, NOTHING
-from foundation.protocol.codec import Keys, Values
+from foundation.designs.interface import NEVER, NOTHING, WorkerHeader, WorkerState
+from foundation.protocol.codec import Caller, Keys, Values
+from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
+from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
-from hosts.worker.row import ROW
-from nativekit.records import records
+from hosts.worker.row import Row
+from nativekit.records import Ints, Records, Words, records, with_arrays
+
+
+class ClientHeader(WorkerHeader, Protocol):
+    """What `me` of a client's state has besides what loops ask for."""
+
+    n_keys: int
+    calls: int
+    """RPCs of the operation so far."""
+    retransmissions: int
+    malformed: int
+    unexpected: int
+
+
+class ClientState(WorkerState, Protocol):
+    """What a client's state has besides what loops ask for; B is the largest size of an operation."""
+
+    @property
+    def me(self) -> ClientHeader:
+        """The record of numbers."""
+
+    @property
+    def log(self) -> Records[Row]:
+        """Row[n]: answered RPCs, the first `me.rows`."""
+
+    @property
+    def positions(self) -> Ints:
+        """int64[B]: positions of an operation's keys in the key space."""
+
+    @property
+    def deltas(self) -> Words:
+        """uint32[B]: what a push adds."""
+
+    @property
+    def values(self) -> Words:
+        """uint32[B]: what a pull brings."""
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """bool[>= B]: which deltas are known to be applied; the caller's array replaces it."""
 
 
 class BaseClient:
     """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
 
-    Besides what loops ask for (`foundation.designs.interface`), a state has `positions`, `deltas` and
-    `values` [largest], `answered`, and of its `me` the fields `n_keys`, `calls`, `retransmissions`,
-    `malformed` and `unexpected`. Who owes something has a replay log."""
+    Who owes something has a replay log."""
+
+    state: ClientState
+    _me: ClientHeader
 
     def __init__(
         self,
-        state: Any,
+        state: ClientState,
         clock: Callable[[], int],
         machine: Machine = COMPILED,
         log: ReplayLog | None = None,
@@ -38,20 +80,20 @@ class BaseClient:
         self._clock = clock
         self._machine = machine
         self._pulled = 0
-        self._inbox = rpcs(1)
-        self._inbox_bytes = memoryview(self._inbox.view(np.uint8))
+        self._inbox: Any = rpcs(1)  # machines take the first datagram of an array
+        self._inbox_bytes = self._inbox.view(np.uint8).data
         self.adopt(state)
 
-    def adopt(self, state: Any) -> None:
+    def adopt(self, state: ClientState) -> None:
         """Go on in these arrays, which have what the client's own had."""
         self.state = state
         self._me = state.me
-        self._sent_bytes = memoryview(state.sent.view(np.uint8))
+        self._sent_bytes = state.sent.view(np.uint8).data
 
     @property
     def idle(self) -> bool:
         """No operation is running."""
-        return not self._me["pending"]
+        return not self._me.pending
 
     @property
     def values(self) -> Values:
@@ -62,35 +104,35 @@ class BaseClient:
     @property
     def rpcs_of_operation(self) -> int:
         """RPCs of the running or last operation, those that were sent anew for some of its keys included."""
-        return int(self._me["calls"])
+        return int(self._me.calls)
 
     @property
     def malformed(self) -> int:
         """Datagrams that were no RPCs."""
-        return int(self._me["malformed"])
+        return int(self._me.malformed)
 
     @property
     def unexpected(self) -> int:
         """Well-formed datagrams that answer nothing: late duplicates, or not ours."""
-        return int(self._me["unexpected"])
+        return int(self._me.unexpected)
 
     @property
     def counters(self) -> dict[str, int]:
         """The counts above, and of requests that were sent again."""
-        return {name: int(self._me[name]) for name in ("retransmissions", "malformed", "unexpected")}
+        return {name: int(getattr(self._me, name)) for name in ("retransmissions", "malformed", "unexpected")}
 
     @property
-    def records(self) -> Any:
-        """Answered RPCs, as `ROW` records; see `take_records`."""
-        return self.state.log[: self._me["rows"]]
+    def records(self) -> Records[Row]:
+        """The answered RPCs so far; see `take_records`."""
+        return self.state.log[: self._me.rows]
 
-    def take_records(self, fresh: Any = None) -> Any:
-        """The answered RPCs so far; the client goes on in `fresh`, an array of ROW records."""
+    def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
+        """The answered RPCs so far; the client goes on in `fresh`."""
         taken = self.records
         if fresh is None:
-            fresh = records(len(self.state.log), ROW)
-        self.state = self.state._replace(log=fresh)
-        self._me["rows"] = 0
+            fresh = records(len(self.state.log), Row)
+        self.state = with_arrays(self.state, log=fresh)
+        self._me.rows = 0
         return taken
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
@@ -109,7 +151,7 @@ class BaseClient:
 
         `answered` [size or more] gets True where a delta is known to be applied.
         """
-        self.state = self.state._replace(answered=answered)
+        self.state = with_arrays(self.state, answered=answered)
         self.state.deltas[: len(positions)] = deltas
         self._start(PUSH, iteration, positions)
 
@@ -135,7 +177,7 @@ class BaseClient:
     @property
     def owes(self) -> bool:
         """Something is to be pushed again before anything else: `replay`."""
-        return bool(self._me["owes"])
+        return bool(self._me.owes)
 
     def replay(self) -> None:
         """Start to push the next part of what is owed; the client must be idle, and may stay so."""
@@ -145,7 +187,7 @@ class BaseClient:
             answered = self.log.note(self.state.positions[:n], self.state.deltas[:n])
             self._machine.take_owed(self.state, n)
             self.log.has_taken()
-            self.state = self.state._replace(answered=answered)
+            self.state = with_arrays(self.state, answered=answered)
             self._machine.start(self.state, PUSH, 0, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:
@@ -164,7 +206,7 @@ class BaseClient:
         self._inbox_bytes[:length] = datagram[:length]
         row = self._machine.receive(self.state, self._inbox, length, arrival, read)
         if row != NOTHING:
-            self.state.log[row]["w_proc"] = self._clock() - read
+            self.state.log[row].w_proc = self._clock() - read
 
     def deadline(self) -> int | None:
         """When `wake` is due next, or None."""
@@ -173,7 +215,7 @@ class BaseClient:
 
     def wake(self, now: int) -> None:
         """Do what is due: what is overdue is sent again."""
-        if now >= self._me["due"]:
+        if now >= self._me.due:
             self._machine.wake(self.state, now)
 
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
@@ -185,7 +227,24 @@ class BaseClient:
 
     def _make_room(self) -> None:
         log = self.state.log
-        if self._me["rows"] == len(log):
-            larger = records(2 * len(log) + 1, ROW)
+        if self._me.rows == len(log):
+            larger = records(2 * len(log) + 1, Row)
             larger[: len(log)] = log
-            self.state = self.state._replace(log=larger)
+            self.state = with_arrays(self.state, log=larger)
+
+
+class DesignClient(BaseClient):
+    """A client for designs whose state follows from the arguments alone; a replay log has nothing to keep."""
+
+    @staticmethod
+    def make_state(caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int) -> ClientState:
+        """Return the state of an idle worker, for operations on at most `largest` keys."""
+        raise NotImplementedError
+
+    def __init__(
+        self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW, *,
+        largest: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
+    ) -> None:  # fmt: skip
+        self._space = space
+        most = space.size if largest is None else largest
+        super().__init__(self.make_state(caller, n_ps, space, most, window), clock, machine, log)

@@ -7,20 +7,20 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from foundation.designs.interface import Design
+from foundation.designs.interface import Design, WorkerState
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
 from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
-from hosts.worker.row import ROW
+from hosts.worker.row import Row
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000
 
-Operate = Callable[[Any, Udp, Wire, int], int]
+Operate = Callable[[WorkerState, Udp, Wire, int], int]
 """`hosts.worker.operate.operate`, or its plain twin."""
 
 
@@ -107,7 +107,7 @@ class Line:
 
     def attend(self, client: BaseClient) -> None:
         """Between operations: take in what has come, and then answer what asks for it."""
-        client.take_records(records(BURST, ROW))
+        client.take_records(records(BURST, Row))
         for _ in range(2):
             self._sockets.operate(client.state, self._sockets.udp, self._wire, 0)
 

@@ -1,91 +1,45 @@
-"""What may happen to a worker's state, as Python calls it: compiled, or as its plain twin. Of any design."""
+"""The functions of a worker's half as Python calls them: compiled, or as their plain twin. Of any design."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
-from foundation.compiled import loop
+from foundation.compiled import entry_points, loop
 from foundation.designs import halves
+from foundation.designs.interface import WorkerHalf, WorkerState
+from foundation.protocol.rpc import Rpc
 from nativekit.generic import Generic
 from nativekit.plain import plain
+from nativekit.records import Records
 from nativekit.reference import as_ref
 
-start, transmit, octets, peer, wake, deadline, receive, owed, take_owed, *_ = halves.WORKER
+receive = halves.WORKER.receive
+Machine: TypeAlias = WorkerHalf[Any]  # of whatever state: its class is looked at in each call
+"""The functions that only prefetch keep their defaults, as Python does not call them."""
+_NAMES = WorkerHalf._fields[: WorkerHalf._fields.index("prepare")]
 
 
-def worker_states(state: Any) -> list[tuple[Generic, type]]:
+def worker_states(state: object) -> list[tuple[Generic, type]]:
     """The class of a worker's state."""
-    return [(cast(Any, halves.WORKER.transmit), type(state))]
+    return [(cast(Generic, halves.WORKER.transmit), type(state))]
 
 
 @loop(worker_states)
-def _start(state: Any, op: int, iteration: int, n_keys: int) -> None:
-    start(as_ref(state), op, iteration, n_keys)
-
-
-@loop(worker_states)
-def _transmit(state: Any, now: int) -> int:
-    return transmit(as_ref(state), now)
-
-
-@loop(worker_states)
-def _octets(state: Any, slot: int) -> int:
-    return octets(as_ref(state), slot)
-
-
-@loop(worker_states)
-def _peer(state: Any, slot: int) -> int:
-    return peer(as_ref(state), slot)
-
-
-@loop(worker_states)
-def _wake(state: Any, now: int) -> None:
-    wake(as_ref(state), now)
-
-
-@loop(worker_states)
-def _deadline(state: Any) -> int:
-    return deadline(as_ref(state))
-
-
-@loop(worker_states)
-def _receive(state: Any, inbox: Any, length: int, arrival: int, read: int) -> int:
+def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int, read: int) -> int:
+    """Take in the first datagram of an array."""
     return receive(as_ref(state), inbox[0], length, arrival, read)
 
 
-@loop(worker_states)
-def _owed(state: Any) -> int:
-    return owed(as_ref(state))
-
-
-@loop(worker_states)
-def _take_owed(state: Any, n: int) -> None:
-    take_owed(as_ref(state), n)
-
-
-class Machine(NamedTuple):
-    """The functions of a `WorkerHalf`; `receive` takes the first datagram of an array."""
-
-    start: Callable[[Any, int, int, int], None]
-    transmit: Callable[[Any, int], int]
-    octets: Callable[[Any, int], int]
-    peer: Callable[[Any, int], int]
-    wake: Callable[[Any, int], None]
-    deadline: Callable[[Any], int]
-    receive: Callable[[Any, Any, int, int, int], int]
-    owed: Callable[[Any], int]
-    take_owed: Callable[[Any, int], None]
-
-
-COMPILED = Machine(_start, _transmit, _octets, _peer, _wake, _deadline, _receive, _owed, _take_owed)
+# Of an array: Python cannot pass a datagram's record by itself.
+_receive_first: Any = _receive
+COMPILED: Machine = entry_points(halves.WORKER, _NAMES, worker_states)._replace(receive=_receive_first)
 
 
 @cache
 def plain_machine() -> Machine:
     """The same as plain Python."""
-    return Machine._make(plain(function) for function in COMPILED)
+    return Machine(**{name: plain(getattr(COMPILED, name)) for name in _NAMES})
 
 
 def machine_for(codec: str) -> Machine:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from foundation.compiled import loop
-from foundation.designs.interface import NOTHING
+from foundation.designs.halves import WORKER
+from foundation.designs.interface import NOTHING, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import (
     BURST,
@@ -24,11 +26,14 @@ from hosts.udp import (
     socket_names,
     take,
 )
-from hosts.worker.machine import octets, peer, receive, transmit, wake, worker_states
+from hosts.worker.machine import worker_states
 from nativekit.compile import compiled, int64
 from nativekit.libc import ppoll
-from nativekit.records import record, records
+from nativekit.records import Ints, Octets, one
 from nativekit.reference import as_ref
+
+octets, peer, receive = WORKER.octets, WORKER.peer, WORKER.receive
+transmit, wake = WORKER.transmit, WORKER.wake
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
 """Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""
@@ -38,28 +43,36 @@ _LOOK_NS = 1_000_000
 """How often a loop that is never idle looks for signals and commands."""
 _POLLIN = 1
 _POLLED = 3
-_WIRE = record(("polled", np.int32, (2 * _POLLED,)), ("patience", np.int64, (2,)), "fd", "looked")
+
+
+class _Descriptors:
+    """What the loop polls, and when it has last looked, ns."""
+
+    polled: Annotated[NDArray[np.int32], 2 * _POLLED]
+    """Three struct pollfd: socket, commands, signals."""
+    patience: Annotated[Ints, 2]
+    fd: int
+    looked: int
 
 
 class Wire(NamedTuple):
     """Whom the loop talks to, and who may call it back."""
 
-    state: Any
-    """A record; `polled` are three struct pollfd: socket, commands, signals."""
-    peers: Any
+    state: _Descriptors
+    peers: Octets
     """uint8[peers, NAME_BYTES]: a struct sockaddr_in each."""
 
 
 def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
     """Of a non-blocking socket, and of two descriptors that end the loop when they are readable."""
-    state = records(1, _WIRE)[0]
+    state = one(_Descriptors)
     state.fd = fd
     state.polled[::2] = fd, commands, signals
     return Wire(state, socket_names(peers))
 
 
 @loop(worker_states)
-def operate(calls: Any, udp: Udp, wire: Wire, until: int) -> int:
+def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
     """Run the operation that has begun to its end, or keep the line until a time (monotonic, ns)."""
     calls, udp, wire = as_ref(calls), as_ref(udp), as_ref(wire)
     me = calls.me
@@ -84,7 +97,7 @@ def operate(calls: Any, udp: Udp, wire: Wire, until: int) -> int:
 
 
 @compiled
-def send_some(calls: Any, udp: Udp, wire: Wire) -> int:
+def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     """Send a burst of what may be sent; returns the number of datagrams."""
     datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
     n = int64(0)
@@ -100,7 +113,7 @@ def send_some(calls: Any, udp: Udp, wire: Wire) -> int:
 
 
 @compiled
-def receive_some(calls: Any, udp: Udp, wire: Wire) -> int:
+def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
     """Take in what has come; returns the number of datagrams. Each waits until the one before is done."""
     n = take(udp, int64(wire.state.fd), BURST)
     if n:

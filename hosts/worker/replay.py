@@ -9,7 +9,7 @@ had not been told whether they were added again.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Part(NamedTuple):
 class ReplayLog:
     """`kept` is uint32[2, size], by position in the key space; the head says whose is what is held."""
 
-    def __init__(self, head: Any, kept: NDArray[np.uint32], part: Part) -> None:
+    def __init__(self, head: np.void, kept: NDArray[np.uint32], part: Part) -> None:
         self._head = head
         self._part = part
         self.kept = kept
@@ -199,7 +199,7 @@ def _sections(size: int, capacity: int) -> list[int]:
     return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
 
 
-def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[Any, NDArray[np.uint32], Part]:
+def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, NDArray[np.uint32], Part]:
     head, kept, positions, deltas, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
     part = Part(positions.view(np.uint32), deltas.view(np.uint32), answered.view(np.bool_))
     return head.view(_HEAD)[0], kept.view(np.uint32).reshape(2, size), part

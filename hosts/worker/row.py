@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Annotated
 
-from nativekit.records import record
+from nativekit.records import Octets, UInt8, UInt16, UInt32, dtype_of
 
-ROW = record(
-    "t0", "arrival", "w_proc", "w_queue", ("ps_proc", np.uint32), ("ps_queue", np.uint32),
-    ("residence_us", np.uint32), ("iteration", np.uint32), ("attempts", np.uint32), ("ps", np.uint16),
-    ("request_bytes", np.uint16), ("response_bytes", np.uint16), ("op", np.uint8), ("lanes", np.uint8),
-    ("served", np.uint8), ("unused", np.uint8, (3,)),
-)  # fmt: skip
-"""Times in ns, sizes of the UDP payload in bytes; `lanes` are parameters, of which the switch has `served`
-some."""
+
+class Row:
+    """Times in ns, sizes of the UDP payload in bytes; of the `lanes`, which are parameters, the switch has
+    `served` some."""
+
+    t0: int
+    arrival: int
+    w_proc: int
+    w_queue: int
+    ps_proc: UInt32
+    ps_queue: UInt32
+    residence_us: UInt32
+    iteration: UInt32
+    attempts: UInt32
+    ps: UInt16
+    request_bytes: UInt16
+    response_bytes: UInt16
+    op: UInt8
+    lanes: UInt8
+    served: UInt8
+    unused: Annotated[Octets, 3]
+
+
+ROW = dtype_of(Row)

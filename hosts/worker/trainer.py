@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
 from foundation.protocol.header import Op
+from hosts.config import WorkerCost
 from hosts.model import Model
 from hosts.worker.client import BaseClient
 from hosts.workload.trace import MiniBatch, Trace
+
+_NO_COST = WorkerCost()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ def spin_until(time_ns: int) -> None:
 class Trainer:
     """One worker's block. Drive it with the client's stimuli and `wake`, until it is `finished`.
 
-    With `compute_ns` a step of the model takes that time at least: what other hardware would need.
+    A step of the model takes `cost.compute_ns` at least: what other hardware would need.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Trainer:
         ledger: Books,
         schedule: Schedule,
         clock: Callable[[], int],
-        compute_ns: int = 0,
+        cost: WorkerCost = _NO_COST,
         spin: Callable[[int], None] = spin_until,
     ) -> None:
         self._worker = worker
@@ -85,7 +88,7 @@ class Trainer:
         self._ledger = ledger
         self._schedule = schedule
         self._clock = clock
-        self._compute_ns = compute_ns
+        self._compute_ns = cost.compute_ns
         self._spin = spin
         self.operations: list[OperationRecord] = []
         self.losses: list[float] = []

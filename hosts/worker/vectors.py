@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
-from hosts.worker.client import BaseClient
+from hosts.worker.client import ClientHeader, DesignClient
 from hosts.worker.lockstep import FLOATS, INTEGERS
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
@@ -21,11 +21,21 @@ class StalledError(HotlineError):
     """An all-reduce does not go on."""
 
 
-class VectorClient(BaseClient):
+class LockstepHeader(ClientHeader, Protocol):
+    """What `me` of these designs' states has besides."""
+
+    worker: int
+    workers: int
+    stalled: int
+    progress: int
+
+
+class VectorClient(DesignClient):
     """All workers of a job make the same calls, in the same order, and wait for each other.
 
-    A pull reads the worker's own model; a push adds what all push to it. A replay log has nothing to keep."""
+    A pull reads the worker's own model; a push adds what all push to it."""
 
+    _me: LockstepHeader
     least_workers: ClassVar[int] = 1
     most_workers: ClassVar[int]
 
@@ -45,7 +55,7 @@ class VectorClient(BaseClient):
         """Of the last all-reduce, [n]; the next one writes over it."""
 
     @abstractmethod
-    def put(self, vector: NDArray[Any], workers: int) -> None:
+    def put(self, vector: Vector, workers: int) -> None:
         """Lay down what is to be added, [n]; raises `ValueError` for a value that cannot be."""
 
     @abstractmethod
@@ -56,7 +66,7 @@ class VectorClient(BaseClient):
         """So many workers add up from now on; who pushes, and does not all-reduce, says so first."""
         if not self.least_workers <= workers <= self.most_workers:
             raise ValueError(f"{workers} workers; {self.least_workers} to {self.most_workers} expected")
-        self._me["workers"] = workers
+        self._me.workers = workers
 
     def all_reduce(self, vector: Vector, workers: int) -> None:
         """Start to add up the vectors of so many workers, [n] each; all of them have the same n and type.
@@ -75,17 +85,17 @@ class VectorClient(BaseClient):
     @property
     def is_stalled(self) -> bool:
         """Nothing has come for `me.patience`; nothing is sent any more."""
-        return bool(self._me["stalled"])
+        return bool(self._me.stalled)
 
     def wake(self, now: int) -> None:
         """Do what is due; raises `StalledError` when nothing has come for so long that nothing will."""
         super().wake(now)
         if self.is_stalled:
-            waited_s = (now - int(self._me["progress"])) / _NS
-            raise StalledError(f"worker {self._me['worker']}: {self.why_stalled(waited_s)}")
+            waited_s = (now - int(self._me.progress)) / _NS
+            raise StalledError(f"worker {self._me.worker}: {self.why_stalled(waited_s)}")
 
 
-def check_below(vector: NDArray[Any], most: float, named: str) -> None:
+def check_below(vector: Vector, most: float, named: str) -> None:
     """Raise `ValueError` for the first value that is not below `most`, which is `named`, or not finite."""
     wrong = np.flatnonzero(~(np.abs(vector) < np.float32(most)))
     if len(wrong):

@@ -1,45 +1,107 @@
 """A worker's RPCs on their way: numbered slots, what is sent again, which answer is whose, and its row of the
 log.
 
-For designs that speak our RPC (`foundation.protocol.rpc`). A state has `me` with the fields of `ME`,
-`slots`, `free`, `again`, `sent` and `log`. A slot is used again only after its RPC
-has been answered, so that receivers need to remember one turn a slot."""
+A slot is used again only after its RPC has been answered, so that receivers need to remember one turn a
+slot."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING
+from foundation.protocol.codec import Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
+from hosts.worker.row import Row
 from hosts.worker.timer import MINIMUM, expired, sample
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
-from nativekit.records import record
-
-ME = (
-    "job", "worker", "epoch", "window", "issued", "free", "again", "queued_again",
-    "backed_off_at", "timeout", "due", ("smoothed", np.float64), ("variation", np.float64),
-    "rows", "malformed", "unexpected", "retransmissions", "owes",
-)  # fmt: skip
-"""Fields of `me`: `free` and `queued_again` count what is in the arrays of these names, `again` is where it
-begins."""
-SLOT = record(
-    "seq", "number", "call", "t0", "sent", "deadline",
-    ("busy", np.int32), ("queued", np.int32), ("length", np.int32), ("attempts", np.int32),
-)  # fmt: skip
-"""One of the window, a line of the caches. Times in ns; `number` counts what has been issued; `queued` waits
-to be sent again."""
+from nativekit.records import Int32, Ints, Records, dtype_of
 
 
-def open_window(me: Any, job: int, worker: int, epoch: int, window: int) -> NDArray[np.int64]:
+class WindowHeader:
+    """What every state with a window has in `me`; times in ns."""
+
+    job: int
+    worker: int
+    epoch: int
+    window: int
+    """Slots in use."""
+    issued: int
+    free: int
+    """Slots in the array of this name."""
+    again: int
+    """Where the ring of this name begins."""
+    queued_again: int
+    """Slots in that ring."""
+    backed_off_at: int
+    timeout: int
+    due: int
+    smoothed: float
+    variation: float
+    rows: int
+    malformed: int
+    unexpected: int
+    retransmissions: int
+    owes: int
+
+
+class Slot:
+    """A slot of the window, a line of the caches; times in ns."""
+
+    seq: int
+    number: int
+    """How many RPCs had been issued before."""
+    call: int
+    t0: int
+    sent: int
+    deadline: int
+    busy: Int32
+    queued: Int32
+    """Whether it waits to be sent again."""
+    length: Int32
+    attempts: Int32
+
+
+SLOT = dtype_of(Slot)
+
+
+class WindowState(Protocol):
+    """What these functions work on."""
+
+    @property
+    def me(self) -> WindowHeader:
+        """The record of numbers."""
+
+    @property
+    def slots(self) -> Records[Slot]:
+        """Slot[WINDOW]"""
+
+    @property
+    def sent(self) -> Records[Rpc]:
+        """Rpc[WINDOW or more]: each slot's datagram, as long as it may be sent again."""
+
+    @property
+    def free(self) -> Ints:
+        """int64[WINDOW]: next sequence numbers of the me.free free slots, the next to be used last."""
+
+    @property
+    def again(self) -> Ints:
+        """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
+
+    @property
+    def log(self) -> Records[Row]:
+        """Row[n]: answered RPCs, the first me.rows."""
+
+
+def open_window(me: WindowHeader, caller: Caller, window: int) -> Ints:
     """Begin with `window` free slots; returns `free`. Raises `ValueError` for a window that cannot be."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window is {window}, not 1..{WINDOW}")
-    me.job, me.worker, me.epoch, me.window, me.free = job, worker, epoch, window, window
+    me.job, me.worker, me.epoch = caller
+    me.window = me.free = window
     me.timeout, me.due = 5 * MINIMUM, NEVER
     free = np.zeros(WINDOW, np.int64)
     free[:window] = WINDOW + np.arange(window)[::-1]
@@ -47,7 +109,7 @@ def open_window(me: Any, job: int, worker: int, epoch: int, window: int) -> NDAr
 
 
 @compiled
-def next_again(state: Any) -> int:
+def next_again(state: WindowState) -> int:
     """The slot that has waited longest to be sent again, or NOTHING."""
     me = state.me
     while me.queued_again:
@@ -61,7 +123,7 @@ def next_again(state: Any) -> int:
 
 
 @compiled
-def take_slot(state: Any, call: int, now: int) -> int:
+def take_slot(state: WindowState, call: int, now: int) -> int:
     """A free slot for call number `call`, which leaves now; there must be one."""
     me = state.me
     me.free -= 1
@@ -78,7 +140,13 @@ def take_slot(state: Any, call: int, now: int) -> int:
 
 
 @compiled
-def free_slot(state: Any, slot: Any) -> None:
+def octets(state: WindowState, s: int) -> int:
+    """Return the length of a slot's datagram."""
+    return int64(state.slots[s].length)
+
+
+@compiled
+def free_slot(state: WindowState, slot: Slot) -> None:
     """Free a slot for its next turn."""
     me = state.me
     slot.busy = 0
@@ -87,7 +155,7 @@ def free_slot(state: Any, slot: Any) -> None:
 
 
 @compiled
-def retransmit(state: Any, now: int) -> None:
+def retransmit(state: WindowState, now: int) -> None:
     """Queue what is overdue, as it was, in the order in which it was first sent."""
     me, waiting = state.me, int64(state.me.queued_again)
     for s in range(WINDOW):
@@ -106,7 +174,7 @@ def retransmit(state: Any, now: int) -> None:
 
 
 @compiled
-def _queue_again(state: Any, s: int, waiting: int) -> None:
+def _queue_again(state: WindowState, s: int, waiting: int) -> None:
     """Insert a slot by its number, behind the `waiting` ones."""
     me = state.me
     k = int64(me.queued_again)
@@ -122,7 +190,7 @@ def _queue_again(state: Any, s: int, waiting: int) -> None:
 
 
 @compiled
-def next_overdue(state: Any) -> int:
+def next_overdue(state: WindowState) -> int:
     """When the first of what is on its way is overdue, or NEVER."""
     due = int64(NEVER)
     for s in range(WINDOW):
@@ -132,7 +200,7 @@ def next_overdue(state: Any) -> int:
 
 
 @compiled
-def is_answered(state: Any, rpc: Rpc, h: Header) -> bool:
+def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
     """Whether an RPC, well-formed, answers what its slot has on its way: it echoes what it must."""
     s = h.seq & SLOT_MASK
     slot, sent = state.slots[s], state.sent[s]
@@ -146,14 +214,14 @@ def is_answered(state: Any, rpc: Rpc, h: Header) -> bool:
 
 
 @compiled
-def time_round_trip(state: Any, slot: Any, read: int) -> None:
+def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
     """Learn how long answers take, from what was sent once (Karn's rule)."""
     if slot.attempts == 1:
         sample(state.me, read - slot.t0)
 
 
 @compiled
-def log_answer(state: Any, slot: Any, h: Header, length: int, arrival: int, read: int) -> int:
+def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: int, read: int) -> int:
     """Write the row of an answered RPC but for `w_proc`; returns its number. There must be room."""
     me = state.me
     r = int64(me.rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,8 @@ from numpy.typing import NDArray
 from foundation.logs.backlog import LIMIT, Backlog
 from hosts.worker.client import BaseClient
 from hosts.worker.logs import Origin
-from hosts.worker.row import ROW
-from nativekit.records import records
+from hosts.worker.row import Row
+from nativekit.records import Records, records
 
 ROWS = 1 << 16
 """Of one array: a block of the default run fills less, and is written when it has ended."""
@@ -23,8 +22,8 @@ ROWS = 1 << 16
 class _Batch:
     """What a client has logged, and the array that it is the head of."""
 
-    rows: Any
-    array: Any
+    rows: Records[Row]
+    array: Records[Row]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -56,20 +55,20 @@ class RpcWriter:
 
     def end(self, client: BaseClient, origin: Origin) -> None:
         """Write what the client has logged, and wait until all is written; raises what has failed."""
-        self._take(client, records(0, ROW), origin)
+        self._take(client, records(0, Row), origin)
         self._keep(self._backlog.settle())
 
     def close(self) -> None:
         """End the thread."""
         self._backlog.close()
 
-    def _take(self, client: BaseClient, fresh: Any, origin: Origin) -> None:
+    def _take(self, client: BaseClient, fresh: Records[Row], origin: Origin) -> None:
         array = client.state.log
         batch = _Batch(client.take_records(fresh), array)
         if not self._backlog.put(batch, lambda taken: self._write(taken.rows, origin)):
             self._keep([batch])
 
-    def _fresh(self) -> Any:
+    def _fresh(self) -> Records[Row]:
         self._keep(self._backlog.take_written())
         # When the writer falls behind there is more to be written, not less.
         return self._spare.pop() if self._spare else _touched(self._rows)
@@ -79,8 +78,8 @@ class RpcWriter:
         self._spare += [batch.array for batch in written]
 
 
-def _touched(rows: int) -> Any:
+def _touched(rows: int) -> Records[Row]:
     """An array that has its memory already."""
-    array = records(rows, ROW)
+    array = records(rows, Row)
     array.view(np.uint8)[:] = 0
     return array

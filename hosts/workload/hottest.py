@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +36,7 @@ def hottest(trace: Trace, most: int) -> Trace:
     )
 
 
-def _before(counts: NDArray[Any]) -> NDArray[np.int64]:
+def _before(counts: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
     """Sums of the first 0, 1, ... n: [n + 1]."""
     found = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=found[1:])

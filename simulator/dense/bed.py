@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from controller.designs import CONTROL
 from foundation.designs.interface import Arm, Design, Hosts
@@ -15,7 +16,7 @@ from simulator.costs import Hosts as Costs
 from simulator.costs import Network, Spell
 from simulator.dense.schedule import Schedule
 from simulator.dense.subject import Subject
-from simulator.state import ME, NOBODY, SPELL_BEGINS, World
+from simulator.state import ME, NOBODY, SPELL_BEGINS, World, record_of
 from simulator.switchboard import Switchboard
 from simulator.world import Simulated, put_event
 
@@ -50,7 +51,7 @@ class Bed:
         self.network = Simulated(design, arm, self._board, space, 1, workers, SERVERS, network, COSTS, seed=1)
         self.world = self.network.world
         self.world.me.events = 0
-        self._me = self.world.me.copy()
+        self._me = record_of(self.world).copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
 
     def reset(self, schedule: Schedule) -> None:
@@ -59,7 +60,7 @@ class Bed:
         for array, was in self._pristine:
             array[...] = was
         for name in ME.names or ():
-            world.me[name] = self._me[name]
+            record_of(world)[name] = self._me[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _US
             links.loss, links.duplication = schedule.loss, schedule.duplication
@@ -86,7 +87,7 @@ def bed_of(subject: Subject, workers: int) -> Bed:
     return Bed(subject, workers)
 
 
-def _arrays(world: World) -> Iterator[Any]:
+def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
     for name, found in world._asdict().items():
         if name in ("calls", "servers"):
             yield from _leaves(found)
@@ -94,7 +95,7 @@ def _arrays(world: World) -> Iterator[Any]:
             yield found
 
 
-def _leaves(state: Any) -> Iterator[Any]:
+def _leaves(state: Any) -> Iterator[NDArray[np.generic]]:  # a `NamedTuple` of arrays
     """Arrays of agents, in tuples in tuples."""
     for name, found in state._asdict().items():
         if hasattr(found, "_asdict"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from foundation.protocol.header import WINDOW
 from foundation.settings import Strict
 from hosts.dense.packet import HEADER, VALUE_BYTES
 from hosts.keys import KeySpace
+from hosts.worker.vectors import VectorClient
 from simulator.costs import Hosts, Network
 from simulator.dense.bed import board_of
 from simulator.dense.player import go_on
@@ -73,7 +74,7 @@ def measure(
         design, arm, board_of(design, arm, workers, servers), KeySpace(values), 1, workers, servers, network,
         hosts, seed,
     )  # fmt: skip
-    clients: list[Any] = simulated.clients
+    clients = cast(list[VectorClient], simulated.clients)
     chance = np.random.default_rng(seed)
     vectors = [chance.standard_normal(values, np.float32) for _ in clients]
     ended = np.zeros(workers, np.int64)

@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from foundation.designs.interface import NEVER
+from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.bed import COSTS, Bed, bed_of
 from simulator.dense.schedule import Schedule
-from simulator.dense.subject import Subject, Vector
+from simulator.dense.subject import Subject
 from simulator.errors import SimulationError
 from simulator.loop import ASKED, CROWDED, IS_FULL, LATE, awake, resume, run
 from simulator.world import Simulated
@@ -121,7 +122,7 @@ def go_on(network: Simulated, ask: Callable[[int], None], until: int = NEVER) ->
 def _ask(played: Played, w: int) -> None:
     """Worker `w` has ended an all-reduce, or is to begin its first: it begins the next, if there is one."""
     network, done = played.bed.network, played.results[w]
-    client: Any = network.clients[w]
+    client = cast(VectorClient, network.clients[w])
     client.take_records()
     if client.rpcs_of_operation and len(done) < len(played.vectors):
         done.append(client.result.copy())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Arm, Design
+from hosts.dense.client import DenseClient
 from hosts.dense.floats import error_bound
 from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, SIZE
+from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import Range
 
-Vector = NDArray[Any]
 PATIENCE_NS = 100_000_000_000
 """By when every frame has come through, however many are lost: each is sent again every second."""
 RANGE = Range(
@@ -38,14 +37,14 @@ class Subject:
     load: Callable[[int, int], float]
     """By the numbers of workers and servers: how many values the busiest link carries, in one direction, for
     each value of the vector."""
-    set_up: Callable[[Any, int, int], None]
+    set_up: Callable[[VectorClient, int, int], None]
     """(client, window, chunk size): set a worker's client, which is idle."""
-    is_near: Callable[[Vector, list[Vector]], bool]
+    is_near: Callable[[Vector, Sequence[Vector]], bool]
     """Whether a result, float32[n], is the sum of vectors within what the design's floats allow."""
     patience_ns: int = PATIENCE_NS
     """After so long in which nothing comes a worker says that it has stalled, in schedules."""
 
-    def is_sum(self, result: Vector, vectors: list[Vector]) -> bool:
+    def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
         """Whether a result is the sum of vectors: of integers exactly, of floats within their bound."""
         if result.dtype == np.int32:
             with np.errstate(over="ignore"):
@@ -53,12 +52,13 @@ class Subject:
         return self.is_near(result, vectors)
 
 
-def _set_up(client: Any, window: int, chunk_size: int) -> None:
+def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
+    assert isinstance(client, DenseClient)
     client.state.me.window = client.state.me.free = window
     client.chunk_size = chunk_size
 
 
-def _is_near(result: Vector, vectors: list[Vector]) -> bool:
+def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
     """Within float32's bound."""
     exact = np.sum(vectors, axis=0, dtype=np.float64)
     bound = error_bound(len(vectors), np.sum(np.abs(vectors), axis=0, dtype=np.float64))

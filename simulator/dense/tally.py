@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import click
 from rich.console import Console
@@ -38,7 +37,7 @@ class Tally:
         self.counts[cell] += 1
         self.first.setdefault(cell, seed)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON has it."""
         counts = {cell.value: count for cell, count in self.counts.items()}
         first = {cell.value: seed for cell, seed in self.first.items()}

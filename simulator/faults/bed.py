@@ -20,7 +20,7 @@ from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
 from simulator.compile import entry_point
 from simulator.config import SimulationConfig
-from simulator.contents import CONTENTS
+from simulator.contents import CONTENTS, Entry
 from simulator.cores import make_ready
 from simulator.costs import Hosts, Network
 from simulator.faults.operations import KEYS, REPLAYING, give_up, make_operations, play
@@ -29,7 +29,7 @@ from simulator.faults.servers import VirtualServer
 from simulator.faults.switch import VirtualSwitch
 from simulator.links import carry
 from simulator.loop import awake
-from simulator.state import AT_SWITCH, FRAME, ME, World
+from simulator.state import AT_SWITCH, FRAME, ME, World, record_of
 from simulator.switch import pass_from
 from simulator.world import Simulated, row_of
 from softswitch.ir import Program
@@ -40,13 +40,13 @@ _COSTS = Hosts(
     serve_ns=100, lane_ns=5,
 )  # fmt: skip
 _JOURNAL_BYTES = 1 << 20
-_FIELDS: Any = FRAME.fields
-_HEAD_AT = int(_FIELDS["head"][1])
+assert FRAME.fields is not None
+_HEAD_AT = int(FRAME.fields["head"][1])
 _AS_THEY_WERE = ("frames", "heap", "inbox", "burst", "aside", "waiting")
 """Arrays of a world that nobody reads where nothing has been written."""
 _NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal")}
 
-Pristine = list[tuple[Any, Any]]
+Pristine = list[tuple[NDArray[np.generic], NDArray[np.generic]]]
 
 
 class Bed:
@@ -75,7 +75,7 @@ class Bed:
         self.rows = rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned = self.switch.image()
-        self._me = self.world.me.copy()
+        self._me = record_of(self.world).copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
         self._octets = [(_octets_of(array), _octets_of(was)) for array, was in self._pristine]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
@@ -109,7 +109,7 @@ class Bed:
         for octets, were in self._octets:
             octets[:] = were
         for name in ME.names or ():
-            world.me[name] = self._me[name]
+            record_of(world)[name] = self._me[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * 1_000
             links.loss, links.duplication = schedule.loss, schedule.duplication
@@ -257,12 +257,12 @@ class Bed:
         """Controllers have the switch hold some."""
         return CONTENTS.module_for(self.design) is not None
 
-    def in_motion(self) -> list[Any]:
+    def in_motion(self) -> list[Entry]:
         """Entries of keys that are on their way."""
         return [entry for entry in self.switch.entries if self.switch.board.contents.is_moving(entry)]
 
 
-def _arrays(world: World) -> Iterator[Any]:
+def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
     for name, field in world._asdict().items():
         if name in ("calls", "servers"):
             yield from _flat(field, _NOT_READ[name])
@@ -272,17 +272,16 @@ def _arrays(world: World) -> Iterator[Any]:
             yield field
 
 
-def _field(of: Any, name: str) -> NDArray[np.int64]:
+def _field(of: object, name: str) -> NDArray[np.int64]:
     """A field of a record, [1], or of an array of them, as an array: Python reads it ten times faster."""
     return np.asarray(of)[name].reshape(-1)
 
 
-def _octets_of(array: Any) -> NDArray[np.uint8]:
-    octets: NDArray[np.uint8] = array.reshape(-1).view(np.uint8)
-    return octets
+def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:
+    return array.reshape(-1).view(np.uint8)
 
 
-def _flat(tuples: Any, without: Sequence[str]) -> Iterator[Any]:
+def _flat(tuples: Any, without: Sequence[str]) -> Iterator[NDArray[np.generic]]:  # of a design's own class
     for name, field in tuples._asdict().items():
         if isinstance(field, Share) or name in without:
             continue

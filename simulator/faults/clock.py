@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from foundation.designs.interface import NEVER
 
+T = TypeVar("T")
 _NS = 1_000_000_000
 
 
 class _NoSelector:
     """Nothing comes from outside."""
 
-    def select(self, timeout: float | None) -> list[Any]:
+    def select(self, timeout: float | None) -> list[object]:
         return []
 
 
@@ -31,7 +32,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Virtual time, s."""
         return self.now / _NS
 
-    def _process_events(self, events: list[Any]) -> None:
+    def _process_events(self, events: list[object]) -> None:
         pass
 
     def _write_to_self(self) -> None:
@@ -40,7 +41,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def run_due(self, now: int) -> None:
         """Run all that is due at a time, and all that follows from it at once."""
         self.now = now
-        loop: Any = self
+        loop: Any = self  # asyncio's own parts have no hints
         outer = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -62,7 +63,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         scheduled = loop._scheduled
         return bool(loop._ready) or bool(scheduled and scheduled[0]._when <= self.time())
 
-    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def begin(self, coroutine: Coroutine[object, None, T]) -> asyncio.Task[T]:
         """Start a coroutine, as far as it gets at once."""
         task = self.create_task(coroutine)
         self.run_due(self.now)

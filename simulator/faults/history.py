@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 from foundation.protocol.header import Op
 from foundation.protocol.rpc import PULL
@@ -13,32 +13,30 @@ _delta_of = plain(delta_of)
 _NS_PER_US = 1_000
 
 
-def history_of(operations: Operations) -> list[dict[str, Any]]:
+def history_of(operations: Operations) -> list[dict[str, object]]:
     """Operations by the time of their invocation; `completed_us` is None where that never came.
 
     `keys` of a push has what is pushed, of a pull what it has brought, if it has; `unknown` are keys of a
     push that were not acknowledged.
     """
     rows = [
-        _row(operations, w, k)
-        for w, line in enumerate(operations.lines)
-        for k in range(int(line["operations"]))
+        _row(operations, w, k) for w, line in enumerate(operations.lines) for k in range(int(line.operations))
     ]
-    return sorted(rows, key=lambda row: float(row["invoked_us"]))
+    return sorted(rows, key=lambda row: cast(float, row["invoked_us"]))
 
 
-def _row(operations: Operations, w: int, k: int) -> dict[str, Any]:
+def _row(operations: Operations, w: int, k: int) -> dict[str, object]:
     operation = operations.history[w, k]
-    mask, added = int(operation["mask"]), int(operation["added"])
+    mask, added = int(operation.mask), int(operation.added)
     keys = [key for key in range(KEYS) if mask >> key & 1]
-    completed = int(operation["completed"])
-    row: dict[str, Any] = {
+    completed = int(operation.completed)
+    row: dict[str, object] = {
         "worker": w + 1,
-        "op": Op(int(operation["kind"])).name,
-        "invoked_us": int(operation["invoked"]) / _NS_PER_US,
+        "op": Op(int(operation.kind)).name,
+        "invoked_us": int(operation.invoked) / _NS_PER_US,
         "completed_us": completed / _NS_PER_US if completed else None,
     }
-    if operation["kind"] == PULL:
+    if operation.kind == PULL:
         return {
             **row,
             "keys": {key: int(operations.pulled[w, k, key]) if completed else None for key in keys},

@@ -9,7 +9,7 @@ invoked, and at most what had been invoked before it was completed (the bounds o
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.protocol.rpc import PULL, PUSH
 from nativekit.compile import compiled, int64
-from simulator.faults.operations import KEYS, Operations, delta_of
+from nativekit.records import Ints, Records, RecordTable, Words
+from simulator.faults.operations import KEYS, Line, Operation, Operations, Settings, delta_of
 
 _MOST_UNKNOWN = 12
 """Unacknowledged pushes of a key whose sums are tried: their number doubles with each."""
@@ -88,7 +89,14 @@ def _sums(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int
 
 
 @entry_point
-def _add_up(me: Any, lines: Any, history: Any, pulled: Any, sums: Any, rest: Any) -> Any:
+def _add_up(
+    me: Settings,
+    lines: Records[Line],
+    history: RecordTable[Operation],
+    _pulled: Words,
+    sums: Ints,
+    rest: Ints,
+) -> Ints:
     sent, left = int64(0), int64(0)
     for w in range(len(lines)):
         for k in range(int64(lines[w].operations)):
@@ -105,7 +113,9 @@ def _add_up(me: Any, lines: Any, history: Any, pulled: Any, sums: Any, rest: Any
 
 
 @entry_point
-def _pulls_out_of_bounds(me: Any, lines: Any, history: Any, pulled: Any, blind: Any) -> Any:
+def _pulls_out_of_bounds(
+    me: Settings, lines: Records[Line], history: RecordTable[Operation], pulled: Words, blind: Ints
+) -> Ints:
     """Numbers of keys that pulls brought with too little, and with too much."""
     found = np.zeros(2, np.int64)
     for w in range(len(lines)):
@@ -134,12 +144,12 @@ def _pulls_out_of_bounds(me: Any, lines: Any, history: Any, pulled: Any, blind: 
 
 
 @compiled
-def _has(mask: Any, key: int) -> bool:
+def _has(mask: np.uint64, key: int) -> bool:
     return bool((mask >> np.uint64(key)) & np.uint64(1))
 
 
 @compiled
-def _is_within(blind: Any, begin: int, end: int) -> bool:
+def _is_within(blind: Ints, begin: int, end: int) -> bool:
     """Whether an interval has a time in common with one of many."""
     found = False
     for n in range(len(blind)):

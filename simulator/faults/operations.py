@@ -6,19 +6,22 @@ key, so that the model knows it too; the history is Jepsen's: invocations and co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from foundation.designs.halves import WORKER
 from foundation.designs.interface import NEVER
 from foundation.protocol.rpc import ALL, PULL, PUSH
-from hosts.worker.machine import owed, start, take_owed
+from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Records, RecordTable, Words, one, records
 from nativekit.reference import as_ref, row
 from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
 from simulator.state import World
+
+start, owed, take_owed = WORKER.start, WORKER.owed, WORKER.take_owed
 
 KEYS = 64
 """Parameters, a bit each of a mask."""
@@ -30,41 +33,72 @@ WAITING, RUNNING, REPLAYING = 0, 1, 2
 ENOUGH, FULL = -1, -2
 """Why the loop has come back: so many RPCs have been answered; server `me.who` needs room."""
 
-_ME = record(
-    "begin_ns", "think_ns", "until", "answered", "rpcs", "is_closing", "is_extreme", ("pulls", "f8"),
-    ("share", "f8"), ("random", "u8"), ("seed", "u8"),
-)  # fmt: skip
-LINE = record("state", "operations", "due", "completed")
-OPERATION = record("kind", "invoked", "completed", ("mask", "u8"), ("added", "u8"))
-"""`completed` is 0 until it is; `mask` has the keys, `added` those of them whose push was acknowledged."""
+
+class Settings:
+    """What workers do, and how far they are."""
+
+    begin_ns: int
+    think_ns: int
+    until: int
+    """RPCs that are answered when the loop ends."""
+    answered: int
+    rpcs: int
+    is_closing: int
+    is_extreme: int
+    pulls: float
+    """Probability that a step pulls."""
+    share: float
+    """Probability that a step takes a key."""
+    random: np.uint64
+    seed: np.uint64
+
+
+class Line:
+    """A worker's operations; times in ns."""
+
+    state: int
+    operations: int
+    due: int
+    completed: int
+
+
+class Operation:
+    """An operation; times in ns."""
+
+    kind: int
+    invoked: int
+    completed: int
+    """0 until it is."""
+    mask: np.uint64
+    """Its keys, a bit each."""
+    added: np.uint64
+    """Those of its keys whose push was acknowledged."""
 
 
 class Operations(NamedTuple):
     """Of W workers."""
 
-    me: Any
-    """A record: `until` so many RPCs are `answered` the loop runs; a step pulls with probability `pulls`, and
-    takes each key with probability `share`."""
-    lines: Any
+    me: Settings
+    lines: Records[Line]
     """LINE[W]"""
-    history: Any
+    history: RecordTable[Operation]
     """OPERATION[W, OPERATIONS]"""
-    pulled: Any
+    pulled: Words
     """uint32[W, OPERATIONS, KEYS]: what pulls have brought."""
 
 
 def make_operations(workers: int) -> Operations:
     """None as yet."""
     return Operations(
-        records(1, _ME)[0],
-        records(workers, LINE),
-        records((workers, OPERATIONS), OPERATION),
+        one(Settings),
+        records(workers, Line),
+        records((workers, OPERATIONS), Operation),
         np.zeros((workers, OPERATIONS, KEYS), np.uint32),
     )
 
 
 @compiled
-def mixed(z: Any) -> Any:
+def mixed(z: np.uint64) -> np.uint64:
     """A hash of 64 bits (splitmix64's)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -72,7 +106,7 @@ def mixed(z: Any) -> Any:
 
 
 @compiled
-def delta_of(me: Any, w: int, k: int, key: int) -> int:
+def delta_of(me: Settings, w: int, k: int, key: int) -> int:
     """What operation `k` of worker `w` pushes to a key."""
     at = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
     h = mixed(me.seed + at * np.uint64(0x9E3779B97F4A7C15))
@@ -83,7 +117,7 @@ def delta_of(me: Any, w: int, k: int, key: int) -> int:
 
 
 @compiled
-def _draw(me: Any) -> float:
+def _draw(me: Settings) -> float:
     me.random += np.uint64(0x9E3779B97F4A7C15)
     return float(mixed(me.random) >> np.uint64(11)) * 2.0**-53
 
@@ -147,7 +181,7 @@ def _go_on(world: World, operations: Operations, w: int) -> None:
 
 
 @compiled
-def _invoke(operations: Operations, w: int, calls: Any, now: int) -> None:
+def _invoke(operations: Operations, w: int, calls: ClientState, now: int) -> None:
     """Begin the next operation of worker `w`."""
     me, line = operations.me, operations.lines[w]
     k, n, mask = int64(line.operations), int64(0), np.uint64(0)
@@ -167,14 +201,14 @@ def _invoke(operations: Operations, w: int, calls: Any, now: int) -> None:
 
 
 @compiled
-def _start(calls: Any, kind: int, iteration: int, n: int) -> None:
+def _start(calls: ClientState, kind: int, iteration: int, n: int) -> None:
     for i in range(n):
         calls.answered[i] = False
     start(calls, kind, iteration, n)
 
 
 @compiled
-def _complete(operations: Operations, w: int, calls: Any, now: int) -> None:
+def _complete(operations: Operations, w: int, calls: ClientState, now: int) -> None:
     """The operation of worker `w` has ended."""
     line = operations.lines[w]
     k = int64(line.operations) - 1
@@ -184,7 +218,7 @@ def _complete(operations: Operations, w: int, calls: Any, now: int) -> None:
 
 
 @compiled
-def _note(operations: Operations, w: int, k: int, calls: Any) -> None:
+def _note(operations: Operations, w: int, k: int, calls: ClientState) -> None:
     """What of an operation has been answered so far."""
     operation, added = operations.history[w, k], np.uint64(0)
     for i in range(int64(calls.me.n_keys)):

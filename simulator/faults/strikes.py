@@ -94,7 +94,7 @@ class CableSlow(Fault):
         return self._counted() != self._were
 
     def _counted(self) -> list[int]:
-        return [int(link[self._counts]) for link in self._links]
+        return [int(getattr(link, self._counts)) for link in self._links]
 
     def _change(self, by: int) -> None:
         for link in self._links:

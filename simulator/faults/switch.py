@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from random import Random
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from typing_extensions import Self
 
@@ -17,6 +17,7 @@ from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
 from controller.tables import Change, Row, Update
 from foundation.designs.registry import design
+from simulator.contents import Entry
 from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
 from softswitch.ir import Program
@@ -95,7 +96,7 @@ class VirtualSwitch:
                 self.rows[update.row.identity] = update.row
 
     @property
-    def entries(self) -> list[Any]:
+    def entries(self) -> list[Entry]:
         """Those of parameters."""
         return [row for row in self.rows.values() if self.board.contents.is_entry(row)]
 

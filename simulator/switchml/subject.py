@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from foundation.designs.interface import Arm
 from foundation.designs.switchml import DESIGN
+from hosts.switchml.client import Client
 from hosts.switchml.floats import LEAST_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
 from hosts.worker.lockstep import PATIENCE_NS
+from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import Range
-from simulator.dense.subject import Subject, Vector
+from simulator.dense.subject import Subject
 
 RANGE = Range("switchml", workers=(2, 2, 3, 4), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), most_values=800)
 
@@ -25,13 +27,14 @@ def subject_of(arm: Arm) -> Subject:
     )  # fmt: skip
 
 
-def _set_up(client: Any, window: int, chunk_size: int) -> None:
+def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
     if chunk_size != VALUES:
         raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
+    assert isinstance(client, Client)
     client.state.me.window = window
 
 
-def _is_near(result: Vector, vectors: list[Vector]) -> bool:
+def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
     """Within the bound of block floating point, chunk by chunk."""
     exact = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
     sizes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))

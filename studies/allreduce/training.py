@@ -18,6 +18,7 @@ from experiment.config import EPOCH
 from foundation.designs import hotset, none, psdense, ring, switchml
 from foundation.designs.interface import Arm, Design, Hosts
 from foundation.settings import Strict
+from hosts.config import WorkerCost
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression
 from hosts.model.hyperparameters import chance_loss, choose
@@ -77,7 +78,8 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
         Trainer(
             w + 1, client, trace, LogisticRegression(chosen.scale, chosen.learning_rate), book.of_worker(),
             Schedule(0, job.steps, 0, 0), clocks[w].read,
-            round(1e3 * job.compute_us * (job.straggler if w == 0 else 1.0)), clocks[w].spin,
+            WorkerCost(compute_ns=round(1e3 * job.compute_us * (job.straggler if w == 0 else 1.0))),
+            clocks[w].spin,
         )
         for w, client in enumerate(simulated.clients)
     ]  # fmt: skip

@@ -138,7 +138,7 @@ def ps_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
 def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
     return {
         "wire": VERSION,
-        "worker": 1,
+        "number": 1,
         "address": f"{NET}.1.1",
         "log_dir": str(log_dir),
         "n_ps": 2,
@@ -395,7 +395,7 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"window": 65}, "window: Input should be less than or equal to 64"),
         ({"colour": 1}, "colour: Extra inputs are not permitted"),
         ({"trace": "none"}, "none: cannot be read as a trace"),
-        ({"worker": 2}, "trace: has 1 worker, this is 2"),
+        ({"number": 2}, "trace: has 1 worker, this is 2"),
         ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
         (
             {"wire": 1},

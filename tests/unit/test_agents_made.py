@@ -33,12 +33,13 @@ ADDRESS = f"127.87.{os.getpid() % 250}.1"
 
 WORKER: dict[str, Any] = {
     "wire": VERSION,
-    "worker": 1,
+    "number": 1,
     "address": ADDRESS,
     "log_dir": "logs",
     "n_ps": 1,
     "learning_rate": 0.5,
     "trace": "trace",
+    "worker": {},
     "jobs": [{"job": 1, "arm": "neither", "epoch": 1, "udp_port": 20001}],
     "services": [{"ps": 0, "address": ADDRESS, "port": HOTLINE_PORT}],
 }
@@ -51,11 +52,11 @@ PS: dict[str, Any] = {
     "parameters": 1000,
     "jobs": [{"job": 1, "epoch": 1, "connected": False}],
     "service": {"address": ADDRESS, "port": HOTLINE_PORT},
-    "service_time": {},
+    "server": {},
 }
 BOUNDS = [
     (WorkerConfig, WORKER, ("wire",), VERSION, VERSION),
-    (WorkerConfig, WORKER, ("worker",), 1, 2**15 - 1),
+    (WorkerConfig, WORKER, ("number",), 1, 2**15 - 1),
     (WorkerConfig, WORKER, ("n_ps",), 1, None),
     (WorkerConfig, WORKER, ("jobs", 0, "job"), 0, 2**16 - 1),
     (WorkerConfig, WORKER, ("jobs", 0, "epoch"), 0, 2**32 - 1),
@@ -63,16 +64,16 @@ BOUNDS = [
     (WorkerConfig, WORKER, ("services", 0, "ps"), 0, 2**15 - 1),
     (WorkerConfig, WORKER, ("services", 0, "port"), 1, 2**16 - 1),
     (WorkerConfig, WORKER, ("window",), 1, 64),
-    (WorkerConfig, WORKER, ("compute_ns",), 0, 60 * 10**9),
+    (WorkerConfig, WORKER, ("worker", "compute_ns"), 0, 60 * 10**9),
     (PsConfig, PS, ("wire",), VERSION, VERSION),
     (PsConfig, PS, ("ps",), 0, 2**15 - 1),
     (PsConfig, PS, ("n_ps",), 1, None),
     (PsConfig, PS, ("jobs", 0, "job"), 0, 2**16 - 1),
     (PsConfig, PS, ("jobs", 0, "epoch"), 0, 2**32 - 1),
     (PsConfig, PS, ("service", "port"), 1, 2**16 - 1),
-    (PsConfig, PS, ("service_time", "ns_per_rpc"), 0, 10**9),
-    (PsConfig, PS, ("service_time", "ns_per_lane"), 0, 10**9),
-    (PsConfig, PS, ("service_time", "cores"), 1, 1024),
+    (PsConfig, PS, ("server", "ns_per_rpc"), 0, 10**9),
+    (PsConfig, PS, ("server", "ns_per_lane"), 0, 10**9),
+    (PsConfig, PS, ("server", "cores"), 1, 1024),
     (PsConfig, PS, ("parameters",), 1, None),
 ]
 

@@ -86,7 +86,7 @@ def test_memory_is_what_a_ps_has(parameters: int, hashed: bool) -> None:
     space = space_of(parameters, hashed)
     server = server_of(space)
     keys = 0 if space.sparse is None else space.sparse.nbytes
-    nobody = server.cells[0, 0].nbytes
+    nobody = server.cells.itemsize
     assert bytes_needed(parameters, hashed) == server.cells.nbytes - nobody + server.share.table.nbytes + keys
 
 

@@ -77,7 +77,7 @@ def worker_config(folder: Path, services: list[str], keys: int = KEYS, window: i
     Trace("one batch", 1, 1, KeySpace(KEYS), np.array([0, keys]), batch).save(folder / "trace")
     return {
         "wire": VERSION,
-        "worker": 1,
+        "number": 1,
         "address": WORKER,
         "log_dir": str(folder),
         "n_ps": len(services),
@@ -147,7 +147,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     folder = tmp_path_factory.mktemp("served")
     with ExitStack() as agents:
         for ps, ns in enumerate((SERVICE_NS, 0)):
-            config = ps_config(folder, ps, 2, service_time={"ns_per_rpc": ns})
+            config = ps_config(folder, ps, 2, server={"ns_per_rpc": ns})
             agents.enter_context(agent(folder, config))
         worker = agents.enter_context(agent(folder, worker_config(folder, [server_at(0), server_at(1)])))
         assert worker.call(cmd="empty", job=QUICK, count=200)["ok"]

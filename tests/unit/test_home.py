@@ -45,7 +45,8 @@ class Run:
     def _server(self, ps: int) -> tuple[ParameterServer[str], Durable]:
         settings = {
             "wire": VERSION, "ps": ps, "n_ps": N_PS, "address": "10.0.0.9", "log_dir": "parts",
-            "jobs": [{"job": JOB, "epoch": 1, "connected": False}], "parameters": SIZE, "replayed": True,
+            "jobs": [{"job": JOB, "epoch": 1, "connected": False}], "parameters": SIZE,
+            "recovery": {"replay_log": True},
             "service": {"address": "10.0.1.9", "port": 5001}, "durable": {"file": f"parts/ps-{ps}.db"},
         }  # fmt: skip
         (self.folder / "logs" / f"ps-{ps}.json").write_text(json.dumps(settings))
@@ -58,7 +59,7 @@ class Run:
     def _work(self, worker: int) -> None:
         """Each pushes to all keys: some RPCs are the switch's, and of the last push some are lost."""
         settings = {
-            "wire": VERSION, "worker": worker, "address": "10.0.0.1", "log_dir": "parts", "n_ps": N_PS,
+            "wire": VERSION, "number": worker, "address": "10.0.0.1", "log_dir": "parts", "n_ps": N_PS,
             "trace": "trace", "jobs": [{"job": JOB, "arm": "hot", "epoch": 1, "udp_port": 7}],
             "services": [{"ps": ps, "address": "10.0.1.9", "port": 5001} for ps in range(N_PS)],
         }  # fmt: skip

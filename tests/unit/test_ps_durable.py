@@ -28,10 +28,11 @@ from foundation.protocol.header import (
     Op,
     unpack,
 )
+from hosts.config import Fsync
 from hosts.errors import DurabilityError, DurabilityPaused
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.durable import Durable, Fsync
+from hosts.ps.durable import Durable
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
 from switch_harness.effort import examples
 from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
@@ -128,8 +129,8 @@ class Three:
             assert client.hinted.tolist() == model.hinted[:-1].tolist()
             assert answered[:-1].tolist() == self.answered[0][:-1].tolist()
             assert client.values.tolist() == model.values.tolist()
-            assert [row[name] for row in client.records for name in RpcRecord._fields] == [
-                value for record in model.records for value in record
+            assert [getattr(row, name) for row in client.records for name in RpcRecord._fields] == [
+                getattr(record, name) for record in model.records for name in RpcRecord._fields
             ]
             me = client.state.me
             waits = len(client.state.calls) - me.spare, client.state.slots.busy.sum()
@@ -137,8 +138,8 @@ class Three:
         self.compare_twins()
 
     def compare_twins(self) -> None:
-        names = self.compiled.state._fields
-        for name, compiled, plain in zip(names, self.compiled.state, self.plain.state, strict=True):
+        states: list[Any] = [self.compiled.state, self.plain.state]
+        for name, compiled, plain in zip(states[0]._fields, *states, strict=True):
             assert compiled.tobytes() == plain.tobytes(), name
 
 

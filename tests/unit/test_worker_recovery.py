@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,7 +196,8 @@ def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
             else:
                 bench.now += 200 * MS
                 bench.worker.wake(bench.now)
-        for one, other in zip(twins[0].worker.state, twins[1].worker.state, strict=True):
+        states: list[Any] = [twin.worker.state for twin in twins]
+        for one, other in zip(*states, strict=True):
             assert one.tobytes() == other.tobytes()
         assert twins[0].held() == twins[1].held()
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from foundation.protocol.codec import Caller
+from hosts.config import WorkerCost
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
@@ -34,8 +35,9 @@ class Loop:
         self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
         model = model or LogisticRegression(learning_rate=0.5)
         self.trainer = Trainer(
-            1, self.client, TRACE, model, self.ledger, block, lambda: self.now, compute_ns, self.spin
-        )
+            1, self.client, TRACE, model, self.ledger, block, lambda: self.now,
+            WorkerCost(compute_ns=compute_ns), self.spin,
+        )  # fmt: skip
 
     def spin(self, until: int) -> None:
         self.now = until

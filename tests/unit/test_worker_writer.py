@@ -43,7 +43,7 @@ class Block:
     def log(self, number: int) -> None:
         state = self.client.state
         for _ in range(number):
-            state.log[state.me.rows]["iteration"] = self._next
+            state.log[state.me.rows].iteration = self._next
             state.me.rows += 1
             self._next += 1
 

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from foundation.protocol.header import VERSION
-from hosts.ps.config import JobConfig, PsConfig, ServiceConfig
+from hosts.config import ServiceConfig
+from hosts.ps.config import PsConfig, PsJobConfig
 from hosts.sockets import Address
 from tools.bench.errors import BenchError
 from tools.bench.requests import EPOCH, JOB
@@ -30,7 +31,7 @@ def parameter_server(address: Address, parameters: int, core: int) -> Iterator[i
             address=host,
             log_dir=Path(folder),
             n_ps=1,
-            jobs=[JobConfig(job=JOB, epoch=EPOCH, connected=False)],
+            jobs=[PsJobConfig(job=JOB, epoch=EPOCH, connected=False)],
             service=ServiceConfig(address=host, port=port),
             cpu=core,
             parameters=parameters,

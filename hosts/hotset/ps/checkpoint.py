@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hosts.hotset.ps.moves import Mover
+from hosts.hotset.ps.moves import Mover, ReplyTo
 from hosts.hotset.ps.state import Server
 from hosts.ps.rpcs import CALLER, find_caller
 from hosts.ps.values import CELL
@@ -20,20 +21,21 @@ _find_caller = plain(find_caller)
 _STANDINGS = "standings"
 
 
-def take_checkpoint(server: Server, movers: Mapping[int, Mover[Any]]) -> Iterator[tuple[str, bytes]]:
+def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Iterator[tuple[str, bytes]]:
     """Names and contents; every mover must be idle. What is 0 takes no place."""
     yield "jobs", server.jobs.tobytes()
     yield "callers", server.callers[server.callers.known == 1].tobytes()
     yield _STANDINGS, json.dumps({str(job): mover.standing() for job, mover in movers.items()}).encode()
     for j in range(len(server.jobs)):
         for start in range(0, server.cells.shape[1], _CHUNK):
-            for name, array in (("cells", server.cells), ("lent", server.lent)):
-                part = array[j, start : start + _CHUNK]
+            at = slice(start, start + _CHUNK)
+            parts: dict[str, NDArray[Any]] = {"cells": server.cells[j, at], "lent": server.lent[j, at]}
+            for name, part in parts.items():
                 if np.frombuffer(part, np.uint8).any():
                     yield f"{name} {j} {start}", part.tobytes()
 
 
-def put_back(server: Server, movers: Mapping[int, Mover[Any]], parts: Mapping[str, bytes]) -> None:
+def put_back(server: Server, movers: Mapping[int, Mover[ReplyTo]], parts: Mapping[str, bytes]) -> None:
     """Make a PS that has just been made what another one was; there must be room for its callers."""
     server.jobs[:] = np.frombuffer(parts["jobs"], server.jobs.dtype)
     for caller in np.frombuffer(parts["callers"], CALLER):

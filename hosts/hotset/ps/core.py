@@ -31,6 +31,8 @@ class ParameterServer(Core[ReplyTo]):
     arrays of a PS that has just been made; left out: there are none yet.
     """
 
+    stores: Mapping[int, Store]
+
     def __init__(
         self,
         ps: int,

@@ -5,16 +5,15 @@ The hints only make it fast: a lane that a PS refuses is sent again, and what th
 
 from __future__ import annotations
 
-from typing import Any
-
 from foundation.designs.interface import NOTHING
-from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, Header
-from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of, well_formed
+from foundation.protocol.header import SLOT_MASK, Header
+from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.calls import drop_call
 from hosts.hotset.worker.recovery import keep, take_back
 from hosts.hotset.worker.refusals import miss, refuse
-from hosts.hotset.worker.state import Calls, hint
-from hosts.worker.window import free_slot, is_answered, log_answer, time_round_trip
+from hosts.hotset.worker.state import Call, Calls, hint
+from hosts.worker.rpcs import is_expected
+from hosts.worker.window import Slot, free_slot, log_answer, time_round_trip
 from nativekit.bits import popcount, swap32
 from nativekit.compile import compiled, int64
 
@@ -25,16 +24,8 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
 
     Returns its row of the log, which must have room, or NOTHING; the row's `w_proc` is left to be written.
     """
-    me = state.me
-    if length < HEADER_BYTES:
-        me.malformed += 1
-        return NOTHING
-    h = decode(rpc)
-    if not well_formed(h, length):
-        me.malformed += 1
-        return NOTHING
-    if not is_answered(state, rpc, h):
-        me.unexpected += 1
+    me, h = state.me, decode(rpc)
+    if not is_expected(state, rpc, h, length):
         return NOTHING
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
@@ -45,14 +36,14 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
 
 
 @compiled
-def end_call(state: Calls, slot: Any) -> None:
+def end_call(state: Calls, slot: Slot) -> None:
     """Free a slot for its next turn, and its call's record for another."""
     free_slot(state, slot)
     drop_call(state, int64(slot.call))
 
 
 @compiled
-def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
+def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
     """Keep values, mark what is done, learn; lanes that were refused are to be sent again."""
     me = state.me
     if h.op == EMPTY:
@@ -79,7 +70,7 @@ def _take_in(state: Calls, call: Any, rpc: Rpc, h: Header, now: int) -> None:
 
 
 @compiled
-def _learn(state: Calls, call: Any, h: Header, now: int) -> None:
+def _learn(state: Calls, call: Call, h: Header, now: int) -> None:
     """Update the hints by an answer that they did not foresee; queue the refused lanes."""
     for lane in range(h.count):
         if not h.live >> lane & 1:

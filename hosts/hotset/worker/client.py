@@ -12,7 +12,7 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.header import WINDOW
 from hosts.hotset.worker.recovery import renew
-from hosts.hotset.worker.state import Calls, make_calls
+from hosts.hotset.worker.state import Calls, CallsHeader, make_calls
 from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
@@ -36,6 +36,7 @@ class Client(BaseClient):
     """
 
     state: Calls
+    _me: CallsHeader
 
     def __init__(
         self,
@@ -64,12 +65,12 @@ class Client(BaseClient):
             kept=kept,
         )
         super().__init__(state, clock, machine, log)
-        self._me["owes"] = kept is not None and bool(kept[OWED].any())
+        self._me.owes = kept is not None and bool(kept[OWED].any())
 
     @property
     def served(self) -> NDArray[np.bool_]:
         """Which keys of the last operation the switch served; the next one writes over it."""
-        served: NDArray[np.bool_] = self.state.served[: self._me["n_keys"]]
+        served: NDArray[np.bool_] = self.state.served[: self._me.n_keys]
         return served
 
     @property
@@ -93,13 +94,13 @@ class Client(BaseClient):
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
         me = self._me
-        if not me["queued_again"] and (me["first_unsent"] == NOTHING or not me["free"]):
+        if not me.queued_again and (me.first_unsent == NOTHING or not me.free):
             return None
         return super().transmit()
 
     def free_numbers(self) -> list[int]:
         """Next sequence numbers of the slots that are free, the next to be used last."""
-        numbers: list[int] = self.state.free[: self._me["free"]].tolist()
+        numbers: list[int] = self.state.free[: self._me.free].tolist()
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:

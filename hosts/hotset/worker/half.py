@@ -7,8 +7,10 @@ from foundation.designs.interface import WorkerHalf
 from hosts.hotset.worker.ahead import fetch, prepare, seek
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.recovery import next_owed, take_owed
-from hosts.hotset.worker.requests import deadline, octets, peer, start, transmit, wake
+from hosts.hotset.worker.requests import deadline, start, transmit, wake
 from hosts.hotset.worker.state import Calls
+from hosts.worker.rpcs import peer
+from hosts.worker.window import octets
 
 WORKER = worker_half(
     Calls,

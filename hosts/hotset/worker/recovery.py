@@ -13,13 +13,11 @@ set need not be told from the next.
 
 from __future__ import annotations
 
-from typing import Any
-
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import ALL, PUSH
 from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import refuse
-from hosts.hotset.worker.state import Calls
+from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.replay import HELD, OWED
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
@@ -58,7 +56,7 @@ def renew(state: Calls, epoch: int) -> None:
 
 
 @compiled
-def take_back(state: Calls, call: Any, h: Header, now: int) -> None:
+def take_back(state: Calls, call: Call, h: Header, now: int) -> None:
     """Its PS has told which lanes of a push it has added; the others are free to be pushed again."""
     added = int64(call.live) & ~h.refused
     for lane in range(int64(call.count)):

@@ -5,18 +5,14 @@ All times are ns of one monotonic clock.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from foundation.designs.interface import NOTHING
-from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES
-from foundation.protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Request, Rpc, encode
+from foundation.protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Rpc
 from hosts.hotset.worker.calls import new_call, queue_call
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_refused_due, resend_refused
-from hosts.hotset.worker.state import Calls
+from hosts.hotset.worker.state import Call, Calls
+from hosts.worker.rpcs import key_of, write_head
 from hosts.worker.window import next_again, next_overdue, retransmit, take_slot
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
@@ -35,8 +31,7 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
         return
     me.op, me.iteration, me.n_keys, me.pending, me.calls = op, iteration, n_keys, n_keys, 0
     for i in range(n_keys):
-        at = int64(state.positions[i])
-        state.keys[i] = state.space[at] if len(state.space) else np.uint64(at)
+        state.keys[i] = key_of(state, i)
         state.served[i] = False
         if op == PULL:
             state.values[i] = 0
@@ -64,19 +59,7 @@ def transmit(state: Calls, now: int) -> int:
 
 
 @compiled
-def octets(state: Calls, s: int) -> int:
-    """Length of a slot's datagram."""
-    return int64(state.slots[s].length)
-
-
-@compiled
-def peer(state: Calls, s: int) -> int:
-    """The PS that it goes to."""
-    return int64(state.calls[state.slots[s].call].ps)
-
-
-@compiled
-def _encode(state: Calls, call: Any, rpc: Rpc, seq: int, now: int) -> int:
+def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     """Write a request; returns its length."""
     me, count, live = state.me, int64(call.count), int64(call.live)
     op, iteration, t0 = int64(me.op), int64(me.iteration), now
@@ -84,21 +67,13 @@ def _encode(state: Calls, call: Any, rpc: Rpc, seq: int, now: int) -> int:
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked), int64(call.asked_epoch)
     elif me.registers:
         t0 = 0  # what a PS says again after a restart is answered as what it said before
-    flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
-    job, worker, epoch, ps = int64(me.job), int64(me.worker), int64(me.epoch), int64(call.ps)
-    said = Request(
-        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
-        iteration=iteration, live=live, t0=t0,
-    )  # fmt: skip
-    encode(rpc, said)
+    length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NOBODY
-    if op != PUSH:
-        return HEADER_BYTES + count * KEY_BYTES
-    for lane in range(count):
+    for lane in range(count if op == PUSH else 0):
         delta = int64(state.deltas[call.key_at[lane]]) if live >> lane & 1 else 0
         rpc.words[2 * count + lane] = swap32(delta)
-    return HEADER_BYTES + count * (KEY_BYTES + VALUE_BYTES)
+    return length
 
 
 @compiled

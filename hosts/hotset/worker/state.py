@@ -6,93 +6,131 @@ taken from `spare` and goes back with its answer. Calls wait in a queue until a 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING
+from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, WINDOW
-from foundation.protocol.rpc import rpcs
-from hosts.worker.row import ROW
-from hosts.worker.window import ME as WINDOW_ME
-from hosts.worker.window import SLOT, open_window
+from foundation.protocol.rpc import Rpc
+from hosts.worker.arrays import operand_arrays, window_arrays
+from hosts.worker.row import Row
+from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
+from hosts.worker.window import Slot, open_window
 from nativekit.compile import compiled, int64
-from nativekit.records import record, records
+from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, records
 
-ME = record(
-    *WINDOW_ME,
-    "n_ps",
-    "registers",  # what a PS does to the switch: all keys in hash lanes, and no answer teaches anything
-    "op", "iteration", "n_keys",
-    "pending",  # keys of the operation that are not answered; an empty RPC counts as one
-    "calls",  # of the operation so far
-    "first_unsent", "last_unsent", "spare", "groups",
-    "keeps",  # a replay log; `owes` is where to look for what is owed, from 1 on, or 0
-)  # fmt: skip
-CALL = record(
-    "ps", "count", "live", "hashed", "refusals", "next", "asked", "asked_epoch",
-    ("key_at", np.int32, (LANES,)),
-)  # fmt: skip
-"""One RPC; `key_at` has the key of each live lane, `next` the call behind it in a chain or in the queue. The
-`hashed` lanes have keys by their hash, for the switch to serve. Where a switch is gone that may have had it,
-it only asks what has become of itself: `asked` and `asked_epoch` are its seq and epoch then."""
-PILE = record("first", "keys", "calls", "room")
-"""Keys that wait for a lane, linked by `behind`, and how many. Where any lane of an RPC to a PS will do: how
-many calls it gets, too, and lanes in these that they leave free."""
-CHAIN = record("head", ("latest", np.int64, (LANES,)))
-"""Calls of one PS that are being filled by hash: the first, and the latest that has each lane in use."""
-GROUP = record("refusals", "due", "first", "last")
-"""Keys that have been refused as often, and when they go again; linked by `behind`."""
+
+class CallsHeader(RpcsHeader):
+    """The record of numbers."""
+
+    registers: int
+    """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
+    first_unsent: int
+    last_unsent: int
+    spare: int
+    groups: int
+    keeps: int
+    """Whether there is a replay log; `owes` is where to look for what is owed, from 1 on, or 0."""
+
+
+class Call(RpcCall):
+    """One RPC. Where a switch is gone that may have had it, it only asks what has become of it."""
+
+    count: int
+    live: int
+    hashed: int
+    """Bitmap of the lanes whose keys are in their hash lanes, for the switch to serve."""
+    refusals: int
+    next: int
+    """The call behind it in a chain or in the queue."""
+    asked: int
+    """The `seq` that it asks about, or 0."""
+    asked_epoch: int
+    key_at: Annotated[NDArray[np.int32], LANES]
+    """Key of each live lane."""
+
+
+class Pile:
+    """Keys that wait for a lane, linked by `behind`, or for any lane of an RPC to a PS."""
+
+    first: int
+    keys: int
+    calls: int
+    """RPCs that the PS gets."""
+    room: int
+    """Lanes that the keys leave free in these RPCs."""
+
+
+class Chain:
+    """Calls of one PS that are being filled by hash."""
+
+    head: int
+    latest: Annotated[Ints, LANES]
+    """The latest call that has each lane in use."""
+
+
+class Group:
+    """Keys that have been refused as often, and when they go again; linked by `behind`."""
+
+    refusals: int
+    due: int
+    first: int
+    last: int
+
+
+CALL = dtype_of(Call)
 
 
 class Calls(NamedTuple):
     """A worker's calls for one job; B is the largest number of keys of an operation."""
 
-    me: Any
+    me: CallsHeader
     """A record of numbers."""
-    slots: Any
+    slots: Records[Slot]
     """SLOT[WINDOW]"""
-    sent: Any
+    sent: Records[Rpc]
     """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
-    free: Any
+    free: Ints
     """int64[WINDOW]: next sequence numbers of the me.free slots that are free, the next to be used last."""
-    again: Any
+    again: Ints
     """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
-    calls: Any
+    calls: Records[Call]
     """CALL[B + 1]"""
-    spare: Any
+    spare: Ints
     """int64[B + 1]: the me.spare calls that are not in use."""
-    piles: Any
+    piles: Records[Pile]
     """PILE[LANES + n_ps]: hot keys by their lane, cold keys by their PS."""
-    order: Any
+    order: Ints
     """int64[LANES]: lanes, those that most keys wait for first."""
-    chains: Any
+    chains: Records[Chain]
     """CHAIN[n_ps]"""
-    keys: Any
+    keys: NDArray[np.uint64]
     """uint64[B]"""
-    positions: Any
+    positions: Ints
     """int64[B]: of the keys in the key space."""
-    deltas: Any
+    deltas: Words
     """uint32[B]: what a push adds."""
-    values: Any
+    values: Words
     """uint32[B]: what a pull brings."""
-    answered: Any
+    answered: NDArray[np.bool_]
     """bool[>= size]: deltas that are known to be applied; the caller's."""
-    served: Any
+    served: NDArray[np.bool_]
     """bool[B]: the switch has served the key."""
-    kept: Any
+    kept: Words
     """uint32[2, parameters], by position, the replay log: what the switch has acknowledged, and what one that
     is gone had, which is owed to the servers; [2, 0] without one."""
-    hinted: Any
+    hinted: Octets
     """uint8[parameters / 8 + 1], a bit a position: goes to its hash lane."""
-    space: Any
+    space: NDArray[np.uint64]
     """uint64[parameters]: key at each position; empty where they are the same."""
-    groups: Any
+    groups: Records[Group]
     """GROUP[B]: the first me.groups are in use, in order of their beginning."""
-    behind: Any
+    behind: NDArray[np.int32]
     """int32[B]: next key of the same group or pile."""
-    log: Any
+    log: Records[Row]
     """ROW[n]: answered RPCs, the first me.rows."""
 
 
@@ -112,37 +150,28 @@ def make_calls(
 ) -> Calls:
     """Calls of an idle worker; `largest` is the most keys that an operation may have, `kept` its replay
     log."""
-    me = records(1, ME)[0]
-    free = open_window(me, job, worker, epoch, window)
+    me = one(CallsHeader)
+    free = open_window(me, Caller(job, worker, epoch), window)
     me.n_ps, me.registers, me.keeps = n_ps, registers, kept is not None
     me.first_unsent = me.last_unsent = NOTHING
     me.spare = largest + 1
-    # Both kinds of key space have one type for the compiler: arrays that are only read.
-    space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
-    space.setflags(write=False)
     return Calls(
         me=me,
-        slots=records(WINDOW, SLOT),
-        sent=rpcs(WINDOW),
         free=free,
-        again=np.zeros(WINDOW, np.int64),
-        calls=records(largest + 1, CALL),
+        calls=records(largest + 1, Call),
         spare=np.arange(largest + 1)[::-1].copy(),
-        piles=records(LANES + n_ps, PILE),
+        piles=records(LANES + n_ps, Pile),
         order=np.zeros(LANES, np.int64),
-        chains=records(n_ps, CHAIN),
+        chains=records(n_ps, Chain),
         keys=np.zeros(largest, np.uint64),
-        positions=np.zeros(largest, np.int64),
-        deltas=np.zeros(largest, np.uint32),
-        values=np.zeros(largest, np.uint32),
-        answered=np.zeros(largest, np.bool_),
         served=np.zeros(largest, np.bool_),
         kept=np.zeros((2, 0), np.uint32) if kept is None else kept,
         hinted=np.zeros(1 if registers else parameters // 8 + 1, np.uint8),
-        space=space,
-        groups=records(largest, GROUP),
+        space=space_of(sparse),
+        groups=records(largest, Group),
         behind=np.zeros(largest, np.int32),
-        log=records(rows, ROW),
+        **window_arrays(rows),
+        **operand_arrays(largest),
     )
 
 

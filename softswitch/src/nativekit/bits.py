@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 
-from nativekit.compile import leaf
+from nativekit.compile import int64, leaf
+from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
+
+T = TypeVar("T")
 
 
-def _reverse(bits: int, result: Any) -> Any:
+def _reverse(bits: int, result: Kind) -> Callable[[TypingContext, Kind], Generated]:
     kind = getattr(types, f"uint{bits}")
 
-    def generate(_typing: Any, word: Any) -> Any:
-        def code(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+    def generate(_typing: TypingContext, word: Kind) -> Generated:
+        def code(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
             value = context.cast(builder, values[0], signature.args[0], kind)
             return context.cast(builder, builder.bswap(value), kind, result)
 
@@ -25,21 +28,25 @@ def _reverse(bits: int, result: Any) -> Any:
     return generate
 
 
-def _reverse_plain(octets: int, make: Callable[[int], Any]) -> Callable[[Any], Any]:
+def _reverse_plain(octets: int, make: Callable[[int], T]) -> Callable[[int | np.integer], T]:
     mask = (1 << 8 * octets) - 1
     return lambda word: make(int.from_bytes((int(word) & mask).to_bytes(octets, "little"), "big"))
 
 
-swap16 = leaf(_reverse_plain(2, np.int64))(_reverse(16, types.int64))
-swap32 = leaf(_reverse_plain(4, np.int64))(_reverse(32, types.int64))
+swap16 = leaf(_reverse_plain(2, int64))(_reverse(16, types.int64))
+swap32 = leaf(_reverse_plain(4, int64))(_reverse(32, types.int64))
 swap64 = leaf(_reverse_plain(8, np.uint64))(_reverse(64, types.uint64))
 
 
-@leaf(lambda word: np.int64(int(word).bit_count()))
-def popcount(_typing: Any, word: Any) -> Any:
+def _ones_plain(word: int) -> int:
+    return int64(int(word).bit_count())
+
+
+@leaf(_ones_plain)
+def popcount(_typing: TypingContext, _word: Kind) -> Generated:
     """Bits that are set in a word, which is not negative."""
 
-    def code(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         return builder.ctpop(values[0])
 
     return types.int64(types.int64), code

@@ -17,15 +17,15 @@ import numpy as np
 from numba.extending import intrinsic as numba_intrinsic
 
 from nativekit.cache import cache_of
+from nativekit.llvm import Compiled, Function, Generated, Module
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Function)
 
 _KIT = Path(__file__).parent
 
-# To mypy these are Any: numba's hints say less than numba takes.
-_numba: Any = numba
-carray: Any = _numba.carray
-int64 = cast(Callable[[Any], int], np.int64)
+_numba: Module = numba
+carray: Function = _numba.carray
+int64 = cast(Callable[[Any], int], np.int64)  # of whatever numba takes
 
 
 def compiled(function: F) -> F:
@@ -56,17 +56,17 @@ def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F
         _numba.config.CACHE_DIR = before
 
 
-def intrinsic(function: Callable[..., Any]) -> Any:
+def intrinsic(function: Callable[..., Generated]) -> Compiled:
     """Decorate a function that generates the LLVM IR of a call."""
     return numba_intrinsic(function)
 
 
-def leaf(python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+def leaf(python: F) -> Callable[[Callable[..., Generated]], F]:
     """Decorate the LLVM IR of a function whose plain form is `python`: for the few with no common source."""
 
-    def decorate(generate: Callable[..., Any]) -> Any:
+    def decorate(generate: Callable[..., Generated]) -> F:
         made = intrinsic(generate)
         made.plain = python
-        return made
+        return cast(F, made)
 
     return decorate

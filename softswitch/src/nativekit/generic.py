@@ -7,8 +7,9 @@ is found by signature. A plain twin looks at the class of the tuple that it is g
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from numba import extending as _extending
 from numba import typeof as _typeof
@@ -17,13 +18,13 @@ from numba.core import errors as _errors
 from numba.core import imputils as _imputils
 from numba.core.datamodel import models
 
+from nativekit.llvm import Compiled, Function, Kind, Module, Signature, TypingContext
 from nativekit.reference import Reference
 
-# To mypy these are Any: numba's internals have no hints.
-errors: Any = _errors
-extending: Any = _extending
-imputils: Any = _imputils
-typeof: Any = _typeof
+errors: Module = _errors
+extending: Module = _extending
+imputils: Module = _imputils
+typeof: Compiled = _typeof
 F = TypeVar("F", bound=NamedTuple)
 
 
@@ -32,16 +33,16 @@ class Generic:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._bodies: dict[type, Any] = {}
+        self._bodies: dict[type, Compiled] = {}
         self.kind = _GenericType(self)
 
-    def dispatch(self, owner: type) -> Any:
+    def dispatch(self, owner: type) -> Compiled:
         """The compiled function for a class; raises `LookupError` where there is none."""
         if owner not in self._bodies:
             raise LookupError(f"{self.name} has no body for {owner.__module__}.{owner.__qualname__}")
         return self._bodies[owner]
 
-    def register(self, owner: type, body: Any) -> None:
+    def register(self, owner: type, body: Compiled) -> None:
         """Have a body for one more class: once, while modules are loaded, as code on disk has it inside.
 
         Raises `ValueError` for a class with the name of another: numba takes a tuple that it is given for one
@@ -61,29 +62,29 @@ class _GenericType(types.Callable, types.Opaque):
 
     def __init__(self, generic: Generic) -> None:
         self.generic = generic
-        make: Any = super().__init__  # which has no hints
+        make: Function = super().__init__  # which has no hints
         make(f"generic({generic.name})")
 
     @property
-    def key(self) -> Any:
+    def key(self) -> int:
         return id(self.generic)
 
-    def _chosen(self, state: Any) -> Any:
+    def _chosen(self, state: Kind) -> Kind:
         kind = state.pointee if isinstance(state, Reference) else state
         if not isinstance(kind, types.BaseNamedTuple):
             raise errors.TypingError(f"{self.generic.name} of {state}, which is no state of a design")
         try:
-            return typeof(self.generic.dispatch(cast(Any, kind).instance_class))
+            return typeof(self.generic.dispatch(cast(Kind, kind).instance_class))
         except LookupError as error:
             raise errors.TypingError(str(error)) from error
 
-    def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
+    def get_call_type(self, context: TypingContext, args: Sequence[Kind], kws: Kind) -> Signature:
         return self._chosen(args[0]).get_call_type(context, args, kws)
 
-    def get_call_signatures(self) -> Any:
+    def get_call_signatures(self) -> tuple[tuple[()], bool]:
         return (), True
 
-    def get_impl_key(self, sig: Any) -> Any:
+    def get_impl_key(self, sig: Signature) -> object:
         return self._chosen(sig.args[0]).get_impl_key(sig)
 
 
@@ -96,11 +97,11 @@ imputils.lower_constant(_GenericType)(lambda context, *_: context.get_dummy_valu
 
 def generics(interface: type[F]) -> F:
     """The functions of an interface, a `NamedTuple` of callables, for compiled callers of whatever design."""
-    made: Any = interface
-    return cast(F, made(*map(Generic, made._fields)))
+    make = cast(Callable[..., F], interface)  # the bodies' place is taken by what chooses them
+    return make(*map(Generic, interface._fields))
 
 
 def implement(owner: type, interface: F, bodies: F) -> None:
     """Let `bodies` be the functions of an interface for the states of class `owner`."""
-    for generic, body in zip(cast(Any, interface), cast(Any, bodies), strict=True):
+    for generic, body in zip(cast(tuple[Generic, ...], interface), bodies, strict=True):
         generic.register(owner, body)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numba import types
 
+from nativekit.llvm import Compiled, Kind
 
-def _libc(name: str, result: Any, *arguments: Any) -> Any:
+
+def _libc(name: str, result: Kind, *arguments: Kind) -> Compiled:
     return types.ExternalFunction(name, result(*arguments))
 
 

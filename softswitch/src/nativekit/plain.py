@@ -9,22 +9,23 @@ from __future__ import annotations
 import ctypes
 import functools
 import types as python
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Mapping
+from typing import TypeVar, cast
 
 import numpy as np
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
 from nativekit.generic import Generic
+from nativekit.llvm import Compiled, Function
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Function)
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _WIDTHS = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.c_uint32}
 
 
-def plain(function: F, instead: Mapping[Any, Callable[..., Any]] | None = None) -> F:
+def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
     """The function as plain Python, with all compiled ones that it calls; integers wrap as compiled.
 
     `instead` has Python functions for some of those, by the compiled one.
@@ -32,7 +33,7 @@ def plain(function: F, instead: Mapping[Any, Callable[..., Any]] | None = None) 
     body = _Namespaces(instead or {}).function(function)
 
     @functools.wraps(body)
-    def call(*args: Any) -> Any:
+    def call(*args: object) -> object:
         with np.errstate(over="ignore"):
             return body(*args)
 
@@ -42,17 +43,17 @@ def plain(function: F, instead: Mapping[Any, Callable[..., Any]] | None = None) 
 class _Namespaces:
     """A copy of each module's globals in which compiled functions are plain."""
 
-    def __init__(self, instead: Mapping[Any, Callable[..., Any]]) -> None:
+    def __init__(self, instead: Mapping[Compiled, Function]) -> None:
         self._instead = {id(compiled): replacement for compiled, replacement in instead.items()}
-        self._of: dict[int, dict[str, Any]] = {}
+        self._of: dict[int, dict[str, object]] = {}
 
-    def function(self, compiled: Any) -> Callable[..., Any]:
+    def function(self, compiled: Compiled) -> Function:
         source = compiled.py_func
         return python.FunctionType(
             source.__code__, self._namespace(source.__globals__), source.__name__, source.__defaults__
         )
 
-    def _namespace(self, original: dict[str, Any]) -> dict[str, Any]:
+    def _namespace(self, original: dict[str, object]) -> dict[str, object]:
         if id(original) not in self._of:
             self._of[id(original)] = dict(original)
             self._of[id(original)].update(
@@ -60,22 +61,22 @@ class _Namespaces:
             )
         return self._of[id(original)]
 
-    def _twin(self, value: Any) -> Callable[..., Any] | None:
+    def _twin(self, value: object) -> Function | None:
         if id(value) in self._instead:
             return self._instead[id(value)]
         if hasattr(value, "plain"):
-            return cast(Callable[..., Any], value.plain)
+            return cast(Function, value.plain)
         if isinstance(value, types.ExternalFunction):
             return _from_libc(value)
         if isinstance(value, Generic):
             return self._chosen(value)
         return self._late(value) if isinstance(value, Dispatcher) else None
 
-    def _chosen(self, generic: Generic) -> Callable[..., Any]:
+    def _chosen(self, generic: Generic) -> Function:
         """The body for the class of the first argument."""
-        made: dict[type, Callable[..., Any]] = {}
+        made: dict[type, Function] = {}
 
-        def call(state: Any, *args: Any) -> Any:
+        def call(state: object, *args: object) -> object:
             owner = type(state)
             if owner not in made:
                 twin = self._twin(generic.dispatch(owner))
@@ -85,11 +86,11 @@ class _Namespaces:
 
         return call
 
-    def _late(self, compiled: Any) -> Callable[..., Any]:
+    def _late(self, compiled: Compiled) -> Function:
         """A function that is made at its first call, as modules may need each other's."""
-        made: list[Callable[..., Any]] = []
+        made: list[Function] = []
 
-        def call(*args: Any) -> Any:
+        def call(*args: object) -> object:
             if not made:
                 made.append(self.function(compiled))
             return made[0](*args)
@@ -97,7 +98,7 @@ class _Namespaces:
         return call
 
 
-def _from_libc(external: Any) -> Callable[..., Any]:
+def _from_libc(external: Compiled) -> Function:
     function = getattr(_LIBC, external.symbol)
     function.argtypes = [_WIDTHS[str(kind)] for kind in external.sig.args]
     function.restype = _WIDTHS[str(external.sig.return_type)]

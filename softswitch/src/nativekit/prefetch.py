@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba import types
 
 from nativekit.compile import compiled, leaf
+from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
 from nativekit.records import LINE
 
 _READ, _ALL_LEVELS, _DATA = 0, 3, 1
 """What LLVM's `prefetch` is told: for a read, into every cache, and no code."""
 
 
-@leaf(lambda address: None)
-def prefetch(_typing: Any, address: Any) -> Any:
+def _touch_plain(_address: int) -> None:
+    """Do nothing: plain Python has no caches to tell."""
+
+
+@leaf(_touch_plain)
+def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
     """Have the caches fetch the line at an address, which need not be anybody's, and do not wait for it."""
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [pointer, word, word, word])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)

@@ -1,18 +1,132 @@
-"""Records in arrays: the state of compiled functions."""
+"""Records in arrays: the state of compiled functions.
+
+A record is declared as a class. Its annotations are the fields for type checkers, and `dtype_of` makes
+numpy's dtype of them::
+
+    class Slot:
+        seq: int
+        busy: Int32
+        key: np.uint64
+        key_at: Annotated[NDArray[np.int32], LANES]
+
+Numba compiles functions for the dtype, and does not look at annotations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from functools import cache
+from inspect import get_annotations
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Generic,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+    overload,
+)
 
 import numpy as np
 from numpy.typing import NDArray
 
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
 LINE = 64
 """Bytes that caches fetch together."""
 
+Dtype: TypeAlias = np.dtype[Any]
+"""A dtype of records, or of numbers that only run time knows."""
+Int8: TypeAlias = Annotated[int, np.int8]
+Int32: TypeAlias = Annotated[int, np.int32]
+UInt8: TypeAlias = Annotated[int, np.uint8]
+UInt16: TypeAlias = Annotated[int, np.uint16]
+UInt32: TypeAlias = Annotated[int, np.uint32]
 
-def record(*fields: Any) -> np.dtype[Any]:
+Words: TypeAlias = NDArray[np.uint32]
+Ints: TypeAlias = NDArray[np.int64]
+Octets: TypeAlias = NDArray[np.uint8]
+
+_SCALARS: dict[object, type[np.generic]] = {int: np.int64, float: np.float64}
+
+
+class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
+    """The type of arrays of records of class `R`. At run time they are numpy's recarrays."""
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]  # a record is of its class, and not of numpy's
+        def __getitem__(self, at: slice | NDArray[Any]) -> Records[R_co]: ...
+        @overload
+        def __getitem__(self, at: SupportsIndex | tuple[SupportsIndex, ...]) -> R_co: ...
+        @overload
+        def __getitem__(self, at: str) -> NDArray[Any]: ...
+        def __getitem__(self, at: object) -> object: ...
+        def __iter__(self) -> Iterator[R_co]: ...
+        def __setitem__(self, at: object, value: object) -> None: ...
+        def __getattr__(self, column: str) -> NDArray[Any]: ...
+        def __setattr__(self, column: str, value: object) -> None: ...
+
+
+class RecordTable(Records[R_co]):
+    """The type of arrays with more axes than one: the first index selects an array of records."""
+
+    if TYPE_CHECKING:
+
+        @overload  # type: ignore[override]
+        def __getitem__(self, at: int | slice | tuple[int, slice]) -> Records[R_co]: ...
+        @overload
+        def __getitem__(self, at: tuple[SupportsIndex, ...]) -> R_co: ...
+        @overload
+        def __getitem__(self, at: str) -> NDArray[Any]: ...
+        def __getitem__(self, at: object) -> object: ...
+
+
+@cache
+def dtype_of(kind: type) -> Dtype:
+    """Return the dtype of records of a class: its fields in order, those of base classes first.
+
+    An `int` is a signed 64-bit integer. Raises `ValueError` for a name that numpy's records have themselves.
+    """
+    hints = get_type_hints(kind, include_extras=True)
+    return record(*((name, *_field_of(hints[name])) for name in _names_of(kind)))
+
+
+def _names_of(kind: type) -> list[str]:
+    """The fields' names, where a class may say that its own come first."""
+    bases = list(reversed(kind.__mro__))
+    if "OWN_FIELDS_FIRST" in vars(kind):
+        bases = [kind, *bases[:-1]]
+    return [name for base in bases for name in get_annotations(base)]
+
+
+def _field_of(hint: Any) -> tuple[Any, ...]:
+    """Numpy's type of a field, and the shape of an array in it."""
+    if get_origin(hint) is not Annotated:
+        return (_SCALARS.get(hint, hint),)
+    inner, *extras = get_args(hint)
+    if inner in _SCALARS:
+        return tuple(extras)
+    given = [each for each in extras if isinstance(each, np.dtype)]
+    shape = next(each for each in extras if not isinstance(each, np.dtype))
+    return (given[0] if given else _element_of(inner), shape if isinstance(shape, tuple) else (shape,))
+
+
+def _element_of(array: Any) -> Any:
+    """The dtype of an array's elements: of `Records[R]` or of `NDArray[number]`."""
+    if get_origin(array) is Records:
+        return dtype_of(get_args(array)[0])
+    [number] = get_args(get_args(array)[1])
+    return number
+
+
+def record(*fields: Any) -> Dtype:
     """A dtype of `(name, type[, shape])` fields; a bare name is a signed 64-bit integer.
 
     Raises `ValueError` for a name that numpy's records have themselves: plain Python would read that.
@@ -21,7 +135,7 @@ def record(*fields: Any) -> np.dtype[Any]:
     return checked(np.dtype(whole))
 
 
-def checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def checked(dtype: Dtype) -> Dtype:
     """The dtype, if plain Python can read all of its fields as attributes; else `ValueError`."""
     taken = [name for name in dtype.names or () if hasattr(np.record, name)]
     if taken:
@@ -29,9 +143,26 @@ def checked(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype
 
 
-def records(shape: int | Sequence[int], dtype: np.dtype[Any]) -> Any:
-    """An array of records, all 0; to type checkers anything, since fields are attributes."""
-    return zeros(shape, dtype).view(np.recarray)
+@overload
+def records(shape: int, dtype: type[R]) -> Records[R]: ...
+@overload
+def records(shape: tuple[int, int], dtype: type[R]) -> RecordTable[R]: ...
+@overload
+def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...
+def records(shape: int | Sequence[int], dtype: Any) -> Any:
+    """An array of records, all 0, of a class or a dtype; of a dtype they have any fields to type checkers."""
+    return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
+
+
+def one(kind: type[R]) -> R:
+    """Return one record, all 0."""
+    return records(1, kind)[0]
+
+
+def with_arrays(state: R, **arrays: object) -> R:
+    """Return a state with other arrays in place of those of these names."""
+    replaced: R = cast(Any, state)._replace(**arrays)  # a `NamedTuple`, which no protocol can say
+    return replaced
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:

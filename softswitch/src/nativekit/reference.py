@@ -23,25 +23,39 @@ from numba.core.typing import templates
 from numba.np.arrayobj import make_array as _make_array
 
 from nativekit.compile import cached_entry_point, leaf
+from nativekit.llvm import (
+    Compiled,
+    Context,
+    Function,
+    Generated,
+    Kind,
+    Module,
+    Signature,
+    TypingContext,
+    Value,
+    Values,
+)
+from nativekit.records import Octets
 
-# To mypy these are Any: numba's internals have no hints.
-cgutils: Any = _cgutils
-extending: Any = _extending
-make_array: Any = _make_array
-typeof: Any = _typeof
+cgutils: Module = _cgutils
+extending: Module = _extending
+make_array: Compiled = _make_array
+typeof: Compiled = _typeof
 T = TypeVar("T")
+WriteWords = Callable[[object, Octets], int]
+"""An entry point of `write_words`."""
 
 
 class Reference(types.Type):
     """A `NamedTuple` of type `of`, by its address."""
 
-    def __init__(self, pointee: Any) -> None:
+    def __init__(self, pointee: Kind) -> None:
         self.pointee = pointee
-        make: Any = super().__init__  # which has no hints
+        make: Function = super().__init__  # which has no hints
         make(name=f"Reference({pointee})")
 
     @property
-    def key(self) -> Any:
+    def key(self) -> object:
         """Not the name, which two classes may share."""
         return self.pointee.key
 
@@ -52,27 +66,27 @@ class Reference(types.Type):
 
 @extending.register_model(Reference)
 class _Pointer(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Reference) -> None:
-        make: Any = super().__init__  # which has no hints
+    def __init__(self, manager: Compiled, kind: Reference) -> None:
+        make: Function = super().__init__  # which has no hints
         make(manager, kind, manager.lookup(kind.pointee).get_value_type().as_pointer())
 
 
-def _kind_of(_template: Any, kind: Reference, field: str) -> Any:
+def _kind_of(_template: TypingContext, kind: Reference, field: str) -> Kind:
     at = kind.index_of(field)
     return None if at < 0 else _by_reference(kind.pointee.types[at])
 
 
-def _by_reference(kind: Any) -> Any:
+def _by_reference(kind: Kind) -> Kind:
     return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
 
 
 @extending.infer_getattr
 class _Fields(templates.AttributeTemplate):
     key = Reference
-    generic_resolve: Any = _kind_of
+    generic_resolve: Compiled = _kind_of
 
 
-def _field(context: Any, builder: ir.IRBuilder, kind: Reference, value: Any, field: str) -> Any:
+def _field(context: Context, builder: ir.IRBuilder, kind: Reference, value: Value, field: str) -> Value:
     at = kind.index_of(field)
     place = cgutils.gep_inbounds(builder, value, 0, at)
     found = kind.pointee.types[at]
@@ -84,12 +98,12 @@ def _field(context: Any, builder: ir.IRBuilder, kind: Reference, value: Any, fie
 extending.lower_getattr_generic(Reference)(_field)
 
 
-def _uncounted(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
+def _uncounted(context: Context, builder: ir.IRBuilder, kind: Kind, value: Value) -> Value:
     """The same arrays with no owner: numba leaves their counting out."""
     if isinstance(kind, types.BaseTuple):
         parts = [
             _uncounted(context, builder, each, builder.extract_value(value, i))
-            for i, each in enumerate(cast(Any, kind).types)
+            for i, each in enumerate(cast(Kind, kind).types)
         ]
         return context.make_tuple(builder, kind, parts)
     if not isinstance(kind, types.Array):
@@ -100,11 +114,15 @@ def _uncounted(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> An
     return array._getvalue()
 
 
-@leaf(lambda value: value)
-def as_ref(_typing: Any, value: Any) -> Any:
+def _borrowed_plain(value: T) -> T:
+    return value
+
+
+@leaf(_borrowed_plain)
+def as_ref(_typing: TypingContext, value: Kind) -> Generated:
     """The same arrays by reference, for the time of a call from Python, which holds them."""
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         if not isinstance(value, types.BaseNamedTuple):
             return _uncounted(context, builder, value, values[0])
         place = cgutils.alloca_once(builder, values[0].type)
@@ -114,24 +132,25 @@ def as_ref(_typing: Any, value: Any) -> Any:
     return _by_reference(value)(value), code
 
 
-def _row_as_plain(stacked: Any, at: int) -> Any:
-    def of(field: Any) -> Any:
+def _row_as_plain(stacked: T, at: int) -> T:
+    def of(field: Any) -> Any:  # an array, or a tuple of arrays
         if hasattr(field, "_fields"):
             return _row_as_plain(field, at)
         return field[at] if field.flags.writeable else field
 
-    return type(stacked)(*map(of, stacked))
+    parts: Any = stacked  # a `NamedTuple`, as callers know
+    return type(stacked)(*map(of, parts))
 
 
 @leaf(_row_as_plain)
-def row(typing: Any, stacked: Any, at: Any) -> Any:
+def row(typing: TypingContext, stacked: Kind, at: Kind) -> Generated:
     """Row `at` of a tuple whose arrays have one more axis in front: a tuple of the same class, borrowed.
 
     Arrays that are only read are shared by all rows and have no such axis.
     """
     result = _row_kind(typing, stacked.pointee, at)
 
-    def code(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         tuple_of_row = _row(context, builder, stacked.pointee, result, values[0], at, values[1])
         place = cgutils.alloca_once(builder, tuple_of_row.type)
         builder.store(tuple_of_row, place)
@@ -140,7 +159,7 @@ def row(typing: Any, stacked: Any, at: Any) -> Any:
     return Reference(result)(stacked, at), code
 
 
-def _row_kind(typing: Any, stacked: Any, at: Any) -> Any:
+def _row_kind(typing: TypingContext, stacked: Kind, at: Kind) -> Kind:
     parts = []
     for field in stacked.types:
         if isinstance(field, types.BaseNamedTuple):
@@ -148,13 +167,19 @@ def _row_kind(typing: Any, stacked: Any, at: Any) -> Any:
         else:
             found = typing.resolve_function_type(operator.getitem, (field, at), {})
             parts.append(found.return_type if field.mutable else field)
-    made: Any = types.BaseTuple
+    made: Kind = types.BaseTuple
     return made.from_types(parts, stacked.instance_class)
 
 
 def _row(
-    context: Any, builder: ir.IRBuilder, stacked: Any, result: Any, place: Any, at: Any, number: Any
-) -> Any:
+    context: Context,
+    builder: ir.IRBuilder,
+    stacked: Kind,
+    result: Kind,
+    place: Value,
+    at: Kind,
+    number: Value,
+) -> Value:
     parts = []
     for i, (field, kind) in enumerate(zip(stacked.types, result.types, strict=True)):
         address = cgutils.gep_inbounds(builder, place, 0, i)
@@ -169,7 +194,7 @@ def _row(
     return context.make_tuple(builder, result, parts)
 
 
-def pinned_ref(state: T, write: Callable[[Any, Any], int] | None = None) -> T:
+def pinned_ref(state: T, write: WriteWords | None = None) -> T:
     """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
 
     Its arrays would be looked up in each call, half a microsecond each. `write` is an entry point of
@@ -178,13 +203,13 @@ def pinned_ref(state: T, write: Callable[[Any, Any], int] | None = None) -> T:
     return cast(T, _PinnedRef(state, write or _write))
 
 
-def unwrap_ref(given: Any) -> Any:
-    """The tuple of what may be `pinned_ref`."""
-    return given.state if isinstance(given, _PinnedRef) else given
+def unwrap_ref(given: T) -> T:
+    """The tuple of what may be a `pinned_ref`."""
+    return cast(T, given.state) if isinstance(given, _PinnedRef) else given
 
 
 class _PinnedRef:
-    def __init__(self, state: Any, write: Callable[[Any, Any], int]) -> None:
+    def __init__(self, state: object, write: WriteWords) -> None:
         self.state = state  # so that its arrays stay
         self._place = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
         write(state, self._place)
@@ -192,7 +217,7 @@ class _PinnedRef:
         self._numba_type_ = Reference(typeof(state))
 
 
-def _address_of(kind: Reference, given: Any, c: Any) -> Any:
+def _address_of(kind: Reference, given: Value, c: Context) -> Value:
     address = c.pyapi.object_getattr_string(given, "address")
     value = c.pyapi.number_as_ssize_t(address)
     c.pyapi.decref(address)
@@ -204,18 +229,22 @@ def _address_of(kind: Reference, given: Any, c: Any) -> Any:
 extending.unbox(Reference)(_address_of)
 
 
-def write_words(state: Any, place: Any) -> int:
+def write_words(state: object, place: Octets) -> int:
     """Write a tuple into bytes, where these are enough; returns how many are."""
-    needed: int = _write_at(state, place)
-    return needed
+    return _write_at(state, place)
 
 
 _write = cached_entry_point(write_words, Path(__file__).parent, ())
 
 
-@leaf(lambda state, place: 0)
-def _write_at(_typing: Any, state: Any, place: Any) -> Any:
-    def code(context: Any, builder: ir.IRBuilder, signature: Any, values: Any) -> Any:
+def _write_plain(_state: object, _place: Octets) -> int:
+    """Write nothing: only machine code has words to write."""
+    return 0
+
+
+@leaf(_write_plain)
+def _write_at(_typing: TypingContext, state: Kind, place: Kind) -> Generated:
+    def code(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
         room = make_array(place)(context, builder, values[1])
         needed = context.get_constant(types.intp, context.get_abi_sizeof(values[0].type))
         with builder.if_then(builder.icmp_signed("<=", needed, room.nitems)):

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from hosts.udp import make_udp
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import FULL, make_wire, operate
+from hosts.worker.window import WindowState
 from hotline.kv.errors import Closed, Gone, Misused, NoAnswer
 
 LARGEST = 1 << 16
@@ -257,7 +258,7 @@ class Engine:
             reason = operate(client.state, self._udp, self._wire, now + _TICK_NS)
             # No lock: a moment later is early enough.
             self._check()
-            if rows != (rows := int(client.state.me["rows"])):
+            if rows != (rows := int(client.state.me.rows)):
                 since = now
             elif now - since > PATIENCE_S * 1e9:
                 raise NoAnswer(self._silence())
@@ -274,7 +275,8 @@ class Engine:
     def _silence(self) -> str:
         """Whom nobody has heard."""
         state = self.client.state
-        awaited = {COMPILED.peer(state, slot) for slot in np.flatnonzero(state.slots["busy"]).tolist()}
+        busy = cast(WindowState, state).slots["busy"]  # whose client's design has a window
+        awaited = {COMPILED.peer(state, slot) for slot in np.flatnonzero(busy).tolist()}
         names = ", ".join(f"{peer} ({':'.join(map(str, self._peers[peer]))})" for peer in sorted(awaited))
         return (
             f"no answer for {PATIENCE_S:.0f} s from server {names}: it, or the switch before it, has ended; "

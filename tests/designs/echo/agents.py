@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from foundation.designs.interface import Agents
 from foundation.protocol.codec import Caller
@@ -27,7 +27,7 @@ class Client(BaseClient):
         _window: int = WINDOW,
         **_settings: Any,
     ) -> None:
-        super().__init__(make_numbers(caller.worker, n_ps, WORKERS), clock)
+        super().__init__(cast(Any, make_numbers(caller.worker, n_ps, WORKERS)), clock)
 
 
 def _server(ps: int, n_ps: int, _space: Any, _jobs: Sequence[int], _journal_bytes: int = 0) -> Mirror:

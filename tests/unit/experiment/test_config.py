@@ -170,6 +170,7 @@ def test_the_papers_workloads_have_their_names(tmp_path: Path) -> None:
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"
 SETTING = re.compile(r"^(# )?(\w+) = ", re.MULTILINE)
+TABLE_OR_SETTING = re.compile(r"^(?:\[(\w+)\]|(?:# )?(\w+) = )", re.MULTILINE)
 
 
 def flat(model: Any) -> dict[str, Any]:
@@ -203,8 +204,7 @@ def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: 
     config = load_config([f"CONFIG={file}"])
     assert None not in config.model_dump(exclude={"placement", "script"}).values()
     assert None not in config.placement.model_dump().values()
-    settings = [match[2] for match in SETTING.finditer(RUN_TOML.read_text())]
-    assert settings == [name.rpartition(".")[2] for name in flat(Config)]
+    assert set(paragraphs()) == set(flat(Config))
 
 
 def sized(sizes: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]]:
@@ -218,13 +218,13 @@ def sized(sizes: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]
 
 @pytest.mark.parametrize("codec", SIZES)
 def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
-    of = dict(zip(flat(Config), paragraphs(), strict=True))
+    of = paragraphs()
     for setting, size in sized(SIZES[codec]):
         assert f'codec "{codec}"' in of[setting] and f"{size:,g}" in of[setting], setting
 
 
 def test_run_toml_has_every_size_of_a_script() -> None:
-    of = dict(zip(flat(Config), paragraphs(), strict=True))
+    of = paragraphs()
     for setting, size in sized(OF_SCRIPTS):
         told = "none" if setting == "loads" else str(size).lower() if isinstance(size, bool) else f"{size:g}"
         assert "script" in of[setting] and told in of[setting], setting
@@ -265,14 +265,20 @@ def test_a_script_is_a_path_and_arguments(script: str) -> None:
         load_config([f"SCRIPT={script}"])
 
 
-def paragraphs() -> list[str]:
-    """Of each setting, in order: what stands above it, back to the last empty line."""
-    return [text for text in RUN_TOML.read_text().split("\n\n") for _ in SETTING.finditer(text)]
+def paragraphs() -> dict[str, str]:
+    """Return the paragraph around each setting, by its dotted name; paragraphs end with an empty line."""
+    found: dict[str, str] = {}
+    table = ""
+    for text in RUN_TOML.read_text().split("\n\n"):
+        for header, name in TABLE_OR_SETTING.findall(text):
+            table = f"{header}." if header else table
+            found |= {f"{table}{name}": text} if name else {}
+    return found
 
 
-@pytest.mark.parametrize(("setting", "paragraph"), list(zip(flat(Config).items(), paragraphs(), strict=True)))
-def test_run_toml_has_every_range(setting: tuple[str, Any], paragraph: str) -> None:
-    name, field = setting
+@pytest.mark.parametrize(("name", "field"), flat(Config).items())
+def test_run_toml_has_every_range(name: str, field: Any) -> None:
+    paragraph = paragraphs()[name]
     words = {"ge": "{:,} or more|{:,} to ", "gt": "above {:,}", "le": " to {:,}", "lt": "less than {:,}"}
     for kind, text in words.items():
         for limit in [getattr(bound, kind) for bound in field.metadata if hasattr(bound, kind)]:

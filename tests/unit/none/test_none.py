@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,7 +101,8 @@ def test_the_plain_twin_leaves_the_same(seed: int) -> None:
             bed.settle(0.2)
     compiled, twin = beds
     assert compiled.clients[0].values.tolist() == twin.clients[0].values.tolist()
-    for ours, theirs in zip(compiled.clients[0].state, twin.clients[0].state, strict=True):
+    states: list[Any] = [bed.clients[0].state for bed in beds]
+    for ours, theirs in zip(*states, strict=True):
         assert ours.tobytes() == theirs.tobytes()
 
 

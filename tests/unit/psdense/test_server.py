@@ -144,7 +144,7 @@ def test_rounds_are_numbered_beyond_32_bits() -> None:
 def test_what_is_no_push_for_it_changes_nothing(packet: Packet, counter: str) -> None:
     state = server()
     assert take(state, packet.build()) == []
-    assert state.me[counter] == 1 and not state.rows["seen"].any() and not state.sums.any()
+    assert getattr(state.me, counter) == 1 and not state.rows["seen"].any() and not state.sums.any()
 
 
 @pytest.mark.parametrize("cut", [0, 15, 17])

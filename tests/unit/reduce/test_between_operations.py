@@ -91,7 +91,7 @@ def test_a_worker_that_has_ended_acknowledges_what_comes_again(
     _drain(sock), _drain(other)
 
     first.take_records(records(0, ROW))
-    again = second.state.sent[0].tobytes()[: HEADER.size + 50 * 4]
+    again = second.state.sent.tobytes()[: HEADER.size + 50 * 4]
     other.sendto(again, sock.getsockname())
     line.attend(first)
     answer = parse(other.recv(2048))

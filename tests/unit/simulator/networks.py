@@ -106,7 +106,8 @@ class Bed:
         world = self.network.world
         kept = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
         numbers = [
-            int(world.me[name]) for name in ("now", "order", "events", "passes", "delivered", "random")
+            int(getattr(world.me, name))
+            for name in ("now", "order", "events", "passes", "delivered", "random")
         ]
         logs = [np.array(client.records).tobytes() for client in self.network.clients]
         return b"".join([repr(numbers).encode(), *(np.asarray(each).tobytes() for each in kept), *logs])

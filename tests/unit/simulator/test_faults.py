@@ -156,10 +156,11 @@ def test_rpcs_are_what_workers_have_sent_where_nothing_is_sent_again() -> None:
 
 def rows_of(bed: Bed) -> list[dict[str, Any]]:
     """Of the history: what each operation was."""
+    names = bed.operations.history.dtype.names or ()
     found = []
     for w in range(WORKERS):
         for row in bed.operations.history[w, : int(bed.operations.lines.operations[w])]:
-            found.append({name: int(row[name]) for name in row.dtype.names})
+            found.append({name: int(getattr(row, name)) for name in names})
     return found
 
 

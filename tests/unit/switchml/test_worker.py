@@ -175,7 +175,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
             client.receive((result._replace(job=number + 1 & 0xFF) if strange else result).build(), now, now)
             if not strange:
                 model.take(result)
-            assert client._me["pending"] == model.total - len(model.results)
+            assert client._me.pending == model.total - len(model.results)
         assert client.idle
         first += model.total
         expected = [i // VALUES + 1 for i in range(n)]
@@ -195,7 +195,8 @@ def test_the_plain_twin_leaves_the_same(loss: float) -> None:
         bed.clients[0].pull(2, positions)
     compiled, twin = beds
     assert compiled.clients[0].values.tolist() == [3] * 15 == twin.clients[0].values.tolist()
-    for ours, theirs in zip(compiled.clients[0].state, twin.clients[0].state, strict=True):
+    states: list[Any] = [bed.clients[0].state for bed in beds]
+    for ours, theirs in zip(*states, strict=True):
         assert ours.tobytes() == theirs.tobytes()
 
 
@@ -205,7 +206,7 @@ def test_who_waits_in_vain_says_so() -> None:
     with pytest.raises(StalledError, match=r"worker 1: no result for 10\.\d s .* with 4 of 4 packets to go"):
         bed.settle()
     assert bed.now >= PATIENCE_NS and bed.clients[0].deadline() is None
-    assert bed.clients[0]._me["due"] == NEVER
+    assert bed.clients[0]._me.due == NEVER
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any, cast
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def _agents_take(data: bytes) -> bool:
         return False
     length = min(len(data), BUFFER_BYTES)
     ROW.view(np.uint8)[:length] = np.frombuffer(data, np.uint8, length)
-    header = decode.plain(ROW[0])
+    header = cast(Any, decode).plain(ROW[0])
     unsigned = header._replace(t0=int(header.t0) % 2**64)
     assert unsigned == Header._make(LAYOUT.unpack_from(data)), "a field is read otherwise"
     is_right = bool(_well_formed(header, len(data)))

@@ -1,0 +1,105 @@
+"""Operations on keys as Hotline's RPCs: what designs share whose workers send keys to servers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES, Header
+from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, well_formed
+from hosts.worker.window import WindowHeader, WindowState, is_answered
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Records
+
+
+class RpcsHeader(WindowHeader):
+    """What `me` of these designs' states has."""
+
+    n_ps: int
+    op: int
+    iteration: int
+    n_keys: int
+    pending: int
+    """Keys of the operation that are not answered; an empty RPC counts as one."""
+    calls: int
+    """RPCs of the operation so far."""
+
+
+class RpcCall:
+    """What each call has: the PS that it is for."""
+
+    ps: int
+
+
+class RpcsState(WindowState, Protocol):
+    """What these functions work on."""
+
+    @property
+    def me(self) -> RpcsHeader:
+        """The record of numbers."""
+
+    @property
+    def calls(self) -> Records[RpcCall]:
+        """The calls, of which a slot's `call` is the number."""
+
+    @property
+    def positions(self) -> Ints:
+        """int64[B]: positions of the operation's keys in the key space."""
+
+    @property
+    def space(self) -> NDArray[np.uint64]:
+        """uint64[parameters]: key at each position; empty where they are the same."""
+
+
+def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
+    """Return the key at each position; empty where they are the same.
+
+    Both kinds of key space have one type for the compiler: arrays that are only read.
+    """
+    space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
+    space.setflags(write=False)
+    return space
+
+
+@compiled
+def key_of(state: RpcsState, i: int) -> Key:
+    """Return the key that the operation's position `i` stands for."""
+    at = int64(state.positions[i])
+    return state.space[at] if len(state.space) else np.uint64(at)
+
+
+@compiled
+def peer(state: RpcsState, s: int) -> int:
+    """Return the PS that a slot's datagram goes to."""
+    return int64(state.calls[state.slots[s].call].ps)
+
+
+@compiled
+def write_head(
+    state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
+) -> int:
+    """Write a request's header; returns the length of the whole datagram."""
+    me = state.me
+    flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
+    job, worker, epoch = int64(me.job), int64(me.worker), int64(me.epoch)
+    request = Request(
+        op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
+        iteration=iteration, live=live, t0=t0,
+    )  # fmt: skip
+    encode(rpc, request)
+    return HEADER_BYTES + count * (KEY_BYTES + VALUE_BYTES if op == PUSH else KEY_BYTES)
+
+
+@compiled
+def is_expected(state: RpcsState, rpc: Rpc, h: Header, length: int) -> bool:
+    """Whether a datagram with this header answers a slot's request; counts the datagrams that do not."""
+    me = state.me
+    if length < HEADER_BYTES or not well_formed(h, length):
+        me.malformed += 1
+        return False
+    if not is_answered(state, rpc, h):
+        me.unexpected += 1
+        return False
+    return True
