@@ -1,137 +1,264 @@
-"""Which differences are claimed. Each stands for itself: on its own interval, null and blocks.
+"""Which differences are claimed, and what follows from them. docs/intervals.md has the reasons.
 
-A difference is claimed where its 95 % interval leaves out 0, and it is farther from 0 than the interval of
-the null reaches, the baseline measured again, of the same metric at the same load. What stayed disturbed in
-too many blocks hinders claims of the metrics that it touches, and no others.
-docs/intervals.md says why.
+A difference is claimed if its 95 % interval excludes 0, and it is farther from 0 than the interval of the
+null reaches: the baseline measured again, by the same metric at the same load. Too many disturbed blocks
+invalidate claims of the metrics that the disturbance touches, and no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
-from analysis.metrics import LOSS, METRICS, Kind, Metric, shown_in
+from analysis.disturbance import Disturbed
+from analysis.metrics import (
+    LOSS,
+    METRICS,
+    PS_CPU,
+    Better,
+    Metric,
+    Subject,
+    Tone,
+    answered,
+    shown_in,
+    spoken_of,
+)
 from analysis.statistics import Comparison
 from analysis.summary import Summary
-from analysis.wording import Tone
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import repetition_of
+from foundation.designs.arms import mentioned, repetition_of
 from foundation.designs.interface import Arm
-from foundation.words import counted
+
+
+class Verdict(str, Enum):
+    """What is claimed of a metric, or why nothing is."""
+
+    LESS = "less"
+    MORE = "more"
+    SAME = "same"
+    """The whole interval is within the metric's tolerance."""
+    NOT_SIGNIFICANT = "not significant"
+    NO_INTERVAL = "no interval"
+    INVALID = "invalid"
+    """A difference would be claimed, but for disturbed blocks or missing rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What may be said of an arm's metric, against the baseline's."""
+    """What may be said of an arm's metric against its baseline's."""
 
     metric: Metric
-    found: Comparison
+    change: Comparison
     """Its ratio is known."""
     null: Comparison | None = None
-    """The baseline again, of the same metric; None where there is none, and the interval decides alone."""
+    """The baseline's repetition by the same metric; None without one: then the interval alone decides."""
     baseline: str = ""
-    """The arm that it is against."""
-    hindrance: str = ""
-    """Why no difference is claimed, whatever interval and null bear."""
+    disturbed: Disturbed | None = None
+    """The blocks that invalidate it."""
+    dropped_rows: int = 0
+    """Rows that its log lacks, which invalidate it."""
 
     @property
     def is_noise(self) -> bool:
         """Whether the null shows as much."""
-        assert self.found.ratio is not None
+        assert self.change.ratio is not None
         if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
             return False
-        return abs(self.found.ratio) <= max(abs(self.null.ratio_low), abs(self.null.ratio_high))
+        return abs(self.change.ratio) <= max(abs(self.null.ratio_low), abs(self.null.ratio_high))
 
     @property
-    def is_same(self) -> bool:
-        """Whether the arms are alike in practice: the whole interval is within the metric's tolerance."""
-        low, high = self.found.ratio_low, self.found.ratio_high
-        return low is not None and high is not None and max(-low, high) <= self.metric.tolerance
+    def verdict(self) -> Verdict:
+        """What is claimed."""
+        low, high, sign = self.change.ratio_low, self.change.ratio_high, self.change.sign
+        if low is None or high is None:
+            return Verdict.NO_INTERVAL
+        if max(-low, high) <= self.metric.tolerance:
+            return Verdict.SAME
+        if not sign or self.is_noise:
+            return Verdict.NOT_SIGNIFICANT
+        if self.disturbed or self.dropped_rows:
+            return Verdict.INVALID
+        return Verdict.LESS if sign < 0 else Verdict.MORE
 
     @property
     def sign(self) -> int:
-        """-1: less than the baseline is claimed; 1: more; 0: no difference."""
-        return 0 if self.hindrance else self._shown
-
-    @property
-    def is_withheld(self) -> bool:
-        """Whether a difference would be claimed if nothing hindered it."""
-        return bool(self.hindrance and self._shown)
-
-    @property
-    def _shown(self) -> int:
-        """The sign of what interval and null bear."""
-        return 0 if self.is_same or self.is_noise else self.found.sign
+        """-1 if less than the baseline is claimed, 1 if more, 0 if no difference."""
+        return {Verdict.LESS: -1, Verdict.MORE: 1}.get(self.verdict, 0)
 
     @property
     def tone(self) -> Tone:
-        """Whether that is better or worse."""
+        """Whether the claimed difference is better or worse."""
         return self.metric.tone(self.sign)
 
 
+Claims = Mapping[str, Claim]
+"""Claims of one arm at one load, by metric."""
+
+
 def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
-    """Metric -> claim, of an arm at a load; of the null itself by the interval alone."""
+    """Return the claims of an arm at a load; those of the null itself are by the interval alone."""
     of_load = summary.loads[load]
-    found = of_load.differences.get(arm, {})
+    changes = of_load.differences.get(arm, {})
     baseline = arm_of(arm).baseline or ""
     noise = repetition_of(baseline)
     null = {} if noise is None or noise.name == arm else of_load.differences.get(noise.name, {})
-    hindrances = {**dict(_of_the_run(summary)), **of_load.hindrances.get(arm, {})}
+    disturbed = of_load.invalidated_by.get(arm, {})
     return {
         metric.name: Claim(
-            metric, found[metric.name], null.get(metric.name), baseline, hindrances.get(metric.kind, "")
+            metric,
+            changes[metric.name],
+            null.get(metric.name),
+            baseline,
+            disturbed.get(metric.kind),
+            # Only times come from the logs.
+            summary.dropped_rows if metric.kind == "time" else 0,
         )
         for metric in METRICS.values()
-        if metric.name in found and found[metric.name].ratio is not None
+        if metric.name in changes and changes[metric.name].ratio is not None
     }
 
 
+def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
+    """Return the claim of a run's loss, whose interval has the null in it; None if nothing was learned."""
+    found = summary.learning.get(arm)
+    return None if found is None else Claim(LOSS, found)
+
+
+def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
+    """Yield which way is better, which way an arm differs, and the claims of a subject's metrics that do."""
+    spoken = [found[metric.name] for metric in spoken_of("answer", subject) if metric.name in found]
+    for better in ("less", "more"):
+        for tone in ("better", "worse"):
+            alike = [claim for claim in spoken if (claim.metric.better, claim.tone) == (better, tone)]
+            if alike:
+                yield better, tone, alike
+
+
+def unclaimed(found: Claims) -> list[list[Claim]]:
+    """Return the claims of no difference, those with the same reason together."""
+    groups: list[list[Claim]] = []
+    for metric in answered():
+        claim = found.get(metric.name)
+        if claim is None or claim.sign or (metric is LOSS and claim.verdict is Verdict.SAME):
+            continue
+        group = next((group for group in groups if _reason(group[0]) == _reason(claim)), [])
+        if not group:
+            groups.append(group)
+        group.append(claim)
+    return groups
+
+
+def _reason(claim: Claim) -> tuple[object, ...]:
+    verdict = claim.verdict
+    if verdict is Verdict.INVALID:
+        return verdict, claim.disturbed, claim.dropped_rows
+    return verdict, verdict is Verdict.NO_INTERVAL and claim.metric is LOSS
+
+
+class Recommendation(str, Enum):
+    """Whether to put the hot set into the switch."""
+
+    NO_LEAD = "no lead"
+    """The design has no arm that it is judged by."""
+    NOT_RUN = "not run"
+    NO_ROUND = "no round"
+    FEW_ROUNDS = "few rounds"
+    YES = "yes"
+    IF_SERVERS_LIMIT = "if servers limit"
+    IF_SERVERS_COST = "if servers cost"
+    FOR_LATENCY = "for latency"
+    MIXED = "mixed"
+    NO = "no"
+    UNDECIDED = "undecided"
+
+
+def recommend(found: Claims, was_run: bool) -> Recommendation:
+    """Return what follows from the claims of the arm that the design is judged by."""
+    if not found:
+        return Recommendation.NO_ROUND if was_run else Recommendation.NOT_RUN
+    if all(claim.verdict is Verdict.NO_INTERVAL for claim in found.values()):
+        return Recommendation.FEW_ROUNDS
+    servers = tone_of(found, PS_CPU)
+    tones = {tone_of(found, metric) for metric in spoken_of("answer", "operations")}
+    sooner, longer = "better" in tones, "worse" in tones
+    if servers == "better":
+        if longer:
+            return Recommendation.IF_SERVERS_LIMIT
+        return Recommendation.YES if sooner else Recommendation.IF_SERVERS_COST
+    if sooner:
+        return Recommendation.MIXED if longer or servers else Recommendation.FOR_LATENCY
+    return Recommendation.NO if longer or servers else Recommendation.UNDECIDED
+
+
+def tone_of(found: Claims, metric: Metric) -> Tone:
+    """Return whether an arm is claimed to be better or worse by a metric."""
+    return found[metric.name].tone if metric.name in found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a run says, at its first load, of the arm that its design is judged by."""
+
+    load: str
+    lead: Arm | None
+    recommendation: Recommendation
+    claims: Claims
+    others: Sequence[tuple[Arm, Claims]] = ()
+    """The operations of other arms that an answer mentions."""
+    missing_null: Arm | None = None
+    """The arm that would have measured noise, if it was not run."""
+
+
+def answer(summary: Summary) -> Answer:
+    """Return what a run says; without a lead it claims nothing."""
+    load, lead = next(iter(summary.loads)), summary.lead
+    if lead is None:
+        return Answer(load, None, Recommendation.NO_LEAD, {})
+    found, learned = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
+    null = repetition_of(lead.baseline)
+    # In virtual time there is no noise to be measured.
+    was_run = null is None or summary.virtual_s is not None or null.name in summary.loads[load].differences
+    return Answer(
+        load,
+        lead,
+        recommend(found, lead.name in summary.capacity),
+        found | ({} if learned is None else {LOSS.name: learned}),
+        [(arm, dict(_operations(summary, load, arm))) for arm in mentioned(lead.design) if not arm.is_lead],
+        None if was_run else null,
+    )
+
+
+def _operations(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Claim]]:
+    found = claims(summary, load, arm.name)
+    return ((name, claim) for name, claim in found.items() if claim.metric.subject == "operations")
+
+
 Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
-"""Of a table of differences: a metric, what the baseline has of it, and how each arm differs."""
+"""Of a table of differences: a metric, the baseline's value, and how each arm differs."""
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
-    """Of arms with one baseline, the metrics that one of them is compared by; of a sole arm its own."""
+    """Yield the metrics that arms with one baseline are compared by; of a run's only arm its own."""
     if len(summary.run_arms) == 1:
         yield from _alone(summary, load)
-    found = [summary.loads[load].differences[arm.name] for arm in arms]
-    claimed = [claims(summary, load, arm.name) for arm in arms]
+    changes = [summary.loads[load].differences[arm.name] for arm in arms]
+    of_arms = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
-        of_arms = [each.get(metric.name) for each in found]
-        tones: list[Tone] = [each[metric.name].tone if metric.name in each else "" for each in claimed]
+        found = [each.get(metric.name) for each in changes]
         # What a repetition differs by is noise, and neither better nor worse.
-        cells = [
-            (arm, each, "" if arm.is_repetition else tone)
-            for arm, each, tone in zip(arms, of_arms, tones, strict=True)
+        tones: list[Tone] = [
+            "" if arm.is_repetition else tone_of(each, metric)
+            for arm, each in zip(arms, of_arms, strict=True)
         ]
-        known = [each for each in of_arms if each is not None]
+        known = [each for each in found if each is not None]
         if known:
-            yield metric, known[0].baseline, cells
+            yield metric, known[0].baseline, list(zip(arms, found, tones, strict=True))
 
 
 def _alone(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.baseline.name]
-    placed = [metric for metric in shown_in("differences") if metric.place is not None]
-    for metric in placed:
-        if value := values.of(metric):  # 0 is what nobody did: pulls of a worker's own model, idle servers
+    for metric in shown_in("differences"):
+        # A worker's pulls of its own model take no time, and idle servers do nothing.
+        if metric.place is not None and (value := values.of(metric)):
             yield metric, value, []
-
-
-def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
-    """Of the whole run; None where nothing was learnt. Its interval has the null in it."""
-    found = summary.learning.get(arm)
-    return None if found is None else Claim(metric_of_learning(summary), found)
-
-
-def metric_of_learning(summary: Summary) -> Metric:
-    """What tells how well a run's models learn: a script's by the reports that all arms have."""
-    if summary.reports is None:
-        return LOSS
-    return replace(LOSS, label=f"mean loss over the first {summary.reports:,} reports of every worker")
-
-
-def _of_the_run(summary: Summary) -> Iterator[tuple[Kind, str]]:
-    """Times are from the logs; servers, workers and kernel count the rest themselves."""
-    if summary.dropped_rows:
-        yield "time", f"the disk was too slow for {counted(summary.dropped_rows, 'row')} of the logs"

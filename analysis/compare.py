@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.differences import differences, estimates
 from analysis.errors import AnalysisError
+from analysis.metrics import differences, estimates
 from analysis.record import RunRecord, read_record
 from analysis.statistics import Comparison, Rounds, compare_unpaired
 from foundation.logs.columns import load_name

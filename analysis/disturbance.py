@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
+from pydantic import BaseModel, ConfigDict
+
 from analysis.metrics import Kind
 from analysis.record import Block
-from foundation.words import counted
 
 STEAL = 0.02
 """Share of all CPU time of a block that the hypervisor may take."""
@@ -27,7 +28,7 @@ WAITING = 0.1
 RETRANSMISSIONS = 10
 """As many are usual in any case."""
 TOO_MANY = 0.2
-"""Share of blocks, disturbed to the last, from which on they bear no claim of a metric that this touches."""
+"""Share of disturbed blocks above which the metrics that the disturbance touches are invalid."""
 TOUCHING: Mapping[Kind, frozenset[str] | None] = {
     # A server or switch that is started again has counted something before that is missing.
     "count": frozenset({"restart", "retransmissions"}),
@@ -55,9 +56,21 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     return found
 
 
-def hindrances(blocks: Sequence[Block]) -> dict[Kind, str]:
-    """Kind of metric -> why these blocks, as they were at last, bear no claim of it; others are left out."""
-    found: dict[Kind, str] = {}
+class Disturbed(BaseModel):
+    """How many of the blocks that a difference rests on stayed disturbed, by what touches its metric."""
+
+    model_config = ConfigDict(frozen=True)
+
+    blocks: int
+    """All of them, of the arm and of its baseline."""
+    disturbed: int
+    reasons: dict[str, int]
+    """Reason -> disturbed blocks, the most frequent first."""
+
+
+def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
+    """Return the kinds of metrics that too many of these blocks are disturbed for, in their last attempts."""
+    found: dict[Kind, Disturbed] = {}
     for kind, touching in TOUCHING.items():
         reasons = [
             [reason for reason in block.disturbed if touching is None or reason in touching]
@@ -65,21 +78,9 @@ def hindrances(blocks: Sequence[Block]) -> dict[Kind, str]:
         ]
         disturbed = sum(map(bool, reasons))
         if disturbed > TOO_MANY * len(blocks):
-            of = Counter(reason for each in reasons for reason in each).most_common()
-            told = ", ".join(f"{reason} {number}" for reason, number in of)
-            found[kind] = f"{disturbed} of {counted(len(blocks), 'block')} stayed disturbed ({told})"
+            of = Counter(reason for each in reasons for reason in each)
+            found[kind] = Disturbed(blocks=len(blocks), disturbed=disturbed, reasons=dict(of.most_common()))
     return found
-
-
-def bounds() -> str:
-    """The bounds in words."""
-    return (
-        "a server or the switch restarted in it; if steal took more than "
-        f"{STEAL:.0%} of all CPU time, or other processes more than {OTHERS:.0%}; or if one of these was "
-        f"above {UNUSUAL:.0f} times its median in the arm's earlier blocks: CPU pressure or a process's "
-        f"wait for a CPU (above {WAITING:.0%} of the block), retransmissions (above {RETRANSMISSIONS}), "
-        "how late the load generator was (above a period)"
-    )
 
 
 Sizes = dict[str, tuple[float, float]]

@@ -5,20 +5,36 @@ parameters are in the same place, at the servers or the hottest in the switch, a
 training run again, and what they are apart is what asynchronous workers make of it. From that spread comes
 the interval, Student's t of as many degrees of freedom as there are repetitions. An arm that is held against
 one like itself does not tell the spread: it would be part of its own measure.
+
+Losses are those of the mini-batches, or in a run of a script those that its workers report.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import log, sqrt
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
+from analysis.errors import AnalysisError
 from analysis.record import Block
 from analysis.statistics import TAIL, Comparison, of_logs
 from foundation.designs.arms import arm, ordered
 from foundation.designs.interface import Arm
+
+FILE = "reports.jsonl"
+"""In a run's folder, JSON lines: arm, rank of the worker, number of its report (from 0), loss, and more."""
+
+ENOUGH = 5
+"""Reports of every arm from which models are compared: before, they have learned hardly anything."""
+
+Curves = Mapping[str, Sequence[float]]
+"""Arm -> loss by report: the mean of the workers that report, as far as all of these have come."""
 
 
 def mean_loss(blocks: Iterable[Block]) -> float | None:
@@ -83,3 +99,41 @@ def _reach(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | Non
     squares = sum(float(np.var(values)) * len(values) for values in alike.values())
     # Both the arm and the baseline are one course each.
     return float(stdtrit(freedom, 1 - TAIL)) * sqrt(2 * squares / freedom)
+
+
+def read_curves(run: Path) -> Curves:
+    """Read what a run's script reported; empty without a script or a report. Raises `AnalysisError`."""
+    file = run / FILE
+    if not file.exists():
+        return {}
+    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for number, line in enumerate(file.read_text().splitlines(), start=1):
+        try:
+            report: dict[str, Any] = json.loads(line)
+            found[report["arm"]][report["rank"]].append(float(report["loss"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise AnalysisError(f"{file}:{number}: no report ({error}): {line[:80]}") from None
+    return {arm.name: _mean(found[arm.name].values()) for arm in ordered(found)}
+
+
+def _mean(of_workers: Collection[Sequence[float]]) -> list[float]:
+    reports = min(map(len, of_workers))
+    means: list[float] = np.mean([losses[:reports] for losses in of_workers], axis=0).tolist()
+    return means
+
+
+def common_reports(curves: Curves) -> int:
+    """Return the number of reports that every arm has."""
+    return min(map(len, curves.values()), default=0)
+
+
+def courses(curves: Curves) -> dict[str, float]:
+    """Return arm -> mean logarithm of the losses of the reports that every arm has.
+
+    It is empty if these are not enough, or one of the losses is not above 0.
+    """
+    reports = common_reports(curves)
+    shared = {arm: losses[:reports] for arm, losses in curves.items()}
+    if reports < ENOUGH or any(loss <= 0 for losses in shared.values() for loss in losses):
+        return {}
+    return {arm: float(np.mean([log(loss) for loss in losses])) for arm, losses in shared.items()}

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.differences import by_round, complete_rounds
-from analysis.metrics import METRICS
+from analysis.metrics import METRICS, by_round, complete_rounds
 from analysis.record import read_record
 from foundation.designs.arms import ordered
 from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS

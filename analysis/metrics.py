@@ -1,94 +1,83 @@
-"""All metrics, an entry each: its name, which way is better, how it comes from logs, where it is told.
+"""All metrics, an entry each, and their values: of an arm, of each round, and against the baseline's.
 
-An arm's mean and a round's estimate are the same value over other rows or blocks. Whatever tells of metrics
-asks for those that are `shown` there, and has no metric's name in it.
+An arm's mean and a round's estimate are the same value over other rows or blocks. Tables and sentences ask
+for the metrics that are `shown` there, and name none of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import nan
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
+import numpy as np
 import polars as pl
 
 from analysis.record import Block
-from analysis.wording import Tone
+from analysis.statistics import Comparison, Rounds, compare_paired
+from foundation.designs.arms import compared, ordered
 from foundation.logs.columns import METRICS as FIVE
+from foundation.logs.columns import OPS
 
 Kind = Literal["count", "cpu", "time", "learning"]
-"""By it a disturbance of the machine touches a metric, or does not (`analysis.disturbance`)."""
+"""It decides which disturbances of the machine invalidate a metric (`analysis.disturbance`)."""
 Log = Literal["operations", "rpc"]
 Better = Literal["less", "more"]
-Whose = Literal["servers", "workers", "operations"]
+Tone = Literal["", "better", "worse"]
+Subject = Literal["servers", "workers", "operations"]
 Shown = Literal["differences", "answer", "cluster", "compare", "breakdown", "durability"]
-"""Where it is told: tables of differences, a run's answer, `hotline answer`, `hotline compare`, the means of
-arms on the terminal, and the table of what durability costs."""
+"""Tables of differences, a run's answer, `hotline answer`, `hotline compare`, the means of arms on the
+terminal, and the table of what durability costs."""
 Amount = Callable[[Block], float]
-"""Of a block, all its steps together; not a number where it is not known."""
+"""The amount of a block, over all its steps; not a number if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Metric:
-    """One of them."""
+    """One metric: where its value comes from, which way is better, and where it is shown."""
 
     name: str
-    """In `differences` of `summary.json`."""
+    """Key in `differences` of `summary.json`."""
     label: str
-    """In tables."""
+    """Title of its row in tables."""
     unit: str
-    """Empty for what is merely counted, and where a table has no room: then it is that of the row above."""
+    """Empty for a count, and where a table has no room: then it is the unit of the row above."""
     kind: Kind
     of: pl.Expr | Amount | None
-    """A value of the measured rows of `log`, or what blocks count, by `per`; None of the run as a whole."""
+    """Value of the measured rows of `log`, or amount of a block, which `per` divides; None: of the run."""
     log: Log = "operations"
     per: Amount = lambda block: block.steps
     format: str = ",.0f"
     better: Better = "less"
     tolerance: float = 0.0005
-    """Part of the baseline's up to which arms are alike in practice: what is shown as 0.0 %, at least."""
+    """Share of the baseline's value up to which arms count as the same: at least what is shown as 0.0 %."""
     is_compared: bool = True
-    """With the baseline's, in `differences`."""
+    """Whether `differences` compares it with the baseline's."""
     place: str | None = ""
-    """Where arms of `summary.json` have it, with dots; empty where by its name, None where not at all."""
+    """Its path in an arm of `summary.json`, with dots; empty for its name, None if arms do not have it."""
     goal: float | None = None
-    """Half width, as a part of the baseline, below which its interval is narrow enough for a run to end."""
+    """Half width, as a share of the baseline, below which its interval is narrow enough for a run to end."""
     shown: Sequence[Shown] = ("differences",)
-    whose: Whose | None = None
-    """In sentences; below how they call it: alone, and behind its number where they have said whose it is."""
-    alone: str = ""
-    behind: str = ""
+    subject: Subject | None = None
+    """Whose it is, and below what it is called beside them, where sentences speak of it."""
+    noun: str = ""
 
     @property
     def title(self) -> str:
-        """Of its row in a table."""
+        """Label and unit."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
-    @property
-    def spoken(self) -> str:
-        """In a sentence, in which it has no unit since it is in per cent."""
-        return self.label.replace("/step", " a step")
-
     def tone(self, sign: int) -> Tone:
-        """Whether more, or with -1 less, is better or worse."""
+        """Return whether more, or with -1 less, is better or worse."""
         return "" if not sign else "better" if (sign < 0) == (self.better == "less") else "worse"
 
-    def written(self, value: float | None) -> str:
-        """In its format; a dash where nothing was measured."""
+    def format_value(self, value: float | None) -> str:
+        """Format a value; a dash if nothing was measured."""
         return "–" if value is None else format(value, self.format)
 
 
-_COSTS: Mapping[tuple[Better, Tone], str] = {
-    ("less", "better"): "save", ("less", "worse"): "pay",
-    ("more", "better"): "gain", ("more", "worse"): "lose",
-}  # fmt: skip
-VERBS: Mapping[Whose, Mapping[tuple[Better, Tone], str]] = {
-    "servers": _COSTS,
-    "workers": _COSTS,
-    "operations": {("less", "better"): "complete sooner", ("less", "worse"): "take longer"},
-}
-"""What sentences say of whose metrics: by which way is better, and how it is claimed to be."""
 _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -100,22 +89,22 @@ def latencies(op: str | None = None) -> dict[str, pl.Expr]:
     return {"mean": latency.mean(), **quantiles}
 
 
-def _latencies(name: str, place: str, log: Log, op: str | None, told: Mapping[str, Any]) -> Iterator[Metric]:
-    """An entry for each estimate; `told` has what is particular of some, and what is so of the others."""
+def _latencies(name: str, place: str, log: Log, op: str | None, more: Mapping[str, Any]) -> Iterator[Metric]:
+    """Yield an entry for each estimate; `more` has fields by estimate, and those of the `others`."""
     for estimate, of in latencies(op).items():
-        particular = told.get(estimate, told.get("others", {}))
+        fields = more.get(estimate, more.get("others", {}))
         label, path = f"{name} {estimate}", f"{place}.{estimate}"
-        yield Metric(label.replace(" ", "_").lower(), label, "µs", "time", of, log, place=path, **particular)
+        yield Metric(label.replace(" ", "_").lower(), label, "µs", "time", of, log, place=path, **fields)
 
 
 def _transfers(op: str, ops: str) -> Iterator[Metric]:
-    told = {
+    more = {
         "mean": {"shown": ("differences", "answer", "cluster", "compare"), "goal": 0.03,
-                 "whose": "operations", "alone": ops, "behind": f"for a {op} on average"},
+                 "subject": "operations", "noun": ops},
         "p99": {"shown": ("differences", "cluster"), "goal": 0.1,
-                "whose": "operations", "alone": f"the p99 of {ops}", "behind": f"for the p99 of a {op}"},
+                "subject": "operations", "noun": f"the p99 of {ops}"},
     }  # fmt: skip
-    yield from _latencies(op, f"op_latency_us.{op}", "operations", op, told)
+    yield from _latencies(op, f"op_latency_us.{op}", "operations", op, more)
 
 
 # fmt: off
@@ -125,26 +114,23 @@ PS_PROC_CPU = Metric(
 )
 PS_CPU = Metric(
     "ps_cpu_us_per_step", "PS CPU/step", "µs", "cpu", lambda block: block.servers.cpu_s * 1e6,
-    place=None, shown=("differences", "answer", "cluster", "compare"),
-    whose="servers", alone="the servers' CPU a step", behind="CPU a step",
+    place=None, shown=("differences", "answer", "cluster", "compare"), subject="servers", noun="CPU a step",
 )
 PS_PACKETS = Metric(
     "ps_packets_per_step", "packets to PS/step", "", "count", lambda block: block.servers.packets,
-    format=",.1f", shown=("differences", "answer", "cluster", "compare"),
-    whose="servers", alone="packets to the servers", behind="packets",
+    format=",.1f", shown=("differences", "answer", "cluster", "compare"), subject="servers", noun="packets",
 )
 RPCS = Metric(
     "rpcs_per_step", "RPCs/step", "", "count",
     pl.col("rpcs").filter(pl.col("op") == "step").cast(pl.Float64).mean(), format=",.1f",
-    shown=("differences", "answer", "cluster"), whose="workers", alone="the workers' RPCs", behind="RPCs",
+    shown=("differences", "answer", "cluster"), subject="workers", noun="RPCs",
 )
 WORKER_CPU = Metric(
     "worker_cpu_us_per_step", "worker CPU/step", "µs", "cpu", lambda block: block.worker_cpu_s * 1e6,
-    place=None, shown=("differences", "answer", "cluster", "compare"),
-    whose="workers", alone="the workers' CPU a step", behind="CPU a step",
+    place=None, shown=("differences", "answer", "cluster", "compare"), subject="workers", noun="CPU a step",
 )
 LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
-"""Of the run: an arm trains one model at all loads (`analysis.learning`)."""
+"""A metric of the run: an arm trains one model at all loads (`analysis.learning`)."""
 
 _HIDDEN: Mapping[str, Any] = {"shown": (), "is_compared": False}
 METRICS = {metric.name: metric for metric in (
@@ -162,15 +148,14 @@ METRICS = {metric.name: metric for metric in (
            else (block.servers.cpu_s - block.program_s.of_servers) * 1e6, place=None),
     PS_PACKETS,
     Metric("ps_bytes_per_step", "bytes to PS/step", "", "count", lambda block: block.servers.bytes,
-           shown=("differences", "answer"), whose="servers", alone="bytes to the servers", behind="bytes"),
+           shown=("differences", "answer"), subject="servers", noun="bytes"),
     RPCS,
     WORKER_CPU,
     Metric("worker_cpu_without_switch_us_per_step", "worker w/o switch", "", "cpu",
            lambda block: nan if block.program_s is None
            else (block.worker_cpu_s - block.program_s.of_workers) * 1e6,
-           place=None, shown=("differences", "answer"), whose="workers",
-           alone="the workers' CPU without the switch's program",
-           behind="CPU without the switch's program, which runs on their cores"),
+           place=None, shown=("differences", "answer"),
+           subject="workers", noun="CPU without the switch's program"),
     *(Metric(name, name, "", "time", pl.col(f"{name}_us").cast(pl.Float64).mean(), "rpc", format=",.1f",
              place=f"metrics_us.{name}", is_compared=False, shown=("breakdown",))
       for name in (*FIVE, "switch")),
@@ -189,32 +174,112 @@ METRICS = {metric.name: metric for metric in (
            lambda block: block.servers.proc_wall_ns + block.servers.delay_ns),
       )),
 )}
-"""Those that a load has, by their names, in the order of tables."""
+"""The metrics that a load has, by their names, in the order of tables."""
 # fmt: on
 
 
 def shown_in(where: Shown) -> list[Metric]:
-    """The metrics that are told somewhere, in the order of tables."""
+    """Return the metrics that are shown somewhere, in the order of tables."""
     return [metric for metric in METRICS.values() if where in metric.shown]
 
 
-def spoken_in(where: Shown, whose: Whose) -> list[Metric]:
-    """Those that sentences speak of there, counts first."""
-    found = [metric for metric in shown_in(where) if metric.whose == whose]
+def spoken_of(where: Shown, subject: Subject) -> list[Metric]:
+    """Return the metrics of a subject that sentences there speak of, counts first."""
+    found = [metric for metric in shown_in(where) if metric.subject == subject]
     return sorted(found, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 
+def answered() -> list[Metric]:
+    """Return the metrics of which an answer says whether an arm differs in them, in their order."""
+    subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
+    return [*(metric for subject in subjects for metric in spoken_of("answer", subject)), LOSS]
+
+
 def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
-    """The values of those that come from a log, named, to aggregate its measured rows by."""
+    """Return the values of the metrics that come from a log, named, to aggregate its measured rows by."""
     values = [(each.name, each.of) for each in metrics if each.log == log]
     return [of.cast(pl.Float64).alias(name) for name, of in values if isinstance(of, pl.Expr)]
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
-    """Metric -> its value over blocks, of those that come from them; 0 where nothing is to be divided by."""
+    """Return metric -> value over blocks, of the metrics that come from them; 0 if the divisor is 0."""
     found = {}
     for metric in metrics:
         if callable(metric.of):
             whole = sum(map(metric.per, blocks))
             found[metric.name] = sum(map(metric.of, blocks)) / whole if whole else 0.0
     return found
+
+
+def estimates(
+    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
+) -> dict[str, dict[str, Rounds]]:
+    """Return arm -> metric -> one estimate a round, for one load; empty without a complete round.
+
+    Only rounds in which every arm measured every operation count, so all differences are of the same ones.
+    """
+    arms = [arm.name for arm in ordered(block.arm for block in blocks)]
+    rounds = complete_rounds(measured_rows("operations", operations), arms)
+    if not rounds:
+        return {}
+    wanted = [metric for metric in METRICS.values() if metric.is_compared]
+    of_operations = by_round("operations", operations, arms, rounds, wanted)
+    of_rpcs = by_round("rpc", rpc, arms, rounds, wanted)
+    return {
+        arm: {**of_operations[arm], **of_rpcs[arm], **_of_blocks(arm, blocks, rounds, wanted)} for arm in arms
+    }
+
+
+def differences(metrics: Mapping[str, Mapping[str, Rounds]]) -> dict[str, dict[str, Comparison]]:
+    """Return arm -> metric -> comparison with the baseline, from arm -> metric -> one estimate a round."""
+    return {
+        arm.name: {
+            metric: compare_paired(values, reference)
+            for metric, values in metrics[arm.name].items()
+            if _known(values) and _known(reference := metrics[baseline].get(metric))
+        }
+        for baseline, arms in compared(metrics).items()
+        if baseline in metrics
+        for arm in arms
+    }
+
+
+def _known(values: Rounds | None) -> TypeGuard[Rounds]:
+    """Return whether there is an estimate for every round."""
+    return values is not None and bool(np.isfinite(values).all())
+
+
+def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
+    """Return the rounds in which every arm has measured every operation."""
+    kinds = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
+    return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
+
+
+def measured_rows(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of a log that metrics are computed from."""
+    return rows.filter(pl.col("measured") if log == "operations" else _MEASURED_RPCS)
+
+
+_MEASURED_RPCS = pl.col("measured") & (pl.col("op") != "empty")
+
+
+def by_round(
+    log: Log, rows: pl.DataFrame, arms: Sequence[str], rounds: Sequence[int], metrics: Sequence[Metric]
+) -> dict[str, dict[str, Rounds]]:
+    """Return arm -> metric -> value in each round, of the metrics of a log; NaN where there is no row."""
+    values = of_log(log, metrics)
+    found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
+    schema = {"arm": pl.String, "round": pl.Int32}
+    every = pl.DataFrame([*product(arms, rounds)], schema, orient="row")
+    joined = every.join(found, on=[*schema], how="left", maintain_order="left").fill_null(nan)
+    of_arm = joined.partition_by("arm", include_key=False, as_dict=True)
+    return {arm: {each.name: each.to_numpy() for each in of_arm[arm,].drop("round")} for arm in arms}
+
+
+def _of_blocks(
+    arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
+) -> dict[str, Rounds]:
+    """Return metric -> value in each round; an unknown value is NaN, and is not compared."""
+    of_round = {block.round: block for block in blocks if block.arm == arm}
+    values = [of_blocks([of_round[number]], metrics) for number in rounds]
+    return {name: np.array([each[name] for each in values]) for name in values[0]}

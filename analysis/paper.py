@@ -37,7 +37,7 @@ def columns(arms: Sequence[str]) -> dict[str, str]:
     ours = [arm for arm in ordered(arms) if not arm.is_repetition]
     if not ours:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
-    ours.sort(key=lambda arm: (arm.baseline is not None, arm.told != ""))
+    ours.sort(key=lambda arm: (arm.baseline is not None, not arm.is_lead))
     is_without = not any(arm.settings.aggregates for arm in ours if arm.baseline is None)
     without = "here, without" if is_without else f"here, {ours[0].name}"
     return {arm.name: f"here, with {arm.name}" if arm.baseline else without for arm in ours}

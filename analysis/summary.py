@@ -10,15 +10,24 @@ from typing import Any
 import polars as pl
 from pydantic import BaseModel, ConfigDict
 
-from analysis.differences import differences as differences_of
-from analysis.differences import estimates, measured_rows
-from analysis.disturbance import hindrances
+from analysis.disturbance import Disturbed, invalidated
 from analysis.errors import AnalysisError
-from analysis.learning import compared_courses, learning, mean_loss
-from analysis.metrics import METRICS, RPCS, Kind, Log, Metric, latencies, of_blocks, of_log
+from analysis.learning import common_reports, compared_courses, courses, learning, mean_loss, read_curves
+from analysis.metrics import (
+    METRICS,
+    RPCS,
+    Kind,
+    Log,
+    Metric,
+    estimates,
+    latencies,
+    measured_rows,
+    of_blocks,
+    of_log,
+)
+from analysis.metrics import differences as differences_of
 from analysis.precision import Width, widest, widths
 from analysis.record import AgentCost, Block, CapacityCheck, ProgramUse, RunRecord, ServerUse, Virtual
-from analysis.reported import common_reports, courses, read_curves
 from analysis.statistics import Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import baseline_of, leading, measured, ordered
@@ -108,8 +117,14 @@ class LoadSummary(_Model):
     """Blocks that were run again."""
     blocks_disturbed: int = 0
     """Blocks that were disturbed to the last and are counted all the same."""
-    hindrances: dict[str, dict[Kind, str]] = {}
-    """Arm -> kind of metric -> why no difference of it is claimed: too many blocks stayed disturbed."""
+    invalidated_by: dict[str, dict[Kind, Disturbed]] = {}
+    """Arm -> kind of metric -> the disturbed blocks, if there are too many to claim a difference of it."""
+
+    @property
+    def lacks_intervals(self) -> bool:
+        """Whether there are differences, and none has an interval."""
+        found = [each for metrics in self.differences.values() for each in metrics.values()]
+        return bool(found) and all(each.low is None for each in found)
 
 
 class ProgramShare(_Model):
@@ -197,6 +212,12 @@ class Summary(_Model):
     def lead(self) -> Arm | None:
         """The arm that the run's design is judged by; None where it has none."""
         return leading(self.baseline.design)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the sums at servers and switch are right, and every arm was what its name says."""
+        updates = self.updates
+        return not (updates.lost or updates.mismatched_keys or self.overflows or self.changed_arms)
 
     @property
     def run_arms(self) -> tuple[Arm, ...]:
@@ -318,14 +339,14 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
         block_steps=_block_steps(operations),
         blocks_repeated=sum(block.load == load for block in record.repeated_blocks),
         blocks_disturbed=sum(bool(block.disturbed) for block in blocks),
-        hindrances=_hindrances(blocks, differences),
+        invalidated_by=_invalidated(blocks, differences),
     )
 
 
-def _hindrances(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, str]]:
-    """Of each arm's blocks and its baseline's."""
+def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
+    """Return the same by arm, each over its own blocks and its baseline's."""
     found = {
-        name: hindrances([block for block in blocks if block.arm in (name, arm_of(name).baseline)])
+        name: invalidated([block for block in blocks if block.arm in (name, arm_of(name).baseline)])
         for name in arms
     }
     return {name: of_arm for name, of_arm in found.items() if of_arm}

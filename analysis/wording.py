@@ -1,14 +1,25 @@
-"""Sentences with better and worse in colours, and how a difference is written."""
+"""Text as data, how numbers are written, and the sentences of reports, which `sentences.txt.j2` has."""
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from pydantic import BaseModel, ConfigDict
 
+from analysis import disturbance, facts, learning, statistics
+from analysis.claims import Claim, claimed, tone_of, unclaimed
+from analysis.metrics import METRICS, PS_CPU, Tone, shown_in, spoken_of
+from analysis.precision import goals
+from analysis.record import ANY
 from analysis.statistics import Comparison
-
-Tone = Literal["", "better", "worse"]
+from foundation.designs.arms import compared
+from foundation.designs.registry import design
+from foundation.logs.columns import at_load, load_title
+from foundation.words import capital, counted
 
 
 class Span(BaseModel):
@@ -21,20 +32,56 @@ class Span(BaseModel):
 
 
 Sentence = tuple[Span, ...]
+Row = Sequence[str | Sentence]
+"""A title, and cells."""
+
+
+class AnswerText(BaseModel):
+    """What a reader takes home. A run may have several, one behind the other."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: str
+    headline: str
+    is_trusted: bool
+    sentences: tuple[Sentence, ...]
+
+    def texts(self) -> list[str]:
+        """Return the sentences without colours."""
+        return [text_of(each) for each in self.sentences]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table with its title."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
+
+    @property
+    def titles(self) -> list[str]:
+        """Titles of the rows."""
+        return [row[0] for row in self.texts()]
+
+    def texts(self) -> list[list[str]]:
+        """Return the rows without colours."""
+        return [[cell if isinstance(cell, str) else text_of(cell) for cell in row] for row in self.rows]
 
 
 def plain(text: str) -> Sentence:
-    """A sentence without colours."""
+    """Return a sentence without colours."""
     return (Span(text=text),)
 
 
 def text_of(sentence: Sentence) -> str:
-    """Without its colours."""
+    """Return a sentence's text without its colours."""
     return "".join(span.text for span in sentence)
 
 
 def difference(found: Comparison, tone: Tone = "") -> Span:
-    """In per cent of the baseline with its interval, if there is one; the ratio is known."""
+    """Write a difference, whose ratio is known, in per cent, with its interval if there is one."""
     assert found.ratio is not None
     text = signed(found.ratio)
     text = text if text.startswith("×") else f"{text} %"
@@ -42,15 +89,76 @@ def difference(found: Comparison, tone: Tone = "") -> Span:
 
 
 def interval(found: Comparison) -> str:
-    """In per cent; empty where there is none."""
+    """Write an interval in per cent; empty if there is none."""
     if found.ratio_low is None or found.ratio_high is None:
         return ""
     return f"[{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
 
 
 def signed(ratio: float) -> str:
-    """In per cent, without the sign for it; what is more than ten times as much, as a multiple."""
+    """Write a change in per cent, without the sign for it; from ten times as much on as a multiple."""
     share = 100 * ratio
     if share >= 1000:
         return f"×{1 + ratio:.0f}"
     return f"{share:+.1f}" if abs(round(share, 1)) < 10 else f"{share:+.0f}"
+
+
+def in_sentences(label: str) -> str:
+    """Return a label of tables as sentences have it."""
+    return label.replace("/step", " a step")
+
+
+def sentences(macro: str, *arguments: object, **context: object) -> list[Sentence]:
+    """Return the sentences of a macro; `context` is what all macros see."""
+    rendered: Callable[..., str] = getattr(_template().make_module(context), macro)
+    items = re.split(r"^- ", str(rendered(*arguments)), flags=re.MULTILINE)
+    return [_spans(" ".join(item.split())) for item in items if item.strip()]
+
+
+def texts(macro: str, *arguments: object, **context: object) -> list[str]:
+    """Return the same without colours."""
+    return list(map(text_of, sentences(macro, *arguments, **context)))
+
+
+def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:
+    """Return the same of a macro whose sentences are names and values, with a bar between them."""
+    found = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
+    return [(name, value) for name, _, value in found]
+
+
+_COLOURED = re.compile(r"\{(better|worse):(.*?)\}")
+
+
+def _spans(text: str) -> Sentence:
+    """Split `{better:...}` and `{worse:...}` off."""
+    found = []
+    for number, part in enumerate(parts := _COLOURED.split(text)):
+        # Of three parts one is plain, one a tone, and one has that tone.
+        if part and number % 3 != 1:
+            found.append(Span.model_validate({"text": part, "tone": parts[number - 1] if number % 3 else ""}))
+    return tuple(found)
+
+
+def _change(of: Claim | Comparison) -> str:
+    if isinstance(of, Comparison):
+        return difference(of).text
+    text = difference(of.change).text
+    return f"{{{of.tone}:{text}}}" if of.tone else text
+
+
+@lru_cache
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader("analysis", ""), undefined=StrictUndefined, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "at_load": at_load, "capital": capital, "change": _change, "format": format,
+        "in_sentences": in_sentences, "interval": interval, "load_title": load_title, "signed": signed,
+    }  # fmt: skip
+    environment.globals |= {
+        "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed, "counted": counted,
+        "compared": compared, "design": design, "disturbance": disturbance, "facts": facts, "goals": goals,
+        "learning": learning, "shown_in": shown_in, "spoken_of": spoken_of, "statistics": statistics,
+        "tone_of": tone_of, "unclaimed": unclaimed,
+    }  # fmt: skip
+    return environment.get_template("sentences.txt.j2")

@@ -10,10 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.columns import OPERATIONS
+from foundation.logs.columns import OPERATIONS, ROW, Row
 from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.row import ROW, Row
 from hosts.worker.trainer import OperationRecord
 from nativekit.records import Records
 from simulator.world import Simulated

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from experiment.config import EPOCH
 from foundation.designs.interface import NEVER, Arm, Design
+from foundation.logs.columns import Row
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Caller, Values
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
@@ -21,7 +22,6 @@ from hosts.keys import KeySpace
 from hosts.udp import BURST
 from hosts.worker.client import BaseClient
 from hosts.worker.replay import ReplayLog
-from hosts.worker.row import Row
 from nativekit.llvm import Compiled
 from nativekit.plain import plain
 from nativekit.records import Records, one, records, zeros

@@ -15,9 +15,8 @@ from rich.logging import RichHandler
 
 from analysis.errors import AnalysisError
 from analysis.record import read_record
-from analysis.report import write_report
+from analysis.report import print_summary, write_report
 from analysis.summary import summarise
-from analysis.table import print_summary
 from experiment.config import FAULTS_LIMIT, Config, Faults, load_config
 from experiment.errors import RunFailed, secondary
 from experiment.folder import create_run_folder, give_to_user, point_to_latest, tidy

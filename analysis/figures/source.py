@@ -10,8 +10,8 @@ import polars as pl
 
 from analysis.errors import AnalysisError
 from analysis.figures.model import colour_of
+from analysis.learning import Curves, read_curves
 from analysis.record import RunRecord, read_record
-from analysis.reported import Curves, read_curves
 from foundation.designs.arms import baseline_of, every, ordered
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs

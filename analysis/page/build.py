@@ -12,12 +12,15 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.answer import Answer
 from analysis.page.drawing import Drawing
 from analysis.page.plots import Plot
-from analysis.page.tables import Table
-from analysis.page.words import glossary
-from analysis.wording import Sentence
+from analysis.wording import AnswerText, Sentence, Table, pairs
+from foundation.designs.interface import Arm
+
+
+def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
+    """Return the words of a page, with the arms that are on it first."""
+    return pairs("glossary", arms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +29,7 @@ class Page:
 
     title: str
     plots: Sequence[Plot]
-    answers: Sequence[Answer] = ()
+    answers: Sequence[AnswerText] = ()
     ran: Sequence[tuple[str, str]] = ()
     """What was run, on what: name and value."""
     drawings: Sequence[Drawing] = ()
@@ -41,7 +44,7 @@ class Page:
     """What is said where there are none."""
     facts: Sequence[str] = ()
     reading: Sequence[str] = ()
-    glossary: Sequence[tuple[str, str]] = field(default_factory=lambda: tuple(glossary()))
+    glossary: Sequence[tuple[str, str]] = field(default_factory=glossary)
     record: str = ""
     """`run.json`."""
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from analysis.figures.model import DASHES, Axis, Figure, Series, Values
-from analysis.page.tables import Row, Table
-from analysis.wording import Span
+from analysis.wording import Row, Span, Table
 
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}

@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from analysis.differences import by_round, complete_rounds, differences
-from analysis.metrics import METRICS
+from analysis.metrics import METRICS, by_round, complete_rounds, differences
 from analysis.precision import goals, widest, widths
 from analysis.statistics import Rounds
 from experiment.config import Config

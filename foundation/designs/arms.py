@@ -74,7 +74,7 @@ def repetition_of(name: str | None) -> Arm | None:
 
 def leading(design: str) -> Arm | None:
     """The arm that a design is judged by; None where none is."""
-    return next((arm for arm in measured(design) if arm.told == ""), None)
+    return next((arm for arm in measured(design) if arm.is_lead), None)
 
 
 def judged(design: str) -> tuple[Arm, Arm]:
@@ -85,7 +85,7 @@ def judged(design: str) -> tuple[Arm, Arm]:
     return arm(lead.baseline), lead
 
 
-def told(design: str) -> tuple[Arm, ...]:
-    """The arms of which answers have a word, the leading one first."""
-    found = [arm for arm in measured(design) if arm.told is not None]
-    return tuple(sorted(found, key=lambda arm: bool(arm.told)))
+def mentioned(design: str) -> tuple[Arm, ...]:
+    """Return the arms that answers mention, the leading one first."""
+    found = [arm for arm in measured(design) if arm.is_lead or arm.sentence_prefix]
+    return tuple(sorted(found, key=lambda arm: not arm.is_lead))

@@ -51,13 +51,13 @@ PROXY = Arm(
     note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
     baseline="neither",
-    told="with the proxy alone, ",
+    sentence_prefix="with the proxy alone, ",
 )  # fmt: skip
 HOT = Arm(
     "hot", 4, NAME, HotSet(offload=True), "#e07b1a",
     about="in which the switch holds the hottest parameters",
     baseline="neither",
-    told="",
+    is_lead=True,
 )  # fmt: skip
 BOTH = Arm(
     "both", 5, NAME, HotSet(offload=True, proxy=True), "#2c9a57",

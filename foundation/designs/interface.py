@@ -78,7 +78,7 @@ class WorkerHeader(Protocol):
 
 
 class LoggedRow(Protocol):
-    """What a row of the log has for loops (`hosts.worker.row`)."""
+    """What a row of the log has for loops (`foundation.logs.columns`)."""
 
     w_proc: int
 
@@ -304,8 +304,10 @@ class Arm:
     baseline: str | None = None
     """The arm that it is compared with; None for one that others are compared with."""
     is_measured: bool = True
-    told: str | None = None
-    """How sentences of an answer about it begin, if it has any; empty for the arm that it is about."""
+    is_lead: bool = False
+    """Whether it is the arm that its design is judged by."""
+    sentence_prefix: str = ""
+    """How an answer's sentences about another arm begin; an answer does not mention it if this is empty."""
     is_repetition: bool = False
     """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
 

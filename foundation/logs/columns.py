@@ -1,8 +1,12 @@
-"""Columns of the logs. Times and latencies are in µs, sizes in bytes of UDP payload."""
+"""The row of an answered RPC, and the columns of the logs: times and latencies in µs, sizes in bytes."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import polars as pl
+
+from nativekit.records import Octets, UInt8, UInt16, UInt32, dtype_of
 
 TRANSFERS = ("pull", "push")
 """Operations that move parameters, each a series of RPCs."""
@@ -38,6 +42,33 @@ def at_load(name: str) -> str:
 def load_title(name: str) -> str:
     """As titles have it: "load 0.5"."""
     return name if name == _CLOSED else f"load {name}"
+
+
+class Row:
+    """An answered RPC as workers of all designs have it before it is logged.
+
+    Times are in ns, sizes in bytes of the UDP payload; the switch has served `served` of the `lanes`.
+    """
+
+    t0: int
+    arrival: int
+    w_proc: int
+    w_queue: int
+    ps_proc: UInt32
+    ps_queue: UInt32
+    residence_us: UInt32
+    iteration: UInt32
+    attempts: UInt32
+    ps: UInt16
+    request_bytes: UInt16
+    response_bytes: UInt16
+    op: UInt8
+    lanes: UInt8
+    served: UInt8
+    unused: Annotated[Octets, 3]
+
+
+ROW = dtype_of(Row)
 
 
 def _schema(columns: dict[str, pl.DataType | type[pl.DataType]]) -> pl.Schema:

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
+from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_sound, write_head, write_words
 from hosts.worker.arrays import OperandArrays, WindowArrays, operand_arrays, window_arrays
 from hosts.worker.lockstep import FLOATS, PATIENCE_NS
-from hosts.worker.row import ROW
 from hosts.worker.window import (
     Slot,
     WindowHeader,

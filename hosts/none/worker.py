@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import EMPTY, PULL, PUSH, Rpc, decode, ps_of
 from hosts.keys import KeySpace
 from hosts.worker.arrays import operand_arrays, window_arrays
-from hosts.worker.row import Row
 from hosts.worker.rpcs import RpcCall, RpcsHeader, is_expected, key_of, peer, space_of, write_head
 from hosts.worker.window import (
     Slot,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
 from hosts.dense.packet import RESULT
@@ -31,7 +32,6 @@ from hosts.dense.vector import (
 )
 from hosts.dense.wire import as_packet, count_of, read_words
 from hosts.keys import KeySpace
-from hosts.worker.row import Row
 from hosts.worker.window import Slot, next_again, octets
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64

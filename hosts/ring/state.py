@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
 from hosts.dense.packet import LEAST_SIZE, WORKERS
 from hosts.dense.vector import VectorHeader, open_vector
 from hosts.keys import KeySpace
-from hosts.worker.row import Row
 from hosts.worker.window import Slot
 from nativekit.records import Ints, Octets, Records, Words, one, records
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
@@ -15,7 +16,6 @@ from hosts.keys import KeySpace
 from hosts.switchml.packet import SLOTS, VALUES
 from hosts.worker.arrays import operand_arrays
 from hosts.worker.lockstep import PATIENCE_NS
-from hosts.worker.row import Row
 from hosts.worker.timer import MINIMUM
 from nativekit.records import Ints, Records, Words, one, records
 

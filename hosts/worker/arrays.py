@@ -7,9 +7,9 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.columns import Row
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
-from hosts.worker.row import Row
 from hosts.worker.window import Slot
 from nativekit.records import Ints, Records, Words, records
 

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER, NOTHING, WorkerHeader, WorkerState
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
-from hosts.worker.row import Row
 from nativekit.records import Ints, Records, Words, records, with_arrays
 
 

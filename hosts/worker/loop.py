@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from foundation.designs.interface import Design, WorkerState
+from foundation.logs.columns import Row
 from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
 from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
-from hosts.worker.row import Row
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000

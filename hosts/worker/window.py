@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from foundation.designs.interface import NEVER, NOTHING
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, Header
 from foundation.protocol.rpc import Rpc
-from hosts.worker.row import Row
 from hosts.worker.timer import MINIMUM, expired, sample
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.logs.backlog import LIMIT, Backlog
+from foundation.logs.columns import Row
 from hosts.worker.client import BaseClient
 from hosts.worker.logs import Origin
-from hosts.worker.row import Row
 from nativekit.records import Records, records
 
 ROWS = 1 << 16

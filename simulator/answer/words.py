@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.metrics import VERBS, Whose, spoken_in
-from analysis.wording import difference
+from analysis.metrics import Subject, spoken_of
+from analysis.wording import texts
 from foundation.words import counted
 from simulator.answer.cluster import Cluster
 from simulator.answer.sides import Busy, Limit, Side, Sides
@@ -65,19 +65,14 @@ def _rate(cluster: Cluster, sides: Sides) -> str:
 
 
 def differences(sides: Sides) -> Iterator[str]:
-    """What servers, workers and operations gain or lose."""
-    for whose, subject in _SUBJECTS.items():
-        spoken = [metric for metric in spoken_in("cluster", whose) if metric.name in sides.differences]
+    """Say what servers, workers and operations gain or lose."""
+    subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
+    for subject in subjects:
+        spoken = [metric for metric in spoken_of("cluster", subject) if metric.name in sides.differences]
         for better in dict.fromkeys(metric.better for metric in spoken):
-            found = {metric: sides.differences[metric.name] for metric in spoken if metric.better == better}
-            tones = {metric.tone(each.sign) for metric, each in found.items()} - {""}
-            verb = VERBS[whose][better, tones.pop()] if len(tones) == 1 else _OPEN[len(tones)]
-            told = ", ".join(f"{difference(each).text} {metric.behind}" for metric, each in found.items())
-            yield f"{subject} {verb}: {told}."
-
-
-_SUBJECTS: dict[Whose, str] = {"servers": "The servers", "workers": "The workers", "operations": "Operations"}
-_OPEN = {0: "neither gain nor lose, as far as can be told", 2: "gain and lose"}
+            changes = [(each, sides.differences[each.name]) for each in spoken if each.better == better]
+            tones = {metric.tone(change.sign) for metric, change in changes} - {""}
+            yield from texts("cluster_changes", subject, better, list(tones), changes)
 
 
 def _busy(name: str, side: Side) -> str:

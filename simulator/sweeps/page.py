@@ -8,9 +8,8 @@ from pathlib import Path
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table
-from analysis.wording import plain
-from foundation.designs.arms import baseline_of, measured
+from analysis.wording import Row, Table, plain
+from foundation.designs.arms import baseline_of, measured, mentioned
 from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
 from simulator.sweeps.figures import figures_of
@@ -59,9 +58,9 @@ _CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_
 
 
 def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
-    """The capacity of every arm, and what else changes in those that answers have a word of."""
+    """Yield the capacity of every arm, and what else changes in those that answers mention."""
     for what, metric in _CHANGED.items():
-        yield from ((what, arm) for arm in arms if metric == "capacity" or arm.told is not None)
+        yield from ((what, arm) for arm in arms if metric == "capacity" or arm in mentioned(arm.design))
 
 
 def _row(name: str, done: Done, base: str, others: Sequence[Arm]) -> Row:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from analysis.figures.all import Progress, no_progress
 from analysis.figures.source import of_cluster
-from analysis.page.tables import Table
 from analysis.record import RunRecord, read_record
 from analysis.report import write_cluster_report, write_report
 from analysis.summary import Summary, summarise
+from analysis.wording import Table
 from experiment.config import config_of, load_config, load_config_as
 from experiment.errors import RunFailed
 from experiment.folder import create_run_folder, point_to_latest

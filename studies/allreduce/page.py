@@ -8,8 +8,7 @@ from pathlib import Path
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table
-from analysis.wording import plain
+from analysis.wording import Row, Table, plain
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from studies.allreduce.figures import figures_of

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from analysis.answer import Answer
 from analysis.figures.files import write_figures
 from analysis.figures.model import Figure
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table
-from analysis.wording import Span, plain
+from analysis.wording import AnswerText, Row, Span, Table, plain
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from studies.dense.catalogue import Model
@@ -56,7 +54,7 @@ def write_whatif(
     page = Page(
         title="Is the network the bottleneck?",
         answers=[
-            Answer(
+            AnswerText(
                 title=f"{network.workers} workers at {network.gbit:g} Gbit/s",
                 headline=found[0].headline
                 if len(found) == 1

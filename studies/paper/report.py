@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from analysis.answer import answer
 from analysis.figures.all import figures
 from analysis.figures.files import write_figures
 from analysis.figures.model import Fact, Figure
 from analysis.figures.source import of_run
-from analysis.page.build import Page, build
+from analysis.page.build import Page, build, glossary
 from analysis.page.drawing import drawings
 from analysis.page.plots import plot
-from analysis.page.tables import Row, Table, differences
-from analysis.page.words import CAVEATS, glossary, reading
-from analysis.report import paper_table, what_was_run
-from analysis.wording import plain
+from analysis.report import caveats, differences, measured_answer, paper_table, reading, what_was_run
+from analysis.wording import Row, Table, plain
 from foundation.designs.hotset import HOT, NEITHER
 from foundation.logs.parts import write_text
 from studies.paper.connections.figure import CALLING, PANELS, delay_against_connections
@@ -64,8 +61,8 @@ def _page(
     name = next(iter(first.summary.loads))
     return Page(
         title="What a programmable switch does for parameter servers, measured here",
-        answers=[answer(first.summary)],
-        ran=list(what_was_run(first.record, first.summary)),
+        answers=[measured_answer(first.summary)],
+        ran=what_was_run(first.record, first.summary),
         drawings=drawings(first.summary, first.record),
         paper=[
             paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
@@ -74,9 +71,9 @@ def _page(
         baseline=first.summary.baseline.name,
         differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
-        facts=CAVEATS,
+        facts=caveats(is_virtual=False),
         reading=reading(first.summary, is_virtual=False),
-        glossary=list(glossary(first.summary.run_arms)),
+        glossary=glossary(first.summary.run_arms),
         plots=[plot(figure) for figure in drawn],
     )
 

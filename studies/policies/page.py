@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.answer import Answer
 from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import Plot, plot
-from analysis.page.tables import Row, Table
-from analysis.wording import Span, plain
+from analysis.wording import AnswerText, Row, Span, Table, plain
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from studies.policies.figures import figures_of, shown_size
@@ -69,7 +67,7 @@ def write_page(study: Study, folder: Path) -> Path:
 
 def _page(study: Study, plots: list[Plot]) -> Page:
     sentences = tuple((Span(text=text),) for text in findings(study))
-    answer = Answer(
+    answer = AnswerText(
         title=f"{study.facts.name}, with {shown_size(study):,} keys in the switch",
         headline=headline(study),
         is_trusted=True,

@@ -14,7 +14,7 @@ from click import ClickException
 from click.testing import CliRunner
 from rich.console import Console
 
-from analysis.answer import nouns
+from analysis.metrics import answered
 from analysis.report import write_report
 from analysis.statistics import Comparison
 from analysis.summary import Summary, summarise
@@ -83,7 +83,7 @@ def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, m
 
 def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
     def runs(of_push: int) -> list[Summary]:
-        metrics = [metric for metric in nouns() if metric not in ("push_mean", "loss")]
+        metrics = [each.name for each in answered() if each.name not in ("push_mean", "loss")]
         return [
             a_summary(
                 again={

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from foundation.designs.registry import design
+from foundation.logs.columns import ROW
 from foundation.protocol import codec, scapy_layer
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.errors import MalformedDatagram
@@ -28,7 +29,6 @@ from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
 from hosts.worker.loop import Line, Sockets, make_operate
 from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
-from hosts.worker.row import ROW
 from nativekit.libc import ppoll
 from nativekit.plain import plain
 from nativekit.records import records

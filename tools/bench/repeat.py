@@ -25,11 +25,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from analysis.answer import nouns
 from analysis.claims import claim_of_learning, claims
-from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric
+from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric, answered
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.wording import in_sentences
 from foundation.designs.hotset import AGAIN, HOT
 from foundation.logs.columns import TRANSFERS
 from foundation.words import counted
@@ -107,10 +107,11 @@ def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
     fewer claims and no other.
     """
     found: dict[str, list[bool]] = defaultdict(list)
+    names = {metric.name for metric in answered()}
     for summary in summaries:
         for load in summary.loads:
             for metric, claim in claims(summary, load, AGAIN.name).items():
-                if metric in nouns():
+                if metric in names:
                     found[metric].append(claim.sign != 0)
         learnt = claim_of_learning(summary, AGAIN.name)
         if learnt is not None:
@@ -122,7 +123,9 @@ def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
     """Of what every run should claim to be better in arm *hot*, what this one does not, at its first load."""
     found = claims(summary, next(iter(summary.loads)), HOT.name)
     return [
-        metric.spoken for metric in tight if metric.name not in found or found[metric.name].tone != "better"
+        in_sentences(metric.label)
+        for metric in tight
+        if metric.name not in found or found[metric.name].tone != "better"
     ]
 
 
@@ -226,9 +229,10 @@ def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
     found = {number: missing(summary) for number, summary in enumerate(summaries, start=1)}
     silent = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
     told = f" (not {'; '.join(silent)})" if silent else ""
+    tight = " and ".join(in_sentences(metric.label) for metric in TIGHT)
     console.print(
         f"{len(found) - len(silent)} of {counted(len(found), 'run')} claim that "
-        f"{' and '.join(metric.spoken for metric in TIGHT)} are less with hot{told}, all wanted: "
+        f"{tight} are less with hot{told}, all wanted: "
         f"{_met(not silent)}."
     )
     return not silent

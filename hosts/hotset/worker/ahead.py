@@ -7,10 +7,10 @@ it: one worker's operation is near anyway.
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
+from foundation.logs.columns import ROW
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, SLOT_MASK, VALUE_BYTES
 from foundation.protocol.rpc import BUFFER_BYTES, PUSH, Rpc
 from hosts.hotset.worker.state import CALL, Calls
-from hosts.worker.row import ROW
 from hosts.worker.window import SLOT
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64

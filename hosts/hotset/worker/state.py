@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.interface import NOTHING
+from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import Rpc
 from hosts.worker.arrays import operand_arrays, window_arrays
-from hosts.worker.row import Row
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
 from hosts.worker.window import Slot, open_window
 from nativekit.compile import compiled, int64

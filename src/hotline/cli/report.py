@@ -56,7 +56,8 @@ def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bo
 
 
 def _run_report(folder: Path, as_json: bool) -> None:
-    from analysis.table import print_summary
+
+    from analysis.report import print_summary
     from hotline.runs import report as report_again
 
     if folder.exists() and not folder.is_dir():
@@ -136,7 +137,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
-    from foundation.designs.arms import baseline_of, leading, told
+    from foundation.designs.arms import baseline_of, leading, mentioned
 
     # --json has all.
     metrics = shown_in("compare")
@@ -148,7 +149,7 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
     click.echo(of_load + (f", steps/s offered: {offered}" if offered else ""))
     base = baseline_of(found[0].changes[load])
     lead = leading(base.design)
-    for arm in (each.name for each in (base, *told(base.design))):
+    for arm in (each.name for each in (base, *mentioned(base.design))):
         changes = [each.changes[load].get(arm, {}) for each in found]
         rows = [
             [
@@ -176,8 +177,9 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
 
 
 def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:
+
     from analysis.claims import Claim
-    from analysis.table import styled
+    from analysis.report import styled
     from analysis.wording import difference
 
     found = of.get(metric.name)

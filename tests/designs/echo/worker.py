@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from foundation.designs.halves import worker_half
 from foundation.designs.interface import NEVER, NOTHING, WorkerHalf
+from foundation.logs.columns import ROW
 from foundation.protocol.rpc import Rpc, rpcs
-from hosts.worker.row import ROW
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
 

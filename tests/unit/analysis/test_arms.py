@@ -9,13 +9,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.answer import answer
-from analysis.differences import differences
+from analysis.claims import Recommendation, answer
 from analysis.figures.source import curves, of_run
-from analysis.page.tables import differences as tables
-from analysis.report import write_report
+from analysis.metrics import differences
+from analysis.report import differences as tables
+from analysis.report import print_summary, write_report
 from analysis.summary import Summary, summarise
-from analysis.table import print_summary
 from foundation.designs import arms, hotset
 from foundation.designs.hotset import HotSet
 from foundation.designs.interface import Arm
@@ -95,8 +94,8 @@ def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None
     _, summary, page = measured(tmp_path, "none")
     assert list(summary.arms) == ["none", "none-again"]
     assert heads(terminal(summary)) == [["none", "none-again"]] * 3
-    told = answer(summary)
-    assert told.is_trusted and told.sentences == () and told.headline.startswith("No recommendation")
+    found = answer(summary)
+    assert (found.recommendation, found.claims, found.others) == (Recommendation.NO_LEAD, {}, ())
     assert "<dt>none-again</dt><dd>" in page
     assert "neither</dt>" not in page and "Differences to <em>none</em>" in page
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from analysis.disturbance import bounds, hindrances, reasons
+from analysis.disturbance import Disturbed, invalidated, reasons
 from analysis.record import Block
 from tests.unit.analysis.synthetic import block
 
@@ -75,7 +74,7 @@ def blocks(disturbed: int, *reasons: str) -> list[Block]:
 
 @pytest.mark.parametrize(("disturbed", "noisy"), [(0, False), (2, False), (3, True)])
 def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -> None:
-    assert ("time" in hindrances(blocks(disturbed, "steal"))) is noisy
+    assert ("time" in invalidated(blocks(disturbed, "steal"))) is noisy
 
 
 @pytest.mark.parametrize(
@@ -90,20 +89,15 @@ def test_more_than_a_fifth_of_blocks_are_too_many(disturbed: int, noisy: bool) -
         ("restart", {"time", "count", "cpu"}),
     ],
 )
-def test_a_disturbance_hinders_only_what_it_touches(reason: str, touched: set[str]) -> None:
-    assert set(hindrances(blocks(3, reason))) == touched
+def test_a_disturbance_invalidates_only_what_it_touches(reason: str, touched: set[str]) -> None:
+    assert set(invalidated(blocks(3, reason))) == touched
 
 
-def test_a_hindrance_says_how_many_blocks_and_why() -> None:
+def test_it_is_known_how_many_blocks_and_why() -> None:
     several = [*blocks(2, "steal", "restart")[:2], a_block(disturbed=["restart"]), *blocks(0)[:7]]
-    assert hindrances(several) == {
-        "time": "3 of 10 blocks stayed disturbed (restart 3, steal 2)",
-        "count": "3 of 10 blocks stayed disturbed (restart 3)",
-        "cpu": "3 of 10 blocks stayed disturbed (restart 3)",
-    }
-    assert hindrances([]) == {}
-
-
-def test_the_bounds_in_words() -> None:
-    found = re.findall(r"[\d.]+%?", bounds())
-    assert found == ["2%", "5%", "3", "10%", "10"]
+    restarts = Disturbed(blocks=10, disturbed=3, reasons={"restart": 3})
+    of_time = Disturbed(blocks=10, disturbed=3, reasons={"restart": 3, "steal": 2})
+    assert invalidated(several) == {"time": of_time, "count": restarts, "cpu": restarts}
+    # The most frequent first.
+    assert list(invalidated(several)["time"].reasons) == ["restart", "steal"]
+    assert invalidated([]) == {}

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from analysis.disturbance import Disturbed
 from analysis.errors import AnalysisError
 from analysis.facts import facts
-from analysis.page.tables import durability
 from analysis.record import AgentCost, Simulation, read_record
+from analysis.report import durability, print_summary
 from analysis.summary import Summary, summarise
-from analysis.table import print_summary
 from foundation.logs.columns import CALLS
 from tests.harness.summaries import a_summary
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
@@ -204,32 +203,6 @@ def test_the_file_has_the_keys_that_readers_rely_on(synthetic_run: SyntheticRun)
         assert set(arm["ps_proc_us_per_step"]) == {"wall", "cpu"}
 
 
-def with_losses(run: SyntheticRun, first: float, last: float, chance: float | None) -> list[str]:
-    for block in run.record.blocks:
-        block.loss = last if block.round == ROUNDS - 1 else first
-    run.record.workload = {} if chance is None else {"chance_loss": chance}
-    return [fact for fact in facts(summarise(run.folder, run.record)) if "of the last round" in fact]
-
-
-def test_a_model_that_learned_is_told_beside_chance(synthetic_run: SyntheticRun) -> None:
-    [fact] = with_losses(synthetic_run, first=0.7, last=0.35, chance=0.55)
-    assert re.findall(r"\d+\.\d+", fact) == ["0.3500", "0.5500"]
-
-
-@pytest.mark.parametrize("loss", [0.55, 1.4])
-def test_a_loss_that_is_not_below_chance_is_a_warning(synthetic_run: SyntheticRun, loss: float) -> None:
-    [fact] = with_losses(synthetic_run, first=0.1, last=loss, chance=0.55)
-    assert fact.startswith("WARNING: the model learned nothing")
-    assert "learning_rate" in fact and "rounds" in fact
-
-
-@pytest.mark.parametrize("chance", [None, 0.0])
-def test_nothing_is_said_where_there_was_nothing_to_learn(
-    synthetic_run: SyntheticRun, chance: float | None
-) -> None:
-    assert with_losses(synthetic_run, first=0.1, last=0.1, chance=chance) == []
-
-
 def summary_of(run: SyntheticRun) -> Summary:
     return summarise(run.folder, run.record)
 
@@ -286,31 +259,20 @@ def test_the_terminal_tells_it_too(synthetic_run: SyntheticRun) -> None:
     assert line.split() == ["RPCs", "that", "wait", "for", "one", "3.0", "3.0", "–", "3.0", "3.0"]
 
 
-def test_what_was_started_again_is_a_fact(synthetic_run: SyntheticRun) -> None:
-    def told() -> list[str]:
-        return [fact for fact in facts(summary_of(synthetic_run)) if fact.startswith("Restarted")]
-
-    assert told() == []
-    assert synthetic_run.record.accounting is not None
-    synthetic_run.record.accounting.restarts = {"s1": 1, "ps-1": 2}
-    [fact] = told()
-    assert "s1 1 time" in fact and "ps-1 2 times" in fact
-
-
-def test_disturbed_blocks_hinder_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
+def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
     """Three of the twelve blocks of hot and neither; of both that is as many with neither's."""
     blocks = [each for each in synthetic_run.record.blocks if each.load == 0.5]
     for block in [each for each in blocks if each.arm == "hot"][:3]:
         block.disturbed = ["steal"]
-    why = "3 of 12 blocks stayed disturbed (steal 3)"
+    steal = Disturbed(blocks=12, disturbed=3, reasons={"steal": 3})
     loads = summary_of(synthetic_run).loads
-    assert (loads["0.5"].hindrances, loads["0.8"].hindrances) == ({"hot": {"time": why}}, {})
+    assert (loads["0.5"].invalidated_by, loads["0.8"].invalidated_by) == ({"hot": {"time": steal}}, {})
     for block in [each for each in blocks if each.arm == "neither"][:3]:
         block.disturbed = ["restart"]
-    found = summary_of(synthetic_run).loads["0.5"].hindrances
+    found = summary_of(synthetic_run).loads["0.5"].invalidated_by
     assert set(found) == {"again", "proxy", "hot", "both"}
-    assert found["hot"]["time"] == "6 of 12 blocks stayed disturbed (restart 3, steal 3)"
-    assert found["hot"]["cpu"] == "3 of 12 blocks stayed disturbed (restart 3)"
+    assert found["hot"]["time"] == Disturbed(blocks=12, disturbed=6, reasons={"restart": 3, "steal": 3})
+    assert found["hot"]["cpu"] == Disturbed(blocks=12, disturbed=3, reasons={"restart": 3})
 
 
 def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
@@ -325,25 +287,18 @@ def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
     ]
     assert (real.cpus, virtual.cpus) == (2, None)
     assert real.learning["hot"].ratio_low is not None and virtual.learning["hot"].ratio_low is None
-    [fact] = [fact for fact in facts(virtual) if "virtual" in fact]
-    assert "9 RPCs" in fact and "1.000 s in 2.0 s" in fact
     told = io.StringIO()
     print_summary(virtual, told)
     heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["neither"]]
     assert heads[0] == ["neither", "proxy", "hot", "both"]
 
 
-def test_slow_agents_are_told_with_how_many_times_slower_they_are() -> None:
+def test_slow_agents_are_compared_with_the_compiled_ones() -> None:
     """By the CPU time of an RPC, of worker and server together: 5,000 of 8 µs."""
     fast, scapy = AgentCost(worker_us=5.0, server_us=3.0), AgentCost(worker_us=3000.0, server_us=2000.0)
-
-    def told(agents: dict[str, AgentCost]) -> list[str]:
-        return [fact for fact in facts(a_summary({}, agents=agents)) if "slower" in fact]
-
-    [fact] = told({"fast": fast, "scapy": scapy})
-    assert "codec scapy" in fact and "625 times slower" in fact
-    assert "3,000 µs of a worker's" in fact and "2,000 µs of a server's" in fact and "5.0 and 3.0 µs" in fact
-    assert told({}) == []
+    [slow] = facts(a_summary({}, agents={"fast": fast, "scapy": scapy})).slow_agents
+    assert (slow.codec, slow.cost, slow.compiled, slow.times) == ("scapy", scapy, fast, 625)
+    assert facts(a_summary({})).slow_agents == []
 
 
 def test_a_summary_has_what_agents_cost_alone(synthetic_run: SyntheticRun) -> None:

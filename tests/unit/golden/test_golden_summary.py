@@ -105,7 +105,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
     assert load["arms"] == summary["arms"]
     assert (load["block_steps"], load["blocks_repeated"], load["blocks_disturbed"]) == (25, 3, 1)
     # One block of twenty stayed disturbed.
-    assert load["hindrances"] == {}
+    assert load["invalidated_by"] == {}
 
 
 def test_the_arm_without_anything(summary: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Design
+from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import HEADER, TAKEN, Packet, parse
@@ -22,7 +23,6 @@ from hosts.udp import make_udp
 from hosts.worker.loop import Line, Sockets
 from hosts.worker.machine import plain_machine
 from hosts.worker.operate import operate
-from hosts.worker.row import ROW
 from nativekit.plain import plain
 from nativekit.records import records
 from tests.harness.dense import Bed

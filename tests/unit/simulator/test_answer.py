@@ -308,7 +308,7 @@ def test_gains_and_losses_are_said_by_who_has_them() -> None:
     assert is_in_order(
         operations,
         "Operations complete sooner",
-        "-20 % [-30, -10] for a pull",
+        "-20 % [-30, -10] for pulls",
         "+0.0 % [-10, +10]",
         "p99",
         "push",

@@ -1,4 +1,4 @@
-"""The answer that comes first: of a switch of its own, by virtual time, as far as that can be believed."""
+"""What a dedicated switch would change by the simulation, as far as that can be believed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from analysis.elsewhere import answers, elsewhere, widened
+from analysis.claims import Recommendation, Verdict
+from analysis.dedicated_switch import predict, widened
 from analysis.record import Virtual
+from analysis.report import answers
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from tests.harness.summaries import a_load, a_summary, of_ratio
-from tests.harness.words import all_that_counts, what_counts
 
-CPU, PULL, PUSH, RPCS = "ps_cpu_us_per_step", "pull_mean", "push_mean", "rpcs_per_step"
+CPU, PULL = "ps_cpu_us_per_step", "pull_mean"
 
 
 def virtual(own: dict[str, Comparison], shared: dict[str, Comparison], **changes: Any) -> Virtual:
@@ -55,40 +56,49 @@ def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
     assert widened(of_ratio(0.1), SHARED[PULL], MEASURED[PULL]) == of_ratio(0.1)
 
 
-def test_it_says_what_a_switch_of_its_own_would_do_and_how_far_that_is_believed() -> None:
-    found = elsewhere(summary(MEASURED, virtual(OWN, SHARED)))
-    assert found is not None and found.is_trusted
-    assert what_counts(found.title) == what_counts("hot neither 0.5 neither 95 % model")
-    *told, assumed, off = found.texts()
-    assert all_that_counts(told) == all_that_counts(
-        [
-            "servers save -36 % [-46, -24] CPU",
-            "pulls longer +4.0 % [+2.0, +5.0]",
-            # 0.75 of the capacity in the model, where 0.83 was measured.
-            "cluster carries 1.50 [1.35, 1.67] 1,500 steps/s workers 1,000",
-        ]
-    )
-    assert "1 µs for a frame" in assumed and "1,000 million of them a second" in assumed
-    model, measured = "servers' CPU a step -40 %", "measured -30 % [-35, -25]"
-    assert f"{model}, {measured}" in off and "pulls +10 %, measured +10 % [+5.0, +15]" in off
+def test_a_prediction_has_claims_capacity_and_checks() -> None:
+    found = predict(summary(MEASURED, virtual(OWN, SHARED)))
+    assert found is not None
+    assert (found.load, found.lead.name, found.lead.baseline) == ("0.5", "hot", "neither")
+    assert {name: claim.verdict for name, claim in found.claims.items()} == {
+        CPU: Verdict.LESS,
+        PULL: Verdict.MORE,
+    }
+    assert found.recommendation is Recommendation.IF_SERVERS_LIMIT
+    # 0.75 of the capacity in the model, where 0.83 was measured: a factor of 10/9.
+    capacity = found.capacity
+    assert (capacity.lead, capacity.baseline, capacity.ratio) == (1_500, 1_000, 1.5)
+    assert (capacity.low, capacity.high) == pytest.approx((1.35, 1.5 / 0.9))
+    assert [(metric.name, *both) for metric, *both in found.checks] == [
+        (CPU, SHARED[CPU], MEASURED[CPU]),
+        (PULL, SHARED[PULL], MEASURED[PULL]),
+    ]
 
 
-def test_it_comes_before_what_was_measured_where_the_switch_shares_cores() -> None:
-    first, second = answers(summary(MEASURED, virtual(OWN, SHARED)))
-    assert first == elsewhere(summary(MEASURED, virtual(OWN, SHARED)))
-    assert what_counts(second.title)[:4] == ["2", "workers", "hot", "neither"] and "shares" in second.title
+def test_counts_are_no_check_of_the_model() -> None:
+    more = {"rpcs_per_step": of_ratio(0.1, 0.05, 0.15)}
+    found = predict(summary(MEASURED | more, virtual(OWN | more, SHARED | more)))
+    assert found is not None and "rpcs_per_step" in found.claims
+    assert "rpcs_per_step" not in {metric.name for metric, *_ in found.checks}
+
+
+def test_it_comes_before_what_was_measured() -> None:
+    of = summary(MEASURED, virtual(OWN, SHARED))
+    first, second = answers(of)
+    assert [second] == answers(of.model_copy(update={"virtual": None}))
+    assert any("-36 % [-46, -24]" in text for text in first.texts())
+    assert any("-30 % [-35, -25]" in text for text in second.texts())
 
 
 def test_what_the_error_covers_is_not_claimed() -> None:
     shared = {**SHARED, PULL: of_ratio(0.3, 0.28, 0.32)}
-    found = elsewhere(summary(MEASURED, virtual(OWN, shared)))
-    assert found is not None
-    assert what_counts("measurable pulls +4.0 % [-14, +24]") in all_that_counts(found.texts())
+    found = predict(summary(MEASURED, virtual(OWN, shared)))
+    assert found is not None and found.claims[PULL].verdict is Verdict.NOT_SIGNIFICANT
 
 
 def test_a_run_that_was_not_simulated_has_one_answer() -> None:
     assert len(answers(summary(MEASURED, None))) == 1
-    assert elsewhere(summary(MEASURED, virtual(OWN, SHARED, load="0.8"))) is None
+    assert predict(summary(MEASURED, virtual(OWN, SHARED, load="0.8"))) is None
 
 
 def test_nothing_follows_from_a_run_that_is_broken() -> None:

@@ -1,0 +1,102 @@
+"""What a dedicated switch would change, by the simulation of a run's steps.
+
+The same steps are simulated with the cores of the run's machine, too. How far that is from what was measured
+there is the model's error, and intervals are wider by as much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, expm1, log, log1p
+from typing import Any
+
+from analysis.claims import Claim, Recommendation, recommend
+from analysis.metrics import Metric, answered
+from analysis.statistics import Comparison
+from analysis.summary import Summary
+from foundation.designs.interface import Arm
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The change of the capacity; its interval is the model's error alone, as a closed loop has no rounds."""
+
+    lead: float
+    """Steps/s of all workers in a closed loop, and below the baseline's."""
+    baseline: float
+    ratio: float
+    """How many times as much the lead carries, and below its bounds."""
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a dedicated switch would change: the arm that the design is judged by against its baseline."""
+
+    load: str
+    lead: Arm
+    recommendation: Recommendation
+    claims: Mapping[str, Claim]
+    capacity: Capacity
+    network: Mapping[str, Any]
+    """The switch and cables, as the table [network] of a simulation has them."""
+    checks: Sequence[tuple[Metric, Comparison, Comparison]]
+    """The metrics that are no counts: simulated with the cores of the run's machine, and measured there."""
+
+
+def predict(summary: Summary) -> Prediction | None:
+    """Return what a dedicated switch would change; None if the run was not simulated as well."""
+    found, lead = summary.virtual, summary.lead
+    if found is None or lead is None or lead.baseline is None or found.load not in summary.loads:
+        return None
+    measured = summary.loads[found.load].differences.get(lead.name, {})
+    known = [
+        metric
+        for metric in answered()
+        if metric.name in found.own and metric.name in found.shared and metric.name in measured
+    ]
+    claims = {
+        name: Claim(metric, widened(found.own[name], found.shared[name], measured[name]))
+        for metric in known
+        for name in [metric.name]
+    }
+    own, shared, here = (
+        of[lead.name] / of[lead.baseline]
+        for of in (found.own_capacity, found.shared_capacity, summary.capacity)
+    )
+    error = abs(log(shared / here))
+    return Prediction(
+        load=found.load,
+        lead=lead,
+        recommendation=recommend(claims, lead.name in summary.capacity),
+        claims=claims,
+        capacity=Capacity(
+            lead=found.own_capacity[lead.name],
+            baseline=found.own_capacity[lead.baseline],
+            ratio=own,
+            low=own * exp(-error),
+            high=own * exp(error),
+        ),
+        network=found.network,
+        checks=[
+            (metric, found.shared[metric.name], measured[metric.name])
+            for metric in answered()
+            if metric.kind != "count" and _has_ratio(found.shared, metric) and _has_ratio(measured, metric)
+        ],
+    )
+
+
+def _has_ratio(of: Mapping[str, Comparison], metric: Metric) -> bool:
+    return metric.name in of and of[metric.name].ratio is not None
+
+
+def widened(own: Comparison, shared: Comparison, measured: Comparison) -> Comparison:
+    """Widen an interval on either side by the model's error, in logarithms of the ratios."""
+    if own.ratio_low is None or own.ratio_high is None or shared.ratio is None or measured.ratio is None:
+        return own
+    error = abs(log1p(shared.ratio) - log1p(measured.ratio))
+    low, high = expm1(log1p(own.ratio_low) - error), expm1(log1p(own.ratio_high) + error)
+    bounds = {"low": low * own.baseline, "high": high * own.baseline, "ratio_low": low, "ratio_high": high}
+    return own.model_copy(update=bounds)
