@@ -165,8 +165,8 @@ class SwitchClient:
         SwitchClient._latest_ms = max(time.time_ns() // 1_000_000, SwitchClient._latest_ms + 1)
         return SwitchClient._latest_ms % 2**32
 
-    async def send(self, frame: bytes, egress_port: int) -> None:
-        """Packet-out. Port 0: process the frame as if it had arrived on the CPU port."""
+    async def send(self, frame: bytes, egress_port: int | None) -> None:
+        """Send a packet-out by a port, or with None let the program process it as a frame of the CPU port."""
         # gRPC allows one write on a stream at a time.
         async with self._sending:
             try:
@@ -186,11 +186,13 @@ class SwitchClient:
             raise RuntimeError("the connection is not open")
         return self._open
 
-    async def _send(self, frame: bytes, egress_port: int) -> None:
+    async def _send(self, frame: bytes, egress_port: int | None) -> None:
         with self._failures("packet-out"):
             if not self._switch.is_primary:
                 raise self._not_primary()
-            packet = fy.P4PacketOut(frame, egress_port=egress_port, _pad=0)
+            packet = fy.P4PacketOut(
+                frame, egress_port=egress_port or 0, submit_to_ingress=int(egress_port is None), _pad=0
+            )
             await self._unless_closed(self._switch.write([packet]))
 
     async def _write_batch(self, encoder: RowEncoder, batch: Sequence[Update]) -> None:

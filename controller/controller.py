@@ -16,8 +16,8 @@ from controller.inband import PATIENCE, InBand
 from controller.status import Counters, SwitchStatus, read_counters, read_pushes, read_status
 from controller.tables import (
     CPU_PORT,
-    KIND_PRIVILEGED,
     ROWS,
+    CallerKind,
     Change,
     HotParam,
     Job,
@@ -270,7 +270,7 @@ class Controller:
             addr=me.address,
             udp_port=HOTLINE_PORT,
             port=CPU_PORT,
-            kind=KIND_PRIVILEGED,
+            kind=CallerKind.PRIVILEGED,
         )
         await self.install(row)
         try:

@@ -48,7 +48,6 @@ PATIENCE = 10.0
 _FIRST_TIMEOUT = 0.1
 _LONGEST_TIMEOUT = 0.4
 _READS = 8
-THROUGH_PIPELINE = 0
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -166,7 +165,7 @@ class InBand:
         )
         service = UdpEndpoint(server.service_mac, server.service_addr, server.service_port)
         frame = frames.build(UdpFrame(self._source, service, codec.build(Message(header, keys))))
-        answer = await self._call(self._reads, seq, frame, THROUGH_PIPELINE, "the switch", "a register read")
+        answer = await self._call(self._reads, seq, frame, None, "the switch", "a register read")
         free.put_nowait(seq + WINDOW)
         return answer
 
@@ -184,7 +183,13 @@ class InBand:
         return answer
 
     async def _call(
-        self, waiting: dict[K, asyncio.Future[T]], call: K, frame: bytes, port: int, who: str, what: str
+        self,
+        waiting: dict[K, asyncio.Future[T]],
+        call: K,
+        frame: bytes,
+        port: int | None,
+        who: str,
+        what: str,
     ) -> T:
         """Send a frame, again and again, until `waiting[call]` has the answer."""
         loop = asyncio.get_running_loop()

@@ -5,29 +5,49 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 from controller.client import SwitchClient
-from controller.tables import KIND_WORKER, HotParam, Job, Server, State, Worker
+from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
+from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.header import LANES
 
-DROP_REASONS = (
-    "parser_error",
-    "bad_checksum",
-    "fragment",
-    "bad_length",
-    "bad_shape",
-    "unknown_worker",
-    "wrong_port",
-    "unknown_job",
-    "unknown_server",
-    "stale_turn",
-    "ahead_turn",
-    "no_route",
-    "wrong_version",
-)
-"""Cells of counter `drops` (p4src/hotset/constants.p4)."""
-RPC_OUTCOMES = ("answered", "forwarded", "relayed", "duplicates")
-"""Cells of counter `rpcs`: answered by the switch, forwarded to a PS, answers of a PS relayed, duplicates."""
+
+class RpcOutcome(IntEnum):
+    """Cells of counter `rpcs`."""
+
+    ANSWERED = 0
+    """Requests that the switch answered."""
+    FORWARDED = 1
+    """Requests that went on to a parameter server."""
+    RELAYED = 2
+    """Answers of parameter servers."""
+    DUPLICATES = 3
+    """Requests that the switch had seen before, which are also counted as answered or forwarded."""
+
+
+class LaneEvent(IntEnum):
+    """Cells of each lane's counter `lane_stats`."""
+
+    HIT = 0
+    MISS = 1
+    OVERFLOW = 2
+
+
+RPC_OUTCOMES = tuple(outcome.name.lower() for outcome in RpcOutcome)
+
+
+@cache
+def drop_reasons() -> tuple[str, ...]:
+    """Return the names of the cells of counter `drops`, from the program's P4Info."""
+    p4info = text_format.Parse(design(DEFAULT).p4info.read_text(), p4i.P4Info())
+    members = p4info.type_info.serializable_enums["DropReason"].members
+    names = {int.from_bytes(member.value, "big"): member.name.lower() for member in members}
+    return tuple(names[cell] for cell in range(len(names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +99,7 @@ class SwitchStatus:
 
     def callers(self, job: int) -> list[Worker]:
         """A job's workers, without the privileged callers."""
-        return [row for row in self.workers if row.job == job and row.kind == KIND_WORKER]
+        return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
     def lane_entries(self) -> list[int]:
         """Number of entries in each lane, all jobs together."""
@@ -92,8 +112,8 @@ async def read_counters(switch: SwitchClient) -> Counters:
     lanes = [await switch.counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, await switch.counter("rpcs"), strict=False)),
-        drops=dict(zip(DROP_REASONS, await switch.counter("drops"), strict=False)),
-        lanes=tuple(LaneCounters(*cells[:3]) for cells in lanes),
+        drops=dict(zip(drop_reasons(), await switch.counter("drops"), strict=False)),
+        lanes=tuple(LaneCounters(*(cells[event] for event in LaneEvent)) for cells in lanes),
     )
 
 

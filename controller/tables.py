@@ -24,8 +24,6 @@ from foundation.protocol.header import LANES
 CPU_PORT = addressing.CPU_PORT
 ROWS = 8192
 SLOTS = 4096
-KIND_WORKER = 0
-KIND_PRIVILEGED = 1
 INGRESS = "HotlineIngress."
 
 
@@ -66,6 +64,13 @@ def _mac(value: int) -> str:
 
 def _ipv4(value: int) -> str:
     return str(IPv4Address(value))
+
+
+class CallerKind(IntEnum):
+    """Kind of a caller in table `workers`. A privileged caller also reaches entries that are moving."""
+
+    WORKER = 0
+    PRIVILEGED = 1
 
 
 Mac: TypeAlias = Annotated[str, _mac]
@@ -148,7 +153,7 @@ class Worker(Row):
     addr: Ipv4
     udp_port: int
     port: int
-    kind: int = KIND_WORKER
+    kind: int = CallerKind.WORKER
 
 
 @dataclass(frozen=True, slots=True)

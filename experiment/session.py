@@ -17,7 +17,7 @@ from analysis.record import ProgramUse, RunRecord, ServerUse
 from experiment.config import Config
 from experiment.progress import Reporter
 from foundation.designs.interface import Arm
-from foundation.logs.columns import NEVER
+from foundation.logs.columns import AFTER_ALL_STEPS
 
 START_AHEAD_NS = 20_000_000
 """How far in the future a common start is set, so that every worker has read the command before."""
@@ -43,7 +43,7 @@ class Planned:
     """Below 0 it is not of the measured phase."""
     load: float = 0.0
     """As a part of what all arms carry."""
-    discarded: int = NEVER
+    discarded: int = AFTER_ALL_STEPS
     """Steps of each worker after which all are measured, also before `discard_ms` is over: a closed loop may
     be faster than was expected."""
 

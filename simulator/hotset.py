@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from controller.hotset.migrate import plan
+from controller.status import LaneEvent
 from controller.tables import INGRESS, HotParam, Row, State
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
@@ -52,8 +53,9 @@ def _values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeyS
 
 
 def _overflows(pipeline: CompiledPipeline) -> int:
+    cell = LaneEvent.OVERFLOW
     names = [f"{INGRESS}aggregate_{lane:02d}.lane_stats" for lane in range(LANES)]
-    return sum(pipeline.read_counter(name, 2, 3)[0].packets for name in names)
+    return sum(pipeline.read_counter(name, cell, cell + 1)[0].packets for name in names)
 
 
 CONTENTS = Contents(_is_entry, _is_moving, _arriving, _writes, _lend, _values, _overflows)

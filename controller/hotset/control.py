@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from controller.controller import Controller
 from controller.routes import routes
-from controller.tables import KIND_PRIVILEGED, Job, Server, Settings, Worker
+from controller.tables import CallerKind, Job, Server, Settings, Worker
 from foundation.designs.hotset import settings_of
 from foundation.designs.interface import Arm, Control, Hosts
 from foundation.protocol import addressing
@@ -64,7 +64,7 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
                 addr=host.address,
                 udp_port=PS_RPC_PORT,
                 port=hosts.server_port(number),
-                kind=KIND_PRIVILEGED,
+                kind=CallerKind.PRIVILEGED,
             )
             row += 1
 

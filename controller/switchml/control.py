@@ -35,9 +35,9 @@ def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
             receiver=first + worker,
             group=group,
             worker=1 << worker,
-            workers=hosts.workers,
-            check=settings.check,
-            patience=settings.patience_us,
+            worker_count=hosts.workers,
+            filter_stale=settings.check,
+            slot_timeout=settings.patience_us,
         )
         yield Receiver(first + worker, host.mac, host.address)
         replicas.append(Replica(hosts.worker_port(worker + 1), first + worker))

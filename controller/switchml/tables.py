@@ -23,11 +23,12 @@ class Member(Row):
     """Of all workers of its job."""
     worker: int
     """Its bit."""
-    workers: int
+    worker_count: int
     """Of its job."""
-    check: bool
-    patience: int
-    """µs; 0 is endless."""
+    filter_stale: bool
+    """Whether the switch drops packets of older chunks."""
+    slot_timeout: int
+    """µs; 0 is never."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from nativekit.compile import compiled
 from nativekit.records import Records
 
 NEVER = 1 << 62
-"""A time that does not come."""
+"""Time of an event that is not scheduled, in ns. A duration can be added to it within an int64."""
 NOTHING = -1
 """No slot, no row."""
 SILENT = 0

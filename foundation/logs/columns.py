@@ -20,8 +20,8 @@ METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 ARM = pl.Categorical()
 """Its name. Which there are is not the logs' business: so a run of before there was one stays readable."""
 
-NEVER = 1 << 32
-"""A step that no worker comes to: an `iteration` is less."""
+AFTER_ALL_STEPS = 1 << 32
+"""Sentinel larger than any iteration number."""
 CLOSED_LOOP = 0.0
 """The load of blocks in which workers take their next step when they are ready for it."""
 

@@ -16,6 +16,7 @@ _UDP = struct.Struct("!HHHH")
 _ETHERTYPE_IPV4 = 0x0800
 _PROTOCOL_UDP = 17
 _TTL = 64
+_SUBMIT_TO_INGRESS = 1 << 6
 FRAME_OVERHEAD = _ETHERNET.size + _IPV4.size + _UDP.size
 
 
@@ -37,6 +38,14 @@ class UdpFrame(NamedTuple):
 
 DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
 """Where a frame says whom it is for: MAC address, IPv4 address, UDP port."""
+
+
+def packet_out_header(egress_port: int | None) -> bytes:
+    """Return the header of a packet-out (p4src/hotset/headers.p4).
+
+    With None as its port the program processes the frame as if it had arrived on the CPU port.
+    """
+    return (_SUBMIT_TO_INGRESS if egress_port is None else egress_port << 7).to_bytes(2, "big")
 
 
 def build(frame: UdpFrame) -> bytes:

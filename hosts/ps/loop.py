@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from foundation.designs.interface import Design
+from foundation.designs.interface import NEVER, Design
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
 from hosts.designs import AGENTS
@@ -40,7 +40,6 @@ from hosts.udp import BURST, address_of, datagram_of, make_udp
 
 log = logging.getLogger(__name__)
 
-_NEVER = 2**62
 _FULL_DISK_S = 0.1
 """Between two attempts to write to a disk that is full."""
 
@@ -150,7 +149,7 @@ class Sockets:
             return self._wait_for_room()
         core = self._core
         due = core.deadline()
-        reason = self._call(_NEVER if due is None else due)
+        reason = self._call(NEVER if due is None else due)
         if reason == ROOM:
             core.server.make_room(BURST)
             self._on_room()

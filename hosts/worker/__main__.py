@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
-from foundation.logs.columns import NEVER
+from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from foundation.words import counted
@@ -137,7 +137,7 @@ class WorkerProcess:
         round: int = 0,
         load: float = 0.0,
         discard_ns: int = 0,
-        discard_steps: int = NEVER,
+        discard_steps: int = AFTER_ALL_STEPS,
     ) -> dict[str, object]:
         """Run a block of steps; with `period_ns` 0 as fast as they go."""
         own = self._job(job)

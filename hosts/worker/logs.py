@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.columns import CALLS, NEVER, OPERATIONS, RPC
+from foundation.logs.columns import AFTER_ALL_STEPS, CALLS, OPERATIONS, RPC
 from foundation.logs.parts import Parts
 from hosts.worker.trainer import OperationRecord
 
@@ -30,7 +30,7 @@ class Origin:
     round: int
     load: float
     measured_from: int | NDArray[np.int64]
-    measured_step: int = NEVER
+    measured_step: int = AFTER_ALL_STEPS
 
     def measures(self, begun: NDArray[np.int64], step: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which of these rows count: when they began [n], ns, and the steps that they belong to [n]."""

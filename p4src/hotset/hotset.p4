@@ -2,8 +2,11 @@
 #include <core.p4>
 #include <v1model.p4>
 
+#include "common/constants.p4"
+#include "common/headers.p4"
+#include "common/checksums.p4"
 #include "constants.p4"
-#include "repeat.p4"
+#include "common/repeat.p4"
 #include "headers.p4"
 #include "parser.p4"
 #include "checksums.p4"
@@ -13,12 +16,12 @@
 #include "exactly_once.p4"
 #include "lane_aggregate.p4"
 #include "readdress.p4"
-#include "forward.p4"
+#include "common/forward.p4"
 #include "ingress.p4"
 #include "egress.p4"
 #include "deparser.p4"
 
-// The version is the wire's: a controller tells by it whether agents of its own can be understood here.
-@pkginfo(name="hotset", version="2")
+// A controller compares this version with its own before it writes anything.
+@pkginfo(name="hotset", version=WIRE_VERSION_TEXT)
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(),
          HotlineComputeChecksum(), HotlineDeparser()) main;

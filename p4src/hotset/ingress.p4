@@ -1,4 +1,4 @@
-// All state lives in ingress: one packet at a time passes it, so a packet sees and changes all or nothing.
+// All registers are in ingress. BMv2 and softswitch run one packet at a time through it, so packets never interleave.
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     counter(DROP_REASONS, CounterType.packets) drops;
 
@@ -10,57 +10,56 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #define LOOKUP(nn, i) LaneLookup(1 << i) lookup_##nn;
     REPEAT(LOOKUP)
 #undef LOOKUP
-#define AGGREGATE(nn, i) LaneAggregate(i) aggregate_##nn;
+#define AGGREGATE(nn, i) LaneAggregate(1 << i) aggregate_##nn;
     REPEAT(AGGREGATE)
 #undef AGGREGATE
 
     apply {
-        drop_reason_t reason = DROP_PARSER_ERROR;
-        if (hdr.packet_out.isValid() && hdr.packet_out.egress_port != 0) {
+        validate.apply(hdr, meta, std);
+        if (meta.kind == PacketKind.PACKET_OUT) {
             std.egress_spec = hdr.packet_out.egress_port;
-        } else {
-            validate.apply(hdr, meta, std, reason);
-            if (!meta.dropped && !hdr.rpc.isValid()) {
-                forward.apply(hdr, meta, std, reason);
-            } else if (!meta.dropped) {
-                identify.apply(hdr, meta, std, reason);
-                if (!meta.dropped && !meta.is_answer && !meta.is_control) {
-                    bool by_lane = meta.offload == 1 || meta.is_privileged;
+        } else if (meta.kind == PacketKind.OTHER) {
+            forward.apply(hdr, meta, std);          // drops a frame without a route
+            if (!meta.has_route) {
+                drops.count(DropReason.NO_ROUTE);
+            }
+        } else if (meta.kind != PacketKind.DROPPED) {
+            identify.apply(hdr, meta, std);
+        }
+
+        if (meta.kind == PacketKind.REQUEST) {
+            bool uses_lanes = meta.offload == 1 || meta.is_privileged;
 #define SLOT(nn, i) bit<16> slot_##nn = 0;
-                    REPEAT(SLOT)
+            REPEAT(SLOT)
 #undef SLOT
-                    if (by_lane) {
-                        bitmap_t in_reach = 0;      // lanes whose moving entries this caller reaches
-                        if (meta.is_privileged) {
-                            in_reach = ~in_reach;
-                        }
+            if (uses_lanes) {
+                bitmap_t privileged_lanes = 0;      // all lanes if the caller reaches entries that are moving
+                if (meta.is_privileged) {
+                    privileged_lanes = ~privileged_lanes;
+                }
 #define LOOKUP(nn, i) if (hdr.keys[i].isValid()) { \
-    lookup_##nn.apply(meta.hits, slot_##nn, in_reach, hdr.rpc.job, hdr.keys[i].key); }
-                        REPEAT(LOOKUP)
+    lookup_##nn.apply(meta.hits, slot_##nn, privileged_lanes, hdr.rpc.job, hdr.keys[i].key); }
+                REPEAT(LOOKUP)
 #undef LOOKUP
-                        meta.hits = meta.hits & hdr.rpc.live;
-                    }
-                    exactly_once.apply(hdr, meta, reason);
-                    meta.counted = hdr.rpc.live;
-                    if (meta.is_duplicate || meta.is_privileged) {
-                        meta.counted = 0;
-                    }
-                    // A duplicate push adds nothing.
-                    if (!meta.dropped && by_lane && !(hdr.rpc.op == OP_PUSH && meta.is_duplicate)) {
+                meta.hits = meta.hits & hdr.rpc.live;
+            }
+            exactly_once.apply(hdr, meta);
+            if (!meta.is_duplicate && !meta.is_privileged) {
+                meta.counted = hdr.rpc.live;
+            }
+            // A duplicate push adds nothing.
+            if (meta.kind == PacketKind.REQUEST && uses_lanes && !(hdr.rpc.op == Op.PUSH && meta.is_duplicate)) {
 #define AGGREGATE(nn, i) if (hdr.keys[i].isValid()) { \
     aggregate_##nn.apply(meta, hdr.values[i], slot_##nn, hdr.rpc.op); }
-                        REPEAT(AGGREGATE)
+                REPEAT(AGGREGATE)
 #undef AGGREGATE
-                    }
-                }
-                if (!meta.dropped) {
-                    readdress.apply(hdr, meta, std);
-                }
             }
         }
+
+        readdress.apply(hdr, meta, std);
         hdr.packet_out.setInvalid();
-        if (meta.dropped) {
-            drops.count(reason);
+        if (meta.kind == PacketKind.DROPPED) {
+            drops.count((bit<32>)meta.drop_reason);
             mark_to_drop(std);
         }
     }

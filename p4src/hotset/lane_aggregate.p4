@@ -1,60 +1,61 @@
-// One lane's values, touched once a packet. 32-bit fixed point that wraps: exact, order-free, invertible.
-//
-// Conditions choose the action, as a gateway does; the action has none, as a stateful ALU would have it (p4c makes jumps
-// of every `?:` in an action, and BMv2 pays for each). What is not to be counted is counted in the cell nobody reads.
-control LaneAggregate(in metadata_t meta, inout value_t value, in bit<16> slot, in bit<8> op)
-                     (bit<8> lane) {
+// Adds to or reads the value of one lane, once per packet. Values are 32-bit fixed point that wraps: sums are exact,
+// independent of the order, and can be undone.
+control LaneAggregate(in metadata_t meta, inout value_t value, in bit<16> slot, in Op op)
+                     (bitmap_t lane) {
     register<bit<32>>(SLOTS) values;
     counter(LANE_EVENTS, CounterType.packets) lane_stats;
-    counter(SLOTS, CounterType.packets) pushes;     // by slot, as a PS counts updates by key
-
-    bit<32> held;
-    bit<32> uncounted;
-
-    // All ones where the lane is not to be counted: any event | these is LANE_UNCOUNTED, and any slot is no cell.
-    action count_lane(in bit<32> event) {
-        uncounted = (bit<32>)(meta.counted >> lane & 1) - 1;
-        lane_stats.count((event | uncounted) & LANE_UNCOUNTED);
-    }
+    counter(SLOTS, CounterType.packets) pushes;     // by slot, as a parameter server counts updates by key
 
     action push() {
+        bit<32> held;
         values.read(held, (bit<32>)slot);
         bit<32> sum = held + value.value;
         values.write((bit<32>)slot, sum);
-        bit<32> overflow = ((held ^ sum) & (value.value ^ sum)) >> 31;
-        lane_stats.count(LANE_OVERFLOW | (overflow ^ 1));
-        count_lane(LANE_HIT);
-        pushes.count((bit<32>)slot | uncounted);
+        // Two numbers of one sign have a sum of the other sign.
+        if (((held ^ sum) & (value.value ^ sum))[31:31] == 1) {
+            lane_stats.count(LaneEvent.OVERFLOW);
+        }
+        if (meta.counted & lane != 0) {
+            lane_stats.count(LaneEvent.HIT);
+            pushes.count((bit<32>)slot);
+        }
     }
 
     action pull() {
+        bit<32> held;
         values.read(held, (bit<32>)slot);
         value.setValid();
         value.value = held;
-        count_lane(LANE_HIT);
+        if (meta.counted & lane != 0) {
+            lane_stats.count(LaneEvent.HIT);
+        }
     }
 
-    action push_missed() {
-        count_lane(LANE_MISS);
+    action miss_push() {
+        if (meta.counted & lane != 0) {
+            lane_stats.count(LaneEvent.MISS);
+        }
     }
 
-    action pull_missed() {
+    action miss_pull() {
         value.setValid();
         value.value = 0;
-        count_lane(LANE_MISS);
+        if (meta.counted & lane != 0) {
+            lane_stats.count(LaneEvent.MISS);
+        }
     }
 
     apply {
-        if (meta.served >> lane & 1 == 1) {
-            if (op == OP_PUSH) {
+        if (meta.served & lane != 0) {
+            if (op == Op.PUSH) {
                 push();
             } else {
                 pull();
             }
-        } else if (op == OP_PUSH) {
-            push_missed();
+        } else if (op == Op.PUSH) {
+            miss_push();
         } else {
-            pull_missed();
+            miss_pull();
         }
     }
 }

@@ -1,10 +1,10 @@
-// One lane's share of the hot set. A key's lane is a hash of the key (foundation/protocol/hashing.py).
+// Looks up the key of one lane. The lane of a key is a hash of the key (foundation/protocol/hashing.py).
 //
-// `hot`       served for everyone
-// `reserved`  arriving: its PS is about to move the value here
-// `draining`  leaving: its PS is about to take the value home
-// `parked`    offload is off for the job: the entry only keeps the place
-control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bitmap_t in_reach, in bit<16> job,
+// `hot`       hits for every caller
+// `reserved`  arriving: the parameter server is about to move the value here. Hits for privileged callers only.
+// `draining`  leaving: the parameter server is about to take the value back. Hits for privileged callers only.
+// `parked`    offload is off for the job: the entry only keeps the slot, and misses.
+control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bitmap_t privileged_lanes, in bit<16> job,
                    in bit<64> parameter)
                   (bitmap_t lane) {
     action hot(bit<16> slot) {
@@ -12,17 +12,14 @@ control LaneLookup(inout bitmap_t hits, inout bit<16> lane_slot, in bitmap_t in_
         hits = hits | lane;
     }
 
-    action in_motion(bit<16> slot) {
-        lane_slot = slot;
-        hits = hits | (lane & in_reach);
-    }
-
     action reserved(bit<16> slot) {
-        in_motion(slot);
+        lane_slot = slot;
+        hits = hits | (lane & privileged_lanes);
     }
 
     action draining(bit<16> slot) {
-        in_motion(slot);
+        lane_slot = slot;
+        hits = hits | (lane & privileged_lanes);
     }
 
     action parked(bit<16> slot) {

@@ -11,8 +11,8 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
     state parse_packet_out {
         packet.extract(hdr.packet_out);
         meta.prefix_bytes = PACKET_OUT_BYTES;
-        transition select(hdr.packet_out.egress_port) {
-            0: parse_ethernet;
+        transition select(hdr.packet_out.submit_to_ingress) {
+            1: parse_ethernet;
             default: accept;
         }
     }
@@ -25,12 +25,12 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         }
     }
 
-    // Fragments are not looked into: only their first has ports.
+    // Fragments are not parsed further, because only the first one has ports.
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
         transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.frag_offset,
                           hdr.ipv4.protocol) {
-            (4, 5, 0 &&& 1, 0, PROTOCOL_UDP): parse_udp;
+            (4, 5, 0 &&& IPV4_MORE_FRAGMENTS, 0, PROTOCOL_UDP): parse_udp;
             default: accept;
         }
     }
@@ -46,7 +46,7 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
     state parse_rpc {
         packet.extract(hdr.rpc);
-        meta.left = hdr.rpc.count;
+        meta.remaining = hdr.rpc.count;
         transition select(hdr.rpc.flags, hdr.rpc.count) {
             (_, 0): accept;
             (FLAG_KEYS &&& FLAG_KEYS, _): parse_keys;
@@ -57,15 +57,15 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
     state parse_keys {
         packet.extract(hdr.keys.next);
-        meta.left = meta.left - 1;
-        transition select(meta.left) {
+        meta.remaining = meta.remaining - 1;
+        transition select(meta.remaining) {
             0: after_keys;
             default: parse_keys;
         }
     }
 
     state after_keys {
-        meta.left = hdr.rpc.count;
+        meta.remaining = hdr.rpc.count;
         transition select(hdr.rpc.flags) {
             FLAG_VALUES &&& FLAG_VALUES: parse_values;
             default: accept;
@@ -74,8 +74,8 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
 
     state parse_values {
         packet.extract(hdr.values.next);
-        meta.left = meta.left - 1;
-        transition select(meta.left) {
+        meta.remaining = meta.remaining - 1;
+        transition select(meta.remaining) {
             0: accept;
             default: parse_values;
         }

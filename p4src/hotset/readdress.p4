@@ -1,4 +1,4 @@
-// Where an RPC goes next, and what it then looks like: the connection proxy.
+// Rewrites an RPC for its next hop: the connection proxy.
 control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     counter(RPC_OUTCOMES, CounterType.packets) rpcs;
 
@@ -33,7 +33,7 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
     action answer_pull() {
         hdr.rpc.flags = FLAG_RESPONSE | FLAG_VALUES;
         hdr.keys.pop_front(LANES);
-        set_lane_bytes((bit<16>)hdr.rpc.count << 2);
+        set_lane_bytes((bit<16>)hdr.rpc.count * VALUE_BYTES);
         to_worker();
     }
 
@@ -46,41 +46,41 @@ control Readdress(inout headers_t hdr, inout metadata_t meta, inout standard_met
     }
 
     // A pull that missed in every lane goes on as it came.
-    action drop_values() {
+    action remove_values() {
         hdr.values.pop_front(LANES);
     }
 
-    // A pull that was served in part carries those values past the PS.
-    action add_values() {
+    // A pull that was served in part carries the values of the served lanes past the parameter server.
+    action keep_values() {
         hdr.rpc.flags = FLAG_KEYS | FLAG_VALUES;
-        set_lane_bytes(((bit<16>)hdr.rpc.count << 3) + ((bit<16>)hdr.rpc.count << 2));
+        set_lane_bytes((bit<16>)hdr.rpc.count * (KEY_BYTES + VALUE_BYTES));
     }
 
     apply {
-        if (meta.is_control) {
+        if (meta.kind == PacketKind.CONTROL_ANSWER) {
             std.egress_spec = CPU_PORT;
-        } else if (meta.is_answer) {
-            rpcs.count(RPC_RELAYED);
+        } else if (meta.kind == PacketKind.ANSWER) {
+            rpcs.count(RpcOutcome.RELAYED);
             to_worker();
-        } else {
+        } else if (meta.kind == PacketKind.REQUEST) {
             hdr.rpc.served = meta.served;
             if (meta.is_duplicate) {
-                rpcs.count(RPC_DUPLICATE);
+                rpcs.count(RpcOutcome.DUPLICATES);
             }
-            if (hdr.rpc.op != OP_EMPTY && (meta.is_privileged || meta.served == hdr.rpc.live)) {
-                rpcs.count(RPC_ANSWERED);
-                if (hdr.rpc.op == OP_PULL) {
+            if (hdr.rpc.op != Op.EMPTY && (meta.is_privileged || meta.served == hdr.rpc.live)) {
+                rpcs.count(RpcOutcome.ANSWERED);
+                if (hdr.rpc.op == Op.PULL) {
                     answer_pull();
                 } else {
                     answer_push();
                 }
             } else {
-                rpcs.count(RPC_FORWARDED);
-                if (hdr.rpc.op == OP_PULL) {
+                rpcs.count(RpcOutcome.FORWARDED);
+                if (hdr.rpc.op == Op.PULL) {
                     if (meta.served == 0) {
-                        drop_values();
+                        remove_values();
                     } else {
-                        add_values();
+                        keep_values();
                     }
                 }
                 if (meta.proxy == 1) {

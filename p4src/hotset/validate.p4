@@ -1,37 +1,27 @@
-// Nothing half-valid is aggregated: BMv2 goes on into ingress after a parser error, so ingress asks first.
-control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std,
-                 out drop_reason_t reason) {
-    bit<16> lane_bytes = 0;
-    bool is_request = false;
+// Decides what kind of packet this is, and drops what is not well-formed. v1model continues with ingress after a
+// parser error, so this control checks for one.
+control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    bit<16> lane_bytes = 0;     // of all lanes together
 
-    action request(bit<16> bytes_a_lane_log2) {
-        is_request = true;
-        lane_bytes = (bit<16>)hdr.rpc.count << (bit<8>)bytes_a_lane_log2;
+    action drop(DropReason reason) {
+        meta.kind = PacketKind.DROPPED;
+        meta.drop_reason = reason;
     }
 
-    action push_request() {
-        is_request = true;
-        lane_bytes = ((bit<16>)hdr.rpc.count << 3) + ((bit<16>)hdr.rpc.count << 2);
+    action request(bit<16> bytes_per_lane) {
+        meta.kind = PacketKind.REQUEST;
+        lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
     }
 
-    action answer() {
-        meta.is_answer = true;
+    action answer(bit<16> bytes_per_lane) {
+        meta.kind = PacketKind.ANSWER;
+        lane_bytes = (bit<16>)hdr.rpc.count * bytes_per_lane;
     }
 
-    action pull_answer() {
-        meta.is_answer = true;
-        lane_bytes = (bit<16>)hdr.rpc.count << 2;
-    }
-
-    // What follows a CONTROL header is between controller and PS.
+    // The body of a CONTROL answer is between the parameter server and the controller, and has any length.
     action control_answer() {
-        meta.is_control = true;
+        meta.kind = PacketKind.CONTROL_ANSWER;
         lane_bytes = hdr.udp.length - UDP_BYTES - RPC_BYTES;
-    }
-
-    action bad_shape() {
-        meta.dropped = true;
-        reason = DROP_BAD_SHAPE;
     }
 
     table shapes {
@@ -39,59 +29,52 @@ control Validate(inout headers_t hdr, inout metadata_t meta, inout standard_meta
             hdr.rpc.op: exact @name("op");
             hdr.rpc.flags: exact @name("flags");
         }
-        actions = { request; push_request; answer; pull_answer; control_answer; bad_shape; }
-        const default_action = bad_shape();
+        actions = { request; answer; control_answer; @defaultonly drop; }
+        const default_action = drop(DropReason.BAD_SHAPE);
         const entries = {
-            // From workers. Lanes that the switch has served are marked only on its way to the PS.
-            (OP_PULL, FLAG_KEYS): request(3);
-            (OP_PUSH, FLAG_KEYS | FLAG_VALUES): push_request();
-            (OP_EMPTY, 0): request(0);
-            // From parameter servers: a push is acknowledged, a pull has values.
-            (OP_PULL, FLAG_RESPONSE | FLAG_VALUES): pull_answer();
-            (OP_PUSH, FLAG_RESPONSE): answer();
-            (OP_EMPTY, FLAG_RESPONSE): answer();
-            (OP_CONTROL, FLAG_RESPONSE): control_answer();
+            // From callers. Only the switch marks lanes as served, on the way to the parameter server.
+            (Op.PULL, FLAG_KEYS): request(KEY_BYTES);
+            (Op.PUSH, FLAG_KEYS | FLAG_VALUES): request(KEY_BYTES + VALUE_BYTES);
+            (Op.EMPTY, 0): request(0);
+            // From parameter servers. The answer of a pull has values, that of a push has none.
+            (Op.PULL, FLAG_RESPONSE | FLAG_VALUES): answer(VALUE_BYTES);
+            (Op.PUSH, FLAG_RESPONSE): answer(0);
+            (Op.EMPTY, FLAG_RESPONSE): answer(0);
+            (Op.CONTROL, FLAG_RESPONSE): control_answer();
         }
     }
 
     apply {
-        reason = DROP_PARSER_ERROR;
-        meta.dropped = true;
-        if (std.parser_error != error.NoError) {
-            reason = DROP_PARSER_ERROR;
+        bool is_udp = hdr.ipv4.isValid() && hdr.ipv4.protocol == PROTOCOL_UDP;
+        if (hdr.packet_out.isValid() && hdr.packet_out.submit_to_ingress == 0) {
+            meta.kind = PacketKind.PACKET_OUT;
+        } else if (std.parser_error != error.NoError) {
+            drop(DropReason.PARSER_ERROR);
         } else if (std.checksum_error == 1) {
-            reason = DROP_BAD_CHECKSUM;
-        } else if (hdr.ipv4.isValid() && hdr.ipv4.protocol == PROTOCOL_UDP
-                   && (hdr.ipv4.frag_offset != 0 || hdr.ipv4.flags[0:0] == 1)) {
-            reason = DROP_FRAGMENT;
-        } else if (hdr.ipv4.isValid() && hdr.ipv4.protocol == PROTOCOL_UDP && !hdr.udp.isValid()
+            drop(DropReason.BAD_CHECKSUM);
+        } else if (is_udp && (hdr.ipv4.frag_offset != 0 || hdr.ipv4.flags & IPV4_MORE_FRAGMENTS != 0)) {
+            drop(DropReason.FRAGMENT);
+        } else if (is_udp && !hdr.udp.isValid()
                    || hdr.ethernet.ether_type == ETHERTYPE_VLAN
                    || hdr.ethernet.ether_type == ETHERTYPE_SERVICE_VLAN) {
-            // Behind options or a tag an RPC would reach its PS unasked who sent it.
-            reason = DROP_BAD_SHAPE;
-        } else {
-            meta.dropped = false;
-            if (hdr.rpc.isValid() && hdr.rpc.version != VERSION) {
-                meta.dropped = true;
-                reason = DROP_WRONG_VERSION;
-            } else if (hdr.rpc.isValid()) {
-                shapes.apply();
-                if (!meta.dropped) {
-                    bitmap_t beyond = hdr.rpc.live >> hdr.rpc.count;
-                    if (hdr.rpc.reserved != 0 || hdr.rpc.count > LANES || beyond != 0
-                        || (is_request && (hdr.rpc.served | hdr.rpc.refused) != 0)
-                        || (hdr.rpc.op == OP_EMPTY && hdr.rpc.count != 0)
-                        || (hdr.rpc.op != OP_EMPTY && !meta.is_control && hdr.rpc.live == 0)) {
-                        bad_shape();
-                    } else if (hdr.udp.length < UDP_BYTES + RPC_BYTES
-                               || hdr.udp.length != UDP_BYTES + RPC_BYTES + lane_bytes
-                               || hdr.ipv4.total_len != IPV4_BYTES + hdr.udp.length
-                               || std.packet_length != (bit<32>)(meta.prefix_bytes + ETHERNET_BYTES
-                                                                 + hdr.ipv4.total_len)) {
-                        meta.dropped = true;
-                        reason = DROP_BAD_LENGTH;
-                    }
-                }
+            // An RPC behind IP options or a tag is not parsed, and would reach its server without any check.
+            drop(DropReason.BAD_SHAPE);
+        } else if (!hdr.rpc.isValid()) {
+            meta.kind = PacketKind.OTHER;
+        } else if (hdr.rpc.version != WIRE_VERSION) {
+            drop(DropReason.WRONG_VERSION);
+        } else if (shapes.apply().hit) {
+            if (hdr.rpc.reserved != 0 || hdr.rpc.count > LANES || hdr.rpc.live >> hdr.rpc.count != 0
+                || (meta.kind == PacketKind.REQUEST && (hdr.rpc.served | hdr.rpc.refused) != 0)
+                || (hdr.rpc.op == Op.EMPTY && hdr.rpc.count != 0)
+                || (hdr.rpc.op != Op.EMPTY && hdr.rpc.op != Op.CONTROL && hdr.rpc.live == 0)) {
+                drop(DropReason.BAD_SHAPE);
+            } else if (hdr.udp.length < UDP_BYTES + RPC_BYTES
+                       || hdr.udp.length != UDP_BYTES + RPC_BYTES + lane_bytes
+                       || hdr.ipv4.total_len != IPV4_BYTES + hdr.udp.length
+                       || std.packet_length != (bit<32>)(meta.prefix_bytes + ETHERNET_BYTES
+                                                         + hdr.ipv4.total_len)) {
+                drop(DropReason.BAD_LENGTH);
             }
         }
     }

@@ -1,33 +1,34 @@
-// How many workers are missing: from their number down to 0, and again. What comes again does not count.
+// Counts the workers whose packets have not come: from the number of workers down to 0, and again from there.
+// Retransmissions are not counted.
 control Count(inout metadata_t meta) {
-    register<bit<8>>(POOL) missing;
+    register<bit<8>>(POOL) remaining;
 
     apply {
-        bit<8> left;
-        missing.read(left, meta.index);
+        bit<8> count;
+        remaining.read(count, meta.index);
         if (meta.is_new_chunk) {
-            left = 0;
+            count = 0;
         }
-        meta.missing = left;
-        // With the check this is no new turn: the entry was completed without this worker, which has no part in it any more.
-        if (meta.check == 1 && meta.again == 0 && meta.before != 0 && left == 0) {
-            meta.again = meta.worker;
+        meta.remaining = count;
+        // With the filter, a complete entry stays complete until a new chunk: it was completed without this worker.
+        if (meta.filter_stale == 1 && meta.seen_before != 0 && count == 0) {
+            meta.is_retransmit = true;
         }
-        meta.gives_up = meta.is_overdue && meta.again != 0 && left != 0;
-        if (meta.gives_up) {
-            left = 0;
-        } else if (meta.again == 0) {
-            if (left == 0) {
-                left = meta.workers;
+        meta.timed_out = meta.is_overdue && meta.is_retransmit && count != 0;
+        if (meta.timed_out) {
+            count = 0;
+        } else if (!meta.is_retransmit) {
+            if (count == 0) {
+                count = meta.worker_count;
             }
-            left = left - 1;
+            count = count - 1;
         }
-        missing.write(meta.index, left);
-        // A job of one worker has no count: what is new is the last.
-        if (meta.workers == 1) {
-            meta.missing = 0;
-            if (meta.again == 0) {
-                meta.missing = 1;
+        remaining.write(meta.index, count);
+        // A job of one worker has no count: a packet is the last of its chunk unless it is a retransmission.
+        if (meta.worker_count == 1) {
+            meta.remaining = 0;
+            if (!meta.is_retransmit) {
+                meta.remaining = 1;
             }
         }
     }

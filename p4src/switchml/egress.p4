@@ -1,4 +1,4 @@
-// A result is written to its worker: to each of a group its own copy, as its number there says.
+// Addresses a result to its worker. Each copy of a multicast has the number of its receiver as `egress_rid`.
 control HotlineEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     action set_receiver(mac_addr_t mac, ipv4_addr_t addr) {
         hdr.ethernet.src_addr = hdr.ethernet.dst_addr;
@@ -9,9 +9,9 @@ control HotlineEgress(inout headers_t hdr, inout metadata_t meta, inout standard
         hdr.ipv4.ttl = 64;
         hdr.ipv4.src_addr = hdr.ipv4.dst_addr;
         hdr.ipv4.dst_addr = addr;
-        bit<16> from_port = hdr.udp.src_port;
+        bit<16> worker_port = hdr.udp.src_port;
         hdr.udp.src_port = hdr.udp.dst_port;
-        hdr.udp.dst_port = from_port;
+        hdr.udp.dst_port = worker_port;
         hdr.udp.checksum = 0;
         hdr.switchml.kind = KIND;
         hdr.switchml.unused = 0;
@@ -25,7 +25,7 @@ control HotlineEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     }
 
     apply {
-        if (meta.receiver != 0) {
+        if (meta.kind == PacketKind.REQUEST) {
             if (std.egress_rid != 0) {
                 meta.receiver = std.egress_rid;
             }

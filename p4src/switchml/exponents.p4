@@ -1,4 +1,4 @@
-// The largest exponents of those who have come. An entry that is completed without somebody says of how many, in the second.
+// Keeps the largest exponents of a chunk. In an entry that timed out, the second one is the number of workers missing.
 control Exponents(inout exponents_t exponents, in metadata_t meta) {
     register<bit<16>>(POOL) largest;
 
@@ -7,15 +7,15 @@ control Exponents(inout exponents_t exponents, in metadata_t meta) {
         largest.read(held, meta.index);
         bit<8> first = held[15:8];
         bit<8> second = held[7:0];
-        // Signed: with the first bit turned, they compare as unsigned ones do.
-        if (meta.before == 0 || (meta.again == 0 && (exponents.e0 ^ 0x80) > (first ^ 0x80))) {
+        // Signed numbers compare as unsigned ones do once their first bit is inverted.
+        if (meta.seen_before == 0 || (!meta.is_retransmit && (exponents.e0 ^ 0x80) > (first ^ 0x80))) {
             first = exponents.e0;
         }
-        if (meta.before == 0 || (meta.again == 0 && (exponents.e1 ^ 0x80) > (second ^ 0x80))) {
+        if (meta.seen_before == 0 || (!meta.is_retransmit && (exponents.e1 ^ 0x80) > (second ^ 0x80))) {
             second = exponents.e1;
         }
-        if (meta.gives_up) {
-            second = meta.missing;
+        if (meta.timed_out) {
+            second = meta.remaining;
         }
         largest.write(meta.index, first ++ second);
         exponents.e0 = first;

@@ -1,44 +1,24 @@
-// Headers on the wire, and what the controls hand on to each other.
+// Headers on the wire, and the metadata that controls pass on to each other.
 #ifndef SWITCHML_HEADERS_P4
 #define SWITCHML_HEADERS_P4
 
+#include "common/headers.p4"
 #include "constants.p4"
-#include "hotset/repeat.p4"
+#include "common/repeat.p4"
 
-header ethernet_t {
-    mac_addr_t dst_addr;
-    mac_addr_t src_addr;
-    bit<16>    ether_type;
-}
+typedef bit<32> pool_index_t;
+typedef bit<32> workers_t;          // a bit for each worker of a job
 
-header ipv4_t {
-    bit<4>      version;
-    bit<4>      ihl;
-    bit<8>      diffserv;
-    bit<16>     total_len;
-    bit<16>     identification;
-    bit<3>      flags;
-    bit<13>     frag_offset;
-    bit<8>      ttl;
-    bit<8>      protocol;
-    bit<16>     hdr_checksum;
-    ipv4_addr_t src_addr;
-    ipv4_addr_t dst_addr;
-}
-
-header udp_t {
-    bit<16> src_port;
-    bit<16> dst_port;
-    bit<16> length;
-    bit<16> checksum;
-}
+const bit<16> SWITCHML_PORT_MASK = 0xfff0;
+const bit<16> PACKET_IPV4_BYTES  = IPV4_BYTES + UDP_BYTES + 8 + 2 + 4 * LANES;      // of a whole packet
+const bit<32> POOL               = 2 * SLOTS;                                       // entries of both sets
 
 header switchml_t {
     bit<4>  kind;
     bit<1>  unused;
     bit<3>  size;
-    bit<8>  job;            // which all-reduce, modulo 256
-    bit<32> chunk;          // the number of the packet
+    bit<8>  job;            // number of the all-reduce, modulo 256
+    bit<32> chunk;          // number of the packet
     bit<1>  pool_set;
     bit<15> slot;
 }
@@ -63,21 +43,47 @@ struct headers_t {
     values_t    values;
 }
 
+enum PacketKind {
+    OTHER,                          // not of a worker in table `workers`; forwarded by its destination address
+    REQUEST,                        // from a worker
+    DROPPED                         // for `drop_reason`
+}
+
+// Indices of counter `drops`.
+enum bit<32> DropReason {
+    PARSER_ERROR = 0,
+    BAD_SHAPE    = 1,               // of another size, or for a slot that the pool does not have
+    STALE_CHUNK  = 2                // with the filter: of an older chunk than the one in its pool entry
+}
+const bit<32> DROP_REASONS = 3;
+
+// Indices of counter `packets`: what became of the packets that reached the pool.
+enum bit<32> PacketOutcome {
+    CONSUMED      = 0,              // waits for the packets of other workers
+    BROADCAST     = 1,              // the last of its chunk: the sum is sent to all workers
+    RETRANSMITTED = 2,              // a retransmission, to an entry that is complete
+    IGNORED       = 3,              // a retransmission, to an entry that is not complete
+    TIMED_OUT     = 4               // a retransmission, after the slot's timeout: the sum is sent to all workers
+}
+const bit<32> PACKET_OUTCOMES = 5;
+
 struct metadata_t {
-    bit<16>       receiver;         // number of a worker of any job, from 1 on
-    bit<16>       group;            // of all workers of its job
-    workers_t     worker;           // its bit
-    bit<8>        workers;          // of its job
-    bit<1>        check;            // compare the numbers of chunks
-    bit<32>       patience;         // us; 0 is endless
-    pool_index_t  index;            // slot, then set
-    bool          dropped;
-    bool          is_new_chunk;     // found by the check
-    bool          is_overdue;       // the entry has waited for longer than the patience
-    bool          gives_up;         // completes it, without those who are missing
-    workers_t     before;           // who had come before
-    workers_t     again;            // 0, or the worker's bit if it comes again
-    bit<8>        missing;          // how many had not; 0 where none had come
+    PacketKind    kind;
+    DropReason    drop_reason;      // of a packet of kind DROPPED
+    bool          has_route;
+    bit<16>       receiver;         // number of the sender among the workers of all jobs, from 1 on
+    bit<16>       group;            // multicast group of the workers of its job
+    workers_t     worker;           // the bit of the sender
+    bit<8>        worker_count;     // of its job
+    bit<1>        filter_stale;     // whether StaleChunkFilter is on
+    bit<32>       slot_timeout;     // us; 0 is never
+    pool_index_t  index;            // slot ++ set
+    bool          is_new_chunk;     // found by StaleChunkFilter
+    bool          is_overdue;       // the entry has waited for longer than the slot timeout
+    bool          timed_out;        // this packet completes the entry without the remaining workers
+    workers_t     seen_before;      // workers whose packets came earlier
+    bool          is_retransmit;
+    bit<8>        remaining;        // workers whose packets had not come; 0 if none had come
 }
 
 #endif

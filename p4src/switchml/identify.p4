@@ -1,13 +1,14 @@
-// Whose packet it is: a worker of a job is told by its addresses. Without an entry it is no packet of ours.
+// Finds the worker that sent a packet by the packet's addresses. A packet without an entry is forwarded as any other.
 control Identify(inout headers_t hdr, inout metadata_t meta) {
-    action set_worker(bit<16> receiver, bit<16> group, workers_t worker, bit<8> workers, bit<1> check,
-                      bit<32> patience) {
+    action set_worker(bit<16> receiver, bit<16> group, workers_t worker, bit<8> worker_count, bit<1> filter_stale,
+                      bit<32> slot_timeout) {
+        meta.kind = PacketKind.REQUEST;
         meta.receiver = receiver;
         meta.group = group;
         meta.worker = worker;
-        meta.workers = workers;
-        meta.check = check;
-        meta.patience = patience;
+        meta.worker_count = worker_count;
+        meta.filter_stale = filter_stale;
+        meta.slot_timeout = slot_timeout;
     }
 
     table workers {
@@ -22,7 +23,6 @@ control Identify(inout headers_t hdr, inout metadata_t meta) {
     }
 
     apply {
-        meta.receiver = 0;
         workers.apply();
     }
 }

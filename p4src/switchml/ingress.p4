@@ -1,8 +1,10 @@
 control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    counter(DROP_REASONS, CounterType.packets) drops;
+
     Identify() identify;
-    Chunks() chunks;
+    StaleChunkFilter() stale_chunk_filter;
     Bitmaps() bitmaps;
-    Patience() patience;
+    SlotTimeout() slot_timeout;
     Count() count;
     Exponents() exponents;
 #define VALUE(nn, i) Value() value_##nn;
@@ -10,39 +12,43 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 #undef VALUE
     NextStep() next_step;
     Forward() forward;
-    counter(DROP_REASONS, CounterType.packets) drops;
+
+    action drop(in DropReason reason) {
+        meta.kind = PacketKind.DROPPED;
+        meta.drop_reason = reason;
+    }
 
     apply {
-        drop_reason_t reason = DROP_PARSER_ERROR;
-        meta.dropped = false;
+        meta.kind = PacketKind.OTHER;
         if (std.parser_error != error.NoError) {
-            meta.dropped = true;
+            drop(DropReason.PARSER_ERROR);
         } else if (hdr.values.isValid()) {
             identify.apply(hdr, meta);
         }
-        if (meta.receiver != 0 && !meta.dropped) {
+
+        if (meta.kind == PacketKind.REQUEST) {
             meta.index = (bit<32>)hdr.switchml.slot << 1 | (bit<32>)hdr.switchml.pool_set;
-            if (hdr.switchml.size != SIZE || hdr.switchml.slot >= SLOTS || hdr.ipv4.total_len != BYTES_IN_IPV4) {
-                meta.dropped = true;
-                reason = DROP_BAD_SHAPE;
+            if (hdr.switchml.size != SIZE || (bit<32>)hdr.switchml.slot >= SLOTS
+                || hdr.ipv4.total_len != PACKET_IPV4_BYTES) {
+                drop(DropReason.BAD_SHAPE);
             } else {
-                chunks.apply(hdr, meta, reason);
+                stale_chunk_filter.apply(hdr, meta);
             }
-            if (!meta.dropped) {
-                bitmaps.apply(hdr, meta);
-                patience.apply(meta, std.ingress_global_timestamp);
-                count.apply(meta);
-                exponents.apply(hdr.exponents, meta);
-#define VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
-                REPEAT(VALUE)
-#undef VALUE
-                next_step.apply(hdr, meta, std);
-            }
-        } else if (!meta.dropped) {
-            forward.apply(hdr, std);
         }
-        if (meta.dropped) {
-            drops.count(reason);
+
+        if (meta.kind == PacketKind.REQUEST) {
+            bitmaps.apply(hdr, meta);
+            slot_timeout.apply(meta, std.ingress_global_timestamp);
+            count.apply(meta);
+            exponents.apply(hdr.exponents, meta);
+#define VALUE(nn, i) value_##nn.apply(hdr.values.v##nn, meta);
+            REPEAT(VALUE)
+#undef VALUE
+            next_step.apply(hdr, meta, std);
+        } else if (meta.kind == PacketKind.OTHER) {
+            forward.apply(hdr, meta, std);
+        } else {
+            drops.count((bit<32>)meta.drop_reason);
             mark_to_drop(std);
         }
     }

@@ -8,12 +8,12 @@ parser HotlineParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         }
     }
 
-    // Options and fragments are not looked into.
+    // Options and fragments are not parsed further.
     state parse_ipv4 {
         packet.extract(hdr.ipv4);
         transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.frag_offset,
                           hdr.ipv4.protocol) {
-            (4, 5, 0 &&& 1, 0, PROTOCOL_UDP): parse_udp;
+            (4, 5, 0 &&& IPV4_MORE_FRAGMENTS, 0, PROTOCOL_UDP): parse_udp;
             default: accept;
         }
     }

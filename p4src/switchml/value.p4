@@ -1,5 +1,5 @@
-// One of a packet's values: the first packet writes it, others add theirs, and what comes again only reads the sum, which
-// wraps. Theirs are two to a register, one of which a second pass reads; here each has its own.
+// One value of a packet. The first packet of a chunk writes it, the packets of other workers add to it, and a
+// retransmission only reads the sum. Sums wrap.
 control Value(inout bit<32> value, in metadata_t meta) {
     register<bit<32>>(POOL) sums;
 
@@ -19,9 +19,9 @@ control Value(inout bit<32> value, in metadata_t meta) {
     }
 
     apply {
-        if (meta.before == 0) {
+        if (meta.seen_before == 0) {
             first();
-        } else if (meta.again == 0) {
+        } else if (!meta.is_retransmit) {
             add();
         } else {
             read();

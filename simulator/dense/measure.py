@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from foundation.designs.interface import NEVER
 from foundation.protocol.header import WINDOW
 from foundation.settings import Strict
 from hosts.dense.packet import HEADER, VALUE_BYTES
@@ -87,7 +88,7 @@ def measure(
         else:
             subject.set_up(client, packets, size)
             client.all_reduce(vectors[w], workers)
-        resume(simulated.pinned_ref, w, simulated.now, 1 << 62)
+        resume(simulated.pinned_ref, w, simulated.now, NEVER)
 
     for w in range(workers):
         awake(simulated.pinned_ref, w)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from controller.errors import NotPrimary
 from experiment.faults import KILLED, ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
-from foundation.designs.interface import Design
+from foundation.designs.interface import NEVER, Design
 from simulator.contents import CONTENTS
 from simulator.faults.operations import KEYS
 from simulator.faults.player import MS, Player
@@ -196,7 +196,7 @@ class SwitchRestarted(Fault):
     def _kill(self) -> None:
         player, world = self._player, self._bed.world
         self._had, self._refused = bool(world.calls.kept[:, 0].any()), int(world.me.refused)
-        player.blind.append([self._bed.now, 2**62])
+        player.blind.append([self._bed.now, NEVER])
         player.cluster.kill_switch(self._lasts_ns)
         back = player.begin(player.until_restored(player.cluster.restarts + 1))
         back.add_done_callback(lambda _: self.end())

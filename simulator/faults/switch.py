@@ -17,6 +17,7 @@ from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
 from controller.tables import Change, Row, Update
 from foundation.designs.registry import design
+from foundation.protocol.frames import packet_out_header
 from simulator.contents import Entry
 from simulator.switchboard import Switchboard
 from softswitch.errors import StateError
@@ -169,11 +170,11 @@ class Session(SwitchClient):
             self.on_write()
         await self._pause()
 
-    async def send(self, frame: bytes, egress_port: int) -> None:
-        """Packet-out."""
+    async def send(self, frame: bytes, egress_port: int | None) -> None:
+        """Send a packet-out."""
         self._check_may_write()
         if not self.killed:
-            self._packet_out((egress_port << 7).to_bytes(2, "big") + frame)
+            self._packet_out(packet_out_header(egress_port) + frame)
 
     async def packets(self) -> AsyncIterator[bytes]:
         """Packet-ins."""

@@ -10,7 +10,7 @@ from foundation.designs.interface import Design
 from foundation.settings import Strict
 from hosts.switchml.packet import SLOTS, VALUES
 
-_OF_SETTINGS = {"chunks.numbers": "check", "patience.since": "patience"}
+_OF_SETTINGS = {"stale_chunk_filter.numbers": "check", "slot_timeout.since": "patience"}
 """Registers that only a setting of ours uses."""
 
 
@@ -37,7 +37,7 @@ def memories() -> list[Memory]:
     """Of all designs."""
     every = _registers(switchml.DESIGN)
     published = {name: n for name, n in every.items() if not any(key in name for key in _OF_SETTINGS)}
-    checked = {name: n for name, n in every.items() if "patience.since" not in name}
+    checked = {name: n for name, n in every.items() if "slot_timeout.since" not in name}
     hot = _registers(hotset.DESIGN)
     entries = 2 * SLOTS
     return [

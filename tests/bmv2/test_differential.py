@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from controller.tables import CPU_PORT
+from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import CONTROLLER_CALLER, HEADER_BYTES, WINDOW_BITS, Op, offset_of
 from softswitch.conformance.client import read_p4info
@@ -80,7 +81,7 @@ def pull_all(both: Twins, keys: list[int]) -> None:
             seq=turn + 1 << WINDOW_BITS | slot,
             lanes={lane_of(key): (key, 0)},
         )
-        frame = b"\0\0" + frames.frame(rpc, src=end, dst=testnet.SERVICE)
+        frame = packet_out_header(None) + frames.frame(rpc, src=end, dst=testnet.SERVICE)
         exchange(both, port, frame, f"pull of key {key}")
 
 

@@ -133,9 +133,9 @@ class PlainSwitch:
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         if port == CPU_PORT:
-            egress, frame = int.from_bytes(frame[:2], "big") >> 7, frame[2:]
-            if egress:
-                return [Output(egress, frame)]
+            head, frame = frame[:2], frame[2:]
+            if head != frames.packet_out_header(None):
+                return [Output(int.from_bytes(head, "big") >> 7, frame)]
         parsed = frames.parse(frame)
         if parsed.payload[1] == Op.CONTROL:
             return [Output(CPU_PORT, (port << 7).to_bytes(2, "big") + frame)]

@@ -193,7 +193,7 @@ class Testbed:
         port = addressing.server_port(WORKERS, self.move.control.ps + 1)
         to = _end(addressing.server(self.move.control.ps + 1), HOTLINE_PORT)
         frame = UdpFrame(_end(addressing.controller(), HOTLINE_PORT), to, control.build(self.move.control))
-        self._enter(CPU_PORT, (port << 7).to_bytes(2, "big") + frames.build(frame))
+        self._enter(CPU_PORT, frames.packet_out_header(port) + frames.build(frame))
 
     def deliver(self, index: int) -> None:
         """One of the frames on their way arrives, wherever it is."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from controller.status import DROP_REASONS
-from controller.tables import CPU_PORT, KIND_PRIVILEGED, KIND_WORKER, SLOTS
+from controller.status import drop_reasons
+from controller.tables import CPU_PORT, SLOTS, CallerKind
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HOTLINE_PORT,
@@ -80,7 +80,7 @@ def network() -> list[EntryWrite]:
         entries.append(insert("identify.jobs", (job,), "identify.set_job", *flags))
         entries.append(insert("identify.servers", (job, 0), "identify.set_server", *server, *service))
         for caller, (end, port) in CALLERS.items():
-            kind = KIND_PRIVILEGED if caller >= PS_CALLER_BASE else KIND_WORKER
+            kind = CallerKind.PRIVILEGED if caller >= PS_CALLER_BASE else CallerKind.WORKER
             data = (row_of(job, caller), number(end[0]), number(end[1]), end[2], port, kind)
             entries.append(insert("identify.workers", (job, caller, EPOCH), "identify.set_worker", *data))
     return entries
@@ -113,8 +113,10 @@ def held(pipeline: ControlPlane, lane: int, slot: int) -> int:
 
 def drops(pipeline: ControlPlane) -> dict[str, int]:
     """Packets dropped, by reason, zeros left out."""
-    cells = pipeline.read_counter(INGRESS + "drops", 0, len(DROP_REASONS))
-    return {reason: value.packets for reason, value in zip(DROP_REASONS, cells, strict=True) if value.packets}
+    cells = pipeline.read_counter(INGRESS + "drops", 0, len(drop_reasons()))
+    return {
+        reason: value.packets for reason, value in zip(drop_reasons(), cells, strict=True) if value.packets
+    }
 
 
 def lane_stats(pipeline: ControlPlane, lane: int) -> tuple[int, int, int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from controller.tables import CPU_PORT
+from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import MULTIPLIER
 from foundation.protocol.header import LANES, WINDOW_BITS, Header, Op
 from softswitch.conformance.pairs import pairs_in
@@ -63,7 +64,7 @@ class Source:
         if self.random.random() < 0.08:
             frame = self.broken(frame)
         if port == CPU_PORT:
-            frame = b"\0\0" + frame
+            frame = packet_out_header(None) + frame
         elif self.random.random() < 0.02:
             port = self.random.choice([1, 2, 3])
         return port, frame

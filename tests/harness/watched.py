@@ -10,7 +10,7 @@ import polars as pl
 
 from analysis.live import BlockLatency
 from analysis.record import RunRecord
-from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters
+from controller.status import RPC_OUTCOMES, Counters, LaneCounters, drop_reasons
 from foundation.logs.columns import OPERATIONS, RPC
 from foundation.logs.parts import Parts
 from foundation.protocol.header import LANES
@@ -25,7 +25,7 @@ def a_reading(
     lanes[3:6] = [LaneCounters(hits, 0, 0), LaneCounters(0, misses, 0), LaneCounters(0, 0, overflows)]
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, rpcs, strict=True)),
-        drops=dict.fromkeys(DROP_REASONS, 0) | drops,
+        drops=dict.fromkeys(drop_reasons(), 0) | drops,
         lanes=tuple(lanes),
     )
 

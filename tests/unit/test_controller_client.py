@@ -188,13 +188,13 @@ def test_updates_are_written_1024_at_a_time_and_side_by_side(switch: type[Switch
 
 def test_packet_outs_go_one_at_a_time(switch: type[Switch]) -> None:
     async def send(opened: SwitchClient) -> None:
-        await asyncio.gather(opened.send(b"one", 3), opened.send(b"two", 0))
+        await asyncio.gather(opened.send(b"one", 3), opened.send(b"two", None))
 
     on(send)
     assert switch.asked == [
-        [fy.P4PacketOut(b"one", egress_port=3, _pad=0)],
+        [fy.P4PacketOut(b"one", egress_port=3, submit_to_ingress=0, _pad=0)],
         [],
-        [fy.P4PacketOut(b"two", egress_port=0, _pad=0)],
+        [fy.P4PacketOut(b"two", egress_port=0, submit_to_ingress=1, _pad=0)],
         [],
     ]
     switch.is_primary = False

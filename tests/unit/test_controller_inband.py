@@ -46,7 +46,7 @@ class Played:
     """Stands in for `SwitchClient`: `sent` has frames with their egress ports, `answer` makes packet-ins."""
 
     def __init__(self, answer: Answer) -> None:
-        self.sent: list[tuple[UdpFrame, int]] = []
+        self.sent: list[tuple[UdpFrame, int | None]] = []
         self._answer = answer
         self.epochs = 1_000
         self._packets: asyncio.Queue[bytes] = asyncio.Queue()
@@ -55,7 +55,7 @@ class Played:
         self.epochs += 1
         return self.epochs
 
-    async def send(self, frame: bytes, egress_port: int) -> None:
+    async def send(self, frame: bytes, egress_port: int | None) -> None:
         parsed = frames.parse(frame)
         self.sent.append((parsed, egress_port))
         for payload in self._answer(parsed):
@@ -249,7 +249,7 @@ def test_registers_are_read_by_pulls_of_a_privileged_caller() -> None:
     for frame, port in switch.sent:
         request = codec.parse(frame.payload)
         header = request.header
-        assert (frame.source, port) == (ME, 0)
+        assert (frame.source, port) == (ME, None)
         assert frame.destination == UdpEndpoint(
             f"02:00:00:00:03:0{header.ps + 1}", f"10.0.3.{header.ps + 1}", 6001 + header.ps
         )

@@ -13,12 +13,12 @@ import pytest
 from controller.controller import Controller, Register
 from controller.encoding import RowEncoder
 from controller.errors import DeviceError, UnknownJob, UnknownKey
-from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
+from controller.status import RPC_OUTCOMES, LaneCounters, drop_reasons
 from controller.tables import (
     CPU_PORT,
     INGRESS,
-    KIND_PRIVILEGED,
     ROWS,
+    CallerKind,
     Change,
     HotParam,
     Job,
@@ -283,8 +283,10 @@ def test_the_proxy_is_a_setting_alone(switch: type[Switch]) -> None:
 def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> None:
     """In the lowest free row; what a killed controller left is taken away first."""
     params = [hot(4, 30), hot(4, 7), hot(4, 9, State.PARKED), hot(5, 11)]
-    left = Worker(4, CONTROLLER_CALLER, 5, 2, MAC, "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED)
-    of_another_job = Worker(5, CONTROLLER_CALLER, 5, 3, MAC, "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED)
+    left = Worker(4, CONTROLLER_CALLER, 5, 2, MAC, "10.0.4.1", 5001, CPU_PORT, CallerKind.PRIVILEGED)
+    of_another_job = Worker(
+        5, CONTROLLER_CALLER, 5, 3, MAC, "10.0.4.1", 5001, CPU_PORT, CallerKind.PRIVILEGED
+    )
     others = [worker(4, 1, 0), worker(4, 2, 1), of_another_job]
     switch.rows += [*params, *others, left]
     found = on(lambda c: c.registers(4), patience=0.25)
@@ -294,7 +296,7 @@ def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> Non
         Register(params[0], -30),
     ]
     me = Worker(
-        4, CONTROLLER_CALLER, EPOCH, 4, "02:00:00:00:04:01", "10.0.4.1", 5001, CPU_PORT, KIND_PRIVILEGED
+        4, CONTROLLER_CALLER, EPOCH, 4, "02:00:00:00:04:01", "10.0.4.1", 5001, CPU_PORT, CallerKind.PRIVILEGED
     )
     assert switch.written == [
         Update(Change.DELETE, left),
@@ -342,7 +344,7 @@ def test_status_has_all_tables_and_counters(switch: type[Switch]) -> None:
     assert found.counters == on(lambda c: c.counters())
     assert found.counters.rpcs == dict(zip(RPC_OUTCOMES, (1, 2, 3, 4), strict=True))
     # The counter has more cells than there are reasons.
-    assert found.counters.drops == {reason: number for number, reason in enumerate(DROP_REASONS)}
+    assert found.counters.drops == {reason: number for number, reason in enumerate(drop_reasons())}
     assert found.counters.lanes == tuple(LaneCounters(lane, 100 + lane, 200 + lane) for lane in range(LANES))
     assert ("check",) in switch.asked
     with pytest.raises(FrozenInstanceError):

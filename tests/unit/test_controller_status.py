@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from controller.controller import Controller, Register
-from controller.status import DROP_REASONS, RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus
-from controller.tables import KIND_PRIVILEGED, HotParam, Job, Server, State, Worker
+from controller.status import RPC_OUTCOMES, Counters, LaneCounters, SwitchStatus, drop_reasons
+from controller.tables import CallerKind, HotParam, Job, Server, State, Worker
 from foundation.designs.hotset import ARMS, settings_of
 from foundation.protocol.header import LANES
 from hotline.cli.commands import hotline
@@ -26,7 +26,7 @@ def a_status() -> SwitchStatus:
     params += [HotParam(4, key, key % LANES, key, State.PARKED) for key in range(50)]
     params += [HotParam(4, 99, 3, 99, State.DRAINING), HotParam(4, 98, 2, 98, State.RESERVED)]
     lanes = tuple(LaneCounters(hits=100 * lane, misses=200, overflows=lane // 31) for lane in range(LANES))
-    callers = [(1, 0), (2, 0), (2**15, KIND_PRIVILEGED)]
+    callers = [(1, 0), (2, 0), (2**15, CallerKind.PRIVILEGED)]
     return SwitchStatus(
         jobs=tuple(Job(arm.job, settings_of(arm).offload, settings_of(arm).proxy) for arm in ARMS),
         servers=tuple(Server(arm.job, 0, MAC, "10.0.2.1", 9, 5, MAC, "10.0.3.1", 8) for arm in ARMS),
@@ -38,7 +38,7 @@ def a_status() -> SwitchStatus:
         params=tuple(params),
         counters=Counters(
             rpcs=dict(zip(RPC_OUTCOMES, (12345, 6, 5, 0), strict=True)),
-            drops=dict.fromkeys(DROP_REASONS, 0) | {"fragment": 1200, "stale_turn": 7},
+            drops=dict.fromkeys(drop_reasons(), 0) | {"fragment": 1200, "stale_turn": 7},
             lanes=lanes,
         ),
     )
@@ -98,7 +98,7 @@ def test_what_was_read_is_a_value() -> None:
 def test_a_switch_that_has_seen_nothing(on_switch: Callable[..., None]) -> None:
     counters = Counters(
         rpcs=dict.fromkeys(RPC_OUTCOMES, 0),
-        drops=dict.fromkeys(DROP_REASONS, 0),
+        drops=dict.fromkeys(drop_reasons(), 0),
         lanes=(LaneCounters(0, 0, 0),) * LANES,
     )
     param = HotParam(77, 5, 0, 0, State.HOT)

@@ -1,24 +1,29 @@
-"""What Python knows of the P4 program, against its source, its P4Info and what p4c made of it."""
+"""What Python knows of the P4 program, against its P4Info and what p4c made of it."""
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 from dataclasses import fields
+from enum import IntEnum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import finsy as fy
 import pytest
+from finsy.proto import p4i
+from google.protobuf import text_format
 
-from controller import inband
 from controller.encoding import RowEncoder
-from controller.status import DROP_REASONS, RPC_OUTCOMES, LaneCounters
+from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
     CPU_PORT,
     INGRESS,
-    KIND_PRIVILEGED,
     ROWS,
     SLOTS,
+    CallerKind,
     Change,
     HotParam,
     Job,
@@ -32,91 +37,91 @@ from controller.tables import (
 from experiment.config import MAX_SERVERS, MAX_WORKERS, SERVER_ROWS, max_top_k
 from foundation.designs import hotset
 from foundation.designs.registry import design
-from foundation.protocol import addressing, header
+from foundation.protocol import addressing, frames, header
 from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from foundation.protocol.scapy_layer import Hotline
-from tests.harness import p4_source, testnet
+from tests.harness import testnet
 from tools.bench.workload import RUNS
 
-P4 = p4_source.constants()
 ROOT = Path(__file__).parents[2]
+P4SRC = ROOT / "p4src"
 DESIGN = ROOT / "docs" / "design.md"
-P4INFOS = sorted((ROOT / "p4src").rglob("*.p4info.txtpb")) + sorted(
-    (ROOT / "tests/designs").rglob("*.p4info.txtpb")
-)
+P4INFOS = sorted(P4SRC.rglob("*.p4info.txtpb")) + sorted((ROOT / "tests/designs").rglob("*.p4info.txtpb"))
+HOTSET = design("hotset").program
+
+
+def p4info(file: Path) -> p4i.P4Info:
+    return text_format.Parse(file.read_text(), p4i.P4Info())
+
+
+@cache
+def bmv2(program: Path = HOTSET) -> dict[str, Any]:
+    """A program as p4c printed it."""
+    return dict(json.loads(program.read_text()))
+
+
+def header_fields(header_type: str, program: Path = HOTSET) -> dict[str, int]:
+    """The fields of a header type in wire order, with their widths in bits."""
+    [found] = [each for each in bmv2(program)["header_types"] if each["name"] == header_type]
+    return {name: width for name, width, _ in found["fields"]}
+
+
+P4INFO = p4info(design("hotset").p4info)
 SCHEMA = fy.P4Schema(design("hotset").p4info)
-ENCODER = RowEncoder(p4_source.p4info())
+ENCODER = RowEncoder(P4INFO)
 
 
 def sizes(kind: str) -> dict[str, int]:
     """Name -> size of the program's tables, register or counter arrays."""
-    return {each.preamble.name.removeprefix(INGRESS): each.size for each in getattr(p4_source.p4info(), kind)}
+    return {each.preamble.name.removeprefix(INGRESS): each.size for each in getattr(P4INFO, kind)}
 
 
-@pytest.mark.parametrize(
-    ("python", "name"),
-    [
-        (LANES, "LANES"),
-        (SLOTS, "SLOTS"),
-        (ROWS, "ROWS"),
-        (header.WINDOW_BITS, "WINDOW_BITS"),
-        (CPU_PORT, "CPU_PORT"),
-        (header.HOTLINE_PORT, "HOTLINE_PORT"),
-        (header.VERSION, "VERSION"),
-        (header.RESPONSE, "FLAG_RESPONSE"),
-        (header.KEYS, "FLAG_KEYS"),
-        (header.VALUES, "FLAG_VALUES"),
-        (KIND_PRIVILEGED, "KIND_PRIVILEGED"),
-        (HEADER_BYTES, "RPC_BYTES"),
-    ],
-)
-def test_constants_are_the_sources(python: int, name: str) -> None:
-    assert python == P4[name]
+def test_committed_constants_are_what_the_generator_writes() -> None:
+    """`make p4` writes them."""
+    generated = runpy.run_path(str(ROOT / "scripts" / "p4_constants.py"))["FILES"]
+    assert generated == {folder: (P4SRC / folder / "constants.p4").read_text() for folder in generated}
 
 
 @pytest.mark.parametrize("file", P4INFOS, ids=lambda file: file.name)
 def test_the_version_of_the_wire_is_told_by_every_designs_p4info(file: Path) -> None:
     """By it controllers know what they would talk to."""
-    told = re.findall(r'^pkg_info \{.*?^  version: "(.*?)"', file.read_text(), re.MULTILINE | re.DOTALL)
-    assert told == [str(header.VERSION)]
+    assert p4info(file).pkg_info.version == str(header.VERSION)
 
 
-def test_ops_and_kinds_are_all_there_are() -> None:
-    assert {op.value: op.name.lower() for op in Op} == p4_source.family("OP_", "bit<8>")
-    assert p4_source.family("KIND_", "bit<8>") == {KIND_PRIVILEGED: "privileged"}
-    flags = {header.RESPONSE: "response", header.KEYS: "keys", header.VALUES: "values"}
-    assert p4_source.family("FLAG_", "bit<16>") == flags
+@pytest.mark.parametrize("enum", [Op, CallerKind])
+def test_the_p4info_has_pythons_enums(enum: type[IntEnum]) -> None:
+    members = P4INFO.type_info.serializable_enums[enum.__name__].members
+    assert {member.name: int.from_bytes(member.value, "big") for member in members} == {
+        member.name: member.value for member in enum
+    }
 
 
-def test_cells_of_counters_are_named_as_in_the_source() -> None:
-    assert dict(enumerate(DROP_REASONS)) == p4_source.family("DROP_", "drop_reason_t")
-    # Of an outcome there may be many.
-    outcomes = {cell: name.removesuffix("s") for cell, name in enumerate(RPC_OUTCOMES)}
-    assert outcomes == p4_source.family("RPC_", "bit<32>")
-    assert [field.name for field in fields(LaneCounters)] == ["hits", "misses", "overflows"]
-    events = {0: "hit", 1: "miss", 2: "overflow", 3: "uncounted"}
-    assert p4_source.family("LANE_", "bit<32>") == events
+def test_the_p4info_names_the_reasons_of_drops() -> None:
+    reasons = drop_reasons()
+    assert (reasons[0], reasons[12]) == ("parser_error", "wrong_version")
+    assert len(set(reasons)) == 13
 
 
 def test_counters_have_a_cell_for_each_name() -> None:
     counters = sizes("counters")
-    assert counters["drops"] == P4["DROP_REASONS"] >= len(DROP_REASONS)
-    assert counters["readdress.rpcs"] == P4["RPC_OUTCOMES"] == len(RPC_OUTCOMES)
+    assert counters["drops"] >= len(drop_reasons())
+    assert counters["readdress.rpcs"] == len(RpcOutcome)
     lanes = {name: size for name, size in counters.items() if name.endswith(".lane_stats")}
-    assert lanes == {f"aggregate_{lane:02d}.lane_stats": P4["LANE_EVENTS"] for lane in range(LANES)}
+    assert lanes == {f"aggregate_{lane:02d}.lane_stats": len(LaneEvent) for lane in range(LANES)}
+    assert len(fields(LaneCounters)) == len(LaneEvent)
 
 
 def test_the_header_is_the_programs_field_by_field() -> None:
-    fields_of_p4 = p4_source.header_fields("rpc_t")
+    fields_of_p4 = header_fields("rpc_t")
     assert list(fields_of_p4.items()) == list(header.bits_of_fields().items())
     at = 0
     for name, width in fields_of_p4.items():
         assert header.offset_of(name) == at
         at += width // 8
-    assert at == HEADER_BYTES == P4["RPC_BYTES"]
-    assert p4_source.header_fields("key_t") == {"key": 8 * header.KEY_BYTES}
-    assert p4_source.header_fields("value_t") == {"value": 8 * header.VALUE_BYTES}
+    assert at == HEADER_BYTES
+    assert header_fields("key_t") == {"key": 8 * header.KEY_BYTES}
+    assert header_fields("value_t") == {"value": 8 * header.VALUE_BYTES}
 
 
 def test_the_header_is_the_documented_one() -> None:
@@ -130,18 +135,18 @@ def test_the_header_is_the_documented_one() -> None:
 
 def test_scapys_fields_are_the_programs() -> None:
     *of_header, keys, values = Hotline.fields_desc
-    assert {field.name: round(8 * field.sz) for field in of_header} == p4_source.header_fields("rpc_t")
+    assert {field.name: round(8 * field.sz) for field in of_header} == header_fields("rpc_t")
     assert (keys.name, values.name) == ("keys", "values")
 
 
-@pytest.mark.parametrize("lanes", [8, 16, 32, 64])
-def test_a_program_of_other_lanes_has_larger_bitmaps(lanes: int) -> None:
-    assert header.layout(lanes).size == p4_source.constants(LANES=lanes)["RPC_BYTES"]
+@pytest.mark.parametrize(("lanes", "program"), [(32, HOTSET), (64, testnet.FOR_64_LANES)])
+def test_a_program_of_other_lanes_has_larger_bitmaps(lanes: int, program: Path) -> None:
+    assert 8 * header.layout(lanes).size == sum(header_fields("rpc_t", program).values())
 
 
 def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
     """What only a PS may meet, a pull with the switch's values and a CONTROL request, is no shape of it."""
-    [table] = [t for t in p4_source.bmv2()["pipelines"][0]["tables"] if t["name"].endswith(".shapes")]
+    [table] = [t for t in bmv2()["pipelines"][0]["tables"] if t["name"].endswith(".shapes")]
     names = dict(zip(table["action_ids"], table["actions"], strict=True))
     passed = {}
     for entry in table["entries"]:
@@ -149,13 +154,11 @@ def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
         call = entry["action_entry"]
         data = [int(number, 16) for number in call["action_data"]]
         passed[op, flags] = names[call["action_id"]].rpartition(".")[2], data
-    bytes_a_lane = {
-        key: 1 << data[0] if data and data[0] else {"push_request": 12, "pull_answer": 4}.get(action, 0)
-        for key, (action, data) in passed.items()
-        if action != "control_answer"
+    bytes_per_lane = {
+        key: data[0] for key, (action, data) in passed.items() if action in ("request", "answer")
     }
     marked_pull = (int(Op.PULL), header.KEYS | header.VALUES)
-    assert bytes_a_lane == {key: size for key, size in SHAPES.items() if key != marked_pull}
+    assert bytes_per_lane == {key: size for key, size in SHAPES.items() if key != marked_pull}
     assert SHAPES[marked_pull] == 12
     control = {key for key, (action, _) in passed.items() if action == "control_answer"}
     assert control == CONTROL_SHAPES - {(int(Op.CONTROL), 0)}
@@ -164,23 +167,30 @@ def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
 def test_a_frame_has_the_programs_headers() -> None:
     end = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", header.HOTLINE_PORT)
     frame = build(UdpFrame(end, end, b""))
-    names = ("ETHERNET_BYTES", "IPV4_BYTES", "UDP_BYTES")
-    assert len(frame) == FRAME_OVERHEAD == sum(P4[name] for name in names)
-    assert int.from_bytes(frame[12:14], "big") == P4["ETHERTYPE_IPV4"]
-    assert frame[14 + 9] == P4["PROTOCOL_UDP"]
+    assert len(frame) == FRAME_OVERHEAD == 14 + 20 + 8
     for size, header_type in zip((14, 20, 8), ("ethernet_t", "ipv4_t", "udp_t"), strict=True):
-        assert sum(p4_source.header_fields(header_type).values()) == 8 * size
+        assert sum(header_fields(header_type).values()) == 8 * size
 
 
-def test_packet_out_and_in_have_the_port_on_top() -> None:
-    """Nine bits, then seven of padding: a port stands in two bytes as port << 7."""
-    for name, port in (("packet_out", "egress_port"), ("packet_in", "ingress_port")):
-        assert p4_source.header_fields(f"{name}_t") == {port: 9, "_pad": 7}
-        [metadata] = [m for m in p4_source.p4info().controller_packet_metadata if m.preamble.name == name]
-        assert [(field.name, field.bitwidth) for field in metadata.metadata] == [(port, 9), ("_pad", 7)]
-    states = {state["name"]: state for state in p4_source.bmv2()["parsers"][0]["parse_states"]}
+@pytest.mark.parametrize(
+    ("name", "fields_of_it"),
+    [
+        ("packet_out", {"egress_port": 9, "submit_to_ingress": 1, "_pad": 6}),
+        ("packet_in", {"ingress_port": 9, "_pad": 7}),
+    ],
+)
+def test_packet_out_and_in_have_the_port_on_top(name: str, fields_of_it: dict[str, int]) -> None:
+    assert header_fields(f"{name}_t") == fields_of_it
+    [metadata] = [m for m in P4INFO.controller_packet_metadata if m.preamble.name == name]
+    assert {field.name: field.bitwidth for field in metadata.metadata} == fields_of_it
+
+
+def test_a_packet_out_has_a_port_or_goes_through_the_pipeline() -> None:
+    assert frames.packet_out_header(511) == bytes([0b11111111, 0b1_0_000000])
+    assert frames.packet_out_header(None) == bytes([0b00000000, 0b0_1_000000])
+    states = {state["name"]: state for state in bmv2()["parsers"][0]["parse_states"]}
     through = {t["next_state"]: t["value"] for t in states["parse_packet_out"]["transitions"]}
-    assert int(through["parse_ethernet"], 16) == inband.THROUGH_PIPELINE
+    assert int(through["parse_ethernet"], 16) == 1
     from_cpu = {t["next_state"]: t["value"] for t in states["start"]["transitions"]}
     assert int(from_cpu["parse_packet_out"], 16) == CPU_PORT
 
@@ -190,7 +200,7 @@ ADDRESSES = [f"250.0.1.{number}" for number in range(3)]
 ROWS_OF_TABLES: list[Row] = [
     Job(0xFFFE, offload=True, proxy=False),
     Server(0xFFFD, 0xFFFC, MACS[0], ADDRESSES[0], 0xFFFB, 0x1FF, MACS[1], ADDRESSES[1], 0xFFFA),
-    Worker(0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, KIND_PRIVILEGED),
+    Worker(0xFFF9, 0xFFF8, 2**32 - 2, ROWS - 1, MACS[2], ADDRESSES[2], 0xFFF7, 0x1FE, CallerKind.PRIVILEGED),
     Route(MACS[3], 0x1FD),
     *(HotParam(0xFFF6, 2**64 - 2, LANES - 1, SLOTS - 1, state) for state in State),
 ]
@@ -254,13 +264,10 @@ def test_sizes_of_tables_and_registers() -> None:
     assert tables["identify.workers"] == ROWS
     assert tables["identify.servers"] == SERVER_ROWS
     assert {tables[name] for name in HotParam.TABLES} == {SLOTS}
-    registers = {
-        each["name"]: (each["size"], each["bitwidth"]) for each in p4_source.bmv2()["register_arrays"]
-    }
+    registers = {each["name"]: (each["size"], each["bitwidth"]) for each in bmv2()["register_arrays"]}
     cells = registers.pop(INGRESS + "exactly_once.cells")
     # Epoch, turn and a bitmap for each slot of each caller's window.
     assert cells == (ROWS << header.WINDOW_BITS, 32 + 32 + LANES)
-    assert P4["CELLS"] == ROWS * header.WINDOW
     assert registers == {f"{INGRESS}aggregate_{lane:02d}.values": (SLOTS, 32) for lane in range(LANES)}
     counters = sizes("counters")
     assert {counters[f"aggregate_{lane:02d}.pushes"] for lane in range(LANES)} == {SLOTS}
@@ -283,8 +290,8 @@ def test_the_largest_run_fits_into_the_tables() -> None:
 
 
 def test_callers_and_windows_have_room_in_their_fields() -> None:
-    widths: dict[str, Any] = p4_source.header_fields("rpc_t")
+    widths: dict[str, Any] = header_fields("rpc_t")
     assert 2 ** widths["worker"] - 1 == header.CONTROLLER_CALLER
     assert 2 ** (widths["worker"] - 1) == header.PS_CALLER_BASE
     assert header.NO_KEY == 2**64 - 1
-    assert header.WINDOW == 1 << P4["WINDOW_BITS"] == header.SLOT_MASK + 1
+    assert header.WINDOW == 1 << header.WINDOW_BITS == header.SLOT_MASK + 1

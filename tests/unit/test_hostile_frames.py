@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.status import DROP_REASONS
+from controller.status import drop_reasons
 from foundation.protocol import control
 from foundation.protocol.control import Command, Control
 from foundation.protocol.hashing import lane_of, ps_of
@@ -178,7 +178,7 @@ def guarded(switch: CompiledPipeline) -> bytes:
     image = switch.memory_image()
     names = [counter.name for counter in switch.program.counters]
     drops = switch._layout.counters[names.index(testnet.INGRESS + "drops")].first // WORD_BYTES
-    image[drops : drops + COUNTER_WORDS * len(DROP_REASONS)] = 0
+    image[drops : drops + COUNTER_WORDS * len(drop_reasons())] = 0
     return image.tobytes()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from controller.status import RPC_OUTCOMES
 from controller.tables import CPU_PORT
+from foundation.protocol.frames import packet_out_header
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
@@ -69,7 +70,7 @@ def call(
     rpc = frames.request(op, job=job, worker=worker, epoch=epoch, ps=ps, seq=seq(turn, slot), lanes=lanes)
     frame = frames.frame(rpc, src=end, dst=testnet.SERVICE)
     cpu = port == CPU_PORT
-    outputs = switch.process(port, b"\0\0" + frame if cpu else frame, 0, now)
+    outputs = switch.process(port, packet_out_header(None) + frame if cpu else frame, 0, now)
     return [(out.port, Parsed(out.frame[2:] if out.port == CPU_PORT else out.frame)) for out in outputs]
 
 
@@ -383,7 +384,7 @@ def test_an_empty_rpc_reaches_the_ps(switch: CompiledPipeline) -> None:
 
 
 def test_packet_out_with_a_port_leaves_as_it_is(switch: CompiledPipeline) -> None:
-    [output] = switch.process(CPU_PORT, (3 << 7).to_bytes(2, "big") + b"anything at all", 0, 0)
+    [output] = switch.process(CPU_PORT, packet_out_header(3) + b"anything at all", 0, 0)
     assert output == (3, b"anything at all")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controller.rates import take
-from controller.status import DROP_REASONS
+from controller.status import drop_reasons
 from tests.harness.watched import FIRST, SECOND, a_reading
 
 
@@ -16,11 +16,11 @@ def test_rates_are_what_was_counted_in_between() -> None:
     assert (reading.interval_s, reading.was_reset) == (2.5, False)
     # Of 400 lanes 100 hit.
     assert reading.hit_share == 0.25
-    assert reading.per_s == dict.fromkeys((f"drops_{reason}" for reason in DROP_REASONS), 0) | {
+    assert reading.per_s == dict.fromkeys((f"drops_{reason}" for reason in drop_reasons()), 0) | {
         "rpcs_answered": 200, "rpcs_forwarded": 80, "rpcs_relayed": 80, "rpcs_duplicates": 0,
         "lanes": 160, "hits": 40, "overflows": 0.4, "drops": 2, "drops_fragment": 2,
     }  # fmt: skip
-    assert reading.totals == dict.fromkeys((f"drops_{reason}" for reason in DROP_REASONS), 0) | {
+    assert reading.totals == dict.fromkeys((f"drops_{reason}" for reason in drop_reasons()), 0) | {
         "rpcs_answered": 1500, "rpcs_forwarded": 700, "rpcs_relayed": 699, "rpcs_duplicates": 1,
         "lanes": 1400, "hits": 1000, "overflows": 1, "drops": 9, "drops_fragment": 5, "drops_stale_turn": 4,
     }  # fmt: skip

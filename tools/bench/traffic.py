@@ -24,7 +24,7 @@ _QUIET_NS = 100_000_000
 _SPIN_NS = 25_000  # at shorter intervals the generator spins
 _PAUSE_NS = 5_000
 _MAX_SINKS = 64
-_NEVER = -1
+_UNANSWERED = -1
 OPEN = 1 << 40
 """No window: what is sent does not depend on what comes out."""
 
@@ -102,12 +102,12 @@ class Generator:
     def run(self, count: int, rate: float, window: int = OPEN) -> Trial:
         """Send `count` frames at `rate`/s, never more than `window` ahead of those that came out."""
         traffic = self._traffic
-        latencies = np.full(count, _NEVER, np.int32)
+        latencies = np.full(count, _UNANSWERED, np.int32)
         traffic["run"] = traffic["run"] % RUNS + 1
         traffic["interval_ns"], traffic["window"] = 1e9 / rate, window
         traffic["misrouted"] = 0
         elapsed_ns = exchange(traffic, latencies)
-        came = latencies[latencies != _NEVER]
+        came = latencies[latencies != _UNANSWERED]
         return Trial(count, len(came), int(traffic["misrouted"]), count / elapsed_ns * 1e9, came / 1e3)
 
 
@@ -167,7 +167,7 @@ def take_from(traffic: Traffic, sink: Sink, latencies: NDArray[np.int32]) -> int
             ours = read_number(frame, traffic.run_at, 4) == traffic.run and 0 <= index < len(latencies)
             if ours and read_number(frame, traffic.egress_at, 2) != sink.port:
                 traffic.misrouted += 1
-            elif ours and latencies[index] == _NEVER:
+            elif ours and latencies[index] == _UNANSWERED:
                 arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
                 latencies[index] = min(max(0, arrival - read_number(frame, traffic.t0_at, 8)), 0x7FFFFFFF)
                 taken += 1

@@ -14,7 +14,7 @@ control Aggregate(inout headers_t hdr, in bool ignore_push) {
     }
 
     apply {
-        if (hdr.rpc.op == OP_PULL) {
+        if (hdr.rpc.op == Op.PULL) {
 #define PULL(nn, i) if (hdr.keys[i].isValid()) { pull(hdr.keys[i].key, hdr.values[i]); }
             REPEAT(PULL)
 #undef PULL

@@ -25,11 +25,11 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
                 turn_around.apply(hdr, std);
             }
         } else {
-            forward.apply(hdr, std);
+            forward.apply(hdr, meta, std);
         }
     }
 }
 
-@pkginfo(name="once", version="2")
+@pkginfo(name="once", version=WIRE_VERSION_TEXT)
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
          HotlineDeparser()) main;

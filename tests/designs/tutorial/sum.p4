@@ -15,11 +15,11 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             aggregate.apply(hdr, false);
             turn_around.apply(hdr, std);
         } else {
-            forward.apply(hdr, std);
+            forward.apply(hdr, meta, std);
         }
     }
 }
 
-@pkginfo(name="sum", version="2")
+@pkginfo(name="sum", version=WIRE_VERSION_TEXT)
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
          HotlineDeparser()) main;

@@ -16,7 +16,7 @@ control TurnAround(inout headers_t hdr, inout standard_metadata_t std) {
         // An answer has no keys. That of a pull has values, that of a push has nothing but the header.
         bit<16> lane_bytes = 0;
         hdr.keys.pop_front(LANES);
-        if (hdr.rpc.op == OP_PULL) {
+        if (hdr.rpc.op == Op.PULL) {
             hdr.rpc.flags = FLAG_RESPONSE | FLAG_VALUES;
             lane_bytes = (bit<16>)hdr.rpc.count << 2;
         } else {

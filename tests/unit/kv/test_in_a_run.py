@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hotline
-from foundation.logs.columns import NEVER
+from foundation.logs.columns import AFTER_ALL_STEPS
 from hosts.worker import ledger
 from hotline.kv.errors import Gone, Misused
 from switch_harness.effort import examples
@@ -23,7 +23,7 @@ from tests.harness.loopback import JOB, Meeting, meeting
 from topologies.joined_worker import JoinedWorker
 
 TABLES = {"rows": (30, 2)}
-OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_steps": NEVER}
+OPENING = {"start_ns": 0, "round": 3, "load": 0.0, "discard_ns": 0, "discard_steps": AFTER_ALL_STEPS}
 F32 = np.float32
 
 

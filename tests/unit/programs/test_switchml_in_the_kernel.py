@@ -14,7 +14,13 @@ from tests.unit.switchml.test_program import LANES, SLOTS, Step
 pytestmark = pytest.mark.usefixtures("kernel_datapath")
 
 WORKERS = 3
-REGISTERS = ("bitmaps.bitmaps", "count.missing", "exponents.largest", "chunks.numbers", "patience.since")
+REGISTERS = (
+    "bitmaps.bitmaps",
+    "count.remaining",
+    "exponents.largest",
+    "stale_chunk_filter.numbers",
+    "slot_timeout.since",
+)
 
 
 def drawn(random: Random) -> Step:

@@ -88,7 +88,7 @@ def _compiled_for(lanes: int) -> Iterator[CompiledProgram]:
     with tempfile.TemporaryDirectory() as folder:
         program = CompiledProgram(Path(folder) / "hotline")
         outputs = ["--p4runtime-files", str(program.p4info), "-o", str(program.json)]
-        command = ["p4c-bm2-ss", f"-DLANES={lanes}", *outputs, str(_SOURCE)]
+        command = ["p4c-bm2-ss", "-I", str(_SOURCE.parents[1]), f"-DLANES={lanes}", *outputs, str(_SOURCE)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BenchError(f"p4c-bm2-ss failed for {lanes} lanes: {done.stderr.strip()}")

@@ -95,7 +95,7 @@ def run(data: bytes) -> Hashable:
         assert left[0] == left[1], "interpreter and compiled code say otherwise"
         after = switches.state(compiled)
         assert switches.state(interpreted) == after, "and hold otherwise"
-        is_raw = port == CPU_PORT and sent[:2] > b"\0\x7f"
+        is_raw = port == CPU_PORT and len(sent) > 1 and not sent[1] & frames.packet_out_header(None)[1]
         inside = sent[2:] if port == CPU_PORT else sent
         assert after == state or _is_request(inside), "what is no request has been taken for one"
         assert is_raw or all(_is_sound(out.frame) for out in left[0] if out.port != CPU_PORT), "handed on"
@@ -140,7 +140,9 @@ def seeds() -> list[bytes]:
             where = {"job": job, "worker": caller, "epoch": testnet.EPOCH}
             keys = KEYS if caller == 1 and job == testnet.OFFLOADED else KEYS[: len(STATES) + 1]
             requests = [rpc(Op.PUSH, keys, 64, **where), rpc(Op.PULL, keys, 65, **where)]
-            prefix = bytes([PORTS.index(port)]) + (bytes(2) if port == CPU_PORT else b"")
+            prefix = bytes([PORTS.index(port)]) + (
+                frames.packet_out_header(None) if port == CPU_PORT else b""
+            )
             sent = [prefix + frame(request, src=end, dst=testnet.SERVICE) for request in requests]
             found.append(MARK.join([*sent, sent[0]]))
     of_worker = rpc(Op.PULL, KEYS[:3], 64, job=1, worker=1, epoch=testnet.EPOCH)

@@ -12,7 +12,7 @@ from softswitch.queues.shape import Shape
 NONE = -1
 """No slot."""
 NEVER = (1 << 63) - 1
-"""No time, in ns."""
+"""Time of a departure that is not scheduled, in ns of the clock of the queues."""
 _LONG_AGO = -(1 << 62)
 _NS = 10**9
 

@@ -21,11 +21,11 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             aggregate.apply(hdr, turn == last);
             turn_around.apply(hdr, std);
         } else {
-            forward.apply(hdr, std);
+            forward.apply(hdr, meta, std);
         }
     }
 }
 
-@pkginfo(name="late", version="2")
+@pkginfo(name="late", version=WIRE_VERSION_TEXT)
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
          HotlineDeparser()) main;

@@ -18,15 +18,15 @@ control HotlineIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             requests.read(n, (bit<32>)hdr.rpc.ps);
             requests.write((bit<32>)hdr.rpc.ps, n + 1);
         }
-        if (IS_REQUEST && hdr.rpc.op == OP_PUSH) {
+        if (IS_REQUEST && hdr.rpc.op == Op.PUSH) {
 #define COUNT(nn, i) if (hdr.keys[i].isValid()) { count(hdr.keys[i].key); }
             REPEAT(COUNT)
 #undef COUNT
         }
-        forward.apply(hdr, std);
+        forward.apply(hdr, meta, std);
     }
 }
 
-@pkginfo(name="requests", version="2")
+@pkginfo(name="requests", version=WIRE_VERSION_TEXT)
 V1Switch(HotlineParser(), HotlineVerifyChecksum(), HotlineIngress(), HotlineEgress(), HotlineComputeChecksum(),
          HotlineDeparser()) main;

@@ -1,13 +1,15 @@
-// By destination address; what has no route is dropped.
-control Forward(inout headers_t hdr, inout standard_metadata_t std) {
+// Forwards a frame by its destination address. Without an entry the frame is dropped, and `meta.has_route` is false.
+control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     direct_counter(CounterType.packets_and_bytes) forwarded;
 
     action forward_to(port_t port) {
         forwarded.count();
+        meta.has_route = true;
         std.egress_spec = port;
     }
 
     action no_route() {
+        meta.has_route = false;
         mark_to_drop(std);
     }
 

@@ -1,0 +1,11 @@
+// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
+#ifndef COMMON_CONSTANTS_P4
+#define COMMON_CONSTANTS_P4
+
+// The version of the RPCs between agents, as a field and in @pkginfo.
+const bit<8> WIRE_VERSION = 2;
+#define WIRE_VERSION_TEXT "2"
+
+const bit<9> CPU_PORT = 255;
+
+#endif
