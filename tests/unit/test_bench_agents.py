@@ -16,20 +16,21 @@ from foundation.protocol import codec
 from foundation.protocol.header import HEADER_BYTES, HOTLINE_PORT, LANES, Op
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
+from switch_bench.errors import BenchError
+from switch_bench.report import as_json, as_tables
+from switch_bench.results import SWITCHES, Result
+from switch_bench.scale import FULL, QUICK
+from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH
 from switch_harness.waiting import PATIENCE_S
 from tools.bench.alone import batches_of, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
 from tools.bench.callers import Callers, Trial
 from tools.bench.echo import echoing
-from tools.bench.errors import BenchError
-from tools.bench.processes import Cores
-from tools.bench.report import as_json, as_tables
 from tools.bench.requests import make_requests
-from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, SWITCHES, Result
-from tools.bench.scale import FULL, QUICK
+from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US
+from tools.bench.scale import shares
 from tools.bench.sections.agents import Served, Trials, results_of
 from tools.bench.servers import parameter_server
 from tools.bench.stepper import Cost, stepping
-from tools.bench.switches import BMV2, KERNEL, SOFTSWITCH
 
 HOST = f"127.87.{os.getpid() % 250 + 1}.1"
 SIZE = 1000
@@ -189,8 +190,8 @@ def test_goals_are_those_of_the_sizes_that_are_measured() -> None:
         (150_000_000, False): "≤ 1",
         (150_000_000, True): "≤ 3",
     }
-    assert FULL.shares == tuple(HANDLE_US)
-    assert QUICK.shares == FULL.shares[:1]
+    assert shares(FULL) == tuple(HANDLE_US)
+    assert shares(QUICK) == shares(FULL)[:1]
 
 
 def test_switches_and_agents_have_tables_of_their_own() -> None:
@@ -212,7 +213,7 @@ def test_switches_and_agents_have_tables_of_their_own() -> None:
     ]
     assert [len(list(as_tables(lines))) for lines in ([switch], agents, [])] == [1, 1, 0]
     assert (switch.targets, agents[0].targets) == (SWITCHES, AGENTS)
-    lines = as_json([switch, agents[0]], Cores(0, 1, (0, 1)))["lines"]
+    lines = as_json([switch, agents[0]], "")["lines"]
     assert [line["ratios"] for line in lines] == [
         {KERNEL: None, BMV2: 0.5, "C loop": None},
         {ECHO: 0.8},

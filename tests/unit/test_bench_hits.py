@@ -17,15 +17,15 @@ from foundation.protocol.header import LANES
 from hosts.workload.generator import R1
 from softswitch.compiled import CompiledPipeline
 from softswitch.load import load_program
+from switch_bench.baseline import C_LOOP
+from switch_bench.errors import BenchError
+from switch_bench.processes import Cores
+from switch_bench.scale import QUICK
+from switch_bench.stage import Stage
+from switch_bench.switches import SOFTSWITCH
+from switch_bench.workload import FIRST_SEQ, INGRESS
 from tools.bench import counters, drawn, hotline, timed
-from tools.bench.baseline import C_LOOP
-from tools.bench.errors import BenchError
-from tools.bench.processes import Cores
-from tools.bench.scale import QUICK
 from tools.bench.sections import hits as section
-from tools.bench.stage import Stage
-from tools.bench.switches import SOFTSWITCH
-from tools.bench.workload import FIRST_SEQ, INGRESS
 
 PROGRAM = load_program(hotline.PROGRAM.json.read_bytes())
 FIRST = count(0, 128)  # whole turns of a caller's window

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from hosts.sockets import open_udp
-from tools.bench.report import as_tables
+from switch_bench.report import as_tables
 from tools.bench.results import BUILT_IN, LIBRARY
 from tools.bench.scripts import HOST, SERVER, Took, script
 from tools.bench.sections.kv import results_of

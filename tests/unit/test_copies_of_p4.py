@@ -41,8 +41,8 @@ from foundation.protocol import addressing, frames, header
 from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame, build
 from foundation.protocol.header import CONTROL_SHAPES, HEADER_BYTES, LANES, SHAPES, Op
 from foundation.protocol.scapy_layer import Hotline
+from switch_bench.workload import RUNS
 from tests.harness import testnet
-from tools.bench.workload import RUNS
 
 ROOT = Path(__file__).parents[2]
 P4SRC = ROOT / "p4src"

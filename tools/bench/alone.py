@@ -25,7 +25,7 @@ from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.libc import clock_gettime, memcpy
 from nativekit.reference import as_ref
-from tools.bench.errors import BenchError
+from switch_bench.errors import BenchError
 from tools.bench.requests import EPOCH, FIRST_WORKER, JOB, Requests
 
 _REPEATS = 9

@@ -17,7 +17,7 @@ from hosts.worker.operate import Wire, make_wire, wait
 from nativekit.bits import swap16, swap32
 from nativekit.compile import int64
 from nativekit.reference import as_ref
-from tools.bench.errors import BenchError
+from switch_bench.errors import BenchError
 from tools.bench.requests import FIRST_WORKER, Requests
 
 CALLERS = 4

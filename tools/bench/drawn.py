@@ -15,8 +15,8 @@ from foundation.protocol.packing import pack_hashed
 from hosts.workload.generator import R1, calibrate
 from simulator.switchboard import entry_write
 from softswitch.pipeline import EntryWrite
+from switch_bench.workload import INGRESS
 from tools.bench import hotline
-from tools.bench.workload import INGRESS
 
 _PUSH = np.dtype(
     [("outer", "u1", FRAME_OVERHEAD), ("rpc", dtype()), ("keys", ">u8", LANES), ("values", ">u4", LANES)]

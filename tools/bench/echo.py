@@ -19,7 +19,7 @@ from hosts.worker.operate import Wire, make_wire, wait
 from nativekit.compile import int64
 from nativekit.records import record, records
 from nativekit.reference import as_ref
-from tools.bench.processes import pinned, thread_cpu_seconds
+from switch_bench.processes import pinned, thread_cpu_seconds
 
 _PATIENCE_NS = 1_000_000_000
 _ECHO = record("octets")

@@ -15,13 +15,20 @@ from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, KEYS, LANES, VALUES, Header, Op, layout, offset_of
 from softswitch.conformance.client import read_p4info
 from softswitch.p4runtime.messages import adopt, p4r
-from tools.bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
+from switch_bench.workload import INGRESS, RUNS, CompiledProgram, Setup, Stamp, Workload
 
 PROGRAM = CompiledProgram(design(DEFAULT).program.with_suffix(""))
 HOT_ENTRIES = 20_000
 _JOB, _WORKER, PS_PORT = 1, 1, 2
 _COLD = 1 << 40  # keys from here on have no entry
+_MOST_LANES = 64
 _FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
+
+
+class _HotParam(HotParam):
+    """A hot key of a program that may be compiled for more lanes than agents fill."""
+
+    TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(_MOST_LANES))
 
 
 def hot(lanes: int = LANES, live: int | None = None) -> Workload:
@@ -73,7 +80,7 @@ def of_job(job: int, runs: int = 1) -> Iterator[Row]:
 def _hot_rows(lanes: int, a_lane: int) -> Iterator[Row]:
     for lane in range(lanes):
         for slot in range(a_lane):
-            yield HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
+            yield _HotParam(_JOB, slot * lanes + lane, lane, slot, State.HOT)
 
 
 def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Workload:

@@ -1,14 +1,10 @@
-"""What a section gives: results, each with a value a target and the goals that it has to meet."""
+"""What the testbed's sections measure and are held against, and their goals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
-from typing import NamedTuple
-
-from tools.bench.baseline import C_LOOP
-from tools.bench.switches import BMV2, KERNEL, SOFTSWITCH
+from switch_bench.baseline import C_LOOP
+from switch_bench.results import Targets, at_least, at_most
+from switch_bench.switches import BMV2
 
 AGENT = "agent"
 ECHO = "echo"
@@ -16,88 +12,13 @@ LIBRARY = "hotline.Worker"
 BUILT_IN = "built-in worker"
 ONE_CORE = "one core"
 
-Samples = Mapping[str, Sequence[float]]
-"""By target, one value a round; the targets of a round are measured right after one another."""
-
-
-class Targets(NamedTuple):
-    """The columns of a table: what is measured, and what it is held against."""
-
-    ours: str
-    others: tuple[str, ...]
-
-
-SWITCHES = Targets(SOFTSWITCH, (KERNEL, BMV2, C_LOOP))
 AGENTS = Targets(AGENT, (ECHO,))
 SCRIPTS = Targets(LIBRARY, (BUILT_IN,))
 COMPUTED = Targets(ONE_CORE, ())
 
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """A bound on our value, or on its ratio to another target's."""
-
-    at_least: bool
-    bound: float
-    against: str | None = None
-
-    def text(self) -> str:
-        """The goal as the table shows it."""
-        of = "" if self.against is None else f" × {self.against}"
-        return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{of}"
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """A line of the table."""
-
-    section: str
-    what: str
-    unit: str
-    samples: Samples
-    goals: tuple[Goal, ...] = ()
-    targets: Targets = SWITCHES
-
-    def value(self, target: str) -> float | None:
-        """Median of a target's rounds."""
-        values = self.samples.get(target)
-        return median(values) if values else None
-
-    def ratio(self, target: str) -> float | None:
-        """Our value over another target's: the median of each round's ratio."""
-        ours, theirs = self.samples.get(self.targets.ours), self.samples.get(target)
-        if not ours or not theirs:
-            return None
-        return median(a / b for a, b in zip(ours, theirs, strict=True))
-
-    def is_met(self, goal: Goal) -> bool | None:
-        """Whether a goal is met; None where what it is measured against is not here."""
-        reached = self.value(self.targets.ours) if goal.against is None else self.ratio(goal.against)
-        if reached is None:
-            return None
-        return reached >= goal.bound if goal.at_least else reached <= goal.bound
-
-
-def at_least(bound: float, against: str | None = None) -> Goal:
-    """A goal from below."""
-    return Goal(True, bound, against)
-
-
-def at_most(bound: float, against: str | None = None) -> Goal:
-    """A goal from above."""
-    return Goal(False, bound, against)
-
-
 PACKETS_HIT = (at_least(15, BMV2), at_least(0.55, C_LOOP))
 PACKETS_COLD = (at_least(6, BMV2),)
-PACKETS_L3 = (at_least(2, BMV2), at_least(0.8, C_LOOP))
-LATENCY = (at_most(0.2, BMV2),)
 FUNCTION_NS = (at_most(1_000),)
-WRITES = (at_least(1, BMV2), at_least(75_000))
-LOAD_S = (at_most(2),)
-MEMORY_MB = (at_most(200),)
-LOST = (at_most(0),)
-IDLE_MS = (at_most(10),)
 HANDLE_US = {
     (900_000, False): (at_most(0.75),),
     (150_000_000, False): (at_most(1),),

@@ -1,49 +1,17 @@
-"""How long the bench takes: the whole of it, and a quick look."""
+"""Sizes of what the testbed's sections measure, beside those of `switch_bench.scale`."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from switch_bench.scale import Scale
+
+_DENSE, _LARGE, _LARGE_HASHED = (900_000, False), (150_000_000, False), (150_000_000, True)
 
 
-class Scale(NamedTuple):
-    """Sizes of what is measured."""
-
-    rounds: int
-    trial_seconds: float
-    latency_seconds: float
-    calls: int  # of the packet function
-    entries: tuple[int, ...]
-    ports: tuple[int, ...]
-    writes: int
-    stored: int  # entries whose memory is measured
-    soak_seconds: float
-    shares: tuple[tuple[int, bool], ...]  # of a PS: keys, and whether they are hashed
-    policy_steps: int  # of 3,000 keys
+def shares(scale: Scale) -> tuple[tuple[int, bool], ...]:
+    """Return the sizes of a parameter server: number of keys, and whether they are hashed."""
+    return (_DENSE,) if scale.is_quick else (_DENSE, _LARGE, _LARGE_HASHED)
 
 
-FULL = Scale(
-    rounds=3,
-    trial_seconds=0.3,
-    latency_seconds=2.0,
-    calls=400_000,
-    entries=(1_000, 10_000, 100_000, 1_000_000),
-    ports=(2, 8, 64),
-    writes=200_000,
-    stored=1_000_000,
-    soak_seconds=60.0,
-    shares=((900_000, False), (150_000_000, False), (150_000_000, True)),
-    policy_steps=4_000,
-)
-QUICK = Scale(
-    rounds=1,
-    trial_seconds=0.1,
-    latency_seconds=0.5,
-    calls=100_000,
-    entries=(1_000, 10_000, 100_000),
-    ports=(2, 64),
-    writes=40_000,
-    stored=100_000,
-    soak_seconds=5.0,
-    shares=((900_000, False),),
-    policy_steps=600,
-)
+def policy_steps(scale: Scale) -> int:
+    """Return the steps, of 3,000 keys each, of the log that policies are measured on."""
+    return 600 if scale.is_quick else 4_000

@@ -17,9 +17,9 @@ import hotline
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, WINDOW
 from hosts.sockets import Address
+from switch_bench.processes import thread_cpu_seconds
 from tests.harness.loopback import meeting
 from tools.bench.alone import batches_of
-from tools.bench.processes import thread_cpu_seconds
 from tools.bench.requests import EPOCH, JOB
 from tools.bench.servers import parameter_server
 from topologies.rendezvous import Terms

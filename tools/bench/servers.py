@@ -14,7 +14,7 @@ from foundation.protocol.header import VERSION
 from hosts.config import ServiceConfig
 from hosts.ps.config import PsConfig, PsJobConfig
 from hosts.sockets import Address
-from tools.bench.errors import BenchError
+from switch_bench.errors import BenchError
 from tools.bench.requests import EPOCH, JOB
 
 _ROOT = Path(__file__).parents[2]

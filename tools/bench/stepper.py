@@ -22,8 +22,8 @@ from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.loop import Line, Sockets
 from hosts.worker.operate import operate
 from hosts.worker.writer import RpcWriter
+from switch_bench.processes import cpu_seconds
 from tools.bench.alone import batches_of
-from tools.bench.processes import cpu_seconds
 from tools.bench.requests import EPOCH, JOB
 
 _WORKER = 1000

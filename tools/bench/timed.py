@@ -14,10 +14,10 @@ from nativekit.libc import clock_gettime, memcpy
 from nativekit.memory import pointer
 from softswitch.compiled import CompiledPipeline
 from softswitch.native import call_process, entry_point
+from switch_bench.errors import BenchError
+from switch_bench.workload import FIRST_SEQ, INGRESS
 from switch_harness.kernel import LOOPBACK, OnLoopback
 from tools.bench.drawn import SEQ_AT, Drawn
-from tools.bench.errors import BenchError
-from tools.bench.workload import FIRST_SEQ, INGRESS
 
 Run = Callable[[Drawn, int, bool], NDArray[np.int64]]
 """Times of all frames, ns, from the frame of a number on; evicted or not."""

@@ -113,10 +113,10 @@ def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], fi
 def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str]) -> None:
     """And no other design's: they are imported by name."""
     with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
-        changed_file.write("import tools.bench.errors")
+        changed_file.write("import tools.bench.requests")
     assert digest("hotset", copy) == whole["hotset"]
     of_none = digest("none", copy)
-    (copy / "tools" / "bench" / "errors.py").write_text("")
+    (copy / "tools" / "bench" / "requests.py").write_text("")
     digest.cache_clear()
     assert whole["none"] != of_none != digest("none", copy)
 

@@ -15,26 +15,17 @@ import numpy as np
 from foundation.protocol.header import HOTLINE_PORT, LANES, PS_RPC_PORT, Op
 from hosts.keys import KeySpace
 from hosts.sockets import open_udp
+from switch_bench.network import HERE, THERE, inside, line
+from switch_bench.processes import cpu_seconds, pinned
+from switch_bench.results import Goal, Result, Samples
+from switch_bench.stage import Stage
 from tools.bench.alone import available_bytes, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
 from tools.bench.callers import Callers
 from tools.bench.echo import echoing
-from tools.bench.network import HERE, THERE, inside, line
-from tools.bench.processes import cpu_seconds, pinned
 from tools.bench.requests import Requests, make_requests
-from tools.bench.results import (
-    AGENT,
-    AGENTS,
-    ECHO,
-    HANDLE_US,
-    ISSUE_US,
-    SERVED,
-    WORKER_US,
-    Goal,
-    Result,
-    Samples,
-)
+from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, ISSUE_US, SERVED, WORKER_US
+from tools.bench.scale import shares
 from tools.bench.servers import parameter_server
-from tools.bench.stage import Stage
 from tools.bench.stepper import Cost, Stepper, stepping
 
 _OPS = (Op.PULL, Op.PUSH)
@@ -69,7 +60,7 @@ def agents(stage: Stage) -> list[Result]:
     return [
         *(
             result
-            for parameters, hashed in stage.scale.shares
+            for parameters, hashed in shares(stage.scale)
             for result in _handle(stage, parameters, hashed)
         ),
         *(_issue(stage, op) for op in _OPS),

@@ -13,9 +13,10 @@ from studies.dense.play import Collectives
 from studies.dense.schedulers import SCHEDULERS
 from studies.dense.warm import warm
 from studies.dense.whatif import THEIRS
-from tools.bench.processes import pinned
-from tools.bench.results import COMPUTED, MAP_S, ONE_CORE, SCHEDULERS_S, Goal, Result
-from tools.bench.stage import Stage
+from switch_bench.processes import pinned
+from switch_bench.results import Goal, Result
+from switch_bench.stage import Stage
+from tools.bench.results import COMPUTED, MAP_S, ONE_CORE, SCHEDULERS_S
 
 
 def dense(stage: Stage) -> list[Result]:

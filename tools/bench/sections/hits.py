@@ -11,14 +11,14 @@ import numpy as np
 from hosts.workload.generator import R1
 from softswitch.compiled import CompiledPipeline
 from softswitch.load import load_program
+from switch_bench.baseline import C_LOOP
+from switch_bench.errors import BenchError
+from switch_bench.processes import pinned
+from switch_bench.results import Result
+from switch_bench.stage import Stage
+from switch_bench.switches import KERNEL, SOFTSWITCH
 from switch_harness.kernel import OnLoopback
 from tools.bench import counters, drawn, hotline, timed
-from tools.bench.baseline import C_LOOP
-from tools.bench.errors import BenchError
-from tools.bench.processes import pinned
-from tools.bench.results import Result
-from tools.bench.stage import Stage
-from tools.bench.switches import KERNEL, SOFTSWITCH
 
 _LOG = logging.getLogger("bench")
 _JOBS = (1, 4)

@@ -10,10 +10,11 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from hosts.sockets import open_udp
-from tools.bench.processes import pinned
-from tools.bench.results import BUILT_IN, LIBRARY, LIBRARY_COST, SCRIPTS, Goal, Result, Samples
+from switch_bench.processes import pinned
+from switch_bench.results import Goal, Result, Samples
+from switch_bench.stage import Stage
+from tools.bench.results import BUILT_IN, LIBRARY, LIBRARY_COST, SCRIPTS
 from tools.bench.scripts import HOST, SERVER, Took, script
-from tools.bench.stage import Stage
 from tools.bench.stepper import Stepper, stepping
 
 _PARAMETERS = 900_000

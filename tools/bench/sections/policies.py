@@ -14,9 +14,11 @@ from studies.policies.policy import PolicySpec
 from studies.policies.replay import replay
 from studies.policies.results import Settings
 from studies.policies.rules import POLICIES
-from tools.bench.processes import pinned
-from tools.bench.results import COMPUTED, ONE_CORE, POLICY_RATE, Result
-from tools.bench.stage import Stage
+from switch_bench.processes import pinned
+from switch_bench.results import Result
+from switch_bench.stage import Stage
+from tools.bench.results import COMPUTED, ONE_CORE, POLICY_RATE
+from tools.bench.scale import policy_steps
 
 _SIZE = 20_000
 
@@ -25,7 +27,7 @@ def policies(stage: Stage) -> list[Result]:
     """R1's skew; policies that serve all sizes in one pass have all ten, the others 20,000 keys."""
     stage.tell("policies: a log of R1's skew")
     with TemporaryDirectory(prefix="hotline-bench-") as folder, pinned({stage.cores.softswitch}):
-        log = _log(Path(folder), stage.scale.policy_steps)
+        log = _log(Path(folder), policy_steps(stage.scale))
         return [_measure_rate(stage, log, spec) for spec in POLICIES]
 
 

@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
+from switch_bench.processes import Cores
+from switch_bench.report import as_tables
+from switch_bench.scale import QUICK
+from switch_bench.stage import Stage
 from tools.bench.__main__ import SECTIONS
-from tools.bench.processes import Cores
-from tools.bench.report import as_tables
-from tools.bench.scale import QUICK
-from tools.bench.stage import Stage
 
 
 @pytest.mark.soak

@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from random import Random
 
+import pytest
+
 from studies.policies.rules import POLICIES
-from tools.bench.processes import Cores
-from tools.bench.report import as_tables
-from tools.bench.scale import QUICK
-from tools.bench.sections.policies import policies
-from tools.bench.stage import Stage
+from switch_bench.processes import Cores
+from switch_bench.report import as_tables
+from switch_bench.scale import QUICK
+from switch_bench.stage import Stage
+from tools.bench.sections import policies as section
 
 
-def test_each_policy_has_its_rate() -> None:
+def test_each_policy_has_its_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(section, "policy_steps", lambda _: 20)
     core = min(os.sched_getaffinity(0))
-    stage = Stage(Cores(core, core, (core,)), QUICK._replace(policy_steps=20), Random(1), lambda what: None)
-    results = policies(stage)
+    stage = Stage(Cores(core, core, (core,)), QUICK, Random(1), lambda what: None)
+    results = section.policies(stage)
     assert [spec.title in result.what for spec, result in zip(POLICIES, results, strict=True)] == [True] * 12
     assert all((result.value("one core") or 0) > 1_000 for result in results)
     assert all(goal.bound == 1_000_000 for result in results for goal in result.goals)

@@ -1,4 +1,4 @@
-"""Runs and the bench use the BMv2 that is named or on PATH."""
+"""Runs use the BMv2 that is named or on PATH."""
 
 from __future__ import annotations
 
@@ -9,27 +9,11 @@ import pytest
 
 from experiment.config import Config
 from experiment.errors import PreflightError
-from softswitch.errors import SwitchEnded
 from softswitch.processes import NO_BMV2
-from tools.bench import switches
-from tools.bench.processes import Cores
 from topologies import preflight
 from topologies.machine import describe_versions
 
-ROOT = Path(__file__).parents[2]
-
-
-def test_bench_has_the_bmv2_that_is_named(
-    fake_bmv2: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cores = Cores(0, 0, (0,))
-    assert {"softswitch", "BMv2"} <= set(switches.switches()) <= {"softswitch", switches.KERNEL, "BMv2"}
-    message = r"^the switch ended with code 3: fake: .* -i 1@hb-s1 "
-    with pytest.raises(SwitchEnded, match=message), switches.started("BMv2", [1], cores):
-        raise AssertionError("it runs")
-    monkeypatch.delenv("HOTLINE_BMV2")
-    monkeypatch.setenv("PATH", "/nowhere")
-    assert "BMv2" not in switches.switches()
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

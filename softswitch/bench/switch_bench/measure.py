@@ -3,8 +3,8 @@
 import time
 from typing import NamedTuple
 
-from tools.bench.scale import Scale
-from tools.bench.traffic import Generator, Trial
+from switch_bench.scale import Scale
+from switch_bench.traffic import Generator, Trial
 
 RESOLUTION = 0.03
 LOW_RATE = 1_000.0

@@ -24,8 +24,8 @@ from softswitch.ports.epoll import watch
 from softswitch.ports.layout import BURST, EPOLL_EVENT, MMSGHDR
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
-from tools.bench.network import switch_interface
-from tools.bench.processes import pinned
+from switch_bench.network import switch_interface
+from switch_bench.processes import pinned
 
 C_LOOP = "C loop"
 PORT_LOOP = "port loop"

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from softswitch.conformance.client import P4RuntimeClient, encode_writes
-from tools.bench import plain
-from tools.bench.measure import ThroughputTest
-from tools.bench.results import LOST, Result
-from tools.bench.stage import Stage
-from tools.bench.switches import SOFTSWITCH
-from tools.bench.traffic import Generator, Trial
+from switch_bench import plain
+from switch_bench.measure import ThroughputTest
+from switch_bench.results import LOST, Result
+from switch_bench.stage import Stage
+from switch_bench.switches import SOFTSWITCH
+from switch_bench.traffic import Generator, Trial
 
 _PORTS = 8
 _WRITES_A_SECOND = 1_000

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foundation.errors import HotlineError
+from softswitch.errors import SwitchError
 
 
-class BenchError(HotlineError):
+class BenchError(SwitchError):
     """What keeps the bench from running, in one line."""

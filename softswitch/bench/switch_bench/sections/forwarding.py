@@ -1,4 +1,4 @@
-"""Packets/s without loss and one-way latency: our program hit and cold, and plain L3 forwarding."""
+"""Packets/s without loss, and one-way latency."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tools.bench import hotline, plain
-from tools.bench.baseline import C_LOOP
-from tools.bench.measure import LOW_RATE, STEADY_RATE, Figures, ThroughputTest
-from tools.bench.results import LATENCY, PACKETS_COLD, PACKETS_HIT, PACKETS_L3, Goal, Result
-from tools.bench.stage import Stage
-from tools.bench.workload import Setup, Workload
+from switch_bench import plain
+from switch_bench.baseline import C_LOOP
+from switch_bench.measure import LOW_RATE, STEADY_RATE, Figures, ThroughputTest
+from switch_bench.results import LATENCY, PACKETS_L3, Goal, Result
+from switch_bench.stage import Stage
+from switch_bench.workload import Setup, Workload
 
 _PORTS = 2
 _LATENCIES: dict[str, Callable[[Figures], float]] = {
@@ -24,20 +24,20 @@ _LATENCIES: dict[str, Callable[[Figures], float]] = {
 }
 
 
-class _Case(NamedTuple):
+class Case(NamedTuple):
+    """A workload, and the goals of its rate."""
+
     workload: Workload
-    goals: tuple[Goal, ...]  # of the rate
+    goals: tuple[Goal, ...]
 
 
 def forwarding(stage: Stage) -> list[Result]:
-    """Paired runs of the switches and the C loop over the same veths."""
-    hit = _Case(hotline.hot(), PACKETS_HIT)
-    cold = _Case(hotline.cold(), PACKETS_COLD)
-    results = _compare(stage, "our program", hotline.setup(), [hit, cold])
-    return results + _compare(stage, "L3 forwarding", plain.l3_setup(), [_Case(plain.l3(), PACKETS_L3)])
+    """L3 forwarding."""
+    return compare(stage, "L3 forwarding", plain.l3_setup(), [Case(plain.l3(), PACKETS_L3)])
 
 
-def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -> list[Result]:
+def compare(stage: Stage, program: str, setup: Setup, cases: Sequence[Case]) -> list[Result]:
+    """Paired runs of the switches and the C loop over the same veths, with a program."""
     figures: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
     with stage.traffic(_PORTS) as generator:
         for target in stage.shuffled([*stage.switches(), C_LOOP]):
@@ -49,7 +49,7 @@ def _compare(stage: Stage, program: str, setup: Setup, cases: Sequence[_Case]) -
     return [result for case in cases for result in _results(program, case, figures[case.workload.name])]
 
 
-def _results(program: str, case: _Case, figures: dict[str, list[Figures]]) -> list[Result]:
+def _results(program: str, case: Case, figures: dict[str, list[Figures]]) -> list[Result]:
     what = f"{program}, {case.workload.name}"
     rates = {target: [each.rate for each in rounds] for target, rounds in figures.items()}
     results = [Result("forwarding", what, "packets/s", rates, case.goals)]

@@ -14,7 +14,7 @@ INGRESS = 1
 RUNS = 1_000
 """Runs of the generator that a switch can tell apart: from 1 to this."""
 FIRST_SEQ = 64
-"""Number of a run's first frame; Hotline's first turn of slot 0."""
+"""Number of a run's first frame. Hotline's program takes it for the first turn of slot 0."""
 
 
 class Stamp(NamedTuple):

@@ -3,34 +3,50 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from softswitch.conformance.client import BATCH, P4RuntimeClient, encode_writes
 from softswitch.p4runtime.messages import p4r
-from tools.bench import hotline, plain
-from tools.bench.processes import resident_bytes
-from tools.bench.results import MEMORY_MB, WRITES, Result
-from tools.bench.stage import Stage
-from tools.bench.switches import install, seconds_to_write
-from tools.bench.workload import Setup
+from switch_bench import plain
+from switch_bench.processes import resident_bytes
+from switch_bench.results import MEMORY_MB, WRITES, Result
+from switch_bench.stage import Stage
+from switch_bench.switches import install, seconds_to_write
+from switch_bench.workload import Setup
 
 _PORTS = 2
 
 
+class Insertions(NamedTuple):
+    """Insertions into a program, by a name."""
+
+    name: str
+    setup: Setup
+    updates: Sequence[p4r.Update]
+
+
 def writes(stage: Stage) -> list[Result]:
-    """Insertions, modifications and deletions of exact entries, and our program's hot set."""
+    """Insertions, modifications and deletions of exact entries."""
+    return measure_writes(stage, [])
+
+
+def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
+    """The same, and insertions into other programs."""
     changes = _changes(stage.scale.writes)
-    ours = hotline.setup_of_cold()
-    hot = encode_writes(hotline.hot_updates(hotline.setup()))
-    rates: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in (*changes, "hot set")}
+    encoded = [encode_writes(other.updates) for other in others]
+    names = (*changes, *(other.name for other in others))
+    rates: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in names}
     with stage.traffic(_PORTS):
         for name in stage.shuffled(stage.switches()):
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 for change, requests in changes.items():
                     stage.tell(f"{name}: {change}")
                     rates[change][name].append(stage.scale.writes / seconds_to_write(switch.client, requests))
-                install(switch.client, ours)
-                rates["hot set"][name].append(hotline.HOT_ENTRIES / seconds_to_write(switch.client, hot))
+                for other, requests in zip(others, encoded, strict=True):
+                    install(switch.client, other.setup)
+                    seconds = seconds_to_write(switch.client, requests)
+                    rates[other.name][name].append(len(other.updates) / seconds)
     what = f"table writes over gRPC, batches of {BATCH:,}"
     return [
         Result("writes", f"{what}: {each}", "writes/s", samples, WRITES) for each, samples in rates.items()

@@ -1,4 +1,4 @@
-"""From the start of a switch to the first packet through our program: with nothing cached, and again."""
+"""From the start of a switch to the first packet through a program: with nothing cached, and again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from pathlib import Path
 
 import softswitch
 from softswitch.conformance.client import P4RuntimeClient, encode_writes, pipeline_config
-from tools.bench import hotline
-from tools.bench.errors import BenchError
-from tools.bench.network import host_interface, inside
-from tools.bench.results import LOAD_S, Result
-from tools.bench.stage import Stage
-from tools.bench.switches import BMV2, KERNEL, SOFTSWITCH, started
+from switch_bench import plain
+from switch_bench.errors import BenchError
+from switch_bench.network import host_interface, inside
+from switch_bench.results import LOAD_S, Result
+from switch_bench.stage import Stage
+from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH, started
+from switch_bench.workload import FIRST_SEQ, Setup, Workload
 
 NOTHING, UNSEEN, AGAIN = "nothing cached", "a program not seen before", "again"
 _PORTS = 2
@@ -28,6 +29,11 @@ _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 
 
 def load(stage: Stage) -> list[Result]:
+    """L3 forwarding."""
+    return measure_load(stage, plain.l3_setup(), plain.l3())
+
+
+def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]:
     """Seconds from the process's start, and from when it is given the JSON."""
     starts: dict[str, dict[str, list[float]]] = {}
     with stage.traffic(_PORTS), tempfile.TemporaryDirectory() as folder:
@@ -47,7 +53,7 @@ def load(stage: Stage) -> list[Result]:
         ):
             if name in stage.switches():
                 stage.tell(f"{name}: {what}")
-                whole, given = first_packet(stage, name, environment, Path(folder))
+                whole, given = first_packet(stage, name, environment, Path(folder), setup, workload)
                 starts.setdefault(f"process start to first packet, {what}", {})[name] = [whole]
                 starts.setdefault(f"JSON to first packet, {what}", {})[name] = [given]
     return [
@@ -57,10 +63,15 @@ def load(stage: Stage) -> list[Result]:
 
 
 def first_packet(
-    stage: Stage, name: str, environment: Mapping[str, str], folder: Path
+    stage: Stage,
+    name: str,
+    environment: Mapping[str, str],
+    folder: Path,
+    setup: Setup,
+    workload: Workload,
 ) -> tuple[float, float]:
     """Seconds to the first packet through a switch that works in a folder: from its start, from its JSON."""
-    setup, frame = hotline.setup_of_cold(), _a_frame()
+    frame = _a_frame(workload)
     config, entries = pipeline_config(setup.program.json), encode_writes(setup.updates)
     begin = time.monotonic()
     starting = started(name, range(1, _PORTS + 1), stage.cores, environment, folder)
@@ -78,11 +89,10 @@ def first_packet(
     return now - begin, now - given
 
 
-def _a_frame() -> bytes:
-    workload = hotline.cold()
+def _a_frame(workload: Workload) -> bytes:
     frame = bytearray(workload.frames[0])
     frame[workload.stamp.run + 3] = 1
-    frame[workload.stamp.seq + 3] = 64
+    frame[workload.stamp.seq + 3] = FIRST_SEQ
     return bytes(frame)
 
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tools.bench.errors import BenchError
+from switch_bench.errors import BenchError
 
 NAMESPACE = "hotline-bench"
 HERE, THERE = "198.18.0.1", "198.18.0.2"

@@ -2,29 +2,43 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-import finsy as fy
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.protocol import frames
-from foundation.protocol.frames import FRAME_OVERHEAD, UdpEndpoint, UdpFrame
+from softswitch.conformance.client import read_p4info
+from softswitch.conformance.encoding import EntityEncoder
+from softswitch.ir import Masked
 from softswitch.p4runtime.codecs import values
-from softswitch.p4runtime.messages import adopt, p4r
-from switch_harness import PROGRAMS
-from tools.bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Workload
+from softswitch.p4runtime.messages import p4r
+from softswitch.pipeline import ActionCall, Change, EntryWrite
+from switch_bench.workload import INGRESS, CompiledProgram, Setup, Stamp, Workload
 
-_COMPILED = PROGRAMS
+_COMPILED = Path(__file__).parents[2] / "tests" / "programs" / "compiled"
 L3, L2, WIRE = (CompiledProgram(_COMPILED / name) for name in ("l3", "l2", "wire"))
 FRAME_BYTES = 128
 SHORT = range(17, 24)
 """Lengths of the few prefixes of `routes` that are shorter than 24 bits."""
 FIRST_MAC = 1 << 41
-_STAMP = Stamp(*(FRAME_OVERHEAD + at for at in (0, 4, 8, 10)))
-_SOURCE = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 7)
-_ROUTER_MAC = "02:00:00:00:00:01"
+_ETHERNET = bytes.fromhex("020000000001 020000000101 0800")
+"""To the router, from the first host."""
+_IPV4 = struct.Struct("!BBHHHBBH4s4s")
+_UDP = struct.Struct("!HHHH")
+_IPV4_VERSION_AND_LENGTH, _TTL, _PROTOCOL_UDP = 0x45, 64, 17
+_FRAME_OVERHEAD = len(_ETHERNET) + _IPV4.size + _UDP.size
+_STAMP = Stamp(*(_FRAME_OVERHEAD + at for at in (0, 4, 8, 10)))
+_SOURCE, _PORT = "10.0.1.1", 7
+_ROUTE = EntryWrite(
+    Change.INSERT,
+    "L3Ingress.routes",
+    (Masked(1 << 24, 0xFF << 24),),
+    ActionCall("L3Ingress.next_hop", (1 << 41, 1)),
+)
+_HOST = EntryWrite(Change.INSERT, "L2Ingress.hosts", (1,), ActionCall("L2Ingress.forward", (1,)))
 _FRAMES = 504  # a multiple of 1, 7 and 63 egress ports
 
 
@@ -37,7 +51,7 @@ def l3(ports: int = 2) -> Workload:
 
 def l3_setup(ports: int = 2) -> Setup:
     """A /24 for each port."""
-    encode = _Insertions(L3, "routes")
+    encode = _Insertions(L3, _ROUTE)
     return Setup(L3, [encode(_prefix(port), port, 24) for port in range(1, ports + 1)])
 
 
@@ -48,7 +62,7 @@ def wire_setup() -> Setup:
 
 def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
     """Routes to port 2, nearly all of them /24, and their addresses: [count]."""
-    encode = _Insertions(L3, "routes")
+    encode = _Insertions(L3, _ROUTE)
     short = [(length << 24 | k << (32 - length), length) for length in SHORT for k in range(64)]
     numbers = np.random.default_rng(1).permutation(1 << 21)[: count - len(short)]
     pairs = short + [(1 << 31 | number << 8, 24) for number in numbers.tolist()]
@@ -58,16 +72,19 @@ def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
 
 def hosts(count: int) -> Iterator[p4r.Update]:
     """Insert hosts with the MAC addresses from FIRST_MAC on into the table of L2, for port 2."""
-    encode = _Insertions(L2, "hosts")
+    encode = _Insertions(L2, _HOST)
     return (encode(mac, 2) for mac in range(FIRST_MAC, FIRST_MAC + count))
 
 
 def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
-    """A frame of FRAME_BYTES to an IPv4 address, stamped with the port that it has to leave by."""
-    payload = bytearray(FRAME_BYTES - FRAME_OVERHEAD)
-    struct.pack_into("!H", payload, _STAMP.egress - FRAME_OVERHEAD, egress)
-    ends = _SOURCE._replace(address=source), UdpEndpoint(_ROUTER_MAC, destination, 7)
-    return frames.build(UdpFrame(*ends, bytes(payload)))
+    """A UDP frame of FRAME_BYTES to an IPv4 address, stamped with the port that it has to leave by."""
+    payload = bytearray(FRAME_BYTES - _FRAME_OVERHEAD)
+    struct.pack_into("!H", payload, _STAMP.egress - _FRAME_OVERHEAD, egress)
+    udp_bytes = _UDP.size + len(payload)
+    ends = socket.inet_aton(source), socket.inet_aton(destination)
+    head = _IPV4_VERSION_AND_LENGTH, 0, _IPV4.size + udp_bytes, 0, 0, _TTL, _PROTOCOL_UDP
+    ipv4 = _IPV4.pack(*head, _checksum(_IPV4.pack(*head, 0, *ends)), *ends)
+    return _ETHERNET + ipv4 + _UDP.pack(_PORT, _PORT, udp_bytes, 0) + payload
 
 
 def deletions(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
@@ -82,14 +99,10 @@ def deletions(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
 
 
 class _Insertions:
-    """Insertions into a table of one field, by copying one that finsy has encoded."""
+    """Insertions into the table of a program, by copying one."""
 
-    def __init__(self, program: CompiledProgram, table: str) -> None:
-        is_lpm = program is L3
-        match = fy.Match(prefix="1.0.0.0/8") if is_lpm else fy.Match(mac=1)
-        action = fy.Action("next_hop", mac=1 << 41, port=1) if is_lpm else fy.Action("forward", port=1)
-        entry = fy.P4TableEntry(table, match=match, action=action)
-        self._pattern = adopt((+entry).encode_update(fy.P4Schema(program.p4info)))
+    def __init__(self, program: CompiledProgram, pattern: EntryWrite) -> None:
+        self._pattern = EntityEncoder(read_p4info(program.path)).update(pattern)
 
     def __call__(self, key: int, port: int, prefix_bits: int | None = None) -> p4r.Update:
         update = p4r.Update()
@@ -108,4 +121,11 @@ def _prefix(port: int) -> int:
 
 
 def _frame(egress: int) -> bytes:
-    return frame_to(_SOURCE.address, ".".join(map(str, (_prefix(egress) + 9).to_bytes(4, "big"))), egress)
+    return frame_to(_SOURCE, ".".join(map(str, (_prefix(egress) + 9).to_bytes(4, "big"))), egress)
+
+
+def _checksum(header: bytes) -> int:
+    """The IPv4 header checksum (RFC 1071) of a header whose checksum field is 0."""
+    total = sum(struct.unpack(f"!{len(header) // 2}H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    return int(~(total + (total >> 16)) & 0xFFFF)

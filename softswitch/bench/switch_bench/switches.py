@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from controller.tables import CPU_PORT
-from foundation.errors import HotlineError
 from softswitch import processes
 from softswitch.conformance.client import P4RuntimeClient, encode_writes, pipeline_config
+from softswitch.errors import SwitchError
 from softswitch.kernel.probe import probe
-from tools.bench.network import switch_interface
-from tools.bench.processes import Cores
-from tools.bench.workload import Setup
+from switch_bench.network import switch_interface
+from switch_bench.processes import Cores
+from switch_bench.workload import Setup
 
 SOFTSWITCH = "softswitch"
 KERNEL = "softswitch (kernel)"
 BMV2 = "BMv2"
+_CPU_PORT = 255
 
 
 class RunningSwitch(NamedTuple):
@@ -54,11 +54,11 @@ def started(
     """Start a switch and end it with the block; what it logged is shown where the block fails."""
     interfaces = {port: switch_interface(port) for port in ports}
     if name == BMV2:
-        starting = processes.bmv2(interfaces, cpu_port=CPU_PORT, cores=cores.bmv2)
+        starting = processes.bmv2(interfaces, cpu_port=_CPU_PORT, cores=cores.bmv2)
     else:
         starting = processes.softswitch(
             interfaces,
-            cpu_port=CPU_PORT,
+            cpu_port=_CPU_PORT,
             options=[*processes.WITHOUT_PROGRAM, "--datapath", "kernel" if name == KERNEL else "sockets"],
             cores=[cores.softswitch],
             environment=environment,
@@ -67,7 +67,7 @@ def started(
     with starting as switch:
         try:
             yield switch
-        except HotlineError:
+        except SwitchError:
             sys.stderr.write(switch.log())
             raise
 

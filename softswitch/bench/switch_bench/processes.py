@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import get_native_id
 from typing import NamedTuple
 
-from tools.bench.errors import BenchError
+from switch_bench.errors import BenchError
 
 
 class Cores(NamedTuple):

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from softswitch.ports.ring import PortSocket, share_of
-from tools.bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
-from tools.bench.network import host_interface, inside, network
-from tools.bench.processes import Cores, pinned
-from tools.bench.scale import Scale
-from tools.bench.switches import RunningSwitch, install, running, switches
-from tools.bench.traffic import Generator
-from tools.bench.workload import INGRESS, Setup, Workload
+from switch_bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
+from switch_bench.network import host_interface, inside, network
+from switch_bench.processes import Cores, pinned
+from switch_bench.scale import Scale
+from switch_bench.switches import RunningSwitch, install, running, switches
+from switch_bench.traffic import Generator
+from switch_bench.workload import INGRESS, Setup, Workload
 
 T = TypeVar("T")
 

@@ -9,32 +9,31 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from foundation.words import counted
-from tools.bench.processes import Cores
-from tools.bench.results import AGENTS, COMPUTED, SCRIPTS, SWITCHES, Result, Targets
+from softswitch.messages import pluralize
+from switch_bench.processes import Cores
+from switch_bench.results import Result, Targets
 
 
 def machine() -> str:
     """Name, processor, cores and kernel of this machine."""
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "?")
-    cores = counted(os.cpu_count() or 1, "core")
+    cores = pluralize(os.cpu_count() or 1, "core")
     return f"{platform.node()}: {model}, {cores}, Linux {platform.release()}"
 
 
-def placed(cores: Cores) -> str:
+def placed(
+    cores: Cores, generating: str = "generator and sink", measured: str = "softswitch and C loop"
+) -> str:
     """Where everything runs."""
     bmv2 = " and ".join(map(str, cores.bmv2))
-    measured = f"softswitch and C loop, PS and echo on {cores.softswitch}"
-    return f"generator and sink, worker and script, on core {cores.generator}, {measured}, BMv2 on {bmv2}"
+    return f"{generating} on core {cores.generator}, {measured} on {cores.softswitch}, BMv2 on {bmv2}"
 
 
 def as_tables(results: Sequence[Result]) -> Iterator[Table]:
-    """A table of the switches, of the agents, of scripts, and of what only computes: of what was measured."""
-    for targets in (SWITCHES, AGENTS, SCRIPTS, COMPUTED):
-        lines = [result for result in results if result.targets == targets]
-        if lines:
-            yield _table(lines, targets)
+    """A table for each kind of targets that were measured."""
+    for targets in dict.fromkeys(result.targets for result in results):
+        yield _table([result for result in results if result.targets == targets], targets)
 
 
 def _table(results: Sequence[Result], targets: Targets) -> Table:
@@ -52,11 +51,11 @@ def _table(results: Sequence[Result], targets: Targets) -> Table:
     return table
 
 
-def as_json(results: Sequence[Result], cores: Cores) -> dict[str, Any]:
+def as_json(results: Sequence[Result], placement: str) -> dict[str, Any]:
     """All rounds of all lines, with the ratios and whether the goals are met."""
     return {
         "machine": machine(),
-        "placement": placed(cores),
+        "placement": placement,
         "lines": [
             {
                 "section": result.section,

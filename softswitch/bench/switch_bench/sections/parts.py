@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
-from tools.bench import hotline, plain
-from tools.bench.baseline import C_LOOP, PORT_LOOP
-from tools.bench.errors import BenchError
-from tools.bench.processes import cpu_seconds
-from tools.bench.results import Result
-from tools.bench.stage import Stage
-from tools.bench.switches import SOFTSWITCH
-from tools.bench.traffic import Generator
-from tools.bench.workload import Setup, Workload
+from switch_bench import plain
+from switch_bench.baseline import C_LOOP, PORT_LOOP
+from switch_bench.errors import BenchError
+from switch_bench.processes import cpu_seconds
+from switch_bench.results import Result
+from switch_bench.stage import Stage
+from switch_bench.switches import SOFTSWITCH
+from switch_bench.traffic import Generator
+from switch_bench.workload import Setup, Workload
 
 _PORTS = 2
 _WARM = 50_000
@@ -22,28 +24,34 @@ _UNPACED = 1e9
 _WINDOW = 512  # what the slowest finds waiting: full bursts, and less than a ring, so that none is lost
 
 
+class Step(NamedTuple):
+    """What is done to a packet, by which target."""
+
+    what: str
+    target: str
+    setup: Setup
+    workload: Workload
+
+
 def parts(stage: Stage) -> list[Result]:
-    """CPU time a packet with a full window; what a step adds is its difference to the one before."""
-    l3, hit, cold = plain.l3(), hotline.hot(), hotline.cold()
-    ours = hotline.setup()
+    """L3 forwarding."""
+    l3 = plain.l3()
+    forwarding = Step("and L3 forwarding, 128 B", SOFTSWITCH, plain.l3_setup(), l3)
+    return measure_steps(stage, [*steps_of_no_program(l3), forwarding])
+
+
+def steps_of_no_program(workload: Workload) -> list[Step]:
+    """What comes before a program's own work."""
+    size, setup = f"{len(workload.frames[0])} B", plain.wire_setup()
     return [
-        *_steps(stage, [
-            ("ring to ring, 128 B", C_LOOP, plain.wire_setup(), l3),
-            ("and the port loop, 128 B", PORT_LOOP, plain.wire_setup(), l3),
-            ("and a program that does nothing, 128 B", SOFTSWITCH, plain.wire_setup(), l3),
-            ("and L3 forwarding, 128 B", SOFTSWITCH, plain.l3_setup(), l3),
-        ]),
-        *_steps(stage, [
-            ("ring to ring, 482 B", C_LOOP, plain.wire_setup(), cold),
-            ("and the port loop, 482 B", PORT_LOOP, plain.wire_setup(), cold),
-            ("and a program that does nothing, 482 B", SOFTSWITCH, plain.wire_setup(), cold),
-            ("and our program, 32 lanes cold", SOFTSWITCH, ours, cold),
-            ("our program, 32 lanes hit: 98 B go back", SOFTSWITCH, ours, hit),
-        ]),
-    ]  # fmt: skip
+        Step(f"ring to ring, {size}", C_LOOP, setup, workload),
+        Step(f"and the port loop, {size}", PORT_LOOP, setup, workload),
+        Step(f"and a program that does nothing, {size}", SOFTSWITCH, setup, workload),
+    ]
 
 
-def _steps(stage: Stage, steps: list[tuple[str, str, Setup, Workload]]) -> list[Result]:
+def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
+    """CPU time a packet with a full window; what a step adds is its difference to the one before."""
     costs: dict[int, list[float]] = defaultdict(list)
     with stage.traffic(_PORTS) as generator:
         for k in stage.shuffled(range(len(steps))):

@@ -16,7 +16,7 @@ from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.native import entry_point
 from softswitch.ports.layout import BURST, MMSGHDR
 from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
-from tools.bench.workload import FIRST_SEQ, RUNS, Workload
+from switch_bench.workload import FIRST_SEQ, RUNS, Workload
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _REALTIME, _MONOTONIC = 0, 1

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from tools.bench import plain
-from tools.bench.processes import choose_cores
-from tools.bench.scale import QUICK
-from tools.bench.sections.soak import soak_at
-from tools.bench.stage import Stage
-from tools.bench.switches import SOFTSWITCH
+from switch_bench import plain
+from switch_bench.processes import choose_cores
+from switch_bench.scale import QUICK
+from switch_bench.sections.soak import soak_at
+from switch_bench.stage import Stage
+from switch_bench.switches import SOFTSWITCH
 
-pytestmark = pytest.mark.mininet
+pytestmark = pytest.mark.netns
 
 PORTS = 8
 RATE = 2_000  # a ring holds 500 ms of it, so that a busy machine loses nothing

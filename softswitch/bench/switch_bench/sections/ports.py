@@ -6,12 +6,12 @@ import time
 from collections import defaultdict
 
 from softswitch.messages import pluralize
-from tools.bench import plain
-from tools.bench.baseline import C_LOOP
-from tools.bench.measure import ThroughputTest
-from tools.bench.processes import cpu_seconds
-from tools.bench.results import IDLE_MS, Result
-from tools.bench.stage import Stage
+from switch_bench import plain
+from switch_bench.baseline import C_LOOP
+from switch_bench.measure import ThroughputTest
+from switch_bench.processes import cpu_seconds
+from switch_bench.results import IDLE_MS, Result
+from switch_bench.stage import Stage
 
 _IDLE_SECONDS = 2.0
 _IDLE_PORTS = 64

@@ -12,8 +12,8 @@ from softswitch.conformance.client import pipeline_config
 from softswitch.native import call_process, entry_point
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4r
-from tools.bench.errors import BenchError
-from tools.bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
+from switch_bench.errors import BenchError
+from switch_bench.workload import FIRST_SEQ, INGRESS, Setup, Workload
 
 _THREAD_CPUTIME = 3
 _OUT_BYTES = 1 << 17

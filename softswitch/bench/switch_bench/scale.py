@@ -1,0 +1,46 @@
+"""How long the bench takes: the whole of it, and a quick look."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Scale(NamedTuple):
+    """Sizes of what is measured."""
+
+    rounds: int
+    trial_seconds: float
+    latency_seconds: float
+    calls: int  # of the packet function
+    entries: tuple[int, ...]
+    ports: tuple[int, ...]
+    writes: int
+    stored: int  # entries whose memory is measured
+    soak_seconds: float
+    is_quick: bool
+
+
+FULL = Scale(
+    rounds=3,
+    trial_seconds=0.3,
+    latency_seconds=2.0,
+    calls=400_000,
+    entries=(1_000, 10_000, 100_000, 1_000_000),
+    ports=(2, 8, 64),
+    writes=200_000,
+    stored=1_000_000,
+    soak_seconds=60.0,
+    is_quick=False,
+)
+QUICK = Scale(
+    rounds=1,
+    trial_seconds=0.1,
+    latency_seconds=0.5,
+    calls=100_000,
+    entries=(1_000, 10_000, 100_000),
+    ports=(2, 64),
+    writes=40_000,
+    stored=100_000,
+    soak_seconds=5.0,
+    is_quick=True,
+)

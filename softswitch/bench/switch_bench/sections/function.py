@@ -1,0 +1,71 @@
+"""CPU time of the packet function alone, and how it grows with entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from switch_bench import plain
+from switch_bench.calls import installed, ns_a_key, ns_a_packet
+from switch_bench.results import Goal, Result
+from switch_bench.stage import Stage
+from switch_bench.switches import SOFTSWITCH
+from switch_bench.workload import Setup, Workload
+
+_MAC_BYTES = 6
+_IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # where source and destination lie in a frame
+
+
+def function(stage: Stage) -> list[Result]:
+    """The plain programs, and a table of theirs by its entries."""
+    return [*programs(stage), *tables(stage)]
+
+
+def programs(stage: Stage) -> list[Result]:
+    """L3 forwarding, and a program that does nothing."""
+    return [
+        packets(stage, "L3 forwarding", plain.l3_setup(), plain.l3()),
+        packets(stage, "no P4 work", plain.wire_setup(), plain.l3()),
+    ]
+
+
+def tables(stage: Stage) -> list[Result]:
+    """By the number of entries: an exact table, and one of prefixes."""
+    results = [_exact(stage, entries) for entries in stage.scale.entries]
+    return results + [_lpm(stage, entries) for entries in stage.scale.entries]
+
+
+def packets(
+    stage: Stage, what: str, setup: Setup, workload: Workload, goals: tuple[Goal, ...] = ()
+) -> Result:
+    """CPU time of a packet of a workload."""
+    stage.tell(what)
+    return packet_function(what, ns_a_packet(installed(setup), workload, stage.scale.calls), goals)
+
+
+def _exact(stage: Stage, entries: int) -> Result:
+    what = f"one exact table, {entries:,} entries"
+    stage.tell(what)
+    pipeline = installed(Setup(plain.L2, list(plain.hosts(entries))))
+    picked = np.random.default_rng(1).integers(entries, size=stage.scale.calls)
+    return packet_function(
+        what, ns_a_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + picked, 0, _MAC_BYTES)
+    )
+
+
+def _lpm(stage: Stage, entries: int) -> Result:
+    what = f"L3 forwarding, {entries:,} routes of {len(plain.SHORT) + 1} lengths"
+    stage.tell(what)
+    setup, prefixes = plain.routes(entries)
+    pipeline = installed(setup)
+    addresses = prefixes[np.random.default_rng(1).integers(entries, size=stage.scale.calls)]
+    # The source is the destination's complement: so the header's checksum is the same for all.
+    pairs = (~addresses & 0xFFFFFFFF) << 32 | addresses
+    frame = plain.frame_to("0.0.0.0", "255.255.255.255")
+    return packet_function(
+        what, ns_a_key(pipeline, frame, pairs.astype(np.int64), _IPV4_ADDRESSES, _IPV4_BYTES)
+    )
+
+
+def packet_function(what: str, values: list[float], goals: tuple[Goal, ...] = ()) -> Result:
+    """A line of the CPU times of the packet function."""
+    return Result("function", f"packet function, {what}", "ns", {SOFTSWITCH: values}, goals)

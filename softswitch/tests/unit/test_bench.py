@@ -1,0 +1,126 @@
+"""The bench's frames do what they claim, in the packet function itself, and its goals are judged rightly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from softswitch.errors import SwitchEnded
+from switch_bench import plain, switches
+from switch_bench.baseline import C_LOOP
+from switch_bench.calls import installed, ns_a_packet
+from switch_bench.errors import BenchError
+from switch_bench.processes import Cores
+from switch_bench.results import Result, at_least, at_most
+from switch_bench.sections import load as load_section
+from switch_bench.sections.forwarding import forwarding
+from switch_bench.stage import Stage
+from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH
+from switch_bench.workload import INGRESS, Setup, Workload
+from switch_harness.bench import check_frames, model_stage
+
+BENCH = Path(__file__).parents[2] / "bench"
+CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
+    "l3": lambda: (plain.l3_setup(8), plain.l3(8)),
+    "wire": lambda: (plain.wire_setup(), plain.l3(2)),
+}
+"""Made by the test that wants one: to collect tests takes long enough."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_frame_leaves_by_the_port_that_it_names_with_its_stamp(case: str) -> None:
+    check_frames(*CASES[case](), 14)
+
+
+def test_routes_are_as_many_as_asked_for_and_all_match() -> None:
+    setup, prefixes = plain.routes(1000)
+    assert len(setup.updates) == len(set(prefixes.tolist())) == 1000
+    pipeline = installed(setup)
+    for prefix in prefixes.tolist():
+        address = ".".join(map(str, prefix.to_bytes(4, "big")))
+        assert len(pipeline.process(INGRESS, plain.frame_to("10.0.0.1", address), 0, 3)) == 1
+
+
+def test_a_measurement_of_frames_that_are_dropped_is_refused() -> None:
+    with pytest.raises(BenchError, match="0 of 10 frames came out"):
+        ns_a_packet(installed(Setup(plain.L3, [])), plain.l3(), 10)
+
+
+def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
+    line = Result("s", "w", "packets/s", {SOFTSWITCH: [10, 30, 20], BMV2: [1, 10, 1], C_LOOP: [20, 40, 40]})
+    assert line.value(SOFTSWITCH) == 20
+    assert line.ratio(BMV2) == 10  # of 10, 3 and 20
+    assert [line.is_met(goal) for goal in (at_least(10, BMV2), at_least(11, BMV2))] == [True, False]
+    assert [line.is_met(goal) for goal in (at_most(20), at_most(19))] == [True, False]
+    assert Result("s", "w", "ns", {SOFTSWITCH: [1]}).is_met(at_least(1, BMV2)) is None
+
+
+# ---- what the lines of the table are of
+
+
+def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("switch_bench.measure.time.sleep", lambda _: None)
+    results = {result.what: result for result in forwarding(model_stage(SOFTSWITCH))}
+    l3 = "L3 forwarding, 128 B"
+    rate = results[l3].value(SOFTSWITCH)
+    assert rate is not None and 58_000 <= rate <= 60_000
+    told = {what: result.value(SOFTSWITCH) for what, result in results.items() if what.startswith(f"{l3}: ")}
+    assert told == {
+        f"{l3}: p50 at 1,000/s": 1_049.5,
+        f"{l3}: p99 at 1,000/s": pytest.approx(1_098.01),
+        f"{l3}: p50 at 5,000/s": 5_049.5,
+        f"{l3}: p99 at 5,000/s": pytest.approx(5_098.01),
+        f"{l3}: p50 at 10 % of its own capacity": pytest.approx(rate / 10 + 49.5),
+        f"{l3}: p99 at 10 % of its own capacity": pytest.approx(rate / 10 + 98.01),
+    }
+    assert {result.unit for what, result in results.items() if ": p" in what} == {"µs"}
+
+
+def test_a_load_is_told_of_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A switch's n-th start takes n seconds, and half of them from the JSON; a cache that it had is named."""
+    seen: dict[str, list[str]] = {}
+
+    def first_packet(
+        _: Stage, name: str, environment: Mapping[str, str], folder: Path, *of: Setup | Workload
+    ) -> tuple[float, float]:
+        cache = environment.get("XDG_CACHE_HOME", "")
+        seen.setdefault(name, []).append(cache)
+        return float(len(seen[name])), len(seen[name]) / 2
+
+    monkeypatch.setattr(load_section, "first_packet", first_packet)
+    results = {result.what: result for result in load_section.load(model_stage(SOFTSWITCH, KERNEL, BMV2))}
+    nothing, again, unseen = seen[SOFTSWITCH]
+    assert nothing == again != unseen
+    assert seen[KERNEL] == [unseen, unseen]
+    whole = "process start to first packet"
+    assert {what: result.samples for what, result in results.items() if what.startswith(whole)} == {
+        f"{whole}, nothing cached": {SOFTSWITCH: [1.0]},
+        f"{whole}, a program not seen before": {SOFTSWITCH: [3.0], KERNEL: [1.0]},
+        f"{whole}, again": {SOFTSWITCH: [2.0], KERNEL: [2.0], BMV2: [1.0]},
+    }
+    given = results["JSON to first packet, again"]
+    assert (given.unit, given.value(KERNEL), given.goals) == ("s", 1.0, (at_most(2),))
+
+
+def test_bench_has_the_bmv2_that_is_named(
+    fake_bmv2: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cores = Cores(0, 0, (0,))
+    assert {"softswitch", "BMv2"} <= set(switches.switches()) <= {"softswitch", switches.KERNEL, "BMv2"}
+    message = r"^the switch ended with code 3: fake: .* -i 1@hb-s1 "
+    with pytest.raises(SwitchEnded, match=message), switches.started("BMv2", [1], cores):
+        raise AssertionError("it runs")
+    monkeypatch.delenv("HOTLINE_BMV2")
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert "BMv2" not in switches.switches()
+
+
+def test_the_bench_runs_alone() -> None:
+    """In its folder, without anything of tests on the path."""
+    command = [sys.executable, "-m", "switch_bench", "--help"]
+    done = subprocess.run(command, cwd=BENCH, capture_output=True, text=True)
+    assert (done.returncode, "forwarding" in done.stdout) == (0, True), done.stderr

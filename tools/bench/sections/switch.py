@@ -1,0 +1,95 @@
+"""The switch with our program: the sections of softswitch's bench, with pushes that hit and that miss."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from foundation.protocol.header import LANES
+from switch_bench.calls import installed, ns_a_packet
+from switch_bench.errors import BenchError
+from switch_bench.results import Result
+from switch_bench.sections import forwarding as plain_forwarding
+from switch_bench.sections import parts as plain_parts
+from switch_bench.sections.control import Insertions, measure_writes
+from switch_bench.sections.forwarding import Case, compare
+from switch_bench.sections.function import packet_function, packets, programs, tables
+from switch_bench.sections.load import measure_load
+from switch_bench.sections.parts import Step, measure_steps, steps_of_no_program
+from switch_bench.stage import Stage
+from switch_bench.switches import SOFTSWITCH
+from switch_bench.workload import CompiledProgram
+from tools.bench import hotline
+from tools.bench.results import FUNCTION_NS, PACKETS_COLD, PACKETS_HIT
+
+_P4SRC = Path(__file__).parents[3] / "p4src"
+
+
+def forwarding(stage: Stage) -> list[Result]:
+    """Our program hit and cold, and plain L3 forwarding."""
+    hit, cold = Case(hotline.hot(), PACKETS_HIT), Case(hotline.cold(), PACKETS_COLD)
+    ours = compare(stage, "our program", hotline.setup(), [hit, cold])
+    return ours + plain_forwarding.forwarding(stage)
+
+
+def function(stage: Stage) -> list[Result]:
+    """Our program and the plain ones; by lanes in use; by lanes compiled; by entries."""
+    setup = hotline.setup()
+    results = [
+        packets(stage, "our program, 32 lanes hit, same keys", setup, hotline.hot(), FUNCTION_NS),
+        packets(stage, "our program, 32 lanes cold", setup, hotline.cold()),
+        *programs(stage),
+    ]
+    for live in (8, 16):
+        workload = hotline.hot(live=live)
+        results.append(packets(stage, f"our program, {live} of {LANES} lanes filled, hit", setup, workload))
+    if shutil.which("p4c-bm2-ss"):
+        results += [_lanes(stage, lanes) for lanes in (8, 16, 32, 64)]
+    return results + tables(stage)
+
+
+def parts(stage: Stage) -> list[Result]:
+    """L3 forwarding, and our program."""
+    hit, cold, setup = hotline.hot(), hotline.cold(), hotline.setup()
+    ours = [
+        *steps_of_no_program(cold),
+        Step("and our program, 32 lanes cold", SOFTSWITCH, setup, cold),
+        Step("our program, 32 lanes hit: 98 B go back", SOFTSWITCH, setup, hit),
+    ]
+    return [*plain_parts.parts(stage), *measure_steps(stage, ours)]
+
+
+def writes(stage: Stage) -> list[Result]:
+    """Exact entries, and our program's hot set."""
+    hot = hotline.hot_updates(hotline.setup())
+    return measure_writes(stage, [Insertions("hot set", hotline.setup_of_cold(), hot)])
+
+
+def load(stage: Stage) -> list[Result]:
+    """From the start of a switch to the first packet through our program."""
+    return measure_load(stage, hotline.setup_of_cold(), hotline.cold())
+
+
+def _lanes(stage: Stage, lanes: int) -> Result:
+    stage.tell(f"compiled for {lanes} lanes")
+    with _compiled_for(lanes) as program:
+        setup = hotline.setup(program, lanes)
+        values = ns_a_packet(installed(setup), hotline.hot(lanes), stage.scale.calls)
+    return packet_function(f"our program, compiled for {lanes} lanes, all hit", values)
+
+
+@contextmanager
+def _compiled_for(lanes: int) -> Iterator[CompiledProgram]:
+    with tempfile.TemporaryDirectory() as folder:
+        program = CompiledProgram(Path(folder) / "hotline")
+        outputs = ["--p4runtime-files", str(program.p4info), "-o", str(program.json)]
+        source = _P4SRC / "hotset" / "hotset.p4"
+        command = ["p4c-bm2-ss", "-I", str(_P4SRC), f"-DLANES={lanes}", *outputs, str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchError(f"p4c-bm2-ss failed for {lanes} lanes: {done.stderr.strip()}")
+        yield program
