@@ -6,6 +6,7 @@ VARIABLES := DESIGN TARGET WORKERS PS TOP_K ROUNDS DATA SCRIPT CODEC DATAPATH PC
 # What the command line of make sets, and nothing from the environment; `hotline run` refuses names it does not know.
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(name)))),$(name)))
 SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',$(name)=$($(name)))')
+SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run-topo test coverage paper map simulate sweeps zoo faults soak fuzz mutants check bench repeat lock p4 shell clean
@@ -49,7 +50,8 @@ faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="-
 
 soak: ## tests that take long: whole experiments, sustained traffic, 100,000 schedules of faults, many random cases
 	@scripts/setup test
-	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 -m 'soak or hypothesis' --hypothesis-profile soak $(ARGS)
+	@$(if $(ARGS),,cd softswitch && ../$(AS_ROOT) ../$(PYTHON) -m pytest -n 3 $(SOAK))
+	@$(AS_ROOT) $(PYTHON) -m pytest -n 3 $(SOAK) $(ARGS)
 
 fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS="ps --seconds 600")
 	@$(PYTHON) -m tools.fuzz $(ARGS)
@@ -64,7 +66,7 @@ check: setup ## style and types
 	@cd softswitch && ../$(PYTHON) -m mypy
 
 bench: setup ## speed of the switch, beside BMv2's where it is installed, and of the agents (ARGS="--quick soak")
-	@$(AS_ROOT) $(PYTHON) -m tools.bench $(ARGS)
+	@$(AS_ROOT) env PYTHONPATH=$(CURDIR)/softswitch/bench:$(CURDIR)/softswitch/tests $(PYTHON) -m tools.bench $(ARGS)
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)
