@@ -1,1 +1,1 @@
-"""Mininet topologies of the testbed, and the runner that drives an experiment on them."""
+"""Run an experiment, or the servers of scripts, in real processes on a Mininet network."""

@@ -1,4 +1,4 @@
-"""The books of a run's processes: ledgers of workers, dumps of servers, registers of the switch."""
+"""Compare the updates that workers sent with the values that parameter servers and switch hold."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ log = logging.getLogger(__name__)
 _UNREPLAYED_FILES = ("ps-*.db*", "replay-worker-*.bin", "ledger-worker-*.bin")
 
 Values = npt.NDArray[np.uint32]
-"""By position in the key space: (parameters,)."""
+"""Values by position in the key space, uint32 (parameters,)."""
 
 
 async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    """Compare the books of workers, parameter servers and switch. No RPC may be outstanding.
+    """Check that every pushed update was applied once. No RPC may be outstanding.
 
-    Every agent writes its logs before, and every PS sends its statistics to the log collector.
+    Before, every agent writes its logs, and every PS sends its statistics to the log collector.
     """
-    return await session.steadily(partial(_account, session, space, collector))
+    return await session.retry_after_deaths(partial(_account, session, space, collector))
 
 
 async def _account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    sent, unknown, mismatched, at_servers, debts = 0, 0, 0, 0, UnreplayedUpdates(session)
+    sent, unknown, mismatched, at_servers, unreplayed = 0, 0, 0, 0, UnreplayedUpdates(session)
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
@@ -61,33 +61,33 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
                 ]
                 sent += sum(each.lanes_sent + each.lanes_unknown for each in sums)
                 unknown += sum(each.lanes_unknown for each in sums)
-                owed, again = debts.of_job(arm.job, space.size)
-                # What was acknowledged, and is with nobody but its worker's file, is not missing.
-                uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in again)]
+                unreplayed_sum, maybe_twice = unreplayed.of_job(arm.job, space.size)
+                # An acknowledged update that only its worker's replay log has is not missing.
+                uncertain = [*(each.unknown for each in sums), *(np.negative(each) for each in maybe_twice)]
                 at_switch = held_by_switch(await control.held(controller, arm), space)
                 held = [model[f"job{arm.job}"] for model in models]
                 if not is_lockstep:
-                    held = [held_by_servers(dumps, arm.job, space) + at_switch + owed]
+                    held = [held_by_servers(dumps, arm.job, space) + at_switch + unreplayed_sum]
                 sent_by = [each.sent for each in sums]
                 mismatched += sum(ledger.mismatches(sent_by, uncertain, each) for each in held)
-                unknown += sum(int(np.count_nonzero(each)) for each in again)
+                unknown += sum(int(np.count_nonzero(each)) for each in maybe_twice)
                 at_servers += sum(int(dump[f"job{arm.job}_updates"].sum()) for dump in dumps)
                 phase.update(done)
             overflows = await control.overflows(controller)
     lanes = Lanes(sent, unknown, at_servers, served_pushes(session.parts), mismatched)
     restarts = session.restarts()
-    # Where whole vectors are added, rows do not tell whose lanes these were.
+    # In lockstep designs a row does not say whose lanes were added.
     is_logged = all(worker.alive for worker in session.workers) and not (dropped or restarts or is_lockstep)
     found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
     found.restarts = restarts
-    found.owed = debts.found
+    found.owed = unreplayed.found
     found.collected, found.uncollected = collector.updates, at_servers - collector.updates
     return found
 
 
 class UnreplayedUpdates:
-    """What the replay logs of workers that have died owe the servers, where these keep any."""
+    """Updates that only the replay logs of dead workers have; none if workers keep no replay logs."""
 
     def __init__(self, session: RealSession) -> None:
         self._switch = session.network.switch.restarts
@@ -95,22 +95,22 @@ class UnreplayedUpdates:
         dead = [worker.name for worker in session.workers if not worker.alive]
         self._dead = dead if session.config.recovery.replay_log else []
         self.found: dict[str, int] = {}
-        """Worker -> keys that it owes something of, over all jobs; those that owe nothing are left out."""
+        """Worker -> number of keys with unreplayed updates, over all jobs; never 0."""
 
     def of_job(self, job: int, size: int) -> tuple[Values, list[Values]]:
-        """What is owed by position in the key space, and what each of them may have pushed again."""
-        owed, again = np.zeros(size, np.uint32), []
+        """Return the sum of unreplayed updates [size], and per worker those perhaps applied twice [size]."""
+        total, maybe_twice = np.zeros(size, np.uint32), []
         for name in self._dead:
             sure, unknown = replay.read_owed(self._logs / replay.file_name(name, job), self._switch)
-            owed += sure
-            again.append(unknown)
+            total += sure
+            maybe_twice.append(unknown)
             if keys := int(np.count_nonzero(sure)):
                 self.found[name] = self.found.get(name, 0) + keys
-        return owed, again
+        return total, maybe_twice
 
 
 def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
-    """Values of a job in the dumps of all parameter servers."""
+    """Sum up the values of a job in the dumps of all parameter servers."""
     held = np.zeros(space.size, dtype=np.uint32)
     for dump in dumps:
         held[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_values"].astype(
@@ -120,7 +120,7 @@ def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: in
 
 
 def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
-    """Values of the keys that the switch holds, by key."""
+    """Return the values of the keys in the switch (key -> value) by position in the key space."""
     held = np.zeros(space.size, dtype=np.uint32)
     keys = np.array(list(values), dtype=np.uint64)
     held[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)
@@ -128,7 +128,6 @@ def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
 
 
 async def _dump(agent: CommandTarget, command: str, session: RealSession) -> dict[str, npt.NDArray[Any]]:
-    """What an agent holds of each job."""
     file = session.parts / f"{command}-{agent.name}.npz"
     await agent.call({"cmd": command, "file": str(file)})
     with np.load(file) as arrays:
@@ -136,12 +135,15 @@ async def _dump(agent: CommandTarget, command: str, session: RealSession) -> dic
 
 
 def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
-    """Keep the agents' files where something is owed, and servers have kept theirs."""
-    owed = {} if record.accounting is None else record.accounting.owed
+    """Move the agents' files to the run folder if updates are unreplayed and the servers are durable.
+
+    `hosts.home` applies these updates to the servers' stores later.
+    """
+    unreplayed = {} if record.accounting is None else record.accounting.owed
     parts, into = run / "parts", run / FOLDER
-    for worker, keys in owed.items():
+    for worker, keys in unreplayed.items():
         log.warning("%s owes the servers what it had pushed to %s", worker, counted(keys, "key"))
-    if not owed or not any(parts.glob(_UNREPLAYED_FILES[0])):
+    if not unreplayed or not any(parts.glob(_UNREPLAYED_FILES[0])):
         return
     into.mkdir()
     for pattern in _UNREPLAYED_FILES:

@@ -1,4 +1,4 @@
-"""What each arm carries in a closed loop, as long as is configured."""
+"""Measure the capacity of each arm in a closed loop, and the cost of an RPC to agents."""
 
 from __future__ import annotations
 
@@ -17,40 +17,41 @@ from hosts.warm import warm
 log = logging.getLogger(__name__)
 
 WARM_UP_STEPS = 8
-_CHECK = 0.5
-"""A check's duration, as a share of the calibration's."""
+_CHECK_SHARE = 0.5
+"""Duration of a capacity check as a share of the calibration's."""
 _STEPS, _COMPILED_STEPS = 2, 20
-"""Of 128 RPCs each: half a second and more of slow agents, 20 ms and more of compiled ones."""
+"""Steps of 128 RPCs each: they take slow agents half a second or more, compiled ones 20 ms or more."""
 
 
 async def probe(session: Session) -> dict[str, float]:
-    """A few steps, which warm every arm up, and tell how many fill the time."""
+    """Run a few steps to warm every arm up; return capacities for choosing the calibration's length."""
     return await capacities(session, "probe", WARM_UP_STEPS)
 
 
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
-    """Run every arm over the same steps, so that they stay alike, and offer fractions of what they carry.
+    """Run every arm over the same steps, and set the offered loads to fractions of what the arms carry.
 
-    As *again* is *neither*, too, there are two measurements of it.
+    The same steps leave the arms' models alike. The baseline is measured twice: *again* is a repeat of
+    *neither*.
     """
     steps = _steps(session, capacity_of_baseline(probed), 1.0)
     take_capacity(session, await capacities(session, "calibrate", steps))
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
-    """Record what the arms carry now."""
-    steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK)
+    """Record the present capacity of the arms."""
+    steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK_SHARE)
     found = await capacities(session, f"check, {when}", steps)
     session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
 
 
 def _steps(session: Session, capacity: float, share: float) -> int:
-    """Steps of each worker that fill a share of the configured time."""
+    """Return the number of steps of each worker that fill a share of the configured time."""
     return max(WARM_UP_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 
 async def capacities(session: Session, phase: str, steps: int) -> dict[str, float]:
-    """Arm -> steps/s of all workers over so many steps of each in a closed loop; shown as a phase."""
+    """Measure arm -> steps/s of all workers together in a closed loop; `steps` are of each worker."""
     first, arms = session.take_steps(steps), session.config.measured
     found: dict[str, float] = {}
     with session.reporter.phase(phase, len(arms)) as shown:
@@ -61,14 +62,16 @@ async def capacities(session: Session, phase: str, steps: int) -> dict[str, floa
 
 
 async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> float:
-    """Steps/s of all workers together, in a closed loop."""
     called = session.clock_ns()
     ran = await session.run_steps(Planned(arm, first_step, steps))
     return 1e9 * sum(each.steps for each in ran) / (session.clock_ns() - called - START_AHEAD_NS)
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Codec -> what an RPC takes, of the run's agents and of compiled ones; empty where it cannot be told."""
+    """Return codec -> cost of an RPC, of the run's agents and of compiled ones.
+
+    The result is empty if a server of the design does not answer without a switch.
+    """
     chosen = design(config.design)
     warm(config.design)
     found: dict[str, AgentCost] = {}

@@ -1,4 +1,4 @@
-"""PCAP=1: a capture of every port of the switch, both directions, in the run folder."""
+"""Capture the traffic of every port of the switch in both directions (PCAP=1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _tcpdump(interface: str, file: Path) -> Iterator[None]:
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stderr is not None
-        process.stderr.readline()  # "listening on ...": from here on nothing is missed
+        process.stderr.readline()  # "listening on ...": no later frame is missed
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""`python -m topologies.cleanup`: remove what a killed run left; a run that is going on is not touched."""
+"""`python -m topologies.cleanup`: remove what a killed run left behind, and leave a run under way alone."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from topologies.signals import STOP
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Remove leftovers and say what they were."""
-    # Takes seconds: a signal is heard before.
+    """Remove what a killed run left behind, and print it."""
+    # These imports take seconds, in which signals are handled already.
     from experiment.config import Config
     from experiment.folder import point_to_latest, tidy
     from foundation.errors import HotlineError
@@ -23,14 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Remove what a killed run left; a run that is going on is not touched.",
     ).parse_args(arguments)
     try:
-        with hold_run_lock([]) as claimed:
-            found = claimed.found
-            if found:
-                names = f" and {', '.join(found.interfaces)}" if found.interfaces else ""
-                print(f"removed {counted(found.processes, 'process', 'processes')}{names} of a killed run")
-            if found.run is not None and tidy(found.run):
-                print(f"merged the logs of the killed run in {found.run}")
-            # Of these somebody may have removed the one that it points to.
+        with hold_run_lock([]) as run_lock:
+            removed = run_lock.removed
+            if removed:
+                names = f" and {', '.join(removed.interfaces)}" if removed.interfaces else ""
+                print(f"removed {counted(removed.processes, 'process', 'processes')}{names} of a killed run")
+            if removed.run is not None and tidy(removed.run):
+                print(f"merged the logs of the killed run in {removed.run}")
+            # The folder that it pointed to may have been removed.
             point_to_latest(Config().runs)
     except (HotlineError, OSError) as error:
         print(f"hotline: {error}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What takes the CPU from a run while a block lasts, as the kernel counts it since the machine began."""
+"""Read the kernel's counters of CPU time that a run did not get: steal, other processes, pressure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from experiment.session import Reading
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2
-"""Parent of all kernel threads: what they do, they do for the run, too."""
+"""Parent of all kernel threads, whose CPU time counts as the run's."""
 
 
-class Process(NamedTuple):
-    """A line of /proc/*/stat."""
+class ProcessTimes(NamedTuple):
+    """The fields of a line of /proc/*/stat that matter here."""
 
     pid: int
     parent: int
     ticks: int
-    """CPU time of it and of the children that it has waited for."""
+    """CPU time of the process and of the children that it has waited for, in clock ticks."""
 
 
-def read(proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int] | None = None) -> Reading:
-    """The counters now. `own` is the run's first process, and `cpus` are those that it may use."""
+def read_contention(
+    proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int] | None = None
+) -> Reading:
+    """Read the counters. `own` is the run's first process, `cpus` are the CPUs that the run may use."""
     wanted = os.sched_getaffinity(0) if cpus is None else set(cpus)
     return Reading(
         at_ms=time.time_ns() / 1e6,
@@ -36,22 +38,22 @@ def read(proc: Path = Path("/proc"), own: int | None = None, cpus: Iterable[int]
     )
 
 
-def others_ticks(processes: Iterable[Process], own: int) -> int:
-    """CPU time of the processes that do not descend from `own`, nor from the kernel's."""
+def others_ticks(processes: Iterable[ProcessTimes], own: int) -> int:
+    """Return the CPU time, in ticks, of processes that descend neither from `own` nor from kthreadd."""
     found = {each.pid: each for each in processes}
 
-    def is_ours(pid: int) -> bool:
+    def is_own(pid: int) -> bool:
         while pid in found:
             if pid in (own, _KTHREADD):
                 return True
             pid = found[pid].parent
         return False
 
-    return sum(each.ticks for each in found.values() if not is_ours(each.pid))
+    return sum(each.ticks for each in found.values() if not is_own(each.pid))
 
 
 def kernel_threads(proc: Path = Path("/proc")) -> list[int]:
-    """Threads of the kernel itself."""
+    """Return the thread ids of all kernel threads."""
     return [each.pid for each in _processes(proc) if each.parent == _KTHREADD]
 
 
@@ -70,13 +72,13 @@ def _pressure_ms(file: Path) -> float:
     return int(found[1]) / 1e3 if found else 0.0
 
 
-def _processes(proc: Path) -> Iterator[Process]:
+def _processes(proc: Path) -> Iterator[ProcessTimes]:
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
         try:
-            # The name, in parentheses, may have anything in it.
+            # The name, in parentheses, may contain anything.
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        yield Process(int(entry.name), int(fields[1]), sum(map(int, fields[11:15])))
+        yield ProcessTimes(int(entry.name), int(fields[1]), sum(map(int, fields[11:15])))

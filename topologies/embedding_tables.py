@@ -1,7 +1,7 @@
-"""Tables of rows as one dense key space: how embeddings become parameters.
+"""Map embedding tables to one dense key space.
 
-Tables lie one behind the other, in the order of their names. A row of `dim` values is `dim` consecutive
-parameters, each with a lane of its own on the wire.
+Tables follow one another in the order of their names. A row of `dim` values is `dim` consecutive parameters,
+each with a lane of its own on the wire.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from numpy.typing import NDArray
 
 from foundation.errors import HotlineError
 
-MOST_PARAMETERS = 2**31 - 1
-"""Of a key space (`workload.parameters` of a run)."""
+MAX_PARAMETERS = 2**31 - 1
+"""Largest size of a key space (`workload.parameters` of a run)."""
 DEFAULT_SCALE = 2.0**16
-"""Units of 1.0: values from -32,768 to 32,768, in steps of 0.000015."""
+"""Fixed-point units of 1.0: values from -32,768 to 32,768 in steps of 0.000015."""
 
 
 class TableError(HotlineError):
-    """A table that cannot be, is not there, or is not what others have declared."""
+    """A table that is invalid, unknown, or differs from the other workers' declaration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`rows` of `dim` values; 1.0 is `scale` units, and `first` is the first parameter."""
+    """A table of `rows` × `dim` values, where 1.0 is `scale` units and `first` is the first parameter."""
 
     name: str
     rows: int
@@ -38,11 +38,11 @@ class Table:
 
     @property
     def size(self) -> int:
-        """Parameters."""
+        """Number of parameters of all rows."""
         return self.rows * self.dim
 
     def parameters(self, keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-        """Those of rows [n], row by row [n * dim]."""
+        """Return the parameters of rows [n], row by row [n * dim]."""
         wide = np.asarray(keys, np.int64)
         if self.dim == 1:
             return wide + self.first
@@ -53,7 +53,7 @@ class Table:
 
 
 class Tables(Mapping[str, Table]):
-    """The tables of a job, by their names."""
+    """The tables of a job by name."""
 
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables = dict(tables)
@@ -69,11 +69,11 @@ class Tables(Mapping[str, Table]):
 
     @property
     def size(self) -> int:
-        """Parameters of all."""
+        """Number of parameters of all tables."""
         return sum(table.size for table in self.values())
 
     def named(self, name: str | None) -> Table:
-        """The table of that name, or with None the only one; raises `TableError`, which lists them."""
+        """Return a table by name, or for None the only one; raise `TableError`, which lists the names."""
         if name is None and len(self) == 1:
             return next(iter(self.values()))
         if name is None:
@@ -83,11 +83,11 @@ class Tables(Mapping[str, Table]):
         return self[name]
 
     def declared(self) -> dict[str, list[float]]:
-        """Name -> rows, dim and scale, as JSON has it: `declare` takes it."""
+        """Return name -> [rows, dim, scale], as JSON carries it to `declare`."""
         return {table.name: [table.rows, table.dim, table.scale] for table in self.values()}
 
     def differs_from(self, others: Tables) -> str | None:
-        """What is other than what others have declared, in a sentence; None where nothing is."""
+        """Describe the first difference from the declaration of other workers; None if there is none."""
         if list(self) != list(others):
             return f"tables {', '.join(self)}; the others have declared {', '.join(others)}"
         for name, table in self.items():
@@ -97,7 +97,7 @@ class Tables(Mapping[str, Table]):
 
 
 def declare(declared: Any) -> Tables:
-    """Tables of what `Tables.declared` has said, whoever sent it; raises `TableError`."""
+    """Make tables from the JSON of `Tables.declared`; raise `TableError` if it is invalid."""
     if not isinstance(declared, dict):
         raise TableError(f"tables = {declared!r}: a name and a size for each is right")
     for name, each in declared.items():
@@ -112,9 +112,9 @@ def declare(declared: Any) -> Tables:
 def make_tables(
     sizes: Mapping[str, tuple[int, int]], scale: float | Mapping[str, float] = DEFAULT_SCALE
 ) -> Tables:
-    """Tables of (rows, dim) by their names; `scale` is of all, or by name.
+    """Make tables from name -> (rows, dim); `scale` is one number, or a number by name.
 
-    Raises `TableError` with the table and the value that cannot be.
+    Raises `TableError` with the table and the invalid value.
     """
     if not isinstance(sizes, Mapping) or not sizes:
         raise TableError(f"tables = {sizes!r}: name and (rows, dim) of at least one are right")
@@ -126,8 +126,8 @@ def make_tables(
         table = _table(name, sizes[name], scale, first)
         tables[name] = table
         first += table.size
-        if first > MOST_PARAMETERS:
-            raise TableError(f"table {name}: tables up to it have {first:,} values; {MOST_PARAMETERS:,} fit")
+        if first > MAX_PARAMETERS:
+            raise TableError(f"table {name}: tables up to it have {first:,} values; {MAX_PARAMETERS:,} fit")
     return Tables(tables)
 
 

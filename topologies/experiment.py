@@ -1,4 +1,4 @@
-"""One run from the first interface to the merged logs: what is set up, in which order, and torn down."""
+"""Set up, run and tear down one experiment, from the first interface to the merged logs."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from topologies.accounting import account, preserve_unreplayed_updates
 from topologies.agents import CommandTarget, supervised
 from topologies.calibrate import measure_agent_costs
 from topologies.capture import capture
-from topologies.fleet import provision
+from topologies.fleet import COLLECTOR, RunContext, provision
 from topologies.machine import describe_versions
 from topologies.mininet_api import CLI
 from topologies.network import network
 from topologies.placement import Placement, place
-from topologies.recovery import Processes
-from topologies.running_cluster import COLLECTOR, RunContext, RunningCluster, agent_cluster
+from topologies.recovery import RunProcesses
+from topologies.running_cluster import RunningCluster, agent_cluster
 from topologies.scripts.running_cluster import script_cluster
 from topologies.signals import STOP
 
 log = logging.getLogger(__name__)
 
-_LISTEN_S = 0.05
+_SIGNAL_S = 0.05
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
-    """The record of a run that begins."""
+    """Return the record of a run that begins."""
     return RunRecord(
         target=config.target,
         config=config.model_dump(mode="json"),
@@ -57,22 +57,22 @@ def new_record(config: Config, placement: Placement) -> RunRecord:
     )
 
 
-async def experiment(
+async def run_experiment(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
 ) -> None:
-    """Do a run; its folder has the merged logs and `run.json` also when the run fails or is interrupted.
+    """Run an experiment; also after an error or interruption its folder has merged logs and `run.json`.
 
     `publish` reports a run whose logs are merged, before the command line opens.
     """
     placement = place(config.placement, config.servers, config.workers)
     record, health = new_record(config, placement), Health()
-    with _kept(run, record, reporter) as keep:
-        trained = None if config.script else await _workload(config, data, run, record, reporter)
-        # Set-up has done it for the default; of scripts there are many, which would all do it at once.
+    with _readable_folder(run, record, reporter) as write_results:
+        trained = None if config.script else await _prepare_workload(config, data, run, record, reporter)
+        # Set-up has compiled the default design; scripts would all compile at the same time.
         if config.design != DEFAULT or config.script:
             with reporter.phase("compile"):
                 await in_thread(warm, config.design)
-        # Workers that push together are answered when all have: one alone cannot be measured.
+        # In lockstep designs a single worker gets no answer, and cannot be measured.
         if config.codec != FAST and not config.is_lockstep:
             with reporter.phase("slowness"):
                 record.agents = await in_thread(measure_agent_costs, config)
@@ -87,26 +87,26 @@ async def experiment(
             context = RunContext(config, run, record, reporter, placement, net, health)
             async with (
                 collecting(run / "parts", COLLECTOR) as collector,
-                agent_cluster(context, *trained) if trained else script_cluster(context) as participants,
+                agent_cluster(context, *trained) if trained else script_cluster(context) as cluster,
             ):
-                session = participants.session
-                # What may come back does so until all is accounted for, also behind a worker's death.
+                session = cluster.session
+                # Processes are restarted until the accounting is done, also after a worker's death.
                 servers = (server.until_it_dies() for server in session.servers)
-                deaths = [keep_switch(Processes(session)), *servers]
-                await supervised(_measured(participants, collector), deaths)
+                deaths = [keep_switch(RunProcesses(session)), *servers]
+                await supervised(_measure_and_account(cluster, collector), deaths)
                 if config.cli:
-                    keep()
+                    write_results()
                     publish()
-                    # A signal that came meanwhile is heard only while the loop runs.
-                    await asyncio.sleep(_LISTEN_S)
-                    with STOP.for_a_command_line():
+                    # A signal that came meanwhile is handled only while the loop runs.
+                    await asyncio.sleep(_SIGNAL_S)
+                    with STOP.for_command_line():
                         CLI(net.mininet)
 
 
-async def _workload(
+async def _prepare_workload(
     config: Config, data: Trace | None, run: Path, record: RunRecord, reporter: Reporter
 ) -> tuple[Trace, Hyperparameters | None]:
-    """What our own workers train on, and how."""
+    """Make the trace that the agents replay, and choose how they train on it."""
     trace = await make_trace(config, data, run / "trace", reporter)
     training = await in_thread(choose_training, config, trace)
     known = trace.space.size if config.data is not None else config.workload.parameters
@@ -114,36 +114,37 @@ async def _workload(
     return trace, training
 
 
-async def _measured(participants: RunningCluster, collector: Collector) -> None:
-    """All phases, and the accounting, also of a run that a worker's death ends."""
-    session = participants.session
+async def _measure_and_account(cluster: RunningCluster, collector: Collector) -> None:
+    """Run all phases and the accounting, which also follows a worker's death."""
+    session = cluster.session
     try:
-        await supervised(participants.traffic(), [worker.until_it_dies() for worker in session.workers])
+        await supervised(cluster.traffic(), [worker.until_it_dies() for worker in session.workers])
     except AgentFailed:
         if not all(worker.alive for worker in session.workers):
             with secondary():
-                await _account_for_survivors(participants, collector)
+                await _account_for_survivors(cluster, collector)
         raise
     finally:
         with secondary():
             session.record.switch = session.network.switch.counters()
             session.record.memory_mb = session.peak_memory_mb()
-    session.record.accounting = await account(session, participants.space, collector)
+    session.record.accounting = await account(session, cluster.space, collector)
 
 
-async def _account_for_survivors(participants: RunningCluster, collector: Collector) -> None:
-    """After a worker's death its unanswered pushes are unknown; all others must still add up.
+async def _account_for_survivors(cluster: RunningCluster, collector: Collector) -> None:
+    """Account for a run with a dead worker: its unanswered pushes are unknown, all others must add up.
 
-    Where workers wait for each other, the rest are in the middle of a step, and nothing can be said."""
-    session = participants.session
+    In lockstep designs the surviving workers are in the middle of a step, so nothing can be said.
+    """
+    session = cluster.session
     if session.config.is_lockstep:
         return
-    await gather_or_cancel(_come_to_rest(worker) for worker in session.workers)
-    session.record.accounting = await account(session, participants.space, collector)
+    await gather_or_cancel(_settle(worker) for worker in session.workers)
+    session.record.accounting = await account(session, cluster.space, collector)
 
 
-async def _come_to_rest(worker: CommandTarget) -> None:
-    """Let a worker end what it does, unless it has died."""
+async def _settle(worker: CommandTarget) -> None:
+    """Wait until a worker has no command under way, unless it has died."""
     try:
         await worker.settle()
     except AgentFailed:
@@ -152,38 +153,38 @@ async def _come_to_rest(worker: CommandTarget) -> None:
 
 
 @contextmanager
-def _kept(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
-    """Leave a run folder that can be read, whatever happens; yields what keeps a run before its end."""
+def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
+    """Leave a readable run folder, whatever happens; yield a function that writes it before the end."""
     record.error = "it was killed"
     record.write(run)
-    is_kept = False
+    is_written = False
 
-    def keep() -> None:
-        nonlocal is_kept
-        is_kept = True
-        # Should the logs not be merged to the end, this has all that they lack.
+    def write_results() -> None:
+        nonlocal is_written
+        is_written = True
+        # If the merge of the logs is interrupted, the record is complete nevertheless.
         record.error = None
         _merge(run, record, reporter)
 
     try:
-        yield keep
+        yield write_results
     except BaseException as error:
-        record.error = _name(error)
+        record.error = _describe_error(error)
         with secondary():
             preserve_unreplayed_updates(run, record)
         shutil.rmtree(run / "trace", ignore_errors=True)
         with secondary():
-            if not is_kept:
+            if not is_written:
                 _merge(run, record, reporter)
             shutil.rmtree(run / "parts")
         raise
     shutil.rmtree(run / "trace", ignore_errors=True)
-    if not is_kept:
-        keep()
+    if not is_written:
+        write_results()
     shutil.rmtree(run / "parts")
 
 
-def _name(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     if isinstance(error, asyncio.CancelledError):
         return "interrupted"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""All agents of a run: what each is told at its start, and that none outlives the run."""
+"""Start the agents of a run, and say what switch, agents and scripts are configured with."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from analysis.record import RunRecord
 from controller.controller import Controller
 from experiment.config import EPOCH, Config
 from experiment.health import Health
+from experiment.progress import Reporter
 from experiment.rows import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
@@ -20,11 +22,29 @@ from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
-from topologies.agents import Agent, Answer, command_in
+from topologies.agents import Agent, Message, command_in
 from topologies.placement import Placement, cpu_of
+from topologies.rendezvous import Terms
 
-if TYPE_CHECKING:  # it needs Mininet, and this does not
+if TYPE_CHECKING:  # imports Mininet
     from topologies.network import Network
+
+
+COLLECTOR = Path("/run/hotline-collector")
+"""Socket of the log collector. It is not in the run folder, whose file system may have no sockets."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Settings, folder and network of a run, before its workers start."""
+
+    config: Config
+    run: Path
+    record: RunRecord
+    reporter: Reporter
+    placement: Placement
+    network: Network
+    health: Health
 
 
 async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
@@ -41,38 +61,22 @@ class Fleet:
     workers: list[Agent]
     servers: list[Agent]
 
-    @property
-    def agents(self) -> list[Agent]:
-        """All of them."""
-        return [*self.workers, *self.servers]
-
 
 @asynccontextmanager
-async def fleet(
-    config: Config,
-    run: Path,
-    placement: Placement,
-    net: Network,
-    trace: Trace,
-    training: Hyperparameters | None,
-    collector: Path,
-    health: Health,
-) -> AsyncIterator[Fleet]:
-    """Start all agents and wait until they are ready; at the end they quit, or are made to.
+async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
+    """Start all agents and wait until they are ready; at the end quit them, by force if needed.
 
-    `training` is None for a trace that trains nothing; `collector` is the log collector's socket; `health` is
-    told of deaths.
+    `training` is None for a trace that trains nothing.
     """
     started: list[Agent] = []
-    logs = run / "logs"
+    net, logs = context.network, context.run / "logs"
     try:
-        await start_servers(started, config, run, placement, net, trace.space, collector, health)
+        await start_servers(started, context, trace.space)
         for number, host in enumerate(net.workers, start=1):
-            settings = _worker_config(number, config, run, placement, training)
+            settings = _worker_config(number, context.config, context.run, context.placement, training)
+            command = command_in(host.pid, "hosts.worker")
             started.append(
-                await Agent.start(
-                    f"worker-{number}", command_in(host.pid, "hosts.worker"), settings, logs, health=health
-                )
+                await Agent.start(f"worker-{number}", command, settings, logs, health=context.health)
             )
         for agent in started:
             await agent.ready()
@@ -81,34 +85,26 @@ async def fleet(
         await asyncio.gather(*(agent.quit() for agent in started))
 
 
-async def start_servers(
-    started: list[Agent], config: Config, run: Path, placement: Placement, net: Network, space: KeySpace,
-    collector: Path, health: Health,
-) -> None:  # fmt: skip
-    """Append a server for each host, as soon as it has been started: whoever has the list ends them."""
-    for number, host in enumerate(net.servers, start=1):
-        settings = server_config(number, config, run, placement, space, config.every_arm, collector)
-        is_durable = config.recovery.durable is not None
+async def start_servers(started: list[Agent], context: RunContext, space: KeySpace) -> None:
+    """Start a server on each host. Each is appended to `started` at once, so that the caller can end it."""
+    config, run = context.config, context.run
+    is_durable = config.recovery.durable is not None
+    for number, host in enumerate(context.network.servers, start=1):
+        settings = server_config(number, config, run, context.placement, space, config.every_arm, COLLECTOR)
+        command = command_in(host.pid, "hosts.ps")
         started.append(
-            await Agent.start(
-                f"ps-{number - 1}",
-                command_in(host.pid, "hosts.ps"),
-                settings,
-                run / "logs",
-                is_durable,
-                health,
-            )
+            await Agent.start(f"ps-{number - 1}", command, settings, run / "logs", is_durable, context.health)
         )
 
 
 def server_config(
     number: int, config: Config, run: Path, placement: Placement, space: KeySpace, arms: Iterable[Arm],
     collector: Path | None = None,
-) -> Answer:  # fmt: skip
-    """What a server is told, of a job for each of these arms."""
+) -> Message:  # fmt: skip
+    """Return the configuration of a server with a job for each of these arms."""
     service = addressing.service(number)
-    kept = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
-    durable = {} if config.recovery.durable is None else {"durable": kept}
+    store = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
+    durable = {} if config.recovery.durable is None else {"durable": store}
     sparse = space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": space.size}
     return {
@@ -125,24 +121,23 @@ def server_config(
         "jobs": [{"job": arm.job, "epoch": EPOCH, "connected": not arm.settings.proxies} for arm in arms],
         "service": {"address": service.address, "port": HOTLINE_PORT},
         "servers": [addressing.server(each).address for each in range(1, config.servers + 1)],
-        "workers": _workers(config),
+        "workers": _worker_addresses(config),
     }
 
 
-def _workers(config: Config) -> list[str]:
-    """Addresses of all of them."""
+def _worker_addresses(config: Config) -> list[str]:
     return [addressing.worker(number).address for number in range(1, config.workers + 1)]
 
 
 def reached_at(config: Config) -> list[addressing.Endpoint]:
-    """Where workers reach each server: the switch's service address, where the design has those."""
+    """Return each server's endpoint for workers: the switch's service address if the design has those."""
     reached = addressing.service if design(config.design).has_services else addressing.server
     return [reached(number) for number in range(1, config.servers + 1)]
 
 
 def _worker_config(
     number: int, config: Config, run: Path, placement: Placement, training: Hyperparameters | None
-) -> Answer:
+) -> Message:
     services = reached_at(config)
     return {
         **config.of_agents(),
@@ -163,5 +158,20 @@ def _worker_config(
             {"ps": ps, "address": service.address, "port": design(config.design).udp_port}
             for ps, service in enumerate(services)
         ],
-        "workers": _workers(config),
+        "workers": _worker_addresses(config),
     }
+
+
+def session_terms(config: Config, arm: Arm, parts: Path | None = None) -> Terms:
+    """Return what a rendezvous sends the workers of scripts; `parts` is the folder of their logs in a run."""
+    return Terms(
+        job=arm.job,
+        epoch=EPOCH,
+        design=config.design,
+        window=config.window,
+        peers=[(each.address, design(config.design).udp_port) for each in reached_at(config)],
+        workers=[(address, addressing.worker_udp_port(arm.job)) for address in _worker_addresses(config)],
+        arm=arm.name,
+        seed=config.seed,
+        parts=None if parts is None else str(parts),
+    )

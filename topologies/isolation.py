@@ -1,7 +1,7 @@
-"""What else runs during the measurement, out of the way: runner, gRPC threads of the switch, kernel threads.
+"""Move runner, gRPC threads of the switch and kernel threads to a CPU of their own during the measurement.
 
-Only with a CPU left over for them. Threads of the kernel that are bound to their CPU stay there. Which CPUs
-the others had is kept in a file, so that the next run, or the cleanup, gives them back if this one is
+This needs a CPU that no agent uses. Kernel threads that are bound to a CPU stay there. The previous
+affinities of the others are in a file, from which the next run or the cleanup restores them if this run is
 killed.
 """
 
@@ -16,14 +16,14 @@ from pathlib import Path
 from foundation.logs.parts import write_text
 from topologies.disturbance import kernel_threads
 
-KEPT = Path("/run/hotline.affinity")
-"""Thread of the kernel -> its CPUs before."""
+AFFINITY_FILE = Path("/run/hotline.affinity")
+"""JSON: kernel thread -> its CPUs before the run."""
 _QUIET = 0.05
-"""Share of a process's CPU time below which a thread is not of its data path."""
+"""Share of a process's CPU time below which a thread does not belong to its data path."""
 
 
-def cpu_ns(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
-    """CPU time of each thread of a process (proc(5), schedstat); none of one that has ended."""
+def cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
+    """Return the CPU time in ns of each thread of a process (proc(5), schedstat); none after its end."""
     found = {}
     with suppress(OSError):
         for task in (proc / str(pid) / "task").iterdir():
@@ -33,54 +33,57 @@ def cpu_ns(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
 
 
 def quiet_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
-    """Threads that did next to nothing of what the process did in between; none of one that did nothing."""
+    """Return the threads with less than 5 % of the process's CPU time between two readings.
+
+    The result is empty for a process that used no CPU time.
+    """
     added = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
     total = sum(added.values())
     return [thread for thread, ns in added.items() if ns < _QUIET * total]
 
 
 @contextmanager
-def isolated(cpu: int | None, threads: Iterable[int] = (), kept: Path = KEPT) -> Iterator[int]:
-    """Have this process, other threads and the kernel's unbound ones on one CPU for a while; how many moved.
+def isolated(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY_FILE) -> Iterator[int]:
+    """Move this process, `threads` and the kernel's unbound threads to one CPU; yield how many moved.
 
-    Without a CPU nothing happens.
+    Without a CPU nothing is moved.
     """
     if cpu is None:
         yield 0
         return
-    own = [int(task.name) for task in Path("/proc/self/task").iterdir()]
-    ours = _affinities([*own, *threads])
-    kernels = {thread: cpus for thread, cpus in _affinities(kernel_threads()).items() if len(cpus) > 1}
-    write_text(kept, json.dumps({thread: sorted(cpus) for thread, cpus in kernels.items()}))
+    own_threads = [int(task.name) for task in Path("/proc/self/task").iterdir()]
+    own_before = _affinities([*own_threads, *threads])
+    kernel_before = {thread: cpus for thread, cpus in _affinities(kernel_threads()).items() if len(cpus) > 1}
+    write_text(file, json.dumps({thread: sorted(cpus) for thread, cpus in kernel_before.items()}))
     try:
-        yield sum(_move(thread, {cpu}) for thread in (*ours, *kernels))
+        yield sum(_move(thread, {cpu}) for thread in (*own_before, *kernel_before))
     finally:
-        for thread, cpus in ours.items():
+        for thread, cpus in own_before.items():
             _move(thread, cpus)
-        give_back(kept)
+        restore_affinities(file)
 
 
-def give_back(kept: Path = KEPT) -> None:
-    """Let the kernel's threads run where they did before."""
+def restore_affinities(file: Path = AFFINITY_FILE) -> None:
+    """Give the kernel threads their previous CPUs."""
     try:
-        before: dict[str, list[int]] = json.loads(kept.read_text())
+        before: dict[str, list[int]] = json.loads(file.read_text())
     except (OSError, ValueError):
         return
     for thread, cpus in before.items():
         _move(int(thread), cpus)
-    kept.unlink(missing_ok=True)
+    file.unlink(missing_ok=True)
 
 
 def _affinities(threads: Iterable[int]) -> dict[int, set[int]]:
     found = {}
     for thread in threads:
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the thread has just ended
             found[thread] = set(os.sched_getaffinity(thread))
     return found
 
 
 def _move(thread: int, cpus: Iterable[int]) -> bool:
-    """Whether it could be moved: some threads of the kernel may not."""
+    """Set a thread's CPUs; return False for a kernel thread that refuses it."""
     try:
         os.sched_setaffinity(thread, cpus)
     except OSError:

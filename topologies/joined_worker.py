@@ -1,4 +1,4 @@
-"""A worker that has joined a rendezvous: what it is told, and what it is ordered to do."""
+"""The runner's side of a worker that has joined a rendezvous."""
 
 from __future__ import annotations
 
@@ -13,58 +13,57 @@ Message = dict[str, Any]
 
 @dataclass(eq=False, slots=True)
 class JoinedWorker:
-    """One of a session. It carries out orders one after the other; a run has some, `hotline up` has none."""
+    """A worker of a session. It executes commands one after the other; only runs send any."""
 
     rank: int
     writer: asyncio.StreamWriter
     reports: int = 0
-    """That it has made."""
+    """Number of its training reports."""
     steps: int = 0
-    """That it has done since its calls were last let through."""
-    last: Message = field(default_factory=dict)
-    """What it has told of itself when it left."""
+    """Steps of the present block."""
+    final_report: Message = field(default_factory=dict)
+    """Content of the worker's leave message."""
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
-    """It has ended without leaving."""
+    """Whether its connection ended before it left."""
     on_steps: Callable[[], None] = lambda: None
-    """Called when it tells of steps, and when it leaves."""
-    _ordered: int = 0
-    _orders: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
+    """Called when the worker reports steps, and when it leaves."""
+    _commands_sent: int = 0
+    _pending: dict[int, asyncio.Future[Message | None]] = field(default_factory=dict)
 
-    def order(self, what: str, **values: object) -> asyncio.Future[Message | None]:
-        """Send an order; its answer, or None of a worker that leaves before."""
+    def send_command(self, what: str, **values: object) -> asyncio.Future[Message | None]:
+        """Send a command; return a future of its answer, or of None if the worker leaves before."""
         answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
         if self.has_left.is_set():
             answer.set_result(None)
             return answer
-        self._ordered += 1
-        self._orders[self._ordered] = answer
-        send(self.writer, {"order": self._ordered, "do": what, **values})
+        self._commands_sent += 1
+        self._pending[self._commands_sent] = answer
+        send_line(self.writer, {"order": self._commands_sent, "do": what, **values})
         return answer
 
-    def has_done(self, order: int, answer: Message) -> None:
-        """It has carried out an order; raises `KeyError` for one that it was not given."""
-        future = self._orders.pop(order)
+    def complete_command(self, number: int, answer: Message) -> None:
+        """Take the answer to a command; raise `KeyError` if it was never sent."""
+        future = self._pending.pop(number)
         if not future.done():
             future.set_result(answer)
 
-    def tells(self, steps: int) -> None:
-        """How far it is."""
+    def report_steps(self, steps: int) -> None:
         self.steps = steps
         self.on_steps()
 
-    def leave(self, is_in_order: bool = True) -> None:
-        """It is gone."""
+    def mark_left(self, is_in_order: bool = True) -> None:
+        """Mark the worker as gone, and answer its pending commands with None."""
         self.is_lost = not is_in_order
         self.has_left.set()
-        for future in self._orders.values():
+        for future in self._pending.values():
             if not future.done():
                 future.set_result(None)
-        self._orders.clear()
+        self._pending.clear()
         self.on_steps()
 
 
-def send(writer: asyncio.StreamWriter, message: Message) -> None:
-    """A line, to whoever is still there."""
+def send_line(writer: asyncio.StreamWriter, message: Message) -> None:
+    """Send a JSON line if the connection is still open."""
     if not writer.is_closing():
         writer.write(json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""A run from its settings to its report: what is told, and the exit code."""
+"""A run from its settings to its report: signals, messages and exit code."""
 
 from __future__ import annotations
 
@@ -28,40 +28,39 @@ from foundation.protocol.addressing import switch_interfaces
 from foundation.words import counted
 from hosts.workload.trace import Trace
 from topologies import preflight
-from topologies.run_lock import hold_run_lock, remove
-from topologies.signals import INTERRUPTED, STOP, Stage
+from topologies.run_lock import hold_run_lock, remove_killed_run
+from topologies.signals import INTERRUPTED, STOP, SignalActions
 from topologies.simulation import add_simulation, can_be_simulated
 
 log = logging.getLogger(__name__)
 
 
 def main(settings: Sequence[str], predictor: str | None = None) -> int:
-    """Run an experiment with `NAME=value` settings (`experiment.config`).
+    """Run an experiment with `NAME=value` settings (`experiment.config`), and return the exit code.
 
     `predictor` is a module that adds the prediction for a dedicated switch to a run's record
-    (`topologies.simulation`); None adds none.
-
-    The exit code: 0, 1 after an error that was told, 130 when interrupted.
+    (`topologies.simulation`); None adds none. The exit code is 0, 1 after an error, or 130 after an
+    interruption.
     """
     console = RunConsole()
-    show_logs(console)
+    configure_logging(console)
     reporter = Reporter(console)
     if console.is_terminal:
-        STOP.tell = partial(console.print, markup=False, highlight=False)
+        STOP.show = partial(console.print, markup=False, highlight=False)
     try:
         config = load_config(settings)
         preflight.check(config)
-        # Before anything is set up: it may not be what it should be.
+        # Invalid data must fail before anything is set up.
         data = read_data(config, reporter)
-        with hold_run_lock(switch_interfaces(config.workers, config.servers)) as only:
-            if only.found:
-                left = counted(only.found.processes, "process", "processes")
+        with hold_run_lock(switch_interfaces(config.workers, config.servers)) as run_lock:
+            if run_lock.removed:
+                left = counted(run_lock.removed.processes, "process", "processes")
                 log.info("removed what a killed run had left: %s", left)
             preflight.check_in_the_way(config)
             run = create_run_folder(config.runs, config.target)
-            only.name(run)
-            if only.found.run is not None:
-                tidy(only.found.run)
+            run_lock.set_folder(run)
+            if run_lock.removed.run is not None:
+                tidy(run_lock.removed.run)
             return _run(config, data, run, reporter, predictor)
     except (HotlineError, OSError) as error:
         reporter.stop()
@@ -69,8 +68,8 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         return 1
 
 
-def show_logs(console: Console) -> None:
-    """Show what is logged, beside the progress; one line of it is one line in a pipe, which has no width."""
+def configure_logging(console: Console) -> None:
+    """Log to the console beside the progress bars; without a terminal, one line for each record."""
     handler: logging.Handler = (
         RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
         if console.is_terminal
@@ -78,12 +77,12 @@ def show_logs(console: Console) -> None:
     )
     handler.setFormatter(logging.Formatter("%(message)s"))
     root = logging.getLogger()
-    # The command line's own, which tells warnings.
+    # The command line's handler shows warnings only.
     for other in [each for each in root.handlers if type(each) is logging.StreamHandler]:
         root.removeHandler(other)
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # It tells of every connection that the switch speaks no gNMI.
+    # It warns at every connection that the switch has no gNMI.
     logging.getLogger("finsy").setLevel(logging.ERROR)
 
 
@@ -91,60 +90,62 @@ def _run(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, predictor: str | None = None
 ) -> int:
     publish = partial(_publish, config, run, reporter, predictor)
-    with STOP.stage(Stage(partial(_what_is_there, run), clear=partial(_clear, config, run))):
+    with STOP.on_signal(
+        SignalActions(partial(_describe_results, run), clean_up=partial(_clean_up, config, run))
+    ):
         try:
-            asyncio.run(_interruptible(config, data, run, reporter, publish))
+            asyncio.run(_run_until_signal(config, data, run, reporter, publish))
         except asyncio.CancelledError:
-            _clear(config, run)
+            _clean_up(config, run)
         except (HotlineError, OSError) as error:
-            print(f"hotline: the run failed; {_what_is_there(run)}", file=sys.stderr)
+            print(f"hotline: the run failed; {_describe_results(run)}", file=sys.stderr)
             with secondary():
                 publish()
             raise _with_faults(error, config) from error
         except Exception:
-            # A defect, whose traceback follows: there is something to read nevertheless.
-            _hand_over(config)
+            # A defect, whose traceback follows; the folder is readable nevertheless.
+            _publish_folder(config)
             raise
-        # CLI=1 has published before.
+        # With CLI=1 the report exists already.
         if not (STOP.requested or (run / "report.html").exists()):
             publish()
         if STOP.requested:
             reporter.stop()
-            print(f"hotline: interrupted; {_what_is_there(run)}", file=sys.stderr)
+            print(f"hotline: interrupted; {_describe_results(run)}", file=sys.stderr)
             return INTERRUPTED
     return 0
 
 
-async def _interruptible(
+async def _run_until_signal(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
 ) -> None:
-    # Not before the preflight: this imports Mininet.
-    from topologies.experiment import experiment
+    # Imports Mininet, whose presence the preflight has checked.
+    from topologies.experiment import run_experiment
 
     loop = asyncio.get_running_loop()
-    work = asyncio.ensure_future(experiment(config, data, run, reporter, publish))
+    work = asyncio.ensure_future(run_experiment(config, data, run, reporter, publish))
 
     def cancel() -> None:
         loop.call_soon_threadsafe(work.cancel)
 
-    stage = Stage(
-        partial(_what_is_there, run),
+    stage = SignalActions(
+        partial(_describe_results, run),
         cancel=cancel,
-        clear=partial(_clear, config, run),
+        clean_up=partial(_clean_up, config, run),
     )
-    with STOP.stage(stage):
+    with STOP.on_signal(stage):
         await work
 
 
-def _clear(config: Config, run: Path) -> None:
-    """Remove what would outlive this process, after an interruption that may have left anything half-done."""
-    remove(switch_interfaces(config.workers, config.servers))
+def _clean_up(config: Config, run: Path) -> None:
+    """Remove what would outlive this process after an interruption."""
+    remove_killed_run(switch_interfaces(config.workers, config.servers))
     shutil.rmtree(run / "trace", ignore_errors=True)
-    _hand_over(config)
+    _publish_folder(config)
 
 
-def _what_is_there(run: Path) -> str:
-    """What an interrupted or failed run has left, and what makes a report of it."""
+def _describe_results(run: Path) -> str:
+    """Say what an interrupted or failed run has left, and which command reports it."""
     try:
         account = read_record(run).accounting
     except AnalysisError:
@@ -159,34 +160,34 @@ def _what_is_there(run: Path) -> str:
 
 
 def _with_faults(error: Exception, config: Config) -> Exception:
-    """The error, with the faults in force, which may be what is behind it."""
+    """Return the error with the injected faults, which may be its cause."""
     if config.faults == Faults():
         return error
     return RunFailed(f"{error} ({config.faults} in force; {FAULTS_LIMIT})")
 
 
 def _publish(config: Config, run: Path, reporter: Reporter, predictor: str | None) -> None:
-    """Report as far as the run came; where it can be read it is the latest."""
-    _hand_over(config)
+    """Report as far as the run came, and point `latest` to it."""
+    _publish_folder(config)
     try:
         _report(run, reporter, predictor)
     finally:
-        _hand_over(config)
+        _publish_folder(config)
 
 
-def _hand_over(config: Config) -> None:
+def _publish_folder(config: Config) -> None:
     point_to_latest(config.runs)
     give_to_user(config.runs)
 
 
 def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
-    """Report a run that came far enough; AccountingError when its updates do not add up."""
+    """Report a run that has measured blocks; raise AccountingError if its updates do not add up."""
     record = read_record(run)
     account = record.accounting
     if account is not None and record.blocks:
         if predictor is not None and can_be_simulated(record):
             with reporter.phase("virtual time"):
-                add_simulation(run, partial(_what_is_there, run), predictor)
+                add_simulation(run, partial(_describe_results, run), predictor)
             record = read_record(run)
         with reporter.phase("report"):
             summary = summarise(run, record)

@@ -1,4 +1,4 @@
-"""What a run of real processes depends on besides the machine, and what the kernel tells of a process."""
+"""Versions of the software that a run uses, and the kernel's figures of a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
 
 
 def describe_versions(target: str) -> dict[str, str]:
-    """Versions of this project, of what it runs on and of the target."""
+    """Return the versions of Python, this project, its libraries, Mininet and the target."""
     versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
     versions |= {package: version(package) for package in _PACKAGES}
     versions["mininet"] = _mininet_version()
@@ -24,9 +24,9 @@ def describe_versions(target: str) -> dict[str, str]:
 
 
 def run_queue_ns(pid: int) -> int:
-    """Time that all threads of a process were runnable and did not run, in ns (proc(5), schedstat).
+    """Return how long all threads of a process were runnable without running, in ns (proc(5), schedstat).
 
-    0 where it has ended.
+    It is 0 after the end of the process.
     """
     total = 0
     with suppress(OSError):
@@ -37,17 +37,17 @@ def run_queue_ns(pid: int) -> int:
 
 
 def peak_memory_mb(pid: int) -> float:
-    """The most memory that a process has had, in 2^20 bytes (proc(5), VmHWM); 0 where it has ended."""
+    """Return the peak memory of a process in 2^20 bytes (proc(5), VmHWM); 0 after its end."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return 0.0
-    told = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
-    return int(told[0]) / 1024 if told else 0.0
+    lines = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(lines[0]) / 1024 if lines else 0.0
 
 
 def _mininet_version() -> str:
-    from topologies.mininet_api import VERSION  # only a run has it: the rest of this is used without
+    from topologies.mininet_api import VERSION  # the rest of this module works without Mininet
 
     return str(VERSION)
 

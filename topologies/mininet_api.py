@@ -1,6 +1,6 @@
-"""What the testbed takes from Mininet, which is imported here and nowhere else.
+"""The names that the testbed uses of Mininet, which no other module imports.
 
-`mininet.log` makes its own class that of every logger made later, and that one is deaf to INFO.
+`mininet.log` sets the class of all loggers made after it to its own, which ignores INFO.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The testbed's network: one switch, W workers, P parameter servers, in Mininet."""
+"""The testbed's network: one switch, W workers and P parameter servers, in Mininet."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Network:
 def network(
     config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost] = TestbedHost
 ) -> Iterator[Network]:
-    """Build and start the network; tear everything down at the end, whatever happens in between."""
-    # "output" is what the command line prints; what Mininet tells of itself is below that.
+    """Build and start the network; always tear everything down at the end."""
+    # Show the command line's output, and not Mininet's own log.
     setLogLevel("output")
     lg.propagate = False
     mininet = Mininet(controller=None, build=False, ipBase=f"10.0.0.0/{addressing.PREFIX_LENGTH}")
@@ -66,7 +66,7 @@ def _build(
     )
     hosts = []
     for port, endpoint in enumerate((*workers, *servers), start=1):
-        STOP.check()
+        STOP.raise_if_requested()
         host = mininet.addHost(
             endpoint.name,
             cls=worker_class if port <= config.workers else TestbedHost,

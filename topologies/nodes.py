@@ -1,6 +1,6 @@
-"""Mininet nodes: hosts with fixed neighbours, and a switch class for each target.
+"""Mininet nodes: hosts with static neighbours, and a switch class for each target.
 
-Both targets take the same options and serve P4Runtime; neither is given a program at its start.
+Both targets take the same options and serve P4Runtime, and neither is given a program at its start.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 
 _START_S = 30.0
-_START_AGAIN_S = 120.0
-"""Beside a run."""
+_RESTART_S = 120.0
+"""A restart competes with the run for CPU time."""
 _STOP_S = 5.0
 _COUNTERS_S = 1.0
 _WATCH_S = 0.05
 
 
 class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
-    """A host that knows everybody's MAC address, since the switch answers no ARP."""
+    """A host with a static neighbour entry for every endpoint, since the switch answers no ARP."""
 
     @property
     def without_ipv6(self) -> str:
-        """Interfaces that speak IPv4 alone."""
+        """Interface on which IPv6 is disabled, or "all"."""
         return "all"
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
         """Configure the interface; `neighbours` are all endpoints of the testbed."""
-        STOP.check()
+        STOP.raise_if_requested()
         super().config(**params)
         interface = self.defaultIntf().name
         entries = [
@@ -57,15 +57,15 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
             if each.address != self.IP()
         ]
         self.cmd(f"sysctl -qw net.ipv6.conf.{self.without_ipv6}.disable_ipv6=1")
-        # The switch forwards frames as they are, so checksums must be whole when they leave.
+        # The switch forwards frames unchanged, so their checksums must be complete.
         self.cmd(f"ethtool -K {interface} tx off")
         self.cmd("ip -batch - <<'END'\n" + "\n".join(entries) + "\nEND")
 
 
 class ScriptHost(TestbedHost):
-    """A worker's address outside of all namespaces, for processes that know of none and need no root.
+    """A worker's address in the root namespace, for processes that need neither root nor a namespace.
 
-    Only what is sent from the address goes to the testbed: the machine's own routes are as they were.
+    Only packets sent from the address go to the testbed; the machine's own routes stay as they are.
     """
 
     def __init__(self, name: str, **params: Any) -> None:
@@ -74,18 +74,17 @@ class ScriptHost(TestbedHost):
 
     @property
     def without_ipv6(self) -> str:
-        """Its own: the others are the machine's."""
+        """The host's own interface: the others belong to the machine."""
         return str(self.defaultIntf().name)
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
-        """Configure the interface, and a route for what is sent from its address, `ip` (ADDRESS/BITS)."""
+        """Configure the interface, and a route for packets sent from its address `ip` (ADDRESS/BITS)."""
         ip = params.pop("ip")
         super().config(neighbours, **params)
         self._address = ip.partition("/")[0]
         routes.add(self._address, ip, self.defaultIntf().name)
 
     def terminate(self) -> None:
-        """End the node, and its route."""
         if self._address is not None:
             routes.remove(self._address)
         super().terminate()
@@ -106,55 +105,54 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.impairment = impairment
         self.datapath = datapath
         self.running: SwitchProcess | None = None
-        self.listens = False
-        """Before that a signal which asks for its counters would end it."""
+        self.is_listening = False
+        """Before, the signal that asks for counters would end the process."""
         self.restarts = 0
 
     @property
     def log(self) -> Path:
-        """What the process prints."""
         return self.log_dir / f"{self.name}.log"
 
     def command(self) -> list[str]:
-        """Command line of the target."""
+        """Return the command line of the target."""
         raise NotImplementedError
 
     def start(self, controllers: Sequence[object]) -> None:
-        """Start the process and wait until it listens; SwitchFailed when it does not."""
+        """Start the process and wait until it listens; raise SwitchFailed if it does not."""
         for interface in self.interfaces().values():
             self.cmd(f"sysctl -qw net.ipv6.conf.{interface}.disable_ipv6=1")
         starting = self._launch()
         try:
             starting.wait_until_it_listens(_START_S)
         except SwitchEnded as error:
-            raise self._died(error) from None
-        self.listens = True
+            raise self._failure(error) from None
+        self.is_listening = True
 
-    def start_again(self) -> None:
-        """Start the process after its end; `until_it_listens` waits for it."""
+    def restart(self) -> None:
+        """Start another process after the end of the last; `until_it_listens` waits for it."""
         if self.running is not None:
             self.running.output.close()
         self.restarts += 1
         self._launch()
 
     def _launch(self) -> SwitchProcess:
-        self.listens = False
+        self.is_listening = False
         pin = [] if self.cpu is None else ["taskset", "--cpu-list", str(self.cpu)]
         self.running = start_switch([*pin, *self.command()], self.log.open("a+b"), self.address)
         return self.running
 
     async def until_it_listens(self) -> None:
-        """Wait until the process that has been started listens; SwitchFailed when it does not."""
+        """Wait until the started process listens; raise SwitchFailed if it does not."""
         assert self.running is not None
-        until = time.monotonic() + _START_AGAIN_S
+        until = time.monotonic() + _RESTART_S
         while not self.running.listens():
             if time.monotonic() > until:
-                raise SwitchFailed(f"{self.name} does not listen after {_START_AGAIN_S:.0f} s ({self.log})")
+                raise SwitchFailed(f"{self.name} does not listen after {_RESTART_S:.0f} s ({self.log})")
             await asyncio.sleep(_WATCH_S)
-        self.listens = True
+        self.is_listening = True
 
     def stop(self, deleteIntfs: bool = True) -> None:
-        """Stop the process, then Mininet's part."""
+        """Stop the process, then Mininet's part of the node."""
         if self.running is not None:
             self.running.end(_STOP_S)
             self.running.output.close()
@@ -162,21 +160,21 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         super().stop(deleteIntfs)
 
     async def until_it_dies(self) -> None:
-        """Wait for an end of the process that nobody asked for, and raise it as SwitchFailed."""
+        """Wait until the process ends without having been stopped, and raise that as SwitchFailed."""
         assert self.running is not None
         while (ended := self.running.ended()) is None:
             await asyncio.sleep(_WATCH_S)
-        raise self._died(ended)
+        raise self._failure(ended)
 
     def counters(self) -> dict[str, Any] | None:
-        """What the target has counted at its ports, as it is now; None where it does not tell."""
+        """Return the present counters of the target's ports; None if it has none."""
         return None
 
     def interfaces(self) -> dict[int, str]:
-        """Interfaces of the switch's ports, by port number."""
+        """Return port number -> interface, without the loopback."""
         return {port: str(interface) for port, interface in sorted(self.intfs.items()) if port > 0}
 
-    def _died(self, ended: SwitchEnded) -> SwitchFailed:
+    def _failure(self, ended: SwitchEnded) -> SwitchFailed:
         return SwitchFailed(f"{self.name}: {ended} ({self.log})")
 
 
@@ -184,7 +182,7 @@ class SoftSwitch(TargetSwitch):
     """The embedded switch of this project."""
 
     def command(self) -> list[str]:
-        """`python -m softswitch`, with the faults that it shall make at every port, both ways."""
+        """Return the command line of `python -m softswitch`, with the configured faults at every port."""
         options = [*WITHOUT_PROGRAM, "--counters", str(self._counters), "--datapath", self.datapath]
         if self.cpu is not None and self.datapath != "sockets":
             options += ["--rps-cpu", str(self.cpu)]
@@ -198,11 +196,11 @@ class SoftSwitch(TargetSwitch):
         return switch_command(SOFTSWITCH, self.address, self.interfaces(), cpu_port=CPU_PORT, options=options)
 
     def counters(self) -> dict[str, Any] | None:
-        """Let the switch write its counters, and read them (see `SwitchCounters`)."""
+        """Let the switch write its counters, and read them (`SwitchCounters`)."""
         running = self.running
-        if running is None or not self.listens or running.ended() is not None:
+        if running is None or not self.is_listening or running.ended() is not None:
             return None
-        before = self._counters.stat().st_ino  # another one when the file is replaced
+        before = self._counters.stat().st_ino  # changes when the file is replaced
         running.process.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _COUNTERS_S
         while self._counters.stat().st_ino == before:
@@ -224,14 +222,13 @@ class Bmv2Switch(TargetSwitch):
     _NOTIFICATIONS = Path(f"/tmp/bmv2-{DEVICE_ID}-notifications.ipc")
 
     def command(self) -> list[str]:
-        """`simple_switch_grpc` without logging."""
         quiet = [*WITHOUT_PROGRAM, "--log-level", "off"]
         return switch_command(
             [find_bmv2()], self.address, self.interfaces(), cpu_port=CPU_PORT, options=quiet
         )
 
     def stop(self, deleteIntfs: bool = True) -> None:
-        """Stop the process and remove its socket."""
+        """Stop the process and remove the socket that it leaves."""
         super().stop(deleteIntfs)
         self._NOTIFICATIONS.unlink(missing_ok=True)
 

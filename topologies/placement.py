@@ -1,11 +1,11 @@
-"""Which CPU each process runs on: on 2 CPUs, 4, 16.
+"""Choose the CPU of each process of a run, and attribute the CPU time of the kernel's program.
 
-Parameter servers and workers are kept apart, so that neither steals from the other's latency, and the
-runner sleeps while a block runs. On two CPUs the switch is left where it is: a process where the kernel puts
-it (pinned to either, it made no difference that could be told from noise; as SCHED_FIFO it interrupts a
-server for every single frame), a program in the kernel on its senders'. With a third the switch has a CPU of
-its own in either datapath, and with a fourth whatever else runs does, too (`topologies.isolation`). All
-others are the agents', and with enough of them each agent has its own.
+Parameter servers and workers are kept apart, so that neither adds to the other's latency, and the runner
+sleeps while a block runs. On two CPUs the switch is not pinned: its process runs where the kernel puts it,
+its program in the kernel on the CPUs of the senders. (Pinning to either CPU made no significant difference;
+with SCHED_FIFO the process interrupts a server for every frame.) A third CPU is the switch's in either
+datapath. A fourth is for everything else (`topologies.isolation`). All others are the agents', and each agent
+has its own if they suffice.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from foundation.protocol.addressing import server_port, worker_port
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """CPU numbers; none is any."""
+    """CPU numbers; None or () stands for any CPU."""
 
     switch: int | None = None
-    """Of its process, and of its program in the kernel (`softswitch.kernel.steering`)."""
+    """CPU of the switch's process, or of its program in the kernel (`softswitch.kernel.steering`)."""
     servers: tuple[int, ...] = ()
-    """Agents take turns with them."""
+    """CPUs of the servers, assigned in turn; `workers` likewise."""
     workers: tuple[int, ...] = ()
     rest: int | None = None
-    """Runner, gRPC and the kernel's threads while it is measured."""
+    """CPU of runner, gRPC and kernel threads during the measurement."""
 
     def as_record(self) -> dict[str, int | str | list[int]]:
-        """For `run.json`; one CPU is a number, several are a list."""
+        """Return the placement for `run.json`; one CPU is a number, several are a list."""
         return {
-            "switch": _told(() if self.switch is None else (self.switch,)),
-            "servers": _told(self.servers),
-            "workers": _told(self.workers),
-            "rest": _told(() if self.rest is None else (self.rest,)),
+            "switch": _as_json(() if self.switch is None else (self.switch,)),
+            "servers": _as_json(self.servers),
+            "workers": _as_json(self.workers),
+            "rest": _as_json(() if self.rest is None else (self.rest,)),
         }
 
 
 def place(wanted: PlacementConfig, servers: int, workers: int, cpus: list[int] | None = None) -> Placement:
-    """Spread switch, agents and the rest over the CPUs of this process, unless they are told."""
+    """Spread switch, agents and the rest over the CPUs of this process, except where they are configured."""
     found = _spread(sorted(os.sched_getaffinity(0)) if cpus is None else cpus, servers, workers)
     return Placement(
         switch=found.switch if wanted.switch is None else wanted.cpu_of_switch,
@@ -55,7 +55,7 @@ def place(wanted: PlacementConfig, servers: int, workers: int, cpus: list[int] |
 
 
 def cpu_of(number: int, cpus: tuple[int, ...]) -> int | None:
-    """The CPU of the agent of that number, from 1 on."""
+    """Return the CPU of an agent by its number, which counts from 1."""
     return cpus[(number - 1) % len(cpus)] if cpus else None
 
 
@@ -66,7 +66,7 @@ def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
         return Placement(servers=(cpus[0],), workers=(cpus[1],))
     if len(cpus) == 3:
         return Placement(switch=cpus[2], servers=(cpus[0],), workers=(cpus[1],))
-    # Interrupts tend to be on the first.
+    # The first CPU tends to handle the interrupts.
     rest, switch, *agents = cpus
     share = min(servers, round(len(agents) * servers / (servers + workers)))
     at = min(max(1, share, len(agents) - workers), len(agents) - 1)
@@ -75,7 +75,7 @@ def _spread(cpus: list[int], servers: int, workers: int) -> Placement:
     )
 
 
-def _told(cpus: tuple[int, ...]) -> int | str | list[int]:
+def _as_json(cpus: tuple[int, ...]) -> int | str | list[int]:
     if not cpus:
         return ANY
     return cpus[0] if len(cpus) == 1 else list(cpus)
@@ -84,20 +84,20 @@ def _told(cpus: tuple[int, ...]) -> int | str | list[int]:
 def program_use_of(
     ports: Mapping[str, Mapping[str, Any]], workers: int, servers: int, placement: Placement
 ) -> ProgramUse:
-    """CPU time since the start of the program, by whose CPUs it ran on.
+    """Attribute the CPU time of the kernel's program since its start to the owners of the CPUs it ran on.
 
-    A port's time (`program_ns`) is divided as its frames are among CPUs (`program_runs`). Where nobody knows
-    the sender's CPU, that is where they ran.
+    A port's time (`program_ns`) is divided among CPUs as its frames are (`program_runs`). If the sender is
+    not pinned, all frames count as run on its CPU.
     """
-    took: dict[str, float] = defaultdict(float)
-    for port, kind, home in _senders(workers, servers, placement):
+    seconds: dict[str, float] = defaultdict(float)
+    for port, kind, own_cpu in _senders(workers, servers, placement):
         for cpu, s in _seconds(ports[str(port)]).items():
-            took[kind if home is None or cpu == home else _whose(cpu, placement)] += s
-    return ProgramUse(workers=took.pop("workers", 0.0), servers=took.pop("servers", 0.0), **took)
+            seconds[kind if own_cpu is None or cpu == own_cpu else _owner(cpu, placement)] += s
+    return ProgramUse(workers=seconds.pop("workers", 0.0), servers=seconds.pop("servers", 0.0), **seconds)
 
 
 def _senders(workers: int, servers: int, placement: Placement) -> Iterator[tuple[int, str, int | None]]:
-    """Port, kind and CPU of each agent."""
+    """Yield port, kind and CPU of each agent."""
     for number in range(1, workers + 1):
         yield worker_port(number), "workers", cpu_of(number, placement.workers)
     for number in range(1, servers + 1):
@@ -109,7 +109,7 @@ def _seconds(port: Mapping[str, Any]) -> dict[int, float]:
     return {cpu: port["program_ns"] / 1e9 * frames / sum(runs) for cpu, frames in enumerate(runs) if frames}
 
 
-def _whose(cpu: int, placement: Placement) -> str:
+def _owner(cpu: int, placement: Placement) -> str:
     if cpu in placement.servers:
         return "on_servers"
     return "on_workers" if cpu in placement.workers else "apart"

@@ -1,4 +1,4 @@
-"""What a run needs and what may be in its way, each told in one line before anything is changed."""
+"""Check what a run needs and what is in its way, with a one-line message, before anything is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's processes, as `experiment.recovery` sees them."""
+"""The processes of a run, as `experiment.recovery` controls them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from topologies.session import RealSession
 log = logging.getLogger(__name__)
 
 
-class Processes:
-    """Those of a session."""
+class RunProcesses:
+    """Switch and workers of a session (`experiment.recovery.Cluster`)."""
 
     def __init__(self, session: RealSession) -> None:
         self._session = session
@@ -27,11 +27,11 @@ class Processes:
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        """What phases have loaded, or begun to load."""
+        """Hot sets that phases have loaded or begun to load, by job."""
         return dict(self._session.loaded)
 
     async def until_switch_ends(self) -> None:
-        """Wait for its process; where workers keep no replay logs, that ends the run."""
+        """Wait for the end of the switch's process; without replay logs, raise it as SwitchFailed."""
         try:
             await self._switch.until_it_dies()
         except SwitchFailed as error:
@@ -40,26 +40,24 @@ class Processes:
             log.warning("%s; it is started again", error)
 
     async def start_switch(self) -> int:
-        """Start another process."""
-        self._switch.start_again()
+        """Start another process of the switch, and return its epoch."""
+        self._switch.restart()
         return EPOCH + self._switch.restarts
 
     async def until_switch_answers(self) -> None:
-        """Wait until it listens."""
         await self._switch.until_it_listens()
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:
-        """The session's."""
         async with self._session.controller() as controller:
             yield controller
 
     def rows(self, epoch: int) -> Sequence[Settings]:
-        """Of all arms."""
+        """Return the rows of all arms."""
         return rows(self._session.config, epoch=epoch)
 
     async def renew_workers(self, epoch: int) -> None:
-        """Tell them at once, whatever they do."""
+        """Send the workers their new epochs, whatever they do."""
         epochs = {str(job): epoch for job in self.jobs}
         for worker in self._session.workers:
-            await worker.tell({"cmd": "renew", "epochs": epochs, "switch": epoch - EPOCH})
+            await worker.send({"cmd": "renew", "epochs": epochs, "switch": epoch - EPOCH})

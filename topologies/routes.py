@@ -1,4 +1,4 @@
-"""Routes by source, for workers' addresses in the root namespace: nothing else of the machine is led away."""
+"""Policy routes for workers' addresses in the root namespace, which leave all other routes alone."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import subprocess
 from ipaddress import ip_interface
 
 _PREFERENCE = "9590"
-"""Of our rules, by which they are told from others."""
+"""Preference of our rules, which identifies them."""
 _TABLES = 0x486F0000
-"""Above the tables that people number."""
+"""First number of our routing tables, above the numbers that administrators use."""
 
 
 def add(address: str, network: str, interface: str) -> None:
-    """Give an interface an address, from which the network (ADDRESS/BITS) is reached by it."""
-    # Alone, and not with its network, to which the machine may have a route of its own.
+    """Give an interface an address, and route packets from it to the network (ADDRESS/BITS)."""
+    # A /32, because the machine may have a route of its own to the network.
     _ip("address", "replace", f"{address}/32", "dev", interface)
     number = _TABLES + (int(ip_interface(address)) & 0xFFFF)
     _ip("route", "replace", str(ip_interface(network).network), "dev", interface, "table", str(number))
     _ip("rule", "add", "pref", _PREFERENCE, "from", address, "table", str(number))
-    # Loose, where the machine checks strictly whether answers take the way back.
+    # Loose reverse-path filtering: answers may take another interface.
     _write(interface, "rp_filter", "2")
 
 
 def remove(address: str | None = None) -> None:
-    """Remove the rule of an address, or what a killed process has left of all; routes go with interfaces."""
+    """Remove the rule of an address, or all of our rules; the routes go with the interfaces."""
     of = [] if address is None else ["from", address]
     while _ip("rule", "delete", "pref", _PREFERENCE, *of) == 0:
         pass

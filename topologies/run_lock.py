@@ -1,8 +1,7 @@
-"""One run at a time, what a killed run leaves behind, and how it is told from what is not ours.
+"""Allow one run at a time, and remove what a killed run left behind.
 
-Every process that a run starts inherits the environment variable `MARK`, set to the runner's identity, so a
-process belongs to a dead run exactly when it has the mark and that runner is gone. The names of the
-interfaces and of the run folder are in the lock file of the run.
+Every process that a run starts inherits the environment variable `MARK`, set to the runner's process id. A
+marked process whose runner is gone was left behind. The run's lock file names its interfaces and folder.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from pathlib import Path
 from typing import IO
 
 from experiment.errors import PreflightError
-from topologies.isolation import give_back
+from topologies.isolation import restore_affinities
 
 MARK = "HOTLINE_RUN"
 LOCK = Path("/run/hotline.lock")
-_PATIENCE_S = 10.0
+_KILL_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What a killed run has left. Processes and interfaces have been removed; the folder is as it was."""
+class Removed:
+    """The killed run's removed processes and interfaces, and its folder, which is left as it was."""
 
     processes: int
     interfaces: tuple[str, ...]
@@ -40,17 +39,16 @@ class Leftovers:
 
 
 @dataclass(slots=True)
-class Claim:
-    """What is in the lock file while its run goes on, and afterwards if it was killed."""
+class LockRecord:
+    """Contents of the lock file, which stay there if the run is killed."""
 
     interfaces: Sequence[str] = ()
     run: str | None = None
     pid: int = field(default_factory=os.getpid)
     since: float = field(default_factory=time.time)
-    """Unix time."""
+    """Begin of the run, Unix time in s."""
 
     def write(self, file: IO[str]) -> None:
-        """Replace what is in the lock file."""
         file.truncate(0)
         file.write(json.dumps(asdict(self)))
         file.flush()
@@ -61,25 +59,25 @@ class Claim:
         return f"process {self.pid}{where}, for {minutes} min {seconds} s"
 
 
-class OnlyRun:
-    """The only run on this machine."""
+class RunLock:
+    """The lock of the only run on this machine."""
 
-    def __init__(self, found: Leftovers, claim: Claim, file: IO[str]) -> None:
-        self.found = found
-        self._claim = claim
+    def __init__(self, removed: Removed, record: LockRecord, file: IO[str]) -> None:
+        self.removed = removed
+        self._record = record
         self._file = file
 
-    def name(self, run: Path) -> None:
-        """Say which folder the run has, to others who would run and to who tidies up if this is killed."""
-        self._claim.run = str(run)
-        self._claim.write(self._file)
+    def set_folder(self, run: Path) -> None:
+        """Write the run's folder into the lock file."""
+        self._record.run = str(run)
+        self._record.write(self._file)
 
 
 @contextmanager
-def hold_run_lock(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[OnlyRun]:
-    """Be the only run on this machine, mark all processes started from here, and name its interfaces.
+def hold_run_lock(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[RunLock]:
+    """Hold the machine's run lock, and mark all processes that are started meanwhile.
 
-    What a killed run has left is removed first. Raises PreflightError when a run is going on.
+    What a killed run left behind is removed first. Raises PreflightError if another run holds the lock.
     """
     with lock.open("a+") as file:
         try:
@@ -87,38 +85,38 @@ def hold_run_lock(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[Only
         except BlockingIOError:
             raise PreflightError(f"a run is going on ({_read(lock) or lock}); one at a time") from None
         killed = _read(lock)
-        found = remove(killed.interfaces, killed.run) if killed else remove()
-        claim = Claim(interfaces=list(interfaces))
-        claim.write(file)
+        removed = remove_killed_run(killed.interfaces, killed.run) if killed else remove_killed_run()
+        record = LockRecord(interfaces=list(interfaces))
+        record.write(file)
         os.environ[MARK] = str(os.getpid())
         try:
-            yield OnlyRun(found, claim, file)
+            yield RunLock(removed, record, file)
         finally:
             del os.environ[MARK]
             file.truncate(0)
 
 
-def _read(lock: Path) -> Claim | None:
-    """The claim of who holds the lock, or held it and was killed; None where there is none to be read."""
+def _read(lock: Path) -> LockRecord | None:
+    """Return the record in the lock file; None if it has none that can be read."""
     try:
-        return Claim(**json.loads(lock.read_text()))
+        return LockRecord(**json.loads(lock.read_text()))
     except (ValueError, TypeError):
         return None
 
 
-def remove(interfaces: Sequence[str] = (), run: str | None = None) -> Leftovers:
-    """Kill all marked processes, delete interfaces, and wait until they have gone. Hold the lock."""
-    processes = _end_marked()
-    give_back()
-    # A namespace goes with its last process, and takes its ends of the veth pairs along, a moment later.
+def remove_killed_run(interfaces: Sequence[str] = (), run: str | None = None) -> Removed:
+    """Kill all marked processes, delete the interfaces, and wait until they are gone. Hold the lock."""
+    processes = _kill_marked_processes()
+    restore_affinities()
+    # A namespace is removed, with its ends of the veth pairs, a moment after its last process.
     present = [name for name in interfaces if interface_exists(name)]
     for name in present:
         subprocess.run(["ip", "link", "delete", name], check=False, capture_output=True)
-    return Leftovers(processes, tuple(present), Path(run) if run and Path(run).is_dir() else None)
+    return Removed(processes, tuple(present), Path(run) if run and Path(run).is_dir() else None)
 
 
 def marked_processes() -> list[int]:
-    """Processes, except this one, that some run has started; those of a container are its own affair."""
+    """Return the processes of any run, except this one and those of other PID namespaces (containers)."""
     mark = f"{MARK}=".encode()
     here = os.readlink("/proc/self/ns/pid")
     found = []
@@ -137,13 +135,13 @@ def marked_processes() -> list[int]:
 
 
 def interface_exists(name: str) -> bool:
-    """Whether the root namespace has this interface."""
+    """Return whether the root namespace has this interface."""
     return Path("/sys/class/net", name).exists()
 
 
-def _end_marked() -> int:
-    """Kill until nothing is left, also what was just being started; the number of processes."""
-    deadline = time.monotonic() + _PATIENCE_S
+def _kill_marked_processes() -> int:
+    """Kill marked processes until none is left, and return how many were killed."""
+    deadline = time.monotonic() + _KILL_S
     ended: set[int] = set()
     while alive := {process for process in ended.union(marked_processes()) if is_alive(process)}:
         if time.monotonic() > deadline:
@@ -163,7 +161,7 @@ def _kill(process: int) -> None:
 
 
 def is_alive(process: int) -> bool:
-    """Whether any thread of a process is there: a zombie's others may still hold its sockets."""
+    """Return whether any thread of a process exists: those of a zombie may still hold its sockets."""
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     except OSError:

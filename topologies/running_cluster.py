@@ -1,4 +1,4 @@
-"""Workers and servers of a run, and the phases that they go through; here our own agents."""
+"""A run's workers and servers, and its phases; here with agents that replay a trace."""
 
 from __future__ import annotations
 
@@ -7,15 +7,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from analysis.record import RunRecord
-from experiment.config import Config
 from experiment.designs import prepare
-from experiment.health import Health
 from experiment.phases.measure import measure
-from experiment.progress import Reporter
 from foundation.designs.arms import baseline_of
 from foundation.designs.registry import design
 from hosts.keys import KeySpace
@@ -23,31 +18,13 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload.trace import Trace
 from topologies.agents import call_all
 from topologies.calibrate import calibrate, check_capacity, probe
-from topologies.fleet import fleet
+from topologies.fleet import RunContext, fleet
 from topologies.isolation import isolated, quiet_threads
-from topologies.network import Network
-from topologies.placement import Placement
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
 
 _PATIENCE_S, _PATIENCE_OF_AN_RPC_S = 30.0, 0.1
-COLLECTOR = Path("/run/hotline-collector")
-"""Socket of the log collector: one run at a time has it, and a run's folder may lie where there are none."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunContext:
-    """What a run has before its workers."""
-
-    config: Config
-    run: Path
-    """Its folder."""
-    record: RunRecord
-    reporter: Reporter
-    placement: Placement
-    network: Network
-    health: Health
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +34,18 @@ class RunningCluster:
     session: RealSession
     space: KeySpace
     traffic: Callable[[], Coroutine[Any, Any, None]]
-    """All phases, to the last RPC."""
+    """Runs all phases, to the last RPC."""
 
 
 @asynccontextmanager
 async def agent_cluster(
     context: RunContext, trace: Trace, training: Hyperparameters | None
 ) -> AsyncIterator[RunningCluster]:
-    """Our own agents, which replay a trace and may train on it; at the end they are ended."""
-    config, run = context.config, context.run
-    async with fleet(
-        config, run, context.placement, context.network, trace, training, COLLECTOR, context.health
-    ) as agents:
+    """Start agents, which replay a trace and may train on it; end them at the end."""
+    async with fleet(context, trace, training) as agents:
         session = RealSession(
-            config=config,
-            run=run,
+            config=context.config,
+            run=context.run,
             record=context.record,
             reporter=context.reporter,
             network=context.network,
@@ -102,7 +76,10 @@ async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None
 
 
 async def measure_empty_rpcs(session: RealSession) -> None:
-    """As many as are configured, for the arm that others are compared with."""
+    """Run RPCs without lanes, one worker at a time: the cost of switch, kernel and agents without work.
+
+    They belong to the baseline arm, and `empty_rpcs` sets their number.
+    """
     if not session.config.empty_rpcs:
         return
     command = {

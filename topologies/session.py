@@ -1,4 +1,4 @@
-"""A run under way in real processes: the network with its agents."""
+"""The session of a run in real processes: the network with its agents."""
 
 from __future__ import annotations
 
@@ -25,49 +25,50 @@ from foundation.concurrency import gather_or_cancel
 from foundation.designs.hotset import PROFILE
 from foundation.logs.columns import OPERATIONS
 from foundation.logs.merge import OPERATIONS_TIME, measured
-from topologies.agents import Agent, Answer, CommandTarget, call_all
-from topologies.disturbance import read
-from topologies.isolation import cpu_ns
+from topologies.agents import Agent, CommandTarget, Message, call_all
+from topologies.disturbance import read_contention
+from topologies.isolation import cpu_ns_by_thread
 from topologies.machine import peak_memory_mb, run_queue_ns
 from topologies.placement import Placement, program_use_of
 
-if TYPE_CHECKING:  # it needs Mininet, and this does not
+if TYPE_CHECKING:  # imports Mininet
     from topologies.network import Network
 
 T = TypeVar("T")
-_STEPS_AT_A_TIME = 10
-_FAULTY = 4
-"""Where frames are lost, steps take several times as long."""
+Progress = Callable[[float], None]
+_STEPS_PER_ROUND = 10
+_FAULTS_FACTOR = 4
+"""Steps take several times as long if frames are lost."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RealSession(Session):
-    """What phases ask of it goes to the agents' pipes, to the switch, and to the kernel."""
+    """Executes what phases ask for with the agents' pipes, the switch and the kernel."""
 
     network: Network
     workers: Sequence[CommandTarget]
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
-    """Those that the run may use."""
+    """CPUs that the run may use."""
     loaded: dict[int, Sequence[int]] = field(default_factory=dict)
-    """Job -> its hot set, where one is in the switch, or on its way there."""
+    """Job -> its hot set, if one is in the switch or being loaded."""
     health: Health = field(default_factory=Health)
-    _at_switch: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Of controllers of this run one is there at a time."""
-    _seen: set[Path] = field(default_factory=set)
+    _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by the one controller of this run."""
+    _read_parts: set[Path] = field(default_factory=set)
     """Part files that `new_operations` has read."""
 
     def clock_ns(self) -> int:
-        """Time on the clock that steps are run by, ns."""
+        """Return the monotonic clock, by which steps are scheduled, in ns."""
         return time.monotonic_ns()
 
     def spent_s(self) -> float:
-        """What counts against `budget_s`: time."""
+        """Return the time that counts against `budget_s`."""
         return self.clock_ns() / 1e9
 
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
-        """Command every worker to; they answer when they have done it."""
+        """Let all workers run the planned steps, and return what each of them did."""
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, Any] = {
             "cmd": "run",
@@ -84,7 +85,7 @@ class RealSession(Session):
         step_s = 10 * period_ns / 1e9 or STEP_PATIENCE_S[self.config.codec]
         patience = 60.0 + steps * step_s
         if self.config.faults != Faults():
-            patience *= _FAULTY
+            patience *= _FAULTS_FACTOR
         answers = await gather_or_cancel(
             worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
             for worker, offset in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
@@ -92,7 +93,7 @@ class RealSession(Session):
         return [Ran.model_validate(answer) for answer in answers]
 
     async def load(self, keys: Sequence[int]) -> None:
-        """For the profile job while it trains, then for the offloaded arms; then their workers are hinted."""
+        """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""
         arms = self.config.offloaded
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
             await self._load_under_training(keys, phase.update)
@@ -104,55 +105,55 @@ class RealSession(Session):
             command = {"cmd": "hint", "job": arm.job, "file": str(self.hot_set)}
             await call_all(self.workers, command)
 
-    async def _load_under_training(self, keys: Sequence[int], told: Callable[[float], None]) -> None:
+    async def _load_under_training(self, keys: Sequence[int], on_progress: Progress) -> None:
         loaded = asyncio.Event()
 
         async def train() -> None:
             while not loaded.is_set():
-                await self.run_steps(Planned(PROFILE, self.take_steps(_STEPS_AT_A_TIME), _STEPS_AT_A_TIME))
+                await self.run_steps(Planned(PROFILE, self.take_steps(_STEPS_PER_ROUND), _STEPS_PER_ROUND))
 
         training = asyncio.ensure_future(train())
         try:
-            await self._load_job(PROFILE.job, keys, told)
+            await self._load_job(PROFILE.job, keys, on_progress)
             loaded.set()
             await training
         finally:
-            # Behind a load that has not come to its end, workers wait for keys on their way in vain.
+            # After an incomplete load, workers would wait for ever for the keys that were moving.
             training.cancel()
             await asyncio.gather(training, return_exceptions=True)
 
     async def _load_job(
-        self, job: int, keys: Sequence[int], told: Callable[[float], None] | None = None, before: int = 0
+        self, job: int, keys: Sequence[int], on_progress: Progress | None = None, before: int = 0
     ) -> None:
-        """Have these keys, and no others, in the switch for a job; `told` of so many more than before."""
+        """Make these the only keys of a job in the switch. `on_progress` gets `before` plus the keys done."""
 
         def progress(done: int, total: int) -> None:
-            if told is not None:
-                told(before + done)
+            if on_progress is not None:
+                on_progress(before + done)
 
         async def load() -> None:
             async with self.controller() as controller:
                 await controller.load(job, keys, progress=progress)
 
-        # Before it is: whoever restores the switch meanwhile finishes it.
+        # Set first, so that a recovery of the switch meanwhile completes the load.
         self.loaded[job] = keys
-        await self.steadily(load)
+        await self.retry_after_deaths(load)
 
     async def write_updates(self) -> None:
-        """Servers write, when they are told to."""
+        """Let the servers write their update logs."""
         await call_all(self.servers, {"cmd": "flush"})
 
     @asynccontextmanager
     async def controller(self) -> AsyncIterator[Controller]:
-        """A controller of the switch."""
+        """Connect a controller to the switch, one at a time."""
         async with (
-            self._at_switch,
+            self._controller_lock,
             Controller(self.network.address, undisturbed=True, design=self.config.design) as controller,
         ):
             yield controller
 
-    async def steadily(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do what may be done again, until nobody has died meanwhile."""
+    async def retry_after_deaths(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Repeat idempotent work until no process of the run has died during it."""
         while True:
             await self.health.until_whole()
             deaths = self.health.deaths
@@ -171,18 +172,18 @@ class RealSession(Session):
                 await asyncio.gather(working, dying, return_exceptions=True)
 
     def restarts(self) -> dict[str, int]:
-        """How often the switch and PSs have been started again; those that were not are left out."""
+        """Return how often switch and servers were restarted, by name, without those that never were."""
         switch = self.network.switch
         every = {switch.name: switch.restarts, **{server.name: server.restarts for server in self.servers}}
         return {name: restarts for name, restarts in every.items() if restarts}
 
     async def server_use(self) -> dict[str, ServerUse]:
-        """What the PS agents have done for each arm since they started; their CPU is in every arm's."""
+        """Return arm -> what the servers have used since their start; their CPU time is that of all arms."""
         answers = await call_all(self.servers, {"cmd": "stats"})
         return {arm.name: _total_use(answers, arm.job) for arm in self.config.every_arm}
 
     def program_use(self) -> ProgramUse | None:
-        """What the kernel's program has taken since the start, and whose; None where it is not told."""
+        """Return the CPU time of the kernel's program since its start; None in other datapaths."""
         if self.record.datapath != "kernel":
             return None
         counted = self.network.switch.counters()
@@ -191,33 +192,32 @@ class RealSession(Session):
         return program_use_of(counted["ports"], self.config.workers, self.config.servers, self.placement)
 
     def read_machine(self) -> Reading:
-        """What takes the CPUs from the run."""
-        return read(cpus=self.cpus)
+        return read_contention(cpus=self.cpus)
 
     async def new_operations(self) -> pl.DataFrame:
-        """What the workers have logged since the last call, without blocks that were run again."""
+        """Read the operations logged since the last call; repeated blocks are not `measured`."""
         await call_all(self.workers, {"cmd": "flush"})
-        files = set(self.parts.glob("operations-worker-*.parquet")) - self._seen
-        self._seen |= files
+        files = set(self.parts.glob("operations-worker-*.parquet")) - self._read_parts
+        self._read_parts |= files
         rows = [pl.read_parquet(file) for file in files]
         found = pl.concat(rows) if rows else pl.DataFrame(schema=OPERATIONS)
         return found.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
 
     def switch_threads(self) -> dict[int, int]:
-        """CPU time of each thread of the switch, in ns."""
+        """Return the CPU time of each thread of the switch in ns."""
         running = self.network.switch.running
-        return {} if running is None else cpu_ns(running.process.pid)
+        return {} if running is None else cpu_ns_by_thread(running.process.pid)
 
     def run_queues_ns(self) -> dict[str, int]:
-        """Run-queue delay of every process since it started."""
+        """Return the run-queue delay of every process since its start, in ns."""
         return {name: run_queue_ns(pid) for name, pid in self.pids().items()}
 
     def peak_memory_mb(self) -> dict[str, float]:
-        """The most memory that every process has had."""
+        """Return the peak memory of every process, in 2^20 bytes."""
         return {name: peak_memory_mb(pid) for name, pid in self.pids().items()}
 
     def pids(self) -> dict[str, int]:
-        """Of all processes."""
+        """Return name -> process id of all processes."""
         pids = {each.name: each.pid for each in (*self.workers, *self.servers) if isinstance(each, Agent)}
         switch = self.network.switch
         if switch.running is not None:
@@ -228,7 +228,7 @@ class RealSession(Session):
 _DURABILITY = ("commits", "commit_ns", "delayed", "delay_ns")
 
 
-def _total_use(answers: list[Answer], job: int) -> ServerUse:
+def _total_use(answers: list[Message], job: int) -> ServerUse:
     of_job = [answer["jobs"][str(job)] for answer in answers]
     return ServerUse(
         packets=sum(use["packets"] for use in of_job),

@@ -1,8 +1,8 @@
-"""Ctrl-C and its like: heard at once wherever the run is, and over in three seconds.
+"""Handle SIGINT, SIGTERM and SIGHUP at once, wherever the run is, and end it within three seconds.
 
-A thread hears the signals, since the main thread may be deep in a library; this module imports nothing that
-takes time. The first signal lets the run stop in order. What has not stopped in time, or when a second signal
-comes, is left by force: what the next run would have to remove is removed here, and what is there is named.
+A thread handles the signals, since the main thread may be deep in a library; this module imports nothing that
+takes time. The first signal cancels the run. If that takes too long, or a second signal comes, the process
+exits by force: it removes what the next run would have to remove, and says what the run has left.
 """
 
 from __future__ import annotations
@@ -19,109 +19,108 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 INTERRUPTED = 130
-"""Exit code."""
+"""Exit code after an interruption."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PATIENCE_S = 2.3
 _ECHO_S = 0.5
-"""Sudo hands on what the terminal has sent already."""
-_TELLING_S = 0.2
+"""Window for the same signal from sudo, which forwards what the terminal has already sent."""
+_SHOW_S = 0.2
 _STDERR = 2
 _MARK = 0
-"""No signal's number: what has come before it has been heard."""
+"""Byte that is no signal number; all signals before it have been handled."""
 _SHOW_CURSOR = "\x1b[?25h"
 
 
-def _nothing() -> None:
-    """There is nothing to do."""
+def _nothing() -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What a signal means now. Without `cancel` there is nothing to stop in order."""
+class SignalActions:
+    """The effects of a signal at present. Without `cancel` the process exits by force at once."""
 
-    words: Callable[[], str]
-    """What is left, the last thing that is told."""
+    describe: Callable[[], str]
+    """Returns what the run has left, for the last message."""
     cancel: Callable[[], None] | None = None
-    clear: Callable[[], None] = _nothing
+    clean_up: Callable[[], None] = _nothing
     """Removes by force what would outlive the process."""
 
 
 class Stop:
-    """How the process ends when it is told to; at first it has set up nothing."""
+    """Ends the process after a signal; at first there is nothing to clean up."""
 
     def __init__(self) -> None:
         self.requested = False
-        """A signal has come."""
-        self.tell: Callable[[str], None] = _write
-        """Shows a line, beside whatever else is on the terminal."""
-        self._stage = Stage(words=lambda: "nothing was run")
+        """Whether a signal has come."""
+        self.show: Callable[[str], None] = _write
+        """Shows a line beside whatever else is on the terminal."""
+        self._actions = SignalActions(describe=lambda: "nothing was run")
         self._has_command_line = False
         self._wake: int | None = None
-        self._is_heard = threading.Event()
+        self._has_caught_up = threading.Event()
         self._leaving = threading.Lock()
-        """Held for good by the one way out that is taken."""
+        """Held for good by the thread that ends the process."""
 
     def listen(self) -> None:
-        """Hear signals from now on; to be called from the main thread."""
+        """Handle signals from now on. Call it from the main thread."""
         heard, self._wake = os.pipe()
         os.set_blocking(self._wake, False)
         signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in _ENDING:
-            # nohup ignores SIGHUP, and means it.
+            # Under nohup SIGHUP stays ignored.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, _leave_it_to_the_thread)
-        threading.Thread(target=self._hear, args=(heard,), daemon=True).start()
+                signal.signal(number, _defer_to_thread)
+        threading.Thread(target=self._handle_signals, args=(heard,), daemon=True).start()
 
     @contextmanager
-    def stage(self, stage: Stage) -> Iterator[None]:
-        """Let a signal mean this for a while."""
-        before = self._stage
-        self._enter(stage)
+    def on_signal(self, actions: SignalActions) -> Iterator[None]:
+        """Set the actions of a signal for the duration of a context."""
+        before = self._actions
+        self._set_actions(actions)
         try:
             yield
         finally:
-            self._enter(before)
+            self._set_actions(before)
 
     @contextmanager
-    def for_a_command_line(self) -> Iterator[None]:
-        """While a command line blocks the loop, Ctrl-C is its own; other signals raise CancelledError."""
+    def for_command_line(self) -> Iterator[None]:
+        """Leave Ctrl-C to a command line that blocks the loop; other signals raise CancelledError."""
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, _cancel)
         self._has_command_line = True
         try:
-            with self.stage(replace(self._stage, cancel=_nothing)):
+            with self.on_signal(replace(self._actions, cancel=_nothing)):
                 yield
         finally:
             self._catch_up()
             self._has_command_line = False
             for number in _ENDING:
-                signal.signal(number, _leave_it_to_the_thread)
+                signal.signal(number, _defer_to_thread)
 
-    def check(self) -> None:
-        """Raise CancelledError when a signal has come; for what does not return to the loop for long."""
+    def raise_if_requested(self) -> None:
+        """Raise CancelledError if a signal has come, in code that keeps the loop waiting for long."""
         if self.requested:
             _cancel()
 
     def exit(self, code: int) -> NoReturn:
-        """End the process; threads that nobody waits for any more do not hold it up."""
+        """End the process without waiting for threads."""
         self._leaving.acquire()
         if self.requested:
             _leave(code)
         sys.exit(code)
 
     def _catch_up(self) -> None:
-        """Let the thread hear what has come so far: a Ctrl-C of the command line is not the run's."""
+        """Wait until the thread has seen all signals so far: the command line's Ctrl-C is not the run's."""
         if self._wake is not None:
-            self._is_heard.clear()
+            self._has_caught_up.clear()
             os.write(self._wake, bytes([_MARK]))
-            self._is_heard.wait(_PATIENCE_S)
+            self._has_caught_up.wait(_PATIENCE_S)
 
-    def _enter(self, stage: Stage) -> None:
+    def _set_actions(self, actions: SignalActions) -> None:
         with self._leaving:
-            self._stage = stage
+            self._actions = actions
 
-    def _hear(self, heard: int) -> None:
+    def _handle_signals(self, heard: int) -> None:
         first: float | None = None
         while True:
             patience = None if first is None else max(0.0, first + _PATIENCE_S - time.monotonic())
@@ -129,31 +128,31 @@ class Stop:
                 self._force()
             number = os.read(heard, 1)[0]
             if number == _MARK:
-                self._is_heard.set()
+                self._has_caught_up.set()
             now = time.monotonic()
-            is_ours = number in _ENDING and not (self._has_command_line and number == signal.SIGINT)
-            if not is_ours or (first is not None and now - first < _ECHO_S):
+            is_own = number in _ENDING and not (self._has_command_line and number == signal.SIGINT)
+            if not is_own or (first is not None and now - first < _ECHO_S):
                 continue
-            cancel = self._stage.cancel
+            cancel = self._actions.cancel
             if first is not None or cancel is None:
                 self._force()
                 continue
             first, self.requested = now, True
-            teller = threading.Thread(target=self.tell, args=("hotline: stopping …",), daemon=True)
-            teller.start()
-            teller.join(_TELLING_S)
+            showing = threading.Thread(target=self.show, args=("hotline: stopping …",), daemon=True)
+            showing.start()
+            showing.join(_SHOW_S)
             with suppress(RuntimeError):  # the loop has just ended
                 cancel()
 
     def _force(self) -> None:
-        """Leave without the main thread, which is kept from ending the process otherwise."""
+        """End the process from the signal thread, after cleaning up; the main thread cannot end it then."""
         if not self._leaving.acquire(timeout=_PATIENCE_S):
             return
         try:
-            self._stage.clear()
+            self._actions.clean_up()
         except Exception as error:
             _write(f"hotline: {error}")
-        _write(f"hotline: interrupted; {self._stage.words()}")
+        _write(f"hotline: interrupted; {self._actions.describe()}")
         _leave(INTERRUPTED)
 
 
@@ -170,16 +169,16 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _leave_it_to_the_thread(number: int, frame: object) -> None:
-    """Without a handler of Python's own the signal would not be passed on."""
+def _defer_to_thread(number: int, frame: object) -> None:
+    """Do nothing: Python writes to the wake-up descriptor only for signals with a Python handler."""
 
 
 def _cancel(*_: object) -> NoReturn:
-    # Not at the top: what is heard before that has been imported is heard sooner.
+    # Imported here, since importing asyncio would delay the first handler.
     from asyncio import CancelledError
 
     raise CancelledError
 
 
 STOP = Stop()
-"""Of this process, as its signals are."""
+"""The signals of this process."""

@@ -1,7 +1,7 @@
-"""What virtual time says of a run, which the simulator adds to its `run.json`.
+"""Let the simulator add the simulation of a run to its `run.json`.
 
-It is asked in a process of its own: the simulator knows of this room, and not the other way round; and it may
-be stopped at any time.
+It runs in a process of its own, which may be stopped at any time: the simulator must not be imported from
+this room.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from analysis.record import RunRecord
 from analysis.statistics import MIN_ROUNDS
 from foundation.designs.arms import leading
 from hosts.config import ServerCost
-from topologies.signals import STOP, Stage
+from topologies.signals import STOP, SignalActions
 
 _ROOT = Path(__file__).parents[1]
 
 
 def can_be_simulated(record: RunRecord) -> bool:
-    """Whether a run is one that virtual time has a model of, with enough rounds to be held against it."""
+    """Return whether the simulator has a model of a run, and the run enough rounds to check it."""
     if record.target != "softswitch" or record.error is not None:
         return False
     if len({block.round for block in record.blocks}) < MIN_ROUNDS:
@@ -37,17 +37,17 @@ def can_be_simulated(record: RunRecord) -> bool:
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
 
 
-def add_simulation(run: Path, words: Callable[[], str], module: str) -> bool:
-    """Have a run's record get what virtual time says of it; False where that failed, which has been told.
+def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:
+    """Run `python -m MODULE RUN`, which adds to a run's record; return False if that failed.
 
-    `module` is run with the folder of the run. `words` say what is there when a signal comes meanwhile.
+    The module has printed its error then. `describe` is the message for a signal that comes meanwhile.
     """
     paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
         [sys.executable, "-m", module, str(run)], env={**os.environ, "PYTHONPATH": paths}
     )
     try:
-        with STOP.stage(Stage(words, cancel=process.terminate, clear=process.kill)):
+        with STOP.on_signal(SignalActions(describe, cancel=process.terminate, clean_up=process.kill)):
             return process.wait() == 0
     finally:
         process.kill()

@@ -1,6 +1,6 @@
-"""`python -m topologies.up SETTINGS`: switch and servers for somebody's scripts, until it is told to end.
+"""`python -m topologies.up SETTINGS`: run switch and servers for scripts, until the end is requested.
 
-Standard output gets one line of JSON: where it waits for workers, or what was wrong. The log goes to standard
+Standard output gets one line of JSON, with the socket for workers or with an error. The log goes to standard
 error.
 """
 
@@ -20,13 +20,12 @@ from typing import Any
 
 import polars as pl
 
-from experiment.config import EPOCH, Config, load_config
+from experiment.config import Config, load_config
 from experiment.errors import PreflightError
 from experiment.folder import give_to_user
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.arms import leading, measured
 from foundation.designs.interface import Arm
-from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from foundation.logs.columns import UPDATES
 from foundation.logs.merge import last_updates
@@ -35,10 +34,9 @@ from hosts.keys import KeySpace
 from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, command_in
-from topologies.fleet import provision, reached_at, server_config
-from topologies.joined_worker import Message
+from topologies.fleet import provision, server_config, session_terms
 from topologies.placement import Placement, place
-from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, Terms
+from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, ReportLog, Terms
 from topologies.run_lock import hold_run_lock
 
 log = logging.getLogger(__name__)
@@ -47,22 +45,21 @@ _STOP_S = 5.0
 
 
 def folder_of(config: Config) -> Path:
-    """What it writes: `up.log`, logs/, reports.jsonl, updates.parquet."""
+    """Return the folder of `up.log`, logs/, reports.jsonl and updates.parquet."""
     return (config.runs / "up").resolve()
 
 
 def socket_path() -> Path:
-    """Path of its socket."""
     return Path(os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
-def arm_of(config: Config) -> Arm:
-    """The arm that scripts run: the one that a design is judged by, or else its first."""
+def arm_for_scripts(config: Config) -> Arm:
+    """Return the arm that scripts run: the design's leading arm, or else its first measured one."""
     return leading(config.design) or measured(config.design)[0]
 
 
 def check(config: Config) -> None:
-    """Raise `PreflightError` for what is missing, and for settings that scripts cannot have."""
+    """Raise `PreflightError` for what is missing, and for settings that scripts do not support."""
     if config.recovery.durable is not None or config.recovery.replay_log:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
     if config.is_lockstep:
@@ -74,20 +71,19 @@ def check(config: Config) -> None:
 
 
 class UpBackend:
-    """Switch and servers in a network; `Rendezvous` has them begin and end sessions."""
+    """The switch and servers of `hotline up`, whose sessions a `Rendezvous` begins and ends."""
 
     def __init__(self, config: Config, placement: Placement, network: Any) -> None:
         self._config, self._placement, self._network = config, placement, network
-        self._arm = arm_of(config)
+        self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
         self._servers: list[Agent] = []
         self._watches: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
-        """That is told of deaths."""
+        """Receives the news of deaths."""
 
     @property
     def size(self) -> int:
-        """Workers of a session."""
         return self._config.workers
 
     async def prepare(self) -> None:
@@ -95,7 +91,7 @@ class UpBackend:
         await provision(self._network.address, self._config, [self._arm])
 
     async def begin(self, parameters: int) -> Terms:
-        """Start the servers, and say how workers reach them."""
+        """Start the servers, and return how workers reach them."""
         running = self._network.switch.running
         if running is None or running.ended() is not None:
             await self._restart_switch()
@@ -106,26 +102,16 @@ class UpBackend:
             raise
         deaths = [self._network.switch.until_it_dies(), *(each.until_it_dies() for each in self._servers)]
         self._watches = [asyncio.ensure_future(self._watch(death)) for death in deaths]
-        port = addressing.worker_udp_port(self._arm.job)
-        return Terms(
-            job=self._arm.job,
-            epoch=EPOCH,
-            design=self._config.design,
-            window=self._config.window,
-            peers=[(each.address, design(self._config.design).udp_port) for each in reached_at(self._config)],
-            workers=[(addressing.worker(number).address, port) for number in range(1, self.size + 1)],
-            arm=self._arm.name,
-            seed=self._config.seed,
-        )
+        return session_terms(self._config, self._arm)
 
     async def end(self) -> None:
-        """Quit the servers, keep what they counted, and empty the switch."""
+        """Quit the servers, save their update counts, and empty the switch."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
         await self._quit_servers()
-        self._keep_updates()
-        if not (self.rendezvous and self.rendezvous.ended.is_set()):
+        self._save_updates()
+        if not (self.rendezvous and self.rendezvous.end_requested.is_set()):
             await self._restart_switch()
 
     async def _start_servers(self, parameters: int) -> None:
@@ -144,8 +130,8 @@ class UpBackend:
         servers, self._servers = self._servers, []
         await asyncio.gather(*(each.quit() for each in servers))
 
-    def _keep_updates(self) -> None:
-        """How often each parameter was pushed, for `hotline hotset build`; of the last session."""
+    def _save_updates(self) -> None:
+        """Write the update counts of the last session for `hotline hotset build`."""
         parts = self._folder / "parts"
         files = last_updates(parts)
         rows = [pl.read_parquet(file, columns=list(UPDATES)) for file in files]
@@ -158,7 +144,7 @@ class UpBackend:
         switch = self._network.switch
         if switch.running is not None:
             await in_thread(switch.running.end, _STOP_S)
-        switch.start_again()
+        switch.restart()
         await switch.until_it_listens()
         await self.prepare()
 
@@ -167,12 +153,12 @@ class UpBackend:
             await death
         except HotlineError as error:
             assert self.rendezvous is not None
-            self.rendezvous.broken(str(error))
+            self.rendezvous.mark_broken(str(error))
 
 
-async def hold(config: Config, where: Path) -> None:
-    """Be up until somebody asks for the end, or a signal comes."""
-    # It imports Mininet.
+async def serve(config: Config, where: Path) -> None:
+    """Serve sessions until a client asks for the end, or a signal comes."""
+    # These import Mininet.
     from topologies.network import network
     from topologies.nodes import ScriptHost
 
@@ -181,57 +167,51 @@ async def hold(config: Config, where: Path) -> None:
         cluster = UpBackend(config, placement, net)
         await cluster.prepare()
         await in_thread(warm, config.design)
-        rendezvous = cluster.rendezvous = Rendezvous(cluster, _Reports(folder / "reports.jsonl"))
+        rendezvous = cluster.rendezvous = Rendezvous(cluster, ReportLog(folder / "reports.jsonl"))
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            asyncio.get_running_loop().add_signal_handler(number, rendezvous.ended.set)
+            asyncio.get_running_loop().add_signal_handler(number, rendezvous.end_requested.set)
         where.parent.mkdir(parents=True, exist_ok=True)
-        async with rendezvous.at(where):
-            _say(connect=str(where), workers=config.workers, job=arm_of(config).job, switch=net.address)
-            await rendezvous.ended.wait()
+        async with rendezvous.listen(where):
+            _print_json(
+                connect=str(where),
+                workers=config.workers,
+                job=arm_for_scripts(config).job,
+                switch=net.address,
+            )
+            await rendezvous.end_requested.wait()
             log.info("going down")
 
 
-class _Reports:
-    """What workers report, a line of JSON each."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __call__(self, report: Message) -> None:
-        with self._path.open("a") as file:
-            file.write(json.dumps(report) + "\n")
-
-
 def main(settings: Sequence[str]) -> int:
-    """Be up, with `NAME=value` settings; the exit code."""
+    """Serve sessions with `NAME=value` settings, and return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("finsy").setLevel(logging.ERROR)
-    # While the network is built nothing waits for signals: it is taken down again.
+    # Until the loop handles signals, SIGTERM unwinds the set-up.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
         config = load_config(settings)
         check(config)
-        with hold_run_lock(addressing.switch_interfaces(config.workers, config.servers)) as only:
+        with hold_run_lock(addressing.switch_interfaces(config.workers, config.servers)) as run_lock:
             preflight.check_in_the_way(config)
-            routes.remove()  # of one that was killed
+            routes.remove()  # those of a killed process
             folder = folder_of(config)
-            only.name(folder)
+            run_lock.set_folder(folder)
             for name in ("logs", "parts"):
                 shutil.rmtree(folder / name, ignore_errors=True)
                 (folder / name).mkdir(parents=True)
             for name in ("reports.jsonl", "updates.parquet"):
                 (folder / name).unlink(missing_ok=True)
-            asyncio.run(hold(config, socket_path()))
+            asyncio.run(serve(config, socket_path()))
             give_to_user(folder)
     except (HotlineError, OSError) as error:
         log.error("%s", error)
-        _say(error=str(error))
+        _print_json(error=str(error))
         return 1
     return 0
 
 
-def _say(**line: object) -> None:
-    with suppress(OSError):  # nobody listens any more
+def _print_json(**line: object) -> None:
+    with suppress(OSError):  # the reader has ended
         print(json.dumps(line), flush=True)
 
 

@@ -64,7 +64,7 @@ class _Server:
 
 
 class LoopbackCluster:
-    """`topologies.rendezvous.Cluster` of threads."""
+    """`topologies.rendezvous.Backend` of threads."""
 
     def __init__(self, size: int, n_ps: int = 2, chosen: str = "none") -> None:
         self.size, self._n_ps, self._design, self.sessions = size, n_ps, chosen, 0
@@ -99,7 +99,7 @@ class Meeting:
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self.rendezvous = self.do(self._make())
-        self._open = self.rendezvous.at(place)
+        self._open = self.rendezvous.listen(place)
         self.do(self._open.__aenter__())
 
     async def _make(self) -> Rendezvous:
@@ -114,13 +114,13 @@ class Meeting:
         """Its answer; None of one that leaves before."""
 
         async def give() -> Message | None:
-            return await asyncio.wait_for(joined.order(what, **values), PATIENCE_S)
+            return await asyncio.wait_for(joined.send_command(what, **values), PATIENCE_S)
 
         return self.do(give())
 
     def breaks(self, why: str) -> None:
         """As if a server had ended."""
-        self._loop.call_soon_threadsafe(self.rendezvous.broken, why)
+        self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, why)
 
     def end(self) -> None:
         """As often as it is called."""

@@ -64,7 +64,7 @@ class Script:
 
 
 class _OnePs:
-    """`topologies.rendezvous.Cluster` of one worker and a PS on a core."""
+    """`topologies.rendezvous.Backend` of one worker and a PS on a core."""
 
     size = 1
 

@@ -1,1 +1,1 @@
-"""Workers that are somebody's script, in a run."""
+"""Runs whose workers are a user's training script."""

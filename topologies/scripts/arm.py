@@ -1,4 +1,4 @@
-"""One arm's scripts, which meet at a rendezvous of their own."""
+"""The scripts of one arm, which meet at a rendezvous of their own."""
 
 from __future__ import annotations
 
@@ -6,26 +6,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from experiment.config import EPOCH, Config
+from experiment.config import Config
 from experiment.errors import RunFailed
 from foundation.designs.interface import Arm
-from foundation.protocol import addressing
-from foundation.protocol.header import HOTLINE_PORT
-from topologies.fleet import reached_at
+from topologies.fleet import session_terms
 from topologies.joined_worker import JoinedWorker, Message
 from topologies.rendezvous import Rendezvous, Terms
 from topologies.scripts.process import Script
 
 _END_S = 10.0
-"""For the process of a worker that has ended by an error."""
+"""Time for a script to end after its worker has failed, in s."""
 StartServers = Callable[[int], Awaitable[None]]
-"""(parameters): have servers with so many, those of all arms together; raises `HotlineError`."""
+"""Called with the number of parameters: starts the servers of all arms; raises `HotlineError`."""
 
 
 class ScriptArm:
-    """An arm's scripts, in order of their workers' numbers; the `Cluster` of its rendezvous.
+    """The scripts of an arm in order of their workers' numbers, and the `Backend` of its rendezvous.
 
-    `told` gets what workers report.
+    `on_report` gets what workers report.
     """
 
     def __init__(
@@ -34,7 +32,7 @@ class ScriptArm:
         config: Config,
         run: Path,
         start_servers: StartServers,
-        told: Callable[[Message], None],
+        on_report: Callable[[Message], None],
     ) -> None:
         self.arm = arm
         self._config, self._parts = config, run / "parts"
@@ -45,15 +43,14 @@ class ScriptArm:
             Script(number, arm.name, run / "logs" / f"script-{arm.name}-{number}.log")
             for number in range(1, config.workers + 1)
         ]
-        self.rendezvous = Rendezvous(self, lambda report: told({"arm": arm.name, **report}), self._join)
+        self.rendezvous = Rendezvous(self, lambda report: on_report({"arm": arm.name, **report}), self._join)
 
     @property
     def size(self) -> int:
-        """Workers."""
         return len(self.scripts)
 
     async def begin(self, parameters: int) -> Terms:
-        """What the workers are told."""
+        """Start the servers, and return how workers reach them."""
         if self._has_begun:
             raise RunFailed(
                 f"arm {self.arm.name}: all workers have left, and with them the model: "
@@ -61,43 +58,31 @@ class ScriptArm:
             )
         await self._start_servers(parameters)
         self._has_begun = True
-        port = addressing.worker_udp_port(self.arm.job)
-        return Terms(
-            job=self.arm.job,
-            epoch=EPOCH,
-            design=self._config.design,
-            window=self._config.window,
-            peers=[(each.address, HOTLINE_PORT) for each in reached_at(self._config)],
-            workers=[(addressing.worker(number).address, port) for number in range(1, self.size + 1)],
-            arm=self.arm.name,
-            seed=self._config.seed,
-            parts=str(self._parts),
-        )
+        return session_terms(self._config, self.arm, self._parts)
 
     async def end(self) -> None:
-        """All have left; servers keep what was trained until the run has looked at it."""
+        """Do nothing: servers keep the model until the run has accounted for it."""
 
     @property
     def joined_workers(self) -> list[JoinedWorker]:
-        """Workers that have joined."""
         return [script.joined for script in self.scripts if script.joined is not None]
 
     @property
     def has_ended(self) -> bool:
-        """Whether nobody takes a step any more."""
+        """Whether no script takes a step any more."""
         return all(script.has_ended for script in self.scripts)
 
-    async def until_joined(self, told: Callable[[], None]) -> None:
-        """Until all workers have joined; `told` whenever one has."""
+    async def until_joined(self, on_join: Callable[[], None]) -> None:
+        """Wait until all workers have joined; call `on_join` whenever one has."""
         while len(self.joined_workers) < self.size:
             self._changed.clear()
             await self._changed.wait()
-            told()
+            on_join()
 
-    async def until_done(self, steps: int, told: Callable[[], None]) -> None:
-        """Until all workers together have done so many steps since they were let through, or have left."""
+    async def until_done(self, steps: int, on_steps: Callable[[], None]) -> None:
+        """Wait until all workers together have done that many steps of the block, or have left."""
         while True:
-            told()
+            on_steps()
             await self.check()
             if self.steps >= steps or self.has_ended:
                 return
@@ -107,7 +92,7 @@ class ScriptArm:
     async def check(self) -> None:
         """Raise `AgentFailed` for a worker that has ended without leaving.
 
-        Whoever watches processes is first, if its process ends of it: that tells why.
+        The delay lets the process end first, whose failure explains more.
         """
         lost = [script for script in self.scripts if script.joined is not None and script.joined.is_lost]
         if lost:
@@ -116,7 +101,7 @@ class ScriptArm:
 
     @property
     def steps(self) -> int:
-        """Of all workers, since they were let through."""
+        """Steps of all workers in the present block."""
         return sum(joined.steps for joined in self.joined_workers)
 
     def _join(self, joined: JoinedWorker) -> None:
@@ -125,7 +110,7 @@ class ScriptArm:
 
         def changed() -> None:
             if joined.has_left.is_set():
-                script.loses()
+                script.mark_gone()
             self._changed.set()
 
         joined.on_steps = changed

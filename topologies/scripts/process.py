@@ -1,6 +1,6 @@
-"""Processes of somebody's script in a run: one for each worker in each arm.
+"""The processes of a script in a run, one for each worker in each arm.
 
-Each finds its arm's rendezvous by its environment, which also tells it its rank.
+Environment variables tell each its rendezvous and rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from topologies.rendezvous import RANK_VARIABLE, SOCKET_VARIABLE
 
 _LAST_LINES = 12
 _GRACE_S = 0.5
-"""Others that die of a death are seen by then, too."""
+"""Time in which the failures that follow from a failure become visible, in s."""
 _TERM_S, _KILL_S = 1.0, 5.0
 
 
@@ -31,12 +31,12 @@ class Script:
         self.worker, self.arm, self.log = worker, arm, log
         self.joined: JoinedWorker | None = None
         self.gone_at: float | None = None
-        """When it, or its worker, was gone without an order; on the loop's clock."""
+        """When the process or its worker ended without a command, on the loop's clock in s."""
         self._process: asyncio.subprocess.Process
         self._ended: asyncio.Task[int] | None = None
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """What it prints goes to the log."""
+        """Start the process; its output goes to the log."""
         with self.log.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
@@ -50,12 +50,11 @@ class Script:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
         return self._process.pid
 
     @property
     def has_failed(self) -> bool:
-        """Whether it ended with an error, or without ever having been a worker."""
+        """Whether it ended with an error, or without having joined."""
         status = None if self._ended is None else self._process.returncode
         return status is not None and (status != 0 or self.joined is None)
 
@@ -64,21 +63,21 @@ class Script:
         """Whether it takes no step any more."""
         return self.joined is not None and self.joined.has_left.is_set()
 
-    def loses(self) -> None:
-        """Its worker is gone, in order or not."""
+    def mark_gone(self) -> None:
+        """Note when its worker left or was lost."""
         self.gone_at = self.gone_at or asyncio.get_running_loop().time()
 
     async def until_it_fails(self) -> None:
-        """Return when it has failed, after a moment in which others may; never where it ends well."""
+        """Return after a failure and a grace period for others; never return if the script ends well."""
         assert self._ended is not None, "it has not been started"
         await asyncio.shield(self._ended)
-        self.loses()
+        self.mark_gone()
         if not self.has_failed:
             await asyncio.Event().wait()
         await asyncio.sleep(_GRACE_S)
 
     def failure(self) -> AgentFailed:
-        """What to tell of one that has failed: status, arm, and what it printed last."""
+        """Return the error of a failed script: status, arm, and the last lines of its output."""
         status = None if self._ended is None else self._process.returncode
         if status is None:
             how = "lost its hotline.Worker by an error, and goes on"
@@ -87,12 +86,12 @@ class Script:
         else:
             how = "ended without a hotline.Worker: it has to make one, and to use it"
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
-        told = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
+        output = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
         who = f"script, worker {self.worker} (rank {self.worker - 1}) in arm {self.arm}"
-        return AgentFailed(f"{who}, {how} ({self.log}){told}")
+        return AgentFailed(f"{who}, {how} ({self.log}){output}")
 
     async def end(self) -> None:
-        """SIGTERM, and soon SIGKILL, to it and all that it has started."""
+        """End the process group with SIGTERM, and soon with SIGKILL."""
         if self._ended is None:
             return
         for number, patience in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
@@ -100,7 +99,7 @@ class Script:
                 break
             self._signal(number)
             await asyncio.wait([self._ended], timeout=patience)
-        self._signal(signal.SIGKILL)  # those that it has left behind
+        self._signal(signal.SIGKILL)  # what the script has left running
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -108,22 +107,22 @@ class Script:
 
 
 def first_failure(scripts: Sequence[Script]) -> AgentFailed:
-    """Of those that have failed the one that was gone first: the others died of it."""
+    """Return the failure of the script that was gone first: the other failures follow from it."""
     failed = [script for script in scripts if script.has_failed]
     return min(failed, key=lambda script: script.gone_at or 0.0).failure()
 
 
 def command_of(script: Sequence[str], namespaces_of: int, cpu: int | None) -> list[str]:
-    """Command line of a script with its arguments, in the namespaces of a process, as whoever asked sudo."""
+    """Return the command line of a script in the namespaces of a process, as the user that called sudo."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     user = [] if uid is None else ["setpriv", f"--reuid={uid}", f"--regid={gid}", "--init-groups"]
     pin = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
     return ["mnexec", "-a", str(namespaces_of), *pin, *user, sys.executable, *script]
 
 
-def environment_of(place: Path, rank: int) -> dict[str, str]:
-    """Where the worker connects, and who it is. Its libraries compute on one core, unless they are told."""
-    found = {"OMP_NUM_THREADS": "1", **os.environ, SOCKET_VARIABLE: str(place), RANK_VARIABLE: str(rank)}
+def environment_of(rendezvous: Path, rank: int) -> dict[str, str]:
+    """Return the environment of a script: rendezvous, rank, and by default one thread for libraries."""
+    found = {"OMP_NUM_THREADS": "1", **os.environ, SOCKET_VARIABLE: str(rendezvous), RANK_VARIABLE: str(rank)}
     found["PYTHONUNBUFFERED"] = "1"
     if uid := os.environ.get("SUDO_UID"):
         user = pwd.getpwuid(int(uid))

@@ -1,4 +1,4 @@
-"""Workers that are somebody's script, and the phases that they go through."""
+"""A run's workers and servers, and its phases, with workers that are a user's script."""
 
 from __future__ import annotations
 
@@ -12,64 +12,58 @@ from experiment.errors import RunFailed
 from experiment.phases.measure import measure
 from foundation.designs.registry import design
 from topologies.calibrate import WARM_UP_STEPS, calibrate, probe
+from topologies.fleet import RunContext
 from topologies.isolation import isolated
-from topologies.running_cluster import COLLECTOR, RunContext, RunningCluster
+from topologies.running_cluster import RunningCluster
 from topologies.scripts.group import ScriptGroup, script_group
 from topologies.scripts.session import ScriptSession
 
 
 @asynccontextmanager
 async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
-    """A process of the script for each worker and arm; at the end they are ended."""
-    config, record = context.config, context.record
-    async with script_group(
-        config,
-        context.run,
-        context.placement,
-        context.network,
-        COLLECTOR,
-        context.health,
-        context.reporter,
-    ) as found:
+    """Start a process of the script for each worker and arm; end them at the end."""
+    async with script_group(context) as scripts:
         session = ScriptSession(
-            config=config,
+            config=context.config,
             run=context.run,
-            record=record,
+            record=context.record,
             reporter=context.reporter,
             network=context.network,
-            workers=found.workers,
-            servers=found.servers,
+            workers=scripts.workers,
+            servers=scripts.servers,
             health=context.health,
             placement=context.placement,
-            arms=found.arms,
+            arms=scripts.arms,
         )
-        yield RunningCluster(session, found.space, partial(_traffic, session, found, context.placement.rest))
+        yield RunningCluster(
+            session, scripts.space, partial(_traffic, session, scripts, context.placement.rest)
+        )
 
 
-async def _traffic(session: ScriptSession, found: ScriptGroup, rest: int | None) -> None:
-    """As for our own workers, but at nobody's pace: there are no loads to be found."""
+async def _traffic(session: ScriptSession, scripts: ScriptGroup, rest: int | None) -> None:
+    """Run all phases. Scripts set their own pace, so no loads are calibrated."""
     first = session.config.every_arm[0]
     with session.reporter.phase("first steps"):
-        course = await session.course(first, WARM_UP_STEPS)
+        observed = await session.observe(first, WARM_UP_STEPS)
     session.record.workload = {
         "name": Path(session.config.script_command[0]).name,
-        "parameters": found.space.size,
-        "lanes_per_step": course.lanes / course.steps / session.config.workers,
+        "parameters": scripts.space.size,
+        "lanes_per_step": observed.lanes / observed.steps / session.config.workers,
         "trains": True,
     }
-    await prepare(design(session.config.design), session, course)
+    await prepare(design(session.config.design), session, observed)
     with isolated(rest, []):
         probed = await probe(session)
         _check_goes_on(session)
         await calibrate(session, probed)
         _check_goes_on(session)
-        await measure(session, _nothing)
-    for arm in found.arms:
+        await measure(session, _no_check)
+    for arm in scripts.arms:
         await arm.check()
 
 
 def _check_goes_on(session: ScriptSession) -> None:
-    """Raise `RunFailed` where there is nothing left to be measured."""
+    """Raise `RunFailed` if a measured arm has no running script."""
     ended = [arm.name for arm in session.config.measured if session.has_ended(arm)]
     if ended:
         raise RunFailed(
@@ -78,5 +72,5 @@ def _check_goes_on(session: ScriptSession) -> None:
         )
 
 
-async def _nothing() -> None:
-    """There is nothing to be looked at between two rounds."""
+async def _no_check() -> None:
+    """Check nothing between two rounds."""

@@ -1,4 +1,4 @@
-"""A worker that is several processes: a script for each arm, commanded like an agent."""
+"""A worker that is one script process for each arm, commanded like an agent."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 
 from experiment.errors import AgentFailed
 from experiment.session import OnProgress
-from topologies.agents import Answer
 from topologies.joined_worker import JoinedWorker, Message
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, first_failure
 
-ORDER_S = 30.0
-"""For an order that does nothing but files and hints."""
+COMMAND_S = 30.0
+"""Time for a command that involves only files and hints, in s."""
 
 
 class ScriptWorker:
@@ -26,33 +25,35 @@ class ScriptWorker:
 
     @property
     def alive(self) -> bool:
-        """Whether none has failed. One that has ended well has written all that it had."""
+        """Whether no script has failed. A script that has ended well has written all its logs."""
         return not any(script.has_failed for script in self._scripts.values())
 
     async def call(
-        self, command: Answer, patience: float = ORDER_S, on_progress: OnProgress | None = None
-    ) -> Answer:
-        """`hint` for a job, or `flush` for all: what is left of logs, and how many rows were dropped."""
+        self, command: Message, patience: float = COMMAND_S, on_progress: OnProgress | None = None
+    ) -> Message:
+        """Execute `hint` for a job, or `flush` for all, which writes logs and returns the dropped rows."""
         if command["cmd"] == "hint":
             joined = self._scripts[command["job"]].joined
-            await answers([joined] if joined else [], "hint", patience, file=command["file"])
+            await command_workers([joined] if joined else [], "hint", patience, file=command["file"])
             return {}
         if command["cmd"] != "flush":
             raise ValueError(f"scripts know no {command['cmd']}")
         joined_workers = [script.joined for script in self._scripts.values() if script.joined is not None]
-        told = await answers(joined_workers, "flush", patience)
-        last = [joined.last for joined in joined_workers if joined.has_left.is_set()]
-        return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*told, *last))}
+        answers = await command_workers(joined_workers, "flush", patience)
+        final = [joined.final_report for joined in joined_workers if joined.has_left.is_set()]
+        return {"dropped_rows": sum(each.get("dropped_rows", 0) for each in (*answers, *final))}
 
-    async def tell(self, command: Answer) -> None:
-        """Nothing: scripts keep no replay logs, and the switch does not come back without them."""
+    async def send(self, command: Message) -> None:
+        """Do nothing: scripts keep no replay logs, and without them the switch is not restarted."""
 
     async def settle(self) -> None:
-        """Let no call through any more; return when none is under way."""
-        await answers([script.joined for script in self._scripts.values() if script.joined], "shut", ORDER_S)
+        """Stop letting calls through, and wait until none is under way."""
+        await command_workers(
+            [script.joined for script in self._scripts.values() if script.joined], "shut", COMMAND_S
+        )
 
     async def until_it_dies(self) -> None:
-        """Wait for a failure; raise that which was first in its arm."""
+        """Wait for a failure, and raise the first one of its arm."""
         failing = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
         try:
             done, _ = await asyncio.wait(failing, return_when=asyncio.FIRST_COMPLETED)
@@ -64,12 +65,15 @@ class ScriptWorker:
         raise first_failure(failed[0].scripts)
 
 
-async def answers(
+async def command_workers(
     joined_workers: Iterable[JoinedWorker], what: str, patience: float, **values: object
 ) -> list[Message]:
-    """Give all the same order; the answers of those that have not left. Raises `AgentFailed`."""
+    """Send all workers the same command, and return the answers of those that have not left.
+
+    Raises `AgentFailed` for an error or a missing answer.
+    """
     joined_workers = list(joined_workers)
-    asked = [joined.order(what, **values) for joined in joined_workers]
+    asked = [joined.send_command(what, **values) for joined in joined_workers]
     if not asked:
         return []
     await asyncio.wait(asked, timeout=patience)
@@ -77,8 +81,8 @@ async def answers(
     if late:
         names = ", ".join(map(str, late))
         raise AgentFailed(f"script, worker {names}: no answer to {what!r} within {patience:.0f} s")
-    found = [answer for each in asked if (answer := each.result()) is not None]
-    for answer in found:
+    answers = [answer for each in asked if (answer := each.result()) is not None]
+    for answer in answers:
         if "error" in answer:
             raise AgentFailed(f"script: {answer['error']}")
-    return found
+    return answers

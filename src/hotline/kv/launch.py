@@ -103,12 +103,12 @@ def _clear() -> str:
     nothing = f"nothing is up at {socket_path()}"
     if os.geteuid() != 0:
         return nothing
-    with hold_run_lock([]) as only:
+    with hold_run_lock([]) as run_lock:
         routes.remove()
         socket_path().unlink(missing_ok=True)
-        if not only.found:
+        if not run_lock.removed:
             return nothing
-        what = [counted(only.found.processes, "process", "processes"), *only.found.interfaces]
+        what = [counted(run_lock.removed.processes, "process", "processes"), *run_lock.removed.interfaces]
         return f"{nothing}; removed what a killed one had left: {', '.join(what)}"
 
 

@@ -14,7 +14,7 @@ import click
 
 from foundation.errors import HotlineError
 from foundation.logs.parts import whole
-from topologies.signals import INTERRUPTED, STOP, Stage
+from topologies.signals import INTERRUPTED, STOP, SignalActions
 
 T = TypeVar("T")
 _NOTHING = "nothing was measured to the end"
@@ -61,7 +61,7 @@ def main(output: Path, rounds: int, most: int) -> int:
 
 async def _interruptible(run: Coroutine[Any, Any, T], interfaces: Sequence[str]) -> T:
     """Do it, and tear everything down when a signal comes, by force where that takes too long."""
-    from topologies.run_lock import remove
+    from topologies.run_lock import remove_killed_run
 
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(run)
 
@@ -69,9 +69,9 @@ async def _interruptible(run: Coroutine[Any, Any, T], interfaces: Sequence[str])
         loop.call_soon_threadsafe(work.cancel)
 
     def clear() -> None:
-        remove(interfaces)
+        remove_killed_run(interfaces)
 
-    with STOP.stage(Stage(lambda: _NOTHING, cancel=cancel, clear=clear)):
+    with STOP.on_signal(SignalActions(lambda: _NOTHING, cancel=cancel, clean_up=clear)):
         return await work
 
 

@@ -178,9 +178,9 @@ def test_whatever_is_shut_out_is_pushed_once(
         met.order(joined, "open", **OPENING)
         training.join(PATIENCE_S)
         assert not training.is_alive()
-        steps += (joined.last["ran"] or {}).get("steps", 0)
+        steps += (joined.final_report["ran"] or {}).get("steps", 0)
         assert sent(folder) == expected.reshape(-1).tolist()
-        assert steps == len(pushes) and joined.last["dropped_rows"] == 0
+        assert steps == len(pushes) and joined.final_report["dropped_rows"] == 0
 
 
 def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: Meeting) -> None:
@@ -191,7 +191,7 @@ def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: M
     wait_for(lambda: joined.steps >= 1)
     kv.close()
     wait_for(joined.has_left.is_set)
-    assert (joined.last["ran"]["steps"], joined.last["dropped_rows"]) == (2, 0)
+    assert (joined.final_report["ran"]["steps"], joined.final_report["dropped_rows"]) == (2, 0)
     assert met.order(joined, "shut") is None
 
 

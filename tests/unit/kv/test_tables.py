@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hotline.kv.fixed import from_fixed, to_fixed
 from hotline.kv.loops import NOT_FINITE
-from topologies.embedding_tables import MOST_PARAMETERS, TableError, declare, make_tables
+from topologies.embedding_tables import MAX_PARAMETERS, TableError, declare, make_tables
 
 SIZES = st.dictionaries(
     st.sampled_from("abcdef"), st.tuples(st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=4
@@ -38,7 +38,7 @@ WRONG: list[tuple[Any, Any, str]] = [
     ({"a": (3, 1)}, 0.0, r"a: scale = 0.0"),
     ({"a": (3, 1)}, float("nan"), r"a: scale = nan"),
     ({"a": (3, 1)}, {"b": 1.0}, r"scale of b.* a"),
-    ({"a": (2**20, 1), "b": (2**20, 2**11)}, 1.0, rf"table b.*{MOST_PARAMETERS:,}"),
+    ({"a": (2**20, 1), "b": (2**20, 2**11)}, 1.0, rf"table b.*{MAX_PARAMETERS:,}"),
 ]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from experiment.session import Reading
 from switch_harness.waiting import wait_for
-from topologies.disturbance import Process, others_ticks, read
+from topologies.disturbance import ProcessTimes, others_ticks, read_contention
 
 STAT = """\
 cpu  9 9 9 9 9 9 9 999 0 0
@@ -54,7 +54,7 @@ def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
     proc = a_proc(tmp_path, processes)
     (proc / "99").mkdir()  # it has just ended
     tick = 1000 / os.sysconf("SC_CLK_TCK")
-    found = read(proc, own=60, cpus=[0, 2])
+    found = read_contention(proc, own=60, cpus=[0, 2])
     assert (found.steal_ms, found.others_cpu_ms) == pytest.approx((103 * tick, (73 + 300) * tick))
     assert found.pressure_ms == pytest.approx(8330.219)
 
@@ -62,9 +62,9 @@ def test_a_reading_of_the_kernels_files(tmp_path: Path) -> None:
 def test_a_kernel_without_pressure(tmp_path: Path) -> None:
     proc = a_proc(tmp_path, {})
     (proc / "pressure" / "cpu").unlink()
-    assert read(proc, own=1, cpus=[0]).pressure_ms == 0
+    assert read_contention(proc, own=1, cpus=[0]).pressure_ms == 0
     (proc / "pressure" / "cpu").write_text("")
-    assert read(proc, own=1, cpus=[0]).pressure_ms == 0
+    assert read_contention(proc, own=1, cpus=[0]).pressure_ms == 0
 
 
 def test_time_that_went_with_a_process_is_not_negative() -> None:
@@ -73,8 +73,8 @@ def test_time_that_went_with_a_process_is_not_negative() -> None:
 
 
 def test_a_child_that_has_ended_is_in_what_its_parent_has_waited_for() -> None:
-    before = [Process(5, 1, 100), Process(6, 5, 40)]
-    after = [Process(5, 1, 100 + 45)]
+    before = [ProcessTimes(5, 1, 100), ProcessTimes(6, 5, 40)]
+    after = [ProcessTimes(5, 1, 100 + 45)]
     assert others_ticks(after, own=9) - others_ticks(before, own=9) == 5
 
 
@@ -84,8 +84,8 @@ def test_somebody_else_who_computes_is_seen() -> None:
         try:
             with subprocess.Popen(["sleep", "1000"]) as other:
                 try:
-                    before = read(own=other.pid)
-                    wait_for(lambda: read(own=other.pid).since(before).others_cpu_ms >= 50)
+                    before = read_contention(own=other.pid)
+                    wait_for(lambda: read_contention(own=other.pid).since(before).others_cpu_ms >= 50)
                 finally:
                     other.kill()
         finally:
@@ -93,6 +93,6 @@ def test_somebody_else_who_computes_is_seen() -> None:
 
 
 def test_this_machine_tells() -> None:
-    first = read()
-    taken = read().since(first)
+    first = read_contention()
+    taken = read_contention().since(first)
     assert taken.at_ms >= 0 and first.steal_ms >= 0 and first.pressure_ms >= 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from switch_harness.waiting import wait_for
-from topologies.isolation import cpu_ns, give_back, isolated, quiet_threads
+from topologies.isolation import cpu_ns_by_thread, isolated, quiet_threads, restore_affinities
 
 
 @pytest.fixture
@@ -52,10 +52,10 @@ def test_what_a_killed_run_has_moved_is_given_back(others: list[int], tmp_path: 
     kept = tmp_path / "kept"
     kept.write_text(json.dumps({others[1]: sorted(usable), 2**22: [0]}))
     os.sched_setaffinity(others[1], {min(usable)})
-    give_back(kept)
+    restore_affinities(kept)
     assert os.sched_getaffinity(others[1]) == usable
     assert not kept.exists()
-    give_back(kept)  # nothing is left to do
+    restore_affinities(kept)  # nothing is left to do
 
 
 def test_quiet_threads_did_less_than_a_twentieth() -> None:
@@ -67,5 +67,5 @@ def test_quiet_threads_did_less_than_a_twentieth() -> None:
 
 def test_the_cpu_time_of_this_process_by_thread() -> None:
     this = threading.get_native_id()
-    before = cpu_ns(os.getpid())[this]
-    wait_for(lambda: cpu_ns(os.getpid())[this] > before)
+    before = cpu_ns_by_thread(os.getpid())[this]
+    wait_for(lambda: cpu_ns_by_thread(os.getpid())[this] > before)

@@ -44,7 +44,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     async def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(lifecycle, "_interruptible", fail)
+    monkeypatch.setattr(lifecycle, "_run_until_signal", fail)
 
 
 def test_a_run_shows_what_it_logs_though_the_command_line_tells_warnings_alone(
@@ -53,7 +53,7 @@ def test_a_run_shows_what_it_logs_though_the_command_line_tells_warnings_alone(
     root = logging.Logger("root of a run", logging.WARNING)
     root.addHandler(logging.StreamHandler())
     monkeypatch.setattr(logging, "getLogger", lambda name="": root if not name else logging.Logger(name))
-    lifecycle.show_logs(Console(stderr=True))
+    lifecycle.configure_logging(Console(stderr=True))
     root.info("learning rate 8.03")
     assert capsys.readouterr().err == "learning rate 8.03\n"
 
@@ -97,7 +97,7 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
     (run / "trace").mkdir()
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     monkeypatch.setattr(experiment, "merge_logs", full)
-    with pytest.raises(OSError, match="a part"), experiment._kept(run, record(), reporter()):
+    with pytest.raises(OSError, match="a part"), experiment._readable_folder(run, record(), reporter()):
         assert read_record(run).error == "it was killed"
         raise FULL
     assert read_record(run).error == str(FULL)
@@ -117,10 +117,10 @@ def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
 
 def test_an_interrupted_run_says_where_its_logs_are(tmp_path: Path) -> None:
     run = create_run_folder(tmp_path, "softswitch")
-    there = lifecycle._what_is_there(run)
+    there = lifecycle._describe_results(run)
     assert str(run) in there and "parts" in there and "`make clean`" in there
     tidy(run)
-    there = lifecycle._what_is_there(run)
+    there = lifecycle._describe_results(run)
     assert there.endswith(str(run)) and "parts" not in there
 
 
@@ -186,9 +186,9 @@ def summarise(*_):
     print("ready", flush=True)
     threading.Event().wait()
 
-lifecycle._interruptible = whole
+lifecycle._run_until_signal = whole
 lifecycle.summarise = summarise
-lifecycle.remove = lambda interfaces: None  # runs of others go on
+lifecycle.remove_killed_run = lambda interfaces: None  # runs of others go on
 STOP.listen()
 STOP.exit(lifecycle._run(Config(runs=runs), None, run, Reporter(Console(quiet=True))))
 """
@@ -217,7 +217,7 @@ def test_in_a_pipe_a_warning_is_one_line_and_comes_once() -> None:
 import logging
 from rich.console import Console
 from topologies import lifecycle, mininet_api
-lifecycle.show_logs(Console(stderr=True))
+lifecycle.configure_logging(Console(stderr=True))
 logging.getLogger("made.after.mininet").warning({warning!r})
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -29,12 +29,12 @@ def lock(tmp_path: Path) -> Path:
 def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs go on beside these tests: only what is started here is ended here."""
     monkeypatch.setattr(run_lock, "MARK", f"HOTLINE_TEST_{os.getpid()}")
-    monkeypatch.setattr(run_lock, "give_back", lambda: None)
+    monkeypatch.setattr(run_lock, "restore_affinities", lambda: None)
 
 
 def test_a_second_run_is_refused_and_told_of_the_first(lock: Path, tmp_path: Path) -> None:
-    with hold_run_lock([], lock) as only:
-        only.name(tmp_path / "first")
+    with hold_run_lock([], lock) as locked:
+        locked.set_folder(tmp_path / "first")
         told = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"
         with pytest.raises(PreflightError, match=told), hold_run_lock([], lock):
             pass
@@ -72,8 +72,8 @@ def test_the_next_run_removes_what_is_marked_and_nothing_else(lock: Path) -> Non
         marked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     unmarked = subprocess.Popen(SLEEP, stdin=subprocess.PIPE)
     try:
-        with hold_run_lock([], lock) as only:
-            assert only.found.processes == 1
+        with hold_run_lock([], lock) as locked:
+            assert locked.removed.processes == 1
         assert marked.wait() == -signal.SIGKILL
         assert unmarked.poll() is None
     finally:
@@ -109,16 +109,16 @@ def test_only_interfaces_that_the_killed_run_named_are_removed(
     deleted: list[str] = []
     monkeypatch.setattr(subprocess, "run", lambda command, **_: deleted.append(command[-1]))
     lock.write_text('{"interfaces": ["s1-eth1", "s1-eth2"]}')
-    with hold_run_lock([], lock) as only:
-        assert only.found.interfaces == ("s1-eth1",)
+    with hold_run_lock([], lock) as locked:
+        assert locked.removed.interfaces == ("s1-eth1",)
     assert deleted == ["s1-eth1"]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"of": "another version"}'])
 def test_a_lock_file_that_says_nothing_is_no_obstacle(lock: Path, text: str) -> None:
     lock.write_text(text)
-    with hold_run_lock([], lock) as only:
-        assert not only.found
+    with hold_run_lock([], lock) as locked:
+        assert not locked.removed
 
 
 def test_a_lock_of_a_dead_process_is_free_and_names_its_folder(lock: Path, tmp_path: Path) -> None:
@@ -128,19 +128,19 @@ from pathlib import Path
 from topologies import run_lock
 from topologies.run_lock import hold_run_lock
 run_lock.MARK = {run_lock.MARK!r}  # or it would end the runs that go on beside this test
-run_lock.give_back = lambda: None
-with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as only:  # nor an interface of theirs
-    only.name(Path({str(tmp_path)!r}))
+run_lock.restore_affinities = lambda: None
+with hold_run_lock(["hotline-none"], Path({str(lock)!r})) as locked:  # nor an interface of theirs
+    locked.set_folder(Path({str(tmp_path)!r}))
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
-    with hold_run_lock([], lock) as only:
-        assert only.found.run == tmp_path
+    with hold_run_lock([], lock) as locked:
+        assert locked.removed.run == tmp_path
     assert lock.read_text() == ""
 
 
 def test_cleaning_up_gives_the_kernels_threads_back(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    monkeypatch.setattr(run_lock, "give_back", lambda: called.append("back"))
+    monkeypatch.setattr(run_lock, "restore_affinities", lambda: called.append("back"))
     with hold_run_lock([], lock):
         assert called == ["back"]

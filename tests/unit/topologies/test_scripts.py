@@ -29,7 +29,7 @@ from topologies.scripts import session as session_module
 from topologies.scripts.arm import ScriptArm
 from topologies.scripts.process import Script, command_of, environment_of, first_failure
 from topologies.scripts.session import ScriptSession
-from topologies.scripts.worker import ScriptWorker, answers
+from topologies.scripts.worker import ScriptWorker, command_workers
 
 HOT = next(arm for arm in arms_of("hotset") if arm.name == "hot")
 CONFIG = Config(script="train.py", workers=2)
@@ -68,15 +68,15 @@ class Played:
         joined = self.arm.joined_workers[rank]
         if order["do"] == "shut":
             told = {"steps": joined.steps, "behind_ns": 0, "cpu_s": 0.5, "loss": None, "updates_sent": 40}
-            joined.has_done(order["order"], told)
+            joined.complete_command(order["order"], told)
             return
-        joined.has_done(order["order"], {})
+        joined.complete_command(order["order"], {})
         if order["do"] == "open":
             for steps in self._tells[rank : rank + 1]:
-                joined.tells(steps)
+                joined.report_steps(steps)
             if rank in self._leaves:
-                joined.last = {"ran": {"steps": 1, "behind_ns": 0, "cpu_s": 0.1, "loss": None}}
-                joined.leave()
+                joined.final_report = {"ran": {"steps": 1, "behind_ns": 0, "cpu_s": 0.1, "loss": None}}
+                joined.mark_left()
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -146,7 +146,7 @@ def test_a_worker_that_ended_by_an_error_ends_the_run(
     async def play() -> None:
         played = Played(tmp_path, each_tells=(3, 9_000))
         session = session_of(played, tmp_path)
-        played.arm.joined_workers[0].leave(is_in_order=False)
+        played.arm.joined_workers[0].mark_left(is_in_order=False)
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "script-hot-1.log").write_text("key 7 is there twice\n")
         with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* hot, .* goes on .*key 7 is there twice"):
@@ -157,7 +157,7 @@ def test_a_worker_that_ended_by_an_error_ends_the_run(
 
 def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
     async def play() -> None:
-        course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).course(HOT, 4)
+        course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).observe(HOT, 4)
         # 80 lanes in 8 steps, of two workers.
         assert course.lanes == course.steps * 2 * 10
 
@@ -181,11 +181,11 @@ def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) ->
         silent: Any = Line(lambda order: None)
         joined = JoinedWorker(4, silent)
         with pytest.raises(AgentFailed, match="worker 5: no answer to 'hint' within 0 s"):
-            await answers([joined], "hint", 0.01)
-        failing: Any = Line(lambda order: joined.has_done(order["order"], {"error": "no such file"}))
+            await command_workers([joined], "hint", 0.01)
+        failing: Any = Line(lambda order: joined.complete_command(order["order"], {"error": "no such file"}))
         joined = JoinedWorker(4, failing)
         with pytest.raises(AgentFailed, match="no such file"):
-            await answers([joined], "hint", 1)
+            await command_workers([joined], "hint", 1)
         worker = ScriptWorker(1, [Played(tmp_path).arm])
         assert await worker.call({"cmd": "hint", "job": HOT.job, "file": None}) == {}
         assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
@@ -233,7 +233,7 @@ def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> No
             await started(Script(number, "hot", tmp_path / f"{number}"), f"raise SystemExit({number})")
             for number in (1, 2)
         ]
-        scripts[1].loses()
+        scripts[1].mark_gone()
         await asyncio.gather(*(script.until_it_fails() for script in scripts))
         assert "worker 2" in str(first_failure(scripts))
 
@@ -285,12 +285,12 @@ def test_a_script_runs_as_whoever_asked_sudo_with_its_place_and_rank(monkeypatch
 def test_who_waits_for_scripts_is_told_what_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(group, "_REMIND_S", 0.0)
+    monkeypatch.setattr(group, "_REMINDER_S", 0.0)
     caplog.set_level("INFO")
 
     async def play() -> None:
         arms = [Played(tmp_path).arm, ScriptArm(HOT, CONFIG, tmp_path, Played(tmp_path)._start, print)]
-        await group._remind(arms, tmp_path)
+        await group._log_missing_scripts(arms, tmp_path)
 
     run(play())
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text

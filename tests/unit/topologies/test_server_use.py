@@ -16,7 +16,7 @@ from experiment.config import Config
 from hosts.ps.rpcs import JOB_COUNTERS
 from tests.harness.arms import JOBS
 from tests.harness.sessions import real_session
-from topologies.agents import Agent, Answer
+from topologies.agents import Agent, Message
 from topologies.placement import Placement, program_use_of
 from topologies.session import RealSession
 
@@ -29,7 +29,7 @@ class Server:
         jobs_of = {str(job): jobs[job] for job in jobs}
         self._answer = {"cpu_s": cpu_s, "jobs": jobs_of, "durability": kept}
 
-    async def call(self, command: dict[str, Any], *_: object) -> Answer:
+    async def call(self, command: dict[str, Any], *_: object) -> Message:
         assert command == {"cmd": "stats"}
         return self._answer
 

@@ -18,7 +18,7 @@ from switch_harness.waiting import PATIENCE_S, wait_for
 PRELUDE = """
 import asyncio, sys, threading, time
 from pathlib import Path
-from topologies.signals import STOP, Stage
+from topologies.signals import STOP, SignalActions
 
 def stuck():
     # As in a library that does not return: no handler of Python's can end this.
@@ -83,7 +83,7 @@ async def work():
 
 async def main():
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work())
-    with STOP.stage(Stage(lambda: "", cancel=lambda: loop.call_soon_threadsafe(task.cancel))):
+    with STOP.on_signal(SignalActions(lambda: "", cancel=lambda: loop.call_soon_threadsafe(task.cancel))):
         await task
 
 try:
@@ -102,7 +102,7 @@ def test_ctrl_c_of_a_command_line_that_ends_at_once_is_not_the_runs() -> None:
 sys.setswitchinterval(5)  # the thread that hears it comes late
 ready()
 try:
-    with STOP.for_a_command_line():
+    with STOP.for_command_line():
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(1)
 except KeyboardInterrupt:
@@ -116,7 +116,7 @@ STOP.exit(0)
 
 STUCK = """
 clear = lambda: Path({file!r}).write_text("cleared")
-with STOP.stage(Stage(lambda: "a folder is there", cancel=lambda: None, clear=clear)):
+with STOP.on_signal(SignalActions(lambda: "a folder is there", cancel=lambda: None, clean_up=clear)):
     ready()
     stuck()
 """
@@ -144,7 +144,11 @@ def test_a_second_signal_hurries_and_still_clears_up(tmp_path: Path) -> None:
 
 
 def test_an_error_while_clearing_up_is_told_and_does_not_hold_up_the_end() -> None:
-    program = "with STOP.stage(Stage(lambda: 'a folder is there', clear=lambda: 1 / 0)): ready(); stuck()"
+    program = """
+with STOP.on_signal(SignalActions(lambda: "a folder is there", clean_up=lambda: 1 / 0)):
+    ready()
+    stuck()
+"""
     with playing(program) as process:
         process.send_signal(signal.SIGINT)
         told = ["hotline: division by zero", "hotline: interrupted; a folder is there"]
@@ -154,7 +158,7 @@ def test_an_error_while_clearing_up_is_told_and_does_not_hold_up_the_end() -> No
 def test_a_command_line_has_ctrl_c_for_itself() -> None:
     program = """
 try:
-    with STOP.for_a_command_line():
+    with STOP.for_command_line():
         try:
             ready()
             time.sleep(1000)

@@ -85,7 +85,7 @@ def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     asking = threading.Thread(target=lambda: ended.append(add_simulation(tmp_path, str, name)))
     asking.start()
     wait_for(lambda: (tmp_path / "asked").exists())
-    cancel = STOP._stage.cancel
+    cancel = STOP._actions.cancel
     assert cancel is not None
     cancel()
     asking.join(PATIENCE_S)
@@ -98,11 +98,11 @@ def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
     account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
     reported: list[RunRecord] = []
 
-    def add(run: Path, words: Callable[[], str], module: str) -> bool:
+    def add(run: Path, describe: Callable[[], str], module: str) -> bool:
         found = read_record(run)
         found.memory_mb["added"] = 1.0
         found.write(run)
-        assert words().startswith(str(run)) and not reported and module == "a.predictor"
+        assert describe().startswith(str(run)) and not reported and module == "a.predictor"
         return True
 
     def summarise(run: Path, found: RunRecord) -> None:

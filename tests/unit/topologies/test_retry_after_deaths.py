@@ -31,7 +31,7 @@ def test_it_is_done_again_until_nobody_has_died() -> None:
                 await asyncio.sleep(0)
             return len(attempts)
 
-        assert await asyncio.wait_for(made.steadily(work), 30) == 4
+        assert await asyncio.wait_for(made.retry_after_deaths(work), 30) == 4
         assert attempts == [True] * 4
 
     asyncio.run(main())
@@ -44,4 +44,4 @@ def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch
         raise DeviceError("the switch refused it")
 
     with pytest.raises(DeviceError, match="refused"):
-        asyncio.run(real_session().steadily(work))
+        asyncio.run(real_session().retry_after_deaths(work))
