@@ -37,6 +37,11 @@ RANK_VARIABLE = "HOTLINE_RANK"
 _CREDENTIALS = struct.Struct("3i")
 
 
+def socket_path(connect: str | os.PathLike[str] | None = None) -> Path:
+    """Return the path of a rendezvous's socket: `connect`, or HOTLINE_CONNECT, or that of `hotline up`."""
+    return Path(connect or os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
+
+
 class RequestRefused(HotlineError):
     """A request that is refused; the worker may go on."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import shutil
 import signal
 import sys
@@ -36,7 +35,7 @@ from topologies import preflight, routes
 from topologies.agents import Agent, command_in
 from topologies.fleet import provision, server_config, session_terms
 from topologies.placement import Placement, place
-from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, ReportLog, Terms
+from topologies.rendezvous import Rendezvous, ReportLog, Terms, socket_path
 from topologies.run_lock import hold_run_lock
 
 log = logging.getLogger(__name__)
@@ -47,10 +46,6 @@ _STOP_S = 5.0
 def folder_of(config: Config) -> Path:
     """Return the folder of `up.log`, logs/, reports.jsonl and updates.parquet."""
     return (config.runs / "up").resolve()
-
-
-def socket_path() -> Path:
-    return Path(os.environ.get(SOCKET_VARIABLE) or DEFAULT_SOCKET)
 
 
 def arm_for_scripts(config: Config) -> Arm:

@@ -1,15 +1,15 @@
-"""Hotline for your own scripts: what the verbs of the command line call.
+"""Hotline for your own scripts: the functions behind the verbs of the command line.
 
     import hotline
 
-    run = hotline.simulate(workers=80, servers=20)          # in virtual time; no root, no network
+    run = hotline.simulate(workers=80, servers=20)          # needs neither root nor a network
     print(run.summary.headline, run.page)
     print(hotline.answer(workers=80, servers=20).headline)  # what a switch would do for your cluster
 
     kv = hotline.Worker(tables={"users": (1_000, 16)})      # a script of yours on `./hotline up`: docs/kv.md
-    hotline.torch.EmbeddingBag(1_000, 16, kv=kv, lr=0.1)    # the same in a model of PyTorch's
+    hotline.torch.EmbeddingBag(1_000, 16, kv=kv, lr=0.1)    # the same in a PyTorch model
 
-Each name is imported when it is first asked for: numba and Polars take seconds.
+Each name is imported at its first use: importing numba and Polars takes seconds.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ _WHERE = {
     "study": ("studies.policies.study", "study"),
     "whatif": ("studies.dense.told", "answers_of"),
 }
-"""Name -> module, and what it is called there. All others are of `_RUNS`."""
+"""Name -> module and name there. All other names are in `_RUNS`."""
 _EXTRAS = {"torch"}
-"""Packages that need what set-up does not install: nobody gets them who does not name them."""
+"""Subpackages that need an optional dependency; they are imported only by name."""
 
 
 def __getattr__(name: str) -> Any:

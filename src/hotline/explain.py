@@ -1,4 +1,4 @@
-"""One RPC through the aggregation program, explained: a switch with a small hot set, and what it does."""
+"""Explain one RPC through the aggregation program, with a small hot set in the switch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from softswitch.load import load_program
 WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
 VALUE = 100
-"""What a push adds to the first of its keys; one more to each that follows."""
+"""Value that a push adds to its first key; each further key gets one more."""
 SLOT = 5
-"""Of each hot key, in its lane's registers."""
+"""Slot of each hot key in its lane's registers."""
 
 
 def keys_of(lanes: int) -> list[int]:
-    """The least key of each of the first lanes."""
+    """Return the smallest key of each of the first `lanes` lanes."""
     found: dict[int, int] = {}
     key = 0
     while len(found) < lanes:
@@ -41,15 +41,15 @@ def keys_of(lanes: int) -> list[int]:
 
 
 def program() -> Program:
-    """The aggregation program."""
+    """Return the aggregation program."""
     return load_program(DESIGN.program.read_bytes())
 
 
 def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
-    """What the switch does to a pull or push of worker 1 with a key in each of the first `lanes` lanes.
+    """Return the switch's events for a pull or push of worker 1 with a key in each of the first lanes.
 
-    The last `cold` of them are not in the switch. A push has come before a pull, so that there is something
-    to read.
+    The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
+    values.
     """
     pipeline, recorder = _switch(keys_of(lanes)[: lanes - cold])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
@@ -60,7 +60,7 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
 
 
 def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
-    """The program with the tables of a run of the arm *both*, and some keys in its hot set."""
+    """Return the program with the tables of the arm *both* and these hot keys, and its recorder."""
     loaded = program()
     recorder = Recorder(loaded)
     pipeline = InterpretedPipeline(loaded, observer=recorder)
@@ -71,7 +71,7 @@ def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
 
 
 def _frame(op: Op, keys: Sequence[int], turn: int) -> bytes:
-    """A worker's request to the service of the server."""
+    """Return a worker's request to the service address of the server."""
     count = len(keys)
     pushes = op is Op.PUSH
     header = Header(

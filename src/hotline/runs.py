@@ -1,4 +1,4 @@
-"""Runs, real and in virtual time, and their reports."""
+"""Real and simulated runs, and their reports."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Run(NamedTuple):
     """A run that has ended."""
 
     folder: Path
-    """With its logs (docs/logs.md), `run.json`, `summary.json` and the report."""
+    """Folder of the logs (docs/logs.md), `run.json`, `summary.json` and the report."""
     record: RunRecord
-    """What was run, and how its updates add up."""
+    """Settings of the run, and the accounting of its updates."""
     summary: Summary
-    """Its numbers, by arm and load."""
+    """Metrics by arm and load."""
     page: Path
-    """The report."""
+    """Path of the report."""
 
     def check(self) -> None:
-        """Raise `AccountingError` where updates were lost."""
+        """Raise `AccountingError` if updates were lost."""
         if self.record.accounting is not None:
             check_accounting(self.record.accounting, self.folder)
 
@@ -53,8 +53,8 @@ class Run(NamedTuple):
 def run(**settings: object) -> Run:
     """Run the experiment on this machine, as `make run-topo` does: `run(workers=4, top_k=2000)`.
 
-    Needs root and Mininet, builds a network of its own, and tells progress to stderr. Raises `RunFailed`,
-    after what was wrong has been told there.
+    Needs root and Mininet, builds a network of its own, and shows progress on stderr. Raises `RunFailed`
+    after an error, which is on stderr.
     """
     given = [f"{name.upper()}={value}" for name, value in settings.items()]
     runs = load_config(given).runs
@@ -65,18 +65,18 @@ def run(**settings: object) -> Run:
 
 def run_here(settings: Sequence[str]) -> int:
     """Run the experiment on this machine with `NAME=value` settings, and return the exit code."""
-    # Needs the distribution's Mininet, which a simulation does not.
+    # Imports Mininet, which a simulation does not need.
     from topologies.lifecycle import main
 
     return main(settings, predictor="simulator.answer")
 
 
 def simulate(config: Path | None = None, reporter: Reporter | None = None, **settings: object) -> Run:
-    """Do a run in virtual time: the same P4 program, the same agents, the same report, and no root.
+    """Simulate a run: the same P4 program, the same agents, the same report, without root.
 
-    `config` is a TOML file (docs/simulator.md); settings come on top. Without a file it is [DDL]'s cluster:
-    80 workers and 20 parameter servers at 10 Gbit/s. The run's folder is made in `runs`. Raises
-    `ConfigError`, `SimulationError` or `DataError`, and leaves nothing behind then.
+    `config` is a TOML file (docs/simulator.md), which `settings` override. Without a file it is [DDL]'s
+    cluster: 80 workers and 20 parameter servers at 10 Gbit/s. The run's folder is made in `runs`, and removed
+    after an error: `ConfigError`, `SimulationError` or `DataError`.
     """
     reporter = reporter or silent()
     if config is None:
@@ -88,37 +88,37 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
         data = run_interruptibly(lambda: read_data(chosen, reporter))
         record = run_interruptibly(lambda: asyncio.run(experiment(chosen, data, folder, reporter)))
         with reporter.phase("report"):
-            made = _reported(folder, record, no_progress)
+            finished = _write_report(folder, record, no_progress)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     finally:
         reporter.stop()
     point_to_latest(chosen.runs)
-    return made
+    return finished
 
 
 def read(folder: Path) -> Run:
-    """A run that was made before, with the report that it has."""
+    """Read a finished run with the report that it has."""
     record = read_record(folder)
     return Run(folder, record, summarise(folder, record), folder / "report.html")
 
 
 def report(folder: Path, progress: Progress = no_progress) -> Run:
-    """Make a run's numbers and its report again. Raises `AnalysisError`."""
+    """Compute a run's metrics and its report again. Raises `AnalysisError`."""
     record = read_record(folder)
     run_interruptibly(lambda: finish_merge(folder))
-    return _reported(folder, record, progress)
+    return _write_report(folder, record, progress)
 
 
-def _reported(folder: Path, record: RunRecord, progress: Progress) -> Run:
+def _write_report(folder: Path, record: RunRecord, progress: Progress) -> Run:
     summary = run_interruptibly(lambda: summarise(folder, record))
     page = run_interruptibly(lambda: write_report(folder, record, summary, progress))
     return Run(folder, record, summary, page)
 
 
 def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
-    """Write the report of a cluster's own logs (docs/logs.md); its findings beside [DDL]'s.
+    """Write the report of a cluster's own logs (docs/logs.md), and return its findings beside [DDL]'s.
 
     Raises `DataError`.
     """
@@ -128,10 +128,10 @@ def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) 
 
 
 def answer(reporter: Reporter | None = None, **cluster: Any) -> ClusterAnswer:
-    """What a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
+    """Return what a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
 
-    The settings are `simulator.answer.cluster.Cluster`'s. Takes some ten seconds with 100 hosts. Raises
-    `ConfigError`, `SimulationError` and `DataError`.
+    The settings are those of `simulator.answer.cluster.Cluster`. It takes some ten seconds with 100 hosts.
+    Raises `ConfigError`, `SimulationError` and `DataError`.
     """
     reporter = reporter or silent()
     asked = config_of(Cluster, cluster)

@@ -10,14 +10,14 @@ from hotline.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 def main() -> None:
     """Run the command line, and exit."""
     end_at_ctrl_c()
-    # gRPC tells the terminal of every connection that ends.
+    # Else gRPC prints every connection that ends.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # Takes the better part of a second: a signal is heard before.
+    # Takes most of a second, in which signals are handled already.
     from hotline.cli.commands import hotline
 
     raise_at_ctrl_c()
     try:
         hotline(prog_name="hotline")
     finally:
-        # What is left is the interpreter's end.
+        # Only the interpreter's exit remains.
         end_at_ctrl_c()

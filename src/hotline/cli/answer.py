@@ -1,4 +1,4 @@
-"""`hotline answer`: what the switch would do for any cluster, in virtual time and without root."""
+"""`hotline answer`: what a switch would do for any cluster, simulated and without root."""
 
 from __future__ import annotations
 

@@ -22,22 +22,21 @@ from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
 from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, report
-from hotline.cli.run import run
+from hotline.cli.run import down, run, up
 from hotline.cli.simulate import simulate
 from hotline.cli.status import status
 from hotline.cli.sweep import sweep
 from hotline.cli.switch import load, offload, proxy, unload
-from hotline.cli.up import down, up
 from hotline.cli.watch import watch
 from hotline.cli.whatif import whatif
 from hotline.cli.zoo import zoo
 
 
 class _Commands(click.Group):
-    """Click itself would say "Aborted!" and exit with 1."""
+    """The group of all commands, with our own message and exit code for Ctrl-C."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command."""
+        """Run a command; turn Ctrl-C into one line and exit code 130, where Click has "Aborted!" and 1."""
         try:
             return super().invoke(context)
         except KeyboardInterrupt:
@@ -45,7 +44,7 @@ class _Commands(click.Group):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Tell them by what they are for."""
+        """List the commands in groups."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(each.name or "", each.get_short_help_str(66)) for each in commands])
@@ -61,7 +60,7 @@ def hotline(verbose: bool) -> None:
     logging.basicConfig(
         format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
     )
-    # What finsy logs with a stack trace also arrives here as an exception, and is told in one line.
+    # An error that finsy logs with a stack trace also arrives as an exception, which is one line.
     logging.getLogger("finsy").setLevel(logging.INFO if verbose else logging.CRITICAL + 1)
 
 

@@ -1,4 +1,4 @@
-"""What the commands share: errors in one line, the switch's address, JSON, a progress bar."""
+"""Shared parts of the commands: options, one-line errors, the switch's address, JSON and tables."""
 
 from __future__ import annotations
 
@@ -54,10 +54,9 @@ job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True
 
 
 class Number(click.FloatRange):
-    """A finite number in a range. Click's own ranges have `nan` in them, as nothing is above or below it."""
+    """A finite number in a range; Click's own ranges let `nan` through."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
         number = super().convert(value, param, ctx)
         if not isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
@@ -65,7 +64,7 @@ class Number(click.FloatRange):
 
 
 def switch_options(function: F) -> F:
-    """Options `--switch` and `--device-id`."""
+    """Add the options `--switch` and `--device-id` to a command."""
     device = click.option(
         "--device-id",
         default=1,
@@ -95,9 +94,12 @@ def on_switch(
     action: Callable[[Controller], Awaitable[T]],
     *,
     primary: bool = True,
-    again: Callable[[], str | None] = lambda: None,
+    retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
-    """Run an action on a connection of its own; `again` tells what to ask for where Ctrl-C stops it."""
+    """Run an action on a connection of its own.
+
+    `retry_hint` returns the command that finishes the action if Ctrl-C interrupts it.
+    """
 
     async def run() -> T:
         async with Controller(address, device_id=device_id, primary=primary) as controller:
@@ -107,27 +109,26 @@ def on_switch(
         try:
             return asyncio.run(run())
         except KeyboardInterrupt:
-            click.echo(interrupted(again()), err=True)
+            click.echo(interrupted(retry_hint()), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON."""
     click.echo(json.dumps(value, indent=2))
 
 
 def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
-    """Print rows as a table: names to the left, numbers to the right."""
+    """Print rows as a table, with names to the left and numbers to the right."""
     Console().print(_fill(Table(title=title, title_justify="left"), columns, rows))
 
 
 def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
-    """The same without any lines: one line for the head and one for each row."""
+    """Return a table without lines: one line for the head and one for each row."""
     return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
 
 
 def numbers(*cells: object) -> list[Text]:
-    """Cells that stand to the right, however they are written."""
+    """Return cells that are aligned to the right, whatever their text."""
     return [Text(str(cell)) for cell in cells]
 
 

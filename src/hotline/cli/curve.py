@@ -1,4 +1,4 @@
-"""`hotline hotset curve`: what share of all updates the top-k keys take."""
+"""`hotline hotset curve`: the share of all updates that the top-k keys take."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _counts(files: tuple[Path, ...], job: int | None, samples_per_step: int) -> 
 
 
 def _marks(found: Coverage, chosen: int) -> dict[int, str]:
-    """k -> what it is called, together where several are one."""
+    """Return k -> its label; names of the same k are joined."""
     marks: dict[int, str] = {}
     for k, name in ((found.knee, "knee"), (found.limit, "table limit"), (chosen, "chosen")):
         marks[k] = f"{marks[k]}, {name}" if k in marks else name

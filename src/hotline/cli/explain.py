@@ -16,7 +16,7 @@ from softswitch.errors import SwitchError
 
 _OPS = {"push": Op.PUSH, "pull": Op.PULL}
 _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
-"""What Rich would have a browser load."""
+"""Fonts that a browser would download for Rich."""
 PICTURE_WIDTH = 140
 """Characters in a line of a picture."""
 
@@ -84,7 +84,7 @@ def explain(
 
 
 def _picture(file: Path, title: str, lines: list[str]) -> None:
-    """What a terminal shows, as a file."""
+    """Write terminal output as an SVG file."""
     with Path("/dev/null").open("w") as nowhere:
         console = Console(record=True, width=PICTURE_WIDTH, file=nowhere)
         for line in lines:

@@ -1,4 +1,4 @@
-"""`hotline faults`: schedules of faults in virtual time, and whether anything is lost."""
+"""`hotline faults`: play schedules of faults in the simulator, and check that nothing is lost."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def faults(
     names: tuple[str, ...], arms: tuple[str, ...], schedules: int, seed: int, into: Path, page: Path | None,
     replay: Path | None, scheduler: str | None, processes: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Let faults strike, and check that no update is lost or doubled.
+    """Inject faults, and check that no update is lost or doubled.
 
-    FAULT is a name such as "switch restarted"; without one, all are played. A name that there is not is
-    answered with all that there are. Exits with 1 if a schedule fails, and writes its shortest part that
-    fails to a file, for --replay.
+    FAULT is a name such as "switch restarted"; without one, all are played. An unknown name gets a list of
+    all names. Exits with 1 if a schedule fails, and writes its shortest part that fails to a file, for
+    --replay.
     """
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import as_rows, play_rows
@@ -74,20 +74,20 @@ def faults(
             return
         rows = _rows(names, arms)
         if page is not None:
-            around_table(page)  # an error comes before the minutes that the schedules take
+            around_table(page)  # fail before the schedules take their minutes
         begun = time.monotonic()
         with progress_bar("playing") as progress:
             found = play_rows(rows, schedules, seed, scheduler, processes, progress)
-        took = time.monotonic() - begun
+        duration_s = time.monotonic() - begun
         made = as_rows(found)
         write_into_folder(into, json.dumps(made, indent=2) + "\n")
         if page is not None:
-            renew_table(page, made, took)
+            renew_table(page, made, duration_s)
         failed = _failures(found, into.parent)
     if as_json:
         print_json(made)
     else:
-        _show(made, took)
+        _show(made, duration_s)
     if failed:
         raise click.ClickException(failed)
 
@@ -108,7 +108,7 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
 
 
 def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
-    """Write the shortest schedule of each row that fails; what is to be said of the first of them."""
+    """Write the shortest schedule of each row that fails, and return a message about the first of them."""
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import bed_of
     from simulator.faults.schedule import Schedule
@@ -140,13 +140,13 @@ def _replay(path: Path, as_json: bool) -> None:
 
     try:
         schedule = Schedule.from_json(path.read_text())
-        bed = bed_of(schedule.arm)
+        testbed = bed_of(schedule.arm)
     except OSError as error:
         raise HotlineError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise HotlineError(f"{path}: is no schedule: {error}") from error
-    outcome = play_schedule(bed, schedule)
-    history = history_of(bed.operations)
+    outcome = play_schedule(testbed, schedule)
+    history = history_of(testbed.operations)
     if as_json:
         print_json({"holds": outcome.holds, "outcome": str(outcome), "history": history})
     else:
@@ -157,7 +157,7 @@ def _replay(path: Path, as_json: bool) -> None:
         raise click.ClickException(f"{path}: the schedule fails")
 
 
-def _show(rows: list[dict[str, Any]], took: float) -> None:
+def _show(rows: list[dict[str, Any]], duration_s: float) -> None:
     columns = ["fault", "arm", "schedules", "RPCs", "lost", "doubled", "recovery p50", "p99, ms"]
     shown: list[list[object]] = [
         [
@@ -169,4 +169,4 @@ def _show(rows: list[dict[str, Any]], took: float) -> None:
         for row in rows
     ]
     Console().print(plain_table(columns, shown))
-    click.echo(f"{sum(row['schedules'] for row in rows):,} schedules in {took:,.0f} s")
+    click.echo(f"{sum(row['schedules'] for row in rows):,} schedules in {duration_s:,.0f} s")

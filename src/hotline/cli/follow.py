@@ -1,4 +1,4 @@
-"""`hotline follow`: the hot set follows what is updated now."""
+"""`hotline follow`: adapt the hot set to the present updates."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def follow(
             click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
             number += 1
 
-    def again() -> str | None:
+    def retry_hint() -> str | None:
         return "follow" if follower is not None and follower.is_moving else None
 
-    on_switch(address, device_id, action, again=again)
+    on_switch(address, device_id, action, retry_hint=retry_hint)
 
 
 def _as_json(number: int, period: Period) -> str:

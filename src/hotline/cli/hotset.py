@@ -1,4 +1,4 @@
-"""`hotline hotset`: see what a hot set would cover, build one from update logs, and look at one."""
+"""`hotline hotset`: estimate the coverage of a hot set, build one from update logs, and show one."""
 
 from __future__ import annotations
 

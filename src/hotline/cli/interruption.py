@@ -1,4 +1,4 @@
-"""Ctrl-C is one line and exit code 130, whenever it comes. Imports nothing that takes time."""
+"""Turn Ctrl-C into one line and exit code 130 at any time. This module imports nothing that takes time."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import signal
 from typing import NoReturn
 
 INTERRUPTED = 130
-"""Exit code."""
+"""Exit code after an interruption."""
 _STDERR = 2
 
 
 def end_at_ctrl_c() -> None:
-    """Let Ctrl-C end the process at once, where an exception would leave modules half imported."""
-    # What runs in the background of a script ignores SIGINT, and means it.
+    """Let Ctrl-C end the process at once, since an exception could leave modules half imported."""
+    # SIGINT stays ignored in the background of a shell script.
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, _end)
-    # The script `hotline` has blocked it for the interpreter's own start.
+    # The script `hotline` has blocked it during the interpreter's start.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
@@ -26,9 +26,9 @@ def raise_at_ctrl_c() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def interrupted(again: str | None = None) -> str:
-    """The line that is told; `again` is what to ask for to finish what was begun."""
-    return f"hotline: interrupted{f'; {again} again to finish' if again else ''}"
+def interrupted(retry_hint: str | None = None) -> str:
+    """Return the message of an interruption; `retry_hint` is the command that finishes the work."""
+    return f"hotline: interrupted{f'; {retry_hint} again to finish' if retry_hint else ''}"
 
 
 def _end(number: int, frame: object) -> NoReturn:

@@ -1,4 +1,4 @@
-"""`hotline logs`: the logs of runs, and of others."""
+"""`hotline logs`: check the logs of runs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def logs() -> None:
 def check(path: Path, as_json: bool) -> None:
     """Check that logs hold what their columns promise.
 
-    PATH is a run's folder, one of its logs or an update log. Names the first row that is otherwise, and exits
-    with 1.
+    PATH is a run's folder, one of its logs or an update log. Names the first row that differs, and exits with
+    1.
     """
     with one_line_errors():
         rows = run_interruptibly(lambda: check_logs(path))

@@ -1,4 +1,4 @@
-"""`hotline owed`: what a run that a worker's death ended has left with its files, and bringing that home."""
+"""`hotline owed`: list and apply the updates that only the replay logs of an aborted run have."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ def owed(run: Path, bring_home: bool, as_json: bool) -> None:
 
     with one_line_errors():
         left = Left(run)
-        debts = left.debts()
+        unacknowledged = left.debts()
         differ = left.bring_home() if bring_home else None
         if as_json:
-            told = [debt._asdict() for debt in debts]
-            print_json({"owed": told, **({} if differ is None else {"keys_that_differ": differ})})
+            unreplayed = [each._asdict() for each in unacknowledged]
+            print_json({"owed": unreplayed, **({} if differ is None else {"keys_that_differ": differ})})
         else:
-            rows: list[list[object]] = [[debt.worker, debt.job, f"{debt.keys:,}"] for debt in debts]
+            rows: list[list[object]] = [
+                [updates.worker, updates.job, f"{updates.keys:,}"] for updates in unacknowledged
+            ]
             Console().print(plain_table(["worker", "job", "keys"], rows) if rows else "nothing is owed")
             if differ == 0:
                 click.echo(f"the servers' files in {left.folder} have all that workers have pushed")

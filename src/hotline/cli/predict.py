@@ -1,4 +1,4 @@
-"""`hotline fit` and `hotline predict`: the costs of a real run, and what they make of another one."""
+"""`hotline fit` and `hotline predict`: fit host costs to a real run, and predict another run with them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     of `hotline simulate`. Takes some minutes.
     """
     from foundation.logs.parts import write_text
-    from simulator.prediction.fit import fit as found_by
+    from simulator.prediction.fit import fit as fit_costs
 
     with one_line_errors():
         with progress_bar("simulating") as report:
-            found = run_interruptibly(lambda: found_by(run, arms.split(","), report, evaluations))
+            found = run_interruptibly(lambda: fit_costs(run, arms.split(","), report, evaluations))
         text = _toml(found.hosts)
         if output is not None:
             write_text(output, text)
@@ -95,12 +95,12 @@ def _simulated(run: Path, hosts_of: Path) -> Prediction:
     from experiment.config import load_config_as
     from experiment.progress import Reporter, RunConsole
     from simulator.config import SimulationConfig
-    from simulator.prediction.compare import predict as made_of
+    from simulator.prediction.compare import predict as simulate_run
 
     hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
     reporter = Reporter(RunConsole())
     try:
-        return run_interruptibly(lambda: made_of(run, hosts, reporter))
+        return run_interruptibly(lambda: simulate_run(run, hosts, reporter))
     finally:
         reporter.stop()
 
@@ -160,20 +160,20 @@ def _off(value: float) -> str:
 
 def _print(found: Prediction) -> None:
     rows: list[list[object]] = [
-        [*of[:3], f"{of.measured:,.0f}", f"{of.predicted:,.0f}", _off(of.off), _told(of.holds)]
+        [*of[:3], f"{of.measured:,.0f}", f"{of.predicted:,.0f}", _off(of.off), _word(of.holds)]
         for of in found.latencies
     ]
     columns = ["load", "arm", "metric", "measured", "predicted", "off", ""]
     print_table("Latency of operations, µs", columns, rows)
     signs: list[list[object]] = [
-        [of.load, of.arm, of.metric, _off(of.measured), _off(of.predicted), "", _told(of.holds)]
+        [of.load, of.arm, of.metric, _off(of.measured), _off(of.predicted), "", _word(of.holds)]
         for of in found.differences
     ]
     print_table("Differences to neither that the run can tell", columns, signs)
     Console(stderr=True).print(_verdict(found))
 
 
-def _told(holds: bool) -> str:
+def _word(holds: bool) -> str:
     return "holds" if holds else "off"
 
 

@@ -1,4 +1,4 @@
-"""`hotline registers`: what the switch holds of a job's keys."""
+"""`hotline registers`: the values that the switch holds of a job's keys."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def registers(
     """
     found = on_switch(address, device_id, lambda controller: controller.registers(job, keys or None))
     used = _scale_of_latest_run() if scale is None else scale
-    # A run that is up is not the latest yet, and may have another scale.
+    # A run under way is not the latest yet, and may have another scale.
     origin = (
         f", the scale of {_RECORD.parent.resolve().name}; --scale for another run" if scale is None else ""
     )
@@ -67,7 +67,7 @@ def registers(
 
 
 def _scale_of_latest_run() -> float | None:
-    """None where there is no run, or one that trained nothing."""
+    """Return the scale of the latest run; None if there is no run, or it did not train."""
     try:
         scale = json.loads(_RECORD.read_text())["workload"]["scale"]
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""`hotline report`, `figures` and `compare`: what runs, or a cluster's logs, say."""
+"""`hotline report`, `figures` and `compare`: evaluate runs, or a cluster's logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from analysis.metrics import Metric
     from analysis.statistics import Comparison
 
-# What draws and computes takes a second to import, which the other commands need not wait for.
+# Imported in the commands: analysis takes a second, which other commands should not wait for.
 
 _RUN = click.Path(path_type=Path)
 _LATEST = Path("runs/latest")
@@ -128,8 +128,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     with one_line_errors():
         found = run_interruptibly(lambda: compare_runs(runs))
     if as_json:
-        told = {each.name: asdict(each) for each in found}
-        print_json(to_jsonable_python(told))
+        print_json(to_jsonable_python({each.name: asdict(each) for each in found}))
         return
     for load in found[0].changes:
         _print_compared(load, found)
@@ -139,7 +138,7 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
     from foundation.designs.arms import baseline_of, leading, mentioned
 
-    # --json has all.
+    # The table has selected metrics; --json has all.
     metrics = shown_in("compare")
     names = [each.name for each in found]
     offered = ", ".join(

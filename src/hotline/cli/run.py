@@ -1,8 +1,13 @@
-"""`hotline run`: the main job, which `make run-topo` calls."""
+"""`hotline run`, `up` and `down`: experiments, and servers for scripts, on this machine."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
+from rich.console import Console
+
+from hotline.cli.common import json_option, one_line_errors, print_json
 
 
 @click.command("run")
@@ -18,7 +23,45 @@ def run(settings: tuple[str, ...]) -> None:
     from topologies.signals import STOP
 
     STOP.listen()
-    # Takes seconds: a signal is heard before.
+    # Takes seconds, in which signals are handled already.
     from hotline.runs import run_here
 
     STOP.exit(run_here(settings))
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]")
+@json_option
+def up(file: Path | None, as_json: bool) -> None:
+    """Start switch and servers for scripts of your own (root).
+
+    Scripts call `hotline.Worker`; they need neither root nor a namespace (docs/kv.md). FILE is like run.toml:
+    design, workers, servers, placement and so on. Switch and servers keep running in the background.
+    """
+    from hotline.kv.launch import up as start
+
+    with one_line_errors(), Console(stderr=True).status("starting switch and servers"):
+        found = start(file)
+    if as_json:
+        print_json(
+            {
+                "connect": found.connect, "workers": found.workers, "job": found.job,
+                "switch": found.switch, "folder": str(found.folder),
+            }
+        )  # fmt: skip
+        return
+    click.echo(
+        f"up for {found.workers} workers at {found.connect}; {found.folder / 'up.log'} is its log\n"
+        f"connect:  kv = hotline.Worker(tables={{...}}, connect={found.connect!r})\n"
+        f"offload:  ./hotline load --switch {found.switch} --job {found.job} hot.parquet\n"
+        "end:      ./hotline down"
+    )
+
+
+@click.command()
+def down() -> None:
+    """End what `hotline up` has started, and remove all of it (root)."""
+    from hotline.kv.launch import down as end
+
+    with one_line_errors():
+        click.echo(end())

@@ -1,4 +1,4 @@
-"""`hotline simulate`: the experiment in virtual time, without a network and without root."""
+"""`hotline simulate`: simulate the experiment, without a network and without root."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from pathlib import Path
 import click
 
 from hotline.cli.common import json_option, one_line_errors
-
-# What simulates takes two seconds to import, which the other commands need not wait for.
 
 
 @click.command()

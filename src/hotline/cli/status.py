@@ -1,4 +1,4 @@
-"""`hotline status`: what the switch's tables and counters tell, in a few lines or in full."""
+"""`hotline status`: the switch's tables and counters, in a few lines or in full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotline sweep`: many runs in virtual time, side by side, and one page about them."""
+"""`hotline sweep`: simulate many runs side by side, and write one page about them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
 
 
 def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, Any]:
-    """Sweep -> point -> what has come out."""
+    """Return sweep -> point -> its results."""
     return {
         sweep.name: {
             point.name: {"x": point.x, **results[sweep.name, point.name].model_dump(mode="json")}
@@ -105,7 +105,7 @@ def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, Any]:
 
 
 def _check(results: Results) -> None:
-    """Fail where updates do not add up; the page is written by then."""
+    """Raise an error if updates were lost; the page is written by then."""
     for (sweep, point), done in results.items():
         lost, keys = done.result.lost, done.result.mismatched_keys
         if lost or keys:

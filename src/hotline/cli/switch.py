@@ -1,4 +1,4 @@
-"""Commands that change a switch: move hot sets, switch offload and proxy."""
+"""Commands that change a switch: move hot sets, turn offload and proxy on or off."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _move(
             return await controller.load(job, keys, progress=progress)
 
     plan = on_switch(
-        address, device_id, action, primary=not dry_run, again=lambda: None if dry_run else label
+        address, device_id, action, primary=not dry_run, retry_hint=lambda: None if dry_run else label
     )
     _print_changes(dict(plan.summary()), dry_run, as_json)
 
@@ -87,8 +87,8 @@ def offload(state: str, address: str, device_id: int, job: int, dry_run: bool, a
         with progress_bar(f"offload {state}") as progress:
             return before, await controller.set_offload(job, on, progress=progress)
 
-    again = None if dry_run else f"offload {state}"
-    before, plan = on_switch(address, device_id, action, primary=not dry_run, again=lambda: again)
+    retry_hint = None if dry_run else f"offload {state}"
+    before, plan = on_switch(address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint)
     _print_changes(_flag("offload", before.offload, on) | plan.summary(), dry_run, as_json)
 
 
@@ -111,28 +111,28 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
             await controller.set_proxy(job, on)
         return before
 
-    again = None if dry_run else f"proxy {state}"
-    before = on_switch(address, device_id, action, primary=not dry_run, again=lambda: again)
+    retry_hint = None if dry_run else f"proxy {state}"
+    before = on_switch(address, device_id, action, primary=not dry_run, retry_hint=lambda: retry_hint)
     _print_changes(_flag("proxy", before.proxy, on), dry_run, as_json)
 
 
 def _flag(name: str, before: bool, after: bool) -> dict[str, object]:
-    """A setting of a job as a change, null where it stays as it is."""
+    """Return a job's new setting as a change, or None if it stays the same."""
     return {name: None if before == after else ON_OFF[after]}
 
 
 def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> None:
-    """Tell what was or would be changed: counts of what, and settings with what they become."""
+    """Print the changes made, or to be made: counts, and settings with their new values."""
     if as_json:
         print_json({"dry_run": dry_run, **changes})
         return
-    told = [
+    parts = [
         f"{what} {change}" if isinstance(change, str) else _number(what, change)
         for what, change in changes.items()
         if change
     ]
     did = "would do" if dry_run else "done"
-    click.echo(f"{did}: {', '.join(told)}" if told else "nothing to do")
+    click.echo(f"{did}: {', '.join(parts)}" if parts else "nothing to do")
 
 
 def _number(what: str, number: object) -> str:

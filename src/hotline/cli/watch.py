@@ -1,4 +1,4 @@
-"""`hotline watch`: a run and its switch while it goes on."""
+"""`hotline watch`: show a run and its switch while it goes on."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ _BLOCK = ["arm", "round", "load", "pull p50", "pull p99", "push p50", "push p99"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown at a time."""
+    """A snapshot that is shown."""
 
     time_s: float
-    """Unix time."""
     reading: Reading
     blocks: Sequence[BlockLatency]
-    """The newest of each arm."""
+    """The newest block of each arm."""
     fresh: Sequence[BlockLatency]
-    """Those of them that the view before had not."""
+    """The blocks that the previous view did not have."""
 
 
 @click.command()
@@ -67,7 +66,7 @@ def watch(
 
     Watching costs CPU time of the machine, which the run may be measuring: less with a longer --interval.
     """
-    # It takes half a second to import, which the other commands need not wait for.
+    # Takes half a second to import, which other commands should not wait for.
     from analysis.live import LiveLatencies, has_ended, run_folder
 
     with one_line_errors():
@@ -78,10 +77,10 @@ def watch(
     latencies = None if folder is None else LiveLatencies(folder / "parts")
 
     async def follow(controller: Controller) -> bool:
-        """Show what is to be shown; whether the switch has gone."""
+        """Show views until the given count; return whether the switch has gone."""
         shown = 0
         try:
-            # In here, so that the terminal is left in order before anything else is told.
+            # Inside the try, so that the terminal is restored before an error is printed.
             with _screen(address, folder, as_json) as show:
                 async for view in views(controller, latencies, interval):
                     show(view)
@@ -100,7 +99,7 @@ def watch(
 async def views(
     controller: Controller, latencies: LiveLatencies | None, interval: float
 ) -> AsyncIterator[View]:
-    """What the switch and the logs of its run tell, without end; `interval` is the pause between, in s."""
+    """Yield readings of the switch and of the run's logs without end, with `interval` s between them."""
     reading: Reading | None = None
     blocks: list[BlockLatency] = []
     while True:
@@ -111,7 +110,7 @@ async def views(
 
 
 async def _answers(address: str, device_id: int) -> bool:
-    """Whether a switch does; raises for what is no address."""
+    """Return whether a switch answers; raise an error for an invalid address."""
     controller = Controller(address, device_id=device_id, primary=False)
     try:
         async with controller:
@@ -122,7 +121,7 @@ async def _answers(address: str, device_id: int) -> bool:
 
 @contextmanager
 def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
-    """What shows a view: on a terminal in the place of the one before."""
+    """Yield a function that shows a view; on a terminal it replaces the previous one."""
     console = Console(highlight=False)
     if as_json:
         yield lambda view: click.echo(json.dumps(_as_json(run, view)))
@@ -130,20 +129,20 @@ def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[
         yield lambda view: click.echo("; ".join(_line(view)))
     else:
         title = Text(f"switch {address}, {'no run' if run is None else run.name}; Ctrl-C ends")
-        # Its own refreshing would be CPU time for nothing.
+        # Automatic refreshing would only cost CPU time.
         with Live(console=console, auto_refresh=False) as live:
             yield lambda view: live.update(Group(title, *_tables(view)), refresh=True)
 
 
 def _as_json(run: Path | None, view: View) -> dict[str, object]:
     reading = asdict(view.reading)
-    del reading["at_s"]  # of a clock that tells others nothing
-    told = {"time_s": view.time_s, "run": None if run is None else str(run)}
-    return told | reading | {"blocks": [asdict(block) for block in view.blocks]}
+    del reading["at_s"]  # of a monotonic clock, which means nothing to others
+    texts = {"time_s": view.time_s, "run": None if run is None else str(run)}
+    return texts | reading | {"blocks": [asdict(block) for block in view.blocks]}
 
 
 def _line(view: View) -> Iterator[str]:
-    """The parts of a view as a line; of the blocks those that are new."""
+    """Yield the parts of a view as text, with the new blocks only."""
     reading = view.reading
     yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_since(reading)}"
     rates = {} if reading.per_s is None else {name: f" ({_number(x)}/s)" for name, x in reading.per_s.items()}
@@ -151,8 +150,8 @@ def _line(view: View) -> Iterator[str]:
     for block in view.fresh:
         arm, number, load, *latencies = _cells(block)
         where = at_load(load)
-        told = ", ".join(f"{name} {each}" for name, each in zip(_BLOCK[3:], latencies, strict=True))
-        yield f"{arm} in round {number} {where}, µs: {told}"
+        texts = ", ".join(f"{name} {each}" for name, each in zip(_BLOCK[3:], latencies, strict=True))
+        yield f"{arm} in round {number} {where}, µs: {texts}"
 
 
 def _tables(view: View) -> Iterator[Text | Table]:
@@ -171,14 +170,14 @@ def _tables(view: View) -> Iterator[Text | Table]:
 
 
 def _since(reading: Reading) -> str:
-    """What the numbers are of, and how many of the lanes hit."""
+    """Return the period of the reading, and the share of lanes that hit."""
     since = "so far" if reading.interval_s is None else f"in {reading.interval_s:.1f} s"
     share = _UNKNOWN if reading.hit_share is None else f"{reading.hit_share:.1%}"
     return f"{'counters were reset, ' if reading.was_reset else ''}{since} {share} of the lanes hit"
 
 
 def _names(reading: Reading) -> Iterator[tuple[str, str]]:
-    """What is shown of the counters, and how it is called; reasons of drops where there were any."""
+    """Yield counter and label; drop reasons only if there were any."""
     for name, total in reading.totals.items():
         if total or not name.startswith("drops_"):
             yield name, name.replace("rpcs", "RPCs").replace("_", " ", 1)
@@ -190,7 +189,7 @@ def _cells(block: BlockLatency) -> list[str]:
 
 
 def _number(number: float | None) -> str:
-    """A rate, which may be small, or µs."""
+    """Format a rate or a time in µs."""
     if number is None:
         return _UNKNOWN
     return f"{number:,.0f}" if number >= 10 or not number else f"{number:.1f}"

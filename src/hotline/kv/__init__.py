@@ -1,1 +1,1 @@
-"""A training script's own connection to the parameter servers: Push, Pull, Wait."""
+"""The client library of training scripts: push, pull and wait."""

@@ -1,6 +1,6 @@
-"""A thread that does one operation after the other: the state machine and the loop of all agents.
+"""A thread that executes operations in order, with the state machine and the loop of all agents.
 
-The loop is machine code, and runs without the interpreter's lock: training goes on beside it.
+The loop is machine code that runs without the GIL, so that training goes on meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.designs.registry import design
+from foundation.errors import HotlineError
 from foundation.protocol.codec import Caller
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
@@ -26,150 +27,161 @@ from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import FULL, make_wire, operate
 from hosts.worker.window import WindowState
-from hotline.kv.errors import Closed, Gone, Misused, NoAnswer
+from hotline.kv.connection import ClusterLost
 
-LARGEST = 1 << 16
-"""Parameters of an operation of the state machine: larger ones are cut."""
-PATIENCE_S = 5.0
-"""Without any answer, after which servers are taken to be gone."""
+MAX_CHUNK = 1 << 16
+"""Largest operation of the state machine, in parameters; larger ones are split."""
+SERVER_TIMEOUT_S = 5.0
+"""Time without any answer after which servers count as lost."""
 _TICK_NS = 50_000_000
-"""How often the loop comes back to look whether it is to end."""
+"""Interval at which the compiled loop returns to check for the end."""
 _NO_FILE = -1
 _MOD = 1 << 32
-"""Iterations on the wire wrap."""
+"""Modulus of iterations on the wire."""
+
+
+class InvalidCall(HotlineError):
+    """A call that is not possible in the present state; nothing was sent."""
+
+
+class WorkerClosed(InvalidCall):
+    """A call after the worker was closed."""
+
+
+class ServerTimeout(ClusterLost):
+    """Servers have not answered for `SERVER_TIMEOUT_S`."""
 
 
 @dataclass(slots=True)
 class Operation:
-    """To push, to pull, or to do both to the same parameters [n]."""
+    """A push, a pull, or both, of the same parameters [n]."""
 
     positions: NDArray[np.int64]
     deltas: NDArray[np.uint32] | None = None
-    """[n]: what is added."""
-    take: Callable[[NDArray[np.uint32]], None] | None = None
-    """Gets the values [n]."""
+    """Units to add [n]."""
+    on_values: Callable[[NDArray[np.uint32]], None] | None = None
+    """Called with the units pulled [n]."""
     callback: Callable[[], object] | None = None
     is_training: bool = True
-    """Part of a step, unlike what sets or reads a whole table."""
-    begun_ns: int = 0
-    """When it was called for."""
+    """Whether it is part of a step; initialising or reading a whole table is not."""
+    submitted_ns: int = 0
+    """Monotonic time of the call."""
 
 
-class Books(Protocol):
-    """What is told of all operations in a run."""
+class OperationRecorder(Protocol):
+    """Records all operations of a worker in a run."""
 
-    def pushing(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Before a push of these parameters [n]; returns what it marks as answered [n]."""
+    def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Record that a push of these parameters [n] begins; return flags [n] that mark answered ones."""
         ...
 
-    def pushed(self) -> None:
-        """It has ended."""
+    def end_push(self) -> None: ...
+
+    def record_operation(
+        self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
+    ) -> None:
+        """Record that all pushes, or all pulls, of an operation have ended now."""
         ...
 
-    def ended(self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int) -> None:
-        """All pushes, or pulls, of an operation have ended now."""
-        ...
-
-    def make_room(self, client: BaseClient) -> None:
-        """The client's log is full."""
+    def swap_log(self, client: BaseClient) -> None:
+        """Replace the client's full log of RPCs."""
         ...
 
 
 class Engine:
-    """Operations are done in the order in which they were begun, and have numbers from 0 on.
+    """Executes operations in the order of their submission, and numbers them from 0.
 
-    When servers or switch are `lost`, that is for good: everybody who waits gets it. One with `books` begins
-    shut: calls wait, and so does what they have queued, until it is opened.
+    After `fail` all waits and later calls raise the error. An engine with a recorder begins paused: calls
+    block, and queued operations wait, until `resume`.
     """
 
     def __init__(
-        self, caller: Caller, chosen: str, parameters: int, window: int, peers: Sequence[Address],
-        sock: socket.socket, make_books: Callable[[int], Books] | None = None,
+        self, caller: Caller, design_name: str, parameters: int, window: int, peers: Sequence[Address],
+        sock: socket.socket, make_recorder: Callable[[int], OperationRecorder] | None = None,
     ) -> None:  # fmt: skip
-        self._largest = min(LARGEST, parameters)
-        self._books = None if make_books is None else make_books(self._largest)
-        self._is_open, self._is_busy = self._books is None, False
+        self._max_chunk = min(MAX_CHUNK, parameters)
+        self._recorder = None if make_recorder is None else make_recorder(self._max_chunk)
+        self._is_open, self._is_busy = self._recorder is None, False
         self._pushes = 0
-        self.client: BaseClient = AGENTS.of(design(chosen)).client(
-            caller, len(peers), KeySpace(parameters), time.monotonic_ns, window, largest=self._largest
+        self.client: BaseClient = AGENTS.of(design(design_name)).client(
+            caller, len(peers), KeySpace(parameters), time.monotonic_ns, window, largest=self._max_chunk
         )
         self._socket, self._peers = sock, peers
-        self._answered = np.zeros(self._largest, np.bool_)
+        self._answered = np.zeros(self._max_chunk, np.bool_)
         self._udp = make_udp(clock_offset())
         self._wire = make_wire(sock.fileno(), peers, _NO_FILE, _NO_FILE)
         self._changed = threading.Condition()
         self._queue: deque[Operation] = deque()
-        self._begun = self._done = 0
-        self._failures: dict[int, BaseException] = {}
-        """Of callbacks, until somebody waits for their operations."""
-        self._lost: Gone | None = None
+        self._submitted = self._done = 0
+        self._callback_errors: dict[int, BaseException] = {}
+        """Operation -> error of its callback, which `wait` raises."""
+        self._error: ClusterLost | None = None
         self._is_closing = False
-        # Loads machine code, or makes it: nobody is to wait for that in an operation.
+        # Load or compile the machine code now, rather than in the first operation.
         operate(self.client.state, self._udp, self._wire, 0)
         self._thread = threading.Thread(target=self._run, name="hotline", daemon=True)
         self._thread.start()
 
-    def begin(self, operation: Operation) -> int:
-        """Queue an operation; its number. Raises `Gone`, or `Closed`."""
+    def submit(self, operation: Operation) -> int:
+        """Queue an operation, and return its number. Raises `ClusterLost` or `WorkerClosed`."""
         with self._changed:
             self._check()
-            # A callback is part of an operation under way, which nobody shuts out.
+            # A callback belongs to an operation under way, so its calls pass.
             while not self._is_open and threading.current_thread() is not self._thread:
                 self._changed.wait()
                 self._check()
-            operation.begun_ns = time.monotonic_ns()
+            operation.submitted_ns = time.monotonic_ns()
             self._queue.append(operation)
-            self._begun += 1
+            self._submitted += 1
             self._changed.notify_all()
-            return self._begun - 1
+            return self._submitted - 1
 
     def wait(self, number: int) -> None:
-        """Until an operation has ended; raises `Gone`, and what its callback has raised."""
+        """Wait until an operation has ended; raise `ClusterLost`, or the error of its callback."""
         if threading.current_thread() is self._thread:
-            raise Misused("wait: in a callback it would wait for itself; wait outside of it")
+            raise InvalidCall("wait: in a callback it would wait for itself; wait outside of it")
         with self._changed:
-            if not 0 <= number < self._begun:
-                known = f"0..{self._begun - 1}" if self._begun else "none"
-                raise Misused(f"wait({number}): operations so far are {known}")
+            if not 0 <= number < self._submitted:
+                known = f"0..{self._submitted - 1}" if self._submitted else "none"
+                raise InvalidCall(f"wait({number}): operations so far are {known}")
             while self._done <= number:
                 self._check()
                 self._changed.wait()
-            if number in self._failures:
-                raise self._failures.pop(number)
+            if number in self._callback_errors:
+                raise self._callback_errors.pop(number)
 
     def wait_for_all(self) -> None:
-        """Until nothing is under way."""
+        """Wait until no operation is under way."""
         with self._changed:
-            last = self._begun - 1
+            last = self._submitted - 1
         if last >= 0:
             self.wait(last)
 
     @property
     def steps(self) -> int:
-        """Pushes of training that have ended: what the next one has as its step."""
+        """Number of completed training pushes modulo 2^32, which is the step of the next one."""
         return self._pushes % _MOD
 
-    def open(self) -> None:
-        """Let calls through."""
+    def resume(self) -> None:
         with self._changed:
             self._is_open = True
             self._changed.notify_all()
 
-    def shut(self) -> None:
-        """Let no call through from now on; returns when what is under way has ended."""
+    def pause(self) -> None:
+        """Stop letting calls through, and wait until none is under way."""
         with self._changed:
             self._is_open = False
             while self._is_busy:
                 self._changed.wait()
 
-    def lose(self, lost: Gone) -> None:
-        """Training cannot go on: tell whoever waits, now and later."""
+    def fail(self, error: ClusterLost) -> None:
+        """Raise an error from all waits and calls from now on."""
         with self._changed:
-            self._lost = self._lost or lost
+            self._error = self._error or error
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Leave what has not been done, and end the thread."""
+        """End the thread without executing what is queued."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -179,26 +191,26 @@ class Engine:
 
     def _check(self) -> None:
         if self._is_closing:
-            raise Closed("this worker has been closed")
-        if self._lost is not None:
-            raise self._lost
+            raise WorkerClosed("this worker has been closed")
+        if self._error is not None:
+            raise self._error
 
     def _run(self) -> None:
         try:
             while (operation := self._next()) is not None:
                 try:
-                    self._do(operation)
-                except (Gone, Closed):
+                    self._execute(operation)
+                except (ClusterLost, WorkerClosed):
                     raise
                 except Exception as error:
-                    self._failures[self._done] = error
+                    self._callback_errors[self._done] = error
                 with self._changed:
                     self._done += 1
                     self._is_busy = False
                     self._changed.notify_all()
-        except Gone as error:
-            self.lose(error)
-        except Closed:
+        except ClusterLost as error:
+            self.fail(error)
+        except WorkerClosed:
             pass
         finally:
             with self._changed:
@@ -206,79 +218,78 @@ class Engine:
                 self._changed.notify_all()
 
     def _next(self) -> Operation | None:
-        """What is to be done; None at the end."""
+        """Wait for the next operation; return None at the end."""
         with self._changed:
-            while not ((self._queue and self._is_open) or self._is_closing or self._lost):
+            while not ((self._queue and self._is_open) or self._is_closing or self._error):
                 self._changed.wait()
-            if self._is_closing or self._lost:
+            if self._is_closing or self._error:
                 return None
             self._is_busy = True
             return self._queue.popleft()
 
-    def _do(self, operation: Operation) -> None:
+    def _execute(self, operation: Operation) -> None:
         n = len(operation.positions)
-        parts = [slice(at, at + self._largest) for at in range(0, n, self._largest)]
+        chunks = [slice(at, at + self._max_chunk) for at in range(0, n, self._max_chunk)]
         if operation.deltas is not None:
-            self._push(operation, operation.deltas, parts)
-        if operation.take is not None:
-            operation.take(self._pull(operation, parts))
+            self._push(operation, operation.deltas, chunks)
+        if operation.on_values is not None:
+            operation.on_values(self._pull(operation, chunks))
         if operation.callback is not None:
             operation.callback()
 
-    def _push(self, operation: Operation, deltas: NDArray[np.uint32], parts: list[slice]) -> None:
-        begun, rpcs, books = time.monotonic_ns(), 0, self._books
-        for part in parts:
-            positions = operation.positions[part]
-            answered = self._answered if books is None else books.pushing(positions, deltas[part])
-            self.client.push(self.steps, positions, deltas[part], answered)
+    def _push(self, operation: Operation, deltas: NDArray[np.uint32], chunks: list[slice]) -> None:
+        start_ns, rpcs, recorder = time.monotonic_ns(), 0, self._recorder
+        for chunk in chunks:
+            positions = operation.positions[chunk]
+            answered = self._answered if recorder is None else recorder.begin_push(positions, deltas[chunk])
+            self.client.push(self.steps, positions, deltas[chunk], answered)
             rpcs += self._drive()
-            if books is not None:
-                books.pushed()
-        if books is not None:
-            books.ended("push", operation, self.steps, begun, rpcs)
+            if recorder is not None:
+                recorder.end_push()
+        if recorder is not None:
+            recorder.record_operation("push", operation, self.steps, start_ns, rpcs)
         self._pushes += operation.is_training
 
-    def _pull(self, operation: Operation, parts: list[slice]) -> NDArray[np.uint32]:
-        begun, rpcs = time.monotonic_ns(), 0
+    def _pull(self, operation: Operation, chunks: list[slice]) -> NDArray[np.uint32]:
+        start_ns, rpcs = time.monotonic_ns(), 0
         values = np.empty(len(operation.positions), np.uint32)
-        for part in parts:
-            self.client.pull(self.steps, operation.positions[part])
+        for chunk in chunks:
+            self.client.pull(self.steps, operation.positions[chunk])
             rpcs += self._drive()
-            values[part] = self.client.values
-        if self._books is not None:
-            self._books.ended("pull", operation, self.steps, begun, rpcs)
+            values[chunk] = self.client.values
+        if self._recorder is not None:
+            self._recorder.record_operation("pull", operation, self.steps, start_ns, rpcs)
         return values
 
     def _drive(self) -> int:
-        """Until the operation of the state machine has ended; RPCs that it took. Raises `Gone`, `Closed`."""
+        """Run the state machine until it is idle; return its RPCs. Raises `ClusterLost` or `WorkerClosed`."""
         client = self.client
         rows, since = -1, 0
         while not client.idle:
             now = time.monotonic_ns()
             reason = operate(client.state, self._udp, self._wire, now + _TICK_NS)
-            # No lock: a moment later is early enough.
+            # Without the lock: the next tick is early enough.
             self._check()
             if rows != (rows := int(client.state.me.rows)):
                 since = now
-            elif now - since > PATIENCE_S * 1e9:
-                raise NoAnswer(self._silence())
+            elif now - since > SERVER_TIMEOUT_S * 1e9:
+                raise ServerTimeout(self._timeout_message())
             if reason == FULL:
-                self._make_room()
+                self._swap_log()
         return client.rpcs_of_operation
 
-    def _make_room(self) -> None:
-        if self._books is None:
+    def _swap_log(self) -> None:
+        if self._recorder is None:
             self.client.take_records(self.client.state.log)
         else:
-            self._books.make_room(self.client)
+            self._recorder.swap_log(self.client)
 
-    def _silence(self) -> str:
-        """Whom nobody has heard."""
+    def _timeout_message(self) -> str:
         state = self.client.state
         busy = cast(WindowState, state).slots["busy"]  # whose client's design has a window
         awaited = {COMPILED.peer(state, slot) for slot in np.flatnonzero(busy).tolist()}
         names = ", ".join(f"{peer} ({':'.join(map(str, self._peers[peer]))})" for peer in sorted(awaited))
         return (
-            f"no answer for {PATIENCE_S:.0f} s from server {names}: it, or the switch before it, has ended; "
-            "see `hotline up`'s log, close all workers, and start them again"
+            f"no answer for {SERVER_TIMEOUT_S:.0f} s from server {names}: it, or the switch before it, "
+            "has ended; see `hotline up`'s log, close all workers, and start them again"
         )

@@ -1,4 +1,4 @@
-"""`hotline up` and `hotline down`: the process that holds switch, servers and workers together."""
+"""Start and end the process of `hotline up`, which runs switch, servers and rendezvous."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 from experiment.config import Config, load_config
 from foundation.errors import HotlineError
 from foundation.words import counted
-from hotline.kv.connection import Connection
-from hotline.kv.errors import Gone, NotUp
+from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from topologies import routes
+from topologies.rendezvous import socket_path
 from topologies.run_lock import hold_run_lock, is_alive
-from topologies.up import check, folder_of, socket_path
+from topologies.up import check, folder_of
 
 _ROOT = Path(__file__).parents[3]
 _DOWN_S = 60.0
@@ -26,28 +26,28 @@ _LOOK_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Up:
-    """What is up."""
+class UpInfo:
+    """A running `hotline up`."""
 
     connect: str
-    """Path of the socket."""
+    """Path of the rendezvous's socket."""
     workers: int
     job: int
-    """For the controller's verbs."""
+    """Job id for the controller's verbs."""
     switch: str
-    """HOST:PORT of its P4Runtime server."""
+    """HOST:PORT of the P4Runtime server."""
     folder: Path
-    """Its logs."""
+    """Folder of the logs."""
 
 
-def up(file: Path | None = None) -> Up:
-    """Start switch and servers as a run.toml says; returns when workers may join. Needs root.
+def up(file: Path | None = None) -> UpInfo:
+    """Start switch and servers as a run.toml says; return when workers may join. Needs root.
 
-    Raises `HotlineError`, and leaves nothing.
+    Raises `HotlineError`, and leaves nothing running then.
     """
     settings = [] if file is None else [f"CONFIG={file.resolve()}"]
     config = load_config(settings)
-    if (found := _who()) is not None:
+    if (found := _ask_status()) is not None:
         raise HotlineError(
             f"it is up already: process {found['pid']}, with {counted(found['workers'], 'worker')}, at "
             f"{socket_path()}; `./hotline down` ends it"
@@ -55,21 +55,21 @@ def up(file: Path | None = None) -> Up:
     check(config)
     folder = folder_of(config)
     folder.mkdir(parents=True, exist_ok=True)
-    told = _start(settings, folder / "up.log", config)
-    if "error" in told:
-        raise HotlineError(told["error"])
-    return Up(told["connect"], told["workers"], told["job"], told["switch"], folder)
+    reply = _start(settings, folder / "up.log", config)
+    if "error" in reply:
+        raise HotlineError(reply["error"])
+    return UpInfo(reply["connect"], reply["workers"], reply["job"], reply["switch"], folder)
 
 
 def down() -> str:
-    """End what is up and remove all of it, also what a killed one has left; what was done, in words."""
-    found = _who()
+    """End `hotline up`, or remove what a killed one left behind; return a message that says what was done."""
+    found = _ask_status()
     if found is None:
-        return _clear()
+        return _remove_killed()
     connection = Connection(socket_path())
     try:
         found = connection.ask("down")
-    except Gone:  # it went at once
+    except ClusterLost:  # it ended before it could answer
         pass
     finally:
         connection.close()
@@ -84,22 +84,21 @@ def down() -> str:
     return f"down: process {found['pid']} has ended{left}"
 
 
-def _who() -> dict[str, Any] | None:
-    """Who is up; None where nobody is."""
+def _ask_status() -> dict[str, Any] | None:
+    """Return process id and number of workers of `hotline up`; None if it does not run."""
     try:
         connection = Connection(socket_path())
-    except NotUp:
+    except NotConnected:
         return None
     try:
         return connection.ask("who")
-    except Gone:
+    except ClusterLost:
         return None
     finally:
         connection.close()
 
 
-def _clear() -> str:
-    """Remove what a killed one has left."""
+def _remove_killed() -> str:
     nothing = f"nothing is up at {socket_path()}"
     if os.geteuid() != 0:
         return nothing
@@ -138,5 +137,5 @@ def _start(settings: list[str], log: Path, config: Config) -> dict[str, Any]:
     if "error" in found:
         process.wait()
     else:
-        process.returncode = 0  # it goes on, and is nobody's child any more: no warning for that
+        process.returncode = 0  # the process goes on without this parent; avoids a ResourceWarning
     return found

@@ -1,4 +1,4 @@
-"""`hotline.Worker`: what a training script calls. The words are PS-Lite's, the habits NumPy's."""
+"""`hotline.Worker`, with PS-Lite's verbs and NumPy's conventions."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from typing_extensions import Self
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from hosts.sockets import open_udp
-from hotline.kv.books import RunBooks
+from hotline.kv.block_commands import BlockCommandListener
 from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
-from hotline.kv.connection import Connection, place_of
-from hotline.kv.engine import LARGEST, Engine, Operation
-from hotline.kv.errors import Closed, Gone, Misused, NotUp
-from hotline.kv.fixed import from_fixed, to_fixed
-from hotline.kv.loops import NOT_FINITE, warm
-from hotline.kv.orders import Orders
+from hotline.kv.connection import ClusterLost, Connection, NotConnected
+from hotline.kv.conversion import NOT_FINITE, from_fixed, to_fixed, warm
+from hotline.kv.engine import MAX_CHUNK, Engine, InvalidCall, Operation, WorkerClosed
+from hotline.kv.run_recorder import RunRecorder
 from topologies.embedding_tables import DEFAULT_SCALE, Table, make_tables
-from topologies.rendezvous import RANK_VARIABLE
+from topologies.rendezvous import RANK_VARIABLE, socket_path
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +35,13 @@ Callback = Callable[[], object]
 class Worker:
     """One of `size` workers of a job, with tables that all of them push to and pull from.
 
-    `tables` has (rows, dim) of each by its name. Values are kept in units of 1 / `scale`, of all tables or by
-    name. All workers declare the same. `connect` is the socket that `hotline up` has printed. A run sets both
-    it and `rank` for the scripts that it starts.
+    `tables` is name -> (rows, dim). Values are fixed point in units of 1 / `scale`, which is one number or a
+    number by name. All workers declare the same tables. `connect` is the socket that `hotline up` has
+    printed. A run sets both `connect` and `rank` for the scripts that it starts.
 
-    Calls return an operation's number at once, and are done in the order in which they were made. Keys are
-    integers [n], each once, in any order; values are float32 [n, dim], or [n] where dim is 1. What is pushed
-    is copied; what is pulled is in `out` when `wait` returns. Raises a `HotlineError` that says what to do.
+    Calls return the number of an operation at once, and operations are executed in their order. Keys are
+    integers [n], each once, in any order; values are float32 [n, dim], or [n] if dim is 1. Pushed arrays are
+    copied; a pulled array is complete when `wait` returns. Errors are `HotlineError`s that say what to do.
     """
 
     def __init__(
@@ -54,16 +52,16 @@ class Worker:
         rank: int | None = None,
     ) -> None:
         self.tables = make_tables(tables, scale)
-        """What was declared, by name."""
+        """The declared tables by name."""
         self.saturated = dict.fromkeys(self.tables, 0)
-        """Table -> values pushed so far that were beyond int32, and became the largest that fit."""
+        """Table -> number of pushed values beyond int32, which became the nearest that fits."""
         self._pushed: set[str] = set()
         self._engine: Engine | None = None
-        self._orders: Orders | None = None
+        self._block_commands: BlockCommandListener | None = None
         self._is_closed = False
         wanted = _rank_of_run() if rank is None else rank
         warm()
-        self._connection = Connection(place_of(connect), self._lose)
+        self._connection = Connection(socket_path(connect), self._on_lost)
         try:
             terms = self._connection.ask("join", tables=self.tables.declared(), rank=wanted)
             self.rank: int = terms["rank"]
@@ -80,101 +78,103 @@ class Worker:
             raise
 
     def _join(self, terms: Mapping[str, Any]) -> None:
-        """Begin to do operations: in a run, with books of them, and when it says so."""
-        books: list[RunBooks] = []
+        """Start the engine; in a run it records operations, and obeys the run's commands."""
+        recorder: list[RunRecorder] = []
 
-        def make_books(largest: int) -> RunBooks:
-            books.append(RunBooks(terms, self.tables.size, largest, self._tell_steps))
-            return books[0]
+        def make_recorder(largest: int) -> RunRecorder:
+            recorder.append(RunRecorder(terms, self.tables.size, largest, self._report_steps))
+            return recorder[0]
 
         is_run = terms["parts"] is not None
-        self._engine = _engine(terms, self.tables.size, make_books if is_run else None)
+        self._engine = _make_engine(terms, self.tables.size, make_recorder if is_run else None)
         if is_run:
-            self._orders = Orders(self._connection, self._engine, books[0])
+            self._block_commands = BlockCommandListener(self._connection, self._engine, recorder[0])
 
-    def _tell_steps(self, steps: int) -> None:
-        self._connection.tell("steps", steps=steps)
+    def _report_steps(self, steps: int) -> None:
+        self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table, values [rows, dim]: the first worker that calls it sets it, and all see that.
+        """Set a table to values [rows, dim], if no other worker has; return whether these values were taken.
 
-        Returns, when the table is set, whether these values were taken. To be called before any push to it.
+        It returns when the table is set. Call it before any push to the table.
         """
-        of = self.tables.named(table)
-        given = check_values(values, of.rows, of)
-        check_finite(given, of)
-        if of.name in self._pushed:
-            raise Misused(f"init of table {of.name}: it was pushed to, or set, before; push adds to it")
-        self._pushed.add(of.name)
-        if not self._connection.ask("init", table=of.name)["mine"]:
+        chosen = self.tables.named(table)
+        given = check_values(values, chosen.rows, chosen)
+        check_finite(given, chosen)
+        if chosen.name in self._pushed:
+            raise InvalidCall(
+                f"init of table {chosen.name}: it was pushed to, or set, before; push adds to it"
+            )
+        self._pushed.add(chosen.name)
+        if not self._connection.ask("init", table=chosen.name)["mine"]:
             return False
-        for rows in _blocks(of):
-            self._working.wait(self._begin(of, rows, given[rows.keys], is_training=False))
-        self._connection.ask("set", table=of.name)
+        for rows in _row_chunks(chosen):
+            self._open_engine.wait(self._submit(chosen, rows, given[rows.keys], is_training=False))
+        self._connection.ask("set", table=chosen.name)
         return True
 
     def push(
         self, keys: Any, values: Floats, table: str | None = None, callback: Callback | None = None
     ) -> int:
-        """Add values [n, dim] to rows [n] of a table; the operation's number."""
-        of = self.tables.named(table)
-        rows = check_keys(keys, of)
-        return self._begin(of, rows, check_values(values, len(rows.keys), of), callback=callback)
+        """Add values [n, dim] to rows [n] of a table; return the operation's number."""
+        chosen = self.tables.named(table)
+        rows = check_keys(keys, chosen)
+        return self._submit(chosen, rows, check_values(values, len(rows.keys), chosen), callback=callback)
 
     def pull(self, keys: Any, out: Floats, table: str | None = None, callback: Callback | None = None) -> int:
-        """Fetch rows [n] of a table into `out` [n, dim]; the operation's number."""
-        of = self.tables.named(table)
-        rows = check_keys(keys, of)
-        return self._begin(of, rows, None, check_out(out, len(rows.keys), of), callback)
+        """Fetch rows [n] of a table into `out` [n, dim]; return the operation's number."""
+        chosen = self.tables.named(table)
+        rows = check_keys(keys, chosen)
+        return self._submit(chosen, rows, None, check_out(out, len(rows.keys), chosen), callback)
 
     def push_pull(
         self, keys: Any, values: Floats, out: Floats, table: str | None = None,
         callback: Callback | None = None,
     ) -> int:  # fmt: skip
-        """Push, and then pull the same rows; the operation's number."""
-        of = self.tables.named(table)
-        rows = check_keys(keys, of)
-        pushed = check_values(values, len(rows.keys), of)
-        return self._begin(of, rows, pushed, check_out(out, len(rows.keys), of), callback)
+        """Push to rows, and then pull them; return the operation's number."""
+        chosen = self.tables.named(table)
+        rows = check_keys(keys, chosen)
+        pushed = check_values(values, len(rows.keys), chosen)
+        return self._submit(chosen, rows, pushed, check_out(out, len(rows.keys), chosen), callback)
 
     def wait(self, ts: int) -> None:
-        """Until an operation, and all before it, have ended: `out` is filled, its callback has run."""
-        self._working.wait(ts)
+        """Wait until an operation and all before it have ended: `out` is filled, its callback has run."""
+        self._open_engine.wait(ts)
 
     def barrier(self) -> None:
-        """Wait until all `size` workers have called it, with all of this worker's operations done."""
-        self._working.wait_for_all()
+        """Wait until this worker's operations are done, and all `size` workers have called it."""
+        self._open_engine.wait_for_all()
         self._connection.ask("barrier")
 
     def report(self, loss: float, **more: float) -> None:
-        """Tell how training goes: numbers by name, which `hotline up` keeps in `reports.jsonl`."""
+        """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
         values = {name: float(value) for name, value in {"loss": loss, **more}.items()}
         for name, value in values.items():
             if not isfinite(value):
-                raise Misused(f"report({name}={value}): a finite number is right")
+                raise InvalidCall(f"report({name}={value}): a finite number is right")
         self._check_open()
-        self._connection.tell("report", **values)
+        self._connection.send("report", **values)
 
     def read(self, table: str | None = None) -> Floats:
-        """All rows of a table [rows, dim], as they are once this worker's operations are done."""
-        of = self.tables.named(table)
-        values = np.empty((of.rows, of.dim), np.float32)
-        for rows in _blocks(of):
+        """Return all rows of a table [rows, dim], after all of this worker's operations."""
+        chosen = self.tables.named(table)
+        values = np.empty((chosen.rows, chosen.dim), np.float32)
+        for rows in _row_chunks(chosen):
             out = values[rows.keys[0] : rows.keys[-1] + 1]
-            self._working.wait(self._begin(of, rows, None, out, is_training=False))
+            self._open_engine.wait(self._submit(chosen, rows, None, out, is_training=False))
         return values
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all tables [rows, dim] as an .npz archive, by their names."""
+        """Write all tables [rows, dim] by name to an .npz archive."""
         save_arrays(Path(path), {name: self.read(name) for name in self.tables})
 
     def parameters(self, keys: Any, table: str | None = None) -> NDArray[np.uint64]:
-        """What update logs and hot sets have as keys: a parameter for each value of rows [n], [n * dim]."""
-        of = self.tables.named(table)
-        return of.parameters(check_keys(keys, of).keys).astype(np.uint64)
+        """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
+        chosen = self.tables.named(table)
+        return chosen.parameters(check_keys(keys, chosen).keys).astype(np.uint64)
 
     def close(self) -> None:
-        """Wait until all is done and leave; what saturated is told. May be called again."""
+        """Wait until all operations are done, and leave; warn of saturated values. May be called again."""
         try:
             if self._engine is not None and not self._is_closed:
                 self._engine.wait_for_all()
@@ -192,22 +192,24 @@ class Worker:
         else:
             self._leave(is_in_order=False)
 
-    def _begin(
-        self, of: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
+    def _submit(
+        self, chosen: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
         callback: Callback | None = None, is_training: bool = True,
     ) -> int:  # fmt: skip
-        engine = self._working
+        engine = self._open_engine
         deltas = None
         if values is not None:
             ordered = values if rows.order is None else values[rows.order]
-            deltas, saturated = to_fixed(ordered, of.scale)
+            deltas, saturated = to_fixed(ordered, chosen.scale)
             if saturated == NOT_FINITE:
-                check_finite(values, of)  # raises, and says where
-        take = None if out is None else _taker(of, rows, out)
-        number = engine.begin(Operation(of.parameters(rows.keys), deltas, take, callback, is_training))
+                check_finite(values, chosen)  # raises, with the position
+        on_values = None if out is None else _copy_into(chosen, rows, out)
+        number = engine.submit(
+            Operation(chosen.parameters(rows.keys), deltas, on_values, callback, is_training)
+        )
         if values is not None:
-            self.saturated[of.name] += saturated
-            self._pushed.add(of.name)
+            self.saturated[chosen.name] += saturated
+            self._pushed.add(chosen.name)
         return number
 
     def _leave(self, is_in_order: bool = True) -> None:
@@ -216,76 +218,76 @@ class Worker:
         self._is_closed = True
         if self._engine is not None:
             self._engine.close()
-        last = {} if self._orders is None else self._orders.close()
-        told = {name: number for name, number in self.saturated.items() if number}
-        for name, number in told.items():
-            most = 2**31 / self.tables[name].scale
-            log.warning("table %s: %d pushed values were beyond ±%g, and became that", name, number, most)
+        last = {} if self._block_commands is None else self._block_commands.close()
+        saturated = {name: number for name, number in self.saturated.items() if number}
+        for name, number in saturated.items():
+            limit = 2**31 / self.tables[name].scale
+            log.warning("table %s: %d pushed values were beyond ±%g, and became that", name, number, limit)
         try:
             if is_in_order:
-                self._connection.ask("leave", saturated=told, **last)
-        except Gone:
+                self._connection.ask("leave", saturated=saturated, **last)
+        except ClusterLost:
             log.debug("nobody is left to be told")
         finally:
             self._connection.close()
 
-    def _lose(self, gone: Gone) -> None:
+    def _on_lost(self, gone: ClusterLost) -> None:
         if self._engine is not None:
-            self._engine.lose(gone)
+            self._engine.fail(gone)
 
     @property
-    def _working(self) -> Engine:
+    def _open_engine(self) -> Engine:
         self._check_open()
         assert self._engine is not None
         return self._engine
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Closed("this worker has been closed")
+            raise WorkerClosed("this worker has been closed")
 
 
 def _rank_of_run() -> int | None:
-    """What a run has given to this process; None without one."""
+    """Return the rank that a run has given to this process; None outside of a run."""
     given = os.environ.get(RANK_VARIABLE)
     if given is None:
         return None
     if not given.isdecimal():
-        raise Misused(f"{RANK_VARIABLE}={given}: a run sets it to a rank, 0 or more; else leave it unset")
+        raise InvalidCall(f"{RANK_VARIABLE}={given}: a run sets it to a rank, 0 or more; else leave it unset")
     return int(given)
 
 
-def _engine(
-    terms: Mapping[str, Any], parameters: int, make_books: Callable[[int], RunBooks] | None
+def _make_engine(
+    terms: Mapping[str, Any], parameters: int, make_recorder: Callable[[int], RunRecorder] | None
 ) -> Engine:
-    """What speaks to the servers, as the rendezvous has told it."""
+    """Make the engine that the rendezvous's terms describe."""
     host, port = terms["address"]
     try:
         sock = open_udp((host, port))
     except OSError as error:
-        raise NotUp(
+        raise NotConnected(
             f"worker {terms['rank']} cannot have UDP port {port} of {host} ({error.strerror}): "
             "end what has it, then start all workers again"
         ) from None
     try:
         caller = Caller(terms["job"], terms["rank"] + 1, terms["epoch"])
         peers = [(peer, number) for peer, number in terms["peers"]]
-        return Engine(caller, terms["design"], parameters, terms["window"], peers, sock, make_books)
+        return Engine(caller, terms["design"], parameters, terms["window"], peers, sock, make_recorder)
     except BaseException:
         sock.close()
         raise
 
 
-def _taker(of: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
-    def take(units: NDArray[np.uint32]) -> None:
+def _copy_into(chosen: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.uint32]], None]:
+    def on_values(units: NDArray[np.uint32]) -> None:
         ordered = out if rows.order is None else np.empty(out.shape, np.float32)
-        from_fixed(units, of.scale, ordered)
+        from_fixed(units, chosen.scale, ordered)
         if ordered is not out:
             out[rows.order] = ordered
 
-    return take
+    return on_values
 
 
-def _blocks(of: Table) -> list[Rows]:
-    """All rows, as many at a time as an operation has room for."""
-    step = max(1, LARGEST // of.dim)
-    return [Rows(np.arange(at, min(at + step, of.rows)), None) for at in range(0, of.rows, step)]
+def _row_chunks(chosen: Table) -> list[Rows]:
+    """Split all rows of a table into chunks that fit into an operation."""
+    step = max(1, MAX_CHUNK // chosen.dim)
+    return [Rows(np.arange(at, min(at + step, chosen.rows)), None) for at in range(0, chosen.rows, step)]

@@ -1,4 +1,4 @@
-"""For PyTorch's models: layers whose rows are at the servers. Needs the extra `torch`."""
+"""PyTorch layers whose rows are at the parameter servers. They need the extra `torch`."""
 
 from foundation.optional import torch_here
 

@@ -1,4 +1,4 @@
-"""`hotline.torch.EmbeddingBag`: PyTorch's, with its rows at the servers, which do its SGD by adding."""
+"""`hotline.torch.EmbeddingBag`: PyTorch's, with its rows at the servers, where adding is SGD."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from hotline.kv.errors import Misused, Wrong
+from hotline.kv.calls import InvalidArgument
+from hotline.kv.engine import InvalidCall
 from hotline.kv.worker import Worker
 
-MOST_AHEAD = 64
-"""Inputs that are prefetched and not used."""
+MAX_PREFETCHED = 64
+"""Largest number of prefetched inputs that `forward` has not used."""
 
 
 class _Pull(NamedTuple):
-    """Rows that have been asked for."""
+    """A pull of the rows of an input."""
 
     input: Tensor
-    """A copy."""
+    """Copy of the input."""
     keys: Tensor
-    """Ascending [rows], each once."""
+    """Ascending keys [rows], each once."""
     places: Tensor
-    """Where in `keys` each key of the input is, of the input's shape."""
+    """Index in `keys` of each key of the input, in the input's shape."""
     rows: Tensor
-    """float32 [rows, dim]: there when `wait` returns."""
+    """float32 [rows, dim], complete when `wait` returns."""
     ts: int
 
 
@@ -40,9 +41,9 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         out = users(input, offsets)     # [bags, 16]
         out.sum().backward()            # pushes
 
-    Arguments, inputs and outputs are PyTorch's, on the CPU. What servers cannot do is refused by name. The
-    table is as `kv.init` has set it, and `kv.read` has all of it: there is no `weight`, and optimisers know
-    nothing of it.
+    Arguments, inputs and outputs are PyTorch's, on the CPU. Arguments that servers cannot support
+    raise `InvalidCall`. `kv.init` initialises the table and `kv.read` reads it: there is no `weight`, and
+    optimisers do not see the rows.
 
     Each `backward` is a step of SGD on the rows, at once. Gradients of the same row are added up before they
     are pushed, and what several workers push is added up at the servers. So neither momentum nor what changes
@@ -57,12 +58,13 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         device: Any = None, dtype: Any = None, *, kv: Worker, lr: float, table: str | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        of = kv.tables.named(table)
-        self.kv, self.table, self.num_embeddings, self.embedding_dim = kv, of.name, of.rows, of.dim
-        for is_wrong, told in (
+        chosen = kv.tables.named(table)
+        self.kv, self.table = kv, chosen.name
+        self.num_embeddings, self.embedding_dim = chosen.rows, chosen.dim
+        for is_invalid, message in (
             (
-                (num_embeddings, embedding_dim) != (of.rows, of.dim),
-                f"{num_embeddings!r} × {embedding_dim!r}: it was declared as {of.rows} × {of.dim}",
+                (num_embeddings, embedding_dim) != (chosen.rows, chosen.dim),
+                f"{num_embeddings!r} × {embedding_dim!r}: it was declared as {chosen.rows} × {chosen.dim}",
             ),
             (max_norm is not None, f"max_norm = {max_norm}: servers only add to rows; None is right"),
             (scale_grad_by_freq, f"scale_grad_by_freq = {scale_grad_by_freq}: False is right"),
@@ -70,8 +72,8 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             (not sparse, f"sparse = {sparse}: only rows that are used are pushed; True is right"),
             (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
             (
-                padding_idx is not None and not -of.rows <= padding_idx < of.rows,
-                f"padding_idx = {padding_idx}: it has {of.rows} rows",
+                padding_idx is not None and not -chosen.rows <= padding_idx < chosen.rows,
+                f"padding_idx = {padding_idx}: it has {chosen.rows} rows",
             ),
             (
                 torch.device(device or "cpu").type != "cpu",
@@ -79,40 +81,42 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
             ),
             (dtype not in (None, torch.float32), f"dtype = {dtype}: torch.float32 is right"),
         ):
-            if is_wrong:
-                raise self._misused(told)
+            if is_invalid:
+                raise self._invalid(message)
         self.mode, self.include_last_offset = mode, include_last_offset
-        self.padding_idx = None if padding_idx is None else padding_idx % of.rows
+        self.padding_idx = None if padding_idx is None else padding_idx % chosen.rows
         self.lr = lr
-        self._ahead: list[_Pull] = []
+        self._pulls: list[_Pull] = []
 
     @property
     def lr(self) -> float:
-        """The learning rate of the pushes from now on; to be set at any time, as by a scheduler."""
+        """Learning rate of later pushes; it may be set at any time, as by a scheduler."""
         return self._lr
 
     @lr.setter
     def lr(self, lr: float) -> None:
         if not isfinite(lr) or lr < 0:
-            raise self._misused(f"lr = {lr!r}: a finite number from 0 on is right")
+            raise self._invalid(f"lr = {lr!r}: a finite number from 0 on is right")
         self._lr = float(lr)
 
     def prefetch(self, input: Tensor) -> None:
-        """Begin to pull the rows of an input that `forward` will get; returns at once.
+        """Begin to pull the rows of an input that `forward` will get; return at once.
 
-        They come as they are now: after `backward` with its step, before it without.
+        The rows have their present values: after `backward` they include its step, before it they do not.
         """
         self._check(input)
-        if len(self._ahead) == MOST_AHEAD:
-            raise self._misused(f"prefetch: {MOST_AHEAD} inputs are ahead; forward has to get the same ones")
-        self._ahead.append(self._pull(input))
+        if len(self._pulls) == MAX_PREFETCHED:
+            raise self._invalid(
+                f"prefetch: {MAX_PREFETCHED} inputs are ahead; forward has to get the same ones"
+            )
+        self._pulls.append(self._pull(input))
 
     def forward(
         self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Tensor:
-        """Bags [bags, dim]; waits for the input's rows, and first pulls them if they were not prefetched.
+        """Return the bags [bags, dim], after a wait for the rows, which are pulled unless prefetched.
 
-        Keys are int32 or int64; a bag may be empty, and have a key twice.
+        Keys are int32 or int64; a bag may be empty, or have a key twice.
         """
         self._check(input)
         pull = self._prefetched(input) or self._pull(input)
@@ -127,26 +131,28 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """As `print` of a model shows it."""
+        """Return the arguments that `print` of a model shows."""
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"
 
     def _prefetched(self, input: Tensor) -> _Pull | None:
-        """The oldest of the same input; what was prefetched before it is given up."""
-        for at, pull in enumerate(self._ahead):
+        """Return the oldest pull of this input, and drop all earlier ones; None if it was not prefetched."""
+        for at, pull in enumerate(self._pulls):
             if input.dtype == pull.input.dtype and torch.equal(input, pull.input):
-                del self._ahead[: at + 1]
+                del self._pulls[: at + 1]
                 return pull
         return None
 
     def _check(self, input: Any) -> None:
-        """Raise `Wrong` for what are no keys."""
+        """Raise `InvalidArgument` for an input that is no tensor of keys."""
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
             what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
-            raise Wrong(f"table {self.table}: input is {what}; int32 or int64 on the CPU is right")
+            raise InvalidArgument(f"table {self.table}: input is {what}; int32 or int64 on the CPU is right")
         outside = ((input < 0) | (input >= self.num_embeddings)).nonzero()
         if len(outside):
             at, last = outside[0].tolist(), self.num_embeddings - 1
-            raise Wrong(f"table {self.table}: input{at} is {int(input[tuple(at)])}, not in 0..{last}")
+            raise InvalidArgument(
+                f"table {self.table}: input{at} is {int(input[tuple(at)])}, not in 0..{last}"
+            )
 
     def _pull(self, input: Tensor) -> _Pull:
         keys, places = torch.unique(input, return_inverse=True)
@@ -155,12 +161,12 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         return _Pull(input.clone(), keys, places, rows, ts)
 
     def _push(self, keys: Tensor, gradient: Tensor) -> None:
-        """Called in `backward`, with what all uses of these rows have added up to."""
+        """Push -`lr` times the gradient, which `backward` has summed over all uses of these rows."""
         steps = gradient.detach() * -self._lr
         if self.padding_idx is not None:
             trained = keys != self.padding_idx
             keys, steps = keys[trained], steps[trained]
         self.kv.push(keys.numpy(), steps.numpy(), self.table)
 
-    def _misused(self, told: str) -> Misused:
-        return Misused(f"EmbeddingBag of table {self.table}: {told}")
+    def _invalid(self, message: str) -> InvalidCall:
+        return InvalidCall(f"EmbeddingBag of table {self.table}: {message}")

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 import hotline
 from foundation.logs.columns import AFTER_ALL_STEPS
 from hosts.worker import ledger
-from hotline.kv.errors import Gone, Misused
+from hotline.kv.connection import ClusterLost
+from hotline.kv.engine import InvalidCall
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import JOB, Meeting, meeting
@@ -213,7 +214,7 @@ def test_who_waits_for_a_block_hears_that_the_servers_are_gone(met: Meeting) -> 
     def call() -> None:
         try:
             push(kv, [1])
-        except Gone as error:
+        except ClusterLost as error:
             heard.append(error)
 
     calling = threading.Thread(target=call)
@@ -231,5 +232,5 @@ def test_a_run_says_who_a_script_is(met: Meeting, monkeypatch: pytest.MonkeyPatc
     assert (kv.rank, kv.size, kv.arm, kv.seed) == (1, 2, "here", 1)
     kv._leave(is_in_order=False)
     monkeypatch.setenv("HOTLINE_RANK", "first")
-    with pytest.raises(Misused, match="HOTLINE_RANK=first"):
+    with pytest.raises(InvalidCall, match="HOTLINE_RANK=first"):
         hotline.Worker(TABLES)

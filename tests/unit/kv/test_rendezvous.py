@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from foundation.errors import HotlineError
-from hotline.kv.connection import Connection
-from hotline.kv.errors import NotUp
+from hotline.kv.connection import Connection, NotConnected
 from hotline.kv.launch import down
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import Meeting, meeting
@@ -78,7 +77,7 @@ def test_servers_that_do_not_start_are_told_and_may_start_later(
 
     monkeypatch.setattr(met.cluster, "begin", fails)
     connection = Connection(met.place)
-    with pytest.raises(NotUp, match="no memory for 3 parameters"):
+    with pytest.raises(NotConnected, match="no memory for 3 parameters"):
         connection.ask("join", tables=TABLES, rank=None)
     monkeypatch.setattr(met.cluster, "begin", begin)
     assert connection.ask("join", tables=TABLES, rank=None)["rank"] == 0

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotline.kv.fixed import from_fixed, to_fixed
-from hotline.kv.loops import NOT_FINITE
+from hotline.kv.conversion import NOT_FINITE, from_fixed, to_fixed
 from topologies.embedding_tables import MAX_PARAMETERS, TableError, declare, make_tables
 
 SIZES = st.dictionaries(

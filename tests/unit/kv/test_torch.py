@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import hotline
-from hotline.kv.errors import Misused, Wrong
+from hotline.kv.calls import InvalidArgument
+from hotline.kv.engine import InvalidCall
 from tests.harness.extras import NO_TORCH
 from tests.harness.loopback import meeting
 
@@ -208,7 +209,7 @@ def test_rows_are_pulled_when_they_are_prefetched(kv: hotline.Worker) -> None:
         assert ours(ints(1, 2), ints(0)).tolist() == [(kept[1] + kept[2] + 1).tolist()]
     for _ in range(64):
         ours.prefetch(soon)
-    with pytest.raises(Misused, match="prefetch: 64 inputs"):
+    with pytest.raises(InvalidCall, match="prefetch: 64 inputs"):
         ours.prefetch(soon)
 
 
@@ -231,7 +232,7 @@ def test_each_backward_is_a_step_at_the_rate_of_then(kv: hotline.Worker) -> None
 
 def test_a_gradient_that_is_not_finite_is_raised_by_backward_and_not_pushed(kv: hotline.Worker) -> None:
     ours = bag(kv, mode="sum")
-    with pytest.raises(Wrong, match=r"rows.*nan"):
+    with pytest.raises(InvalidArgument, match=r"rows.*nan"):
         (ours(ints(4), ints(0)) * float("nan")).sum().backward()
     assert (kv.read() == weights()).all()
 
@@ -257,7 +258,7 @@ def test_what_servers_cannot_do_is_refused_by_name(
     kv: hotline.Worker, wrong: dict[str, Any], told: str
 ) -> None:
     given = {"num_embeddings": ROWS, "embedding_dim": DIM, "kv": kv, "lr": 0.1, **wrong}
-    with pytest.raises(Misused, match=f"rows: .*{told}"):
+    with pytest.raises(InvalidCall, match=f"rows: .*{told}"):
         hotline.torch.EmbeddingBag(**given)
 
 
@@ -274,5 +275,5 @@ def test_inputs_that_are_no_keys_are_named(kv: hotline.Worker, input: Any, told:
     ours = bag(kv)
     ours.prefetch(ints(1))
     for call in (ours, ours.prefetch):
-        with pytest.raises(Wrong, match=f"table rows: .*{told}"):
+        with pytest.raises(InvalidArgument, match=f"table rows: .*{told}"):
             call(input)

@@ -21,7 +21,9 @@ from hypothesis import strategies as st
 import hotline
 from foundation.protocol import addressing
 from hotline.kv import engine
-from hotline.kv.errors import Closed, Gone, Misused, NoAnswer, NotUp, Wrong
+from hotline.kv.calls import InvalidArgument
+from hotline.kv.connection import ClusterLost, NotConnected
+from hotline.kv.engine import InvalidCall, ServerTimeout, WorkerClosed
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import JOB, NET, Meeting, meeting
@@ -107,7 +109,7 @@ def test_any_sequence_is_what_a_plain_model_says(
 
 def test_two_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole numbers come back exactly, though each operation is cut in many."""
-    monkeypatch.setattr(engine, "LARGEST", 16)
+    monkeypatch.setattr(engine, "MAX_CHUNK", 16)
     workers = [rig.worker(), rig.worker()]
     keys = np.random.default_rng(1).permutation(20)
     values = np.arange(60, dtype=F32).reshape(20, 3)
@@ -157,7 +159,7 @@ def test_what_a_callback_raises_is_raised_by_wait(rig: Rig) -> None:
     with pytest.raises(ZeroDivisionError):
         kv.wait(ts)
     waits = kv.push([1], ones(1), "items", callback=lambda: kv.wait(0))
-    with pytest.raises(Misused):
+    with pytest.raises(InvalidCall):
         kv.wait(waits)
     assert kv.read("items")[1] == 2.0
 
@@ -187,7 +189,7 @@ def test_what_is_wrong_is_named_and_nothing_is_sent(
     rig: Rig, call: Callable[[hotline.Worker], object], told: str
 ) -> None:
     kv = rig.worker()
-    with pytest.raises(Wrong, match=told):
+    with pytest.raises(InvalidArgument, match=told):
         call(kv)
     assert kv.push([], ones(0), "items") == 0
     assert not kv.read("users").any() and not kv.read("items").any()
@@ -200,9 +202,9 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
     with pytest.raises(TableError, match=r"not given.*items, users"):
         kv.push([1], ones(1))
     for wrong in (5, -1):
-        with pytest.raises(Misused, match=rf"wait\({wrong}\)"):
+        with pytest.raises(InvalidCall, match=rf"wait\({wrong}\)"):
             kv.wait(wrong)
-    with pytest.raises(Misused, match=r"loss=nan"):
+    with pytest.raises(InvalidCall, match=r"loss=nan"):
         kv.report(loss=float("nan"))
 
 
@@ -212,10 +214,10 @@ def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:
         taken = list(pool.map(lambda kv: kv.init(ones(12) * (kv.rank + 1), "items"), (first, second)))
     assert sorted(taken) == [False, True]
     assert first.read("items").tolist() == [[taken.index(True) + 1.0]] * 12
-    with pytest.raises(Misused, match="items"):
+    with pytest.raises(InvalidCall, match="items"):
         first.init(ones(12), "items")
     second.wait(second.push([0], ones(1, 3), "users"))
-    with pytest.raises(Misused, match="users"):
+    with pytest.raises(InvalidCall, match="users"):
         second.init(ones(20, 3), "users")
 
 
@@ -242,7 +244,7 @@ def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_pat
     wait_for(lambda: rig.met.rendezvous.workers == 0)
     with rig.worker({"users": (5, 1)}, 4.0) as kv:
         assert kv.rank == 0 and not kv.read().any()
-    with pytest.raises(Closed):
+    with pytest.raises(WorkerClosed):
         kv.push([1], ones(1))
     kv.close()
     assert rig.met.cluster.sessions == 2
@@ -252,21 +254,21 @@ def test_ranks_are_given_once_and_tables_are_alike(rig: Rig) -> None:
     first = rig.worker(rank=1)
     assert (first.rank, first.size) == (1, 2)
     for wrong, told in (({"users": (20, 3)}, "items"), ({**TABLES, "items": (13, 1)}, "13 rows.* 12 rows")):
-        with pytest.raises(NotUp, match=told):
+        with pytest.raises(NotConnected, match=told):
             rig.worker(wrong, 1.0)
-    with pytest.raises(NotUp, match=r"items: .*scale 2;.*scale 1$"):
+    with pytest.raises(NotConnected, match=r"items: .*scale 2;.*scale 1$"):
         rig.worker(scale={**SCALE, "items": 2.0})
     for rank, told in ((1, "rank = 1"), (2, r"rank = 2.*0\.\.1")):
-        with pytest.raises(NotUp, match=told):
+        with pytest.raises(NotConnected, match=told):
             rig.worker(rank=rank)
     assert rig.worker().rank == 0
-    with pytest.raises(NotUp, match="all 2 ranks"):
+    with pytest.raises(NotConnected, match="all 2 ranks"):
         rig.worker()
 
 
 def test_where_nobody_waits_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTLINE_CONNECT", str(tmp_path / "nobody.sock"))
-    with pytest.raises(NotUp, match=r"nobody\.sock.*hotline up"):
+    with pytest.raises(NotConnected, match=r"nobody\.sock.*hotline up"):
         hotline.Worker(TABLES)
 
 
@@ -279,24 +281,26 @@ def test_barriers_are_for_all_and_end_when_somebody_has_gone(rig: Rig) -> None:
         assert session is not None
         wait_for(lambda: len(session.barrier) == 1)
         workers[1]._connection.close()  # as if its process had ended
-        with pytest.raises(Gone, match=r"worker 1 has ended.*start all of them again"):
+        with pytest.raises(ClusterLost, match=r"worker 1 has ended.*start all of them again"):
             waiting.result(PATIENCE_S)
-    with pytest.raises(Gone, match="worker 1"):
+    with pytest.raises(ClusterLost, match="worker 1"):
         workers[0].barrier()
     assert not workers[0].read("items").any()  # servers are still there
-    with pytest.raises(NotUp, match="worker 1") as refused:
+    with pytest.raises(NotConnected, match="worker 1") as refused:
         rig.worker()
     assert "cannot go on" in str(refused.value)
 
 
 def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(engine, "SERVER_TIMEOUT_S", 0.2)
     kv = rig.worker()
     rig.met.cluster.servers[1].mute = True
     ts = kv.push(np.arange(12), ones(12), "items")
-    with pytest.raises(NoAnswer, match=rf"server 1 \(127\.0\.0\.1:{rig.met.cluster.servers[1].address[1]}\)"):
+    with pytest.raises(
+        ServerTimeout, match=rf"server 1 \(127\.0\.0\.1:{rig.met.cluster.servers[1].address[1]}\)"
+    ):
         kv.wait(ts)
-    with pytest.raises(NoAnswer):
+    with pytest.raises(ServerTimeout):
         kv.push([1], ones(1), "items")
 
 
@@ -311,7 +315,9 @@ def test_whoever_waits_is_told_that_it_is_over(rig: Rig, end: str) -> None:
     )
     ends = threading.Thread(target=breaks)
     ends.start()
-    with pytest.raises(Gone, match="hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"):
+    with pytest.raises(
+        ClusterLost, match="hotline up" if end == "ended" else "ps-1 ended with code -9; .*again"
+    ):
         kv.wait(ts)
     ends.join()
 
@@ -337,6 +343,6 @@ def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:
 def test_a_port_that_is_taken_is_said(rig: Rig) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind((f"{NET}.1", addressing.worker_udp_port(JOB)))
-        with pytest.raises(NotUp, match=rf"UDP port {addressing.worker_udp_port(JOB)} of {NET}\.1"):
+        with pytest.raises(NotConnected, match=rf"UDP port {addressing.worker_udp_port(JOB)} of {NET}\.1"):
             rig.worker()
     wait_for(lambda: rig.met.rendezvous.workers == 0)

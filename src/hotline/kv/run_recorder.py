@@ -1,4 +1,4 @@
-"""What a run keeps of a script's operations: the ledger, the logs, and what happened in a block."""
+"""Record a script's operations in a run: ledger, logs, and the figures of a block."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from hosts.worker.trainer import OperationRecord
 from hosts.worker.writer import RpcWriter
 from hotline.kv.engine import Operation
 
-_TELL_NS = 20_000_000
-"""How often it is told how far a block is."""
+_REPORT_NS = 20_000_000
+"""Smallest interval between two reports of steps."""
 
 
-class RunBooks:
-    """`Books` of one worker in one arm. A step is a push, with the pulls since the push before it.
+class RunRecorder:
+    """The recorder of one worker in one arm. A step is a push with the pulls since the previous push.
 
-    `terms` are the rendezvous's; `tell` is called with the steps of the block so far.
+    `terms` come from the rendezvous; `on_steps` is called with the steps of the block so far.
     """
 
     def __init__(
-        self, terms: Mapping[str, Any], parameters: int, largest: int, tell: Callable[[int], None]
+        self, terms: Mapping[str, Any], parameters: int, largest: int, on_steps: Callable[[int], None]
     ) -> None:
         job, epoch, parts = terms["job"], terms["epoch"], Path(terms["parts"])
         self._worker, self._job, self._arm = terms["rank"] + 1, job, terms["arm"]
@@ -39,21 +39,21 @@ class RunBooks:
         self._ledger = Ledger(job, epoch, parameters, largest, path)
         self._logs = WorkerLogs(parts, self._worker, clock_offset(), job)
         self._rpcs = RpcWriter(self._logs.write_rpcs)
-        self._tell, self._told_ns = tell, 0
+        self._on_steps, self._reported_ns = on_steps, 0
         self._origin = Origin(self._worker, job, self._arm, -1, 0.0, 0)
         self._operations: list[OperationRecord] = []
         self._opened_ns = 0
         self._pulled: OperationRecord | None = None
-        """The first pull since the last push, and below the RPCs of all of them."""
+        """The first pull since the last push; `_rpcs_pulled` counts the RPCs of all of them."""
         self._rpcs_pulled = 0
         self._steps = self._lanes = 0
         self._cpu_s, self._queued_ns = 0.0, 0
         self._before: dict[str, int] = {}
 
-    def begin(
+    def begin_block(
         self, client: BaseClient, step: int, round: int, load: float, discard_ns: int, discard_steps: int
     ) -> None:
-        """A block begins with this step."""
+        """Begin a block with this step."""
         self._opened_ns = time.monotonic_ns()
         measured = (self._opened_ns + discard_ns, step + discard_steps)
         self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured)
@@ -63,8 +63,8 @@ class RunBooks:
         self._rpcs.begin(client)
         self._cpu_s, self._queued_ns = time.process_time(), run_queue_ns()
 
-    def end(self, client: BaseClient) -> dict[str, object]:
-        """It has ended, and its logs are written; what it was, as `experiment.session.Ran` has it."""
+    def end_block(self, client: BaseClient) -> dict[str, object]:
+        """End the block and write its logs; return its figures as `experiment.session.Ran` has them."""
         cpu_s, queued_ns = time.process_time() - self._cpu_s, run_queue_ns() - self._queued_ns
         self._rpcs.end(client, self._origin)
         self._logs.write_operations(self._operations, self._origin)
@@ -81,29 +81,29 @@ class RunBooks:
 
     @property
     def dropped_rows(self) -> int:
-        """Of the log of RPCs, as the disk was too slow."""
+        """Rows of the log of RPCs that the disk was too slow for."""
         return self._rpcs.dropped
 
     def close(self) -> None:
-        """Nothing is to be logged any more."""
         self._rpcs.close()
 
-    def pushing(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Before a push of these parameters [n]; returns what it marks as answered [n]."""
+    def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """Enter a push of these parameters [n] in the ledger; return flags [n] that mark answered ones."""
         return self._ledger.open(positions, deltas)
 
-    def pushed(self) -> None:
-        """It has ended."""
+    def end_push(self) -> None:
         self._ledger.close()
 
-    def make_room(self, client: BaseClient) -> None:
-        """The client's log is full."""
+    def swap_log(self, client: BaseClient) -> None:
+        """Replace the client's full log of RPCs."""
         self._rpcs.swap(client, self._origin)
 
-    def ended(self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int) -> None:
-        """All pushes, or pulls, of an operation have ended now."""
-        # What was called for before the block has waited for that, and not for anybody's answer.
-        due = max(operation.begun_ns, self._opened_ns)
+    def record_operation(
+        self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
+    ) -> None:
+        """Record that all pushes, or all pulls, of an operation have ended now."""
+        # A call made before the block has waited for the block, which is no latency.
+        due = max(operation.submitted_ns, self._opened_ns)
         now = time.monotonic_ns()
         done = OperationRecord(iteration, op, due, start_ns, now, rpcs)
         self._operations.append(done)
@@ -123,6 +123,6 @@ class RunBooks:
         self._pulled, self._rpcs_pulled = None, 0
         self._steps += 1
         self._lanes += lanes
-        if push.end - self._told_ns >= _TELL_NS:
-            self._told_ns = push.end
-            self._tell(self._steps)
+        if push.end - self._reported_ns >= _REPORT_NS:
+            self._reported_ns = push.end
+            self._on_steps(self._steps)

@@ -1,0 +1,78 @@
+"""Execute the commands of a run in a script's worker: begin and end blocks, and take hints."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from foundation.errors import HotlineError
+from hotline.kv.connection import ClusterLost, Connection, Message
+from hotline.kv.engine import Engine
+from hotline.kv.run_recorder import RunRecorder
+
+
+class BlockCommandListener:
+    """A thread that executes the commands one after the other, until the connection ends."""
+
+    def __init__(self, connection: Connection, engine: Engine, recorder: RunRecorder) -> None:
+        self._connection, self._engine, self._recorder = connection, engine, recorder
+        self._is_in_block = False
+        self._thread = threading.Thread(target=self._run, name="hotline-orders", daemon=True)
+        self._thread.start()
+
+    def close(self) -> Message:
+        """Stop the thread, after the engine was closed, and return the last block for the leave message."""
+        self._connection.commands.put(None)
+        self._thread.join()
+        try:
+            return {"ran": self._shut() or None, "dropped_rows": self._recorder.dropped_rows}
+        finally:
+            self._recorder.close()
+
+    def _run(self) -> None:
+        while (command := self._connection.commands.get()) is not None:
+            number, name = command.pop("order"), command.pop("do")
+            try:
+                answer = self._execute(name, command)
+            except (HotlineError, OSError) as error:
+                answer = {"error": str(error)}
+            try:
+                self._connection.send("done", order=number, **answer)
+            except ClusterLost:
+                return
+
+    def _execute(self, name: str, values: Message) -> Message:
+        if name == "open":
+            return self._open(**values)
+        if name == "shut":
+            return self._shut()
+        if name == "hint":
+            return self._hint(**values)
+        return {"dropped_rows": self._recorder.dropped_rows}
+
+    def _open(self, start_ns: int, **block: Any) -> Message:
+        time.sleep(max(0, start_ns - time.monotonic_ns()) / 1e9)
+        self._recorder.begin_block(self._engine.client, self._engine.steps, **block)
+        self._is_in_block = True
+        self._engine.resume()
+        return {}
+
+    def _shut(self) -> Message:
+        self._engine.pause()
+        if not self._is_in_block:
+            return {}
+        self._is_in_block = False
+        return self._recorder.end_block(self._engine.client)
+
+    def _hint(self, file: str | None) -> Message:
+        keys: Any = None
+        if file is not None:
+            keys = pl.read_parquet(Path(file), columns=["key"], glob=False)["key"].to_numpy()
+            keys = keys.astype(np.uint64)
+        self._engine.client.hint(keys)
+        return {}

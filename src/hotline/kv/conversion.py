@@ -1,0 +1,99 @@
+"""Compiled passes over a call's arrays: order of the keys, and float32 to fixed point and back.
+
+Servers and switch add int32 in units of 1 / scale, in two's complement. Rounding is to the nearest unit: a
+value is off by at most half a unit, a sum of n pushes by n / 2 units. Pulled values are float32, which is
+exact up to 2^24 units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import cached_entry_point, int64
+
+NOT_FINITE = -1
+"""Returned instead of a count if a value is infinite or NaN."""
+
+F = TypeVar("F", bound=Callable[..., Any])
+_FILE = Path(__file__)
+
+
+def entry_point(function: F) -> F:
+    """Decorate a function called from Python: it runs without the GIL, and is cached on disk."""
+    return cached_entry_point(function, _FILE.parent, [_FILE])
+
+
+def as_contiguous(array: Any, dtype: type) -> Any:
+    """Return the array if its layout is C-contiguous, or else a copy.
+
+    Every other layout would be compiled anew.
+    """
+    if array.dtype == dtype and array.flags.carray and type(array) is np.ndarray:
+        return array
+    return np.array(array, dtype, order="C", subok=False)
+
+
+@entry_point
+def are_ascending(keys: Any, rows: int) -> bool:
+    """Return whether keys int64[n] are ascending, without duplicates, and below `rows`."""
+    ascending, before = True, int64(-1)
+    for k in range(len(keys)):
+        ascending &= keys[k] > before
+        before = keys[k]
+    return ascending and before < rows
+
+
+@entry_point
+def to_units(values: Any, scale: float, units: Any) -> int:
+    """Convert float32[n] to units int32[n]; return how many saturated, or NOT_FINITE.
+
+    The loop has no branches, so that it is vectorised.
+    """
+    smallest, largest = -(2.0**31), 2.0**31 - 1
+    is_finite, saturated = True, int64(0)
+    for k in range(len(units)):
+        value = values[k]
+        is_finite &= value - value == 0
+        found = np.rint(np.float64(value) * scale)
+        saturated += (found > largest) | (found < smallest)
+        found = found if found < largest else largest
+        units[k] = np.int32(found if found > smallest else smallest)
+    return saturated if is_finite else NOT_FINITE
+
+
+@entry_point
+def from_units(units: Any, scale: float, values: Any) -> None:
+    """Convert units int32[n] to float32[n]."""
+    for k in range(len(values)):
+        values[k] = units[k] / scale
+
+
+def to_fixed(values: NDArray[np.float32], scale: float) -> tuple[NDArray[np.uint32], int]:
+    """Return the units [n * dim] of values [n, dim], and how many saturated, or NOT_FINITE.
+
+    A value beyond int32 becomes the nearest that fits.
+    """
+    units = np.empty(values.size, np.int32)
+    saturated = to_units(as_contiguous(values, np.float32).reshape(-1), scale, units)
+    return units.view(np.uint32), saturated
+
+
+def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]) -> None:
+    """Write the values of units [n * dim] into `out` [n, dim]."""
+    values = as_contiguous(out, np.float32)
+    from_units(units.view(np.int32), scale, values.reshape(-1))
+    if values is not out:
+        out[...] = values
+
+
+def warm() -> None:
+    """Compile all functions, or load their machine code."""
+    values, units = np.zeros(1, np.float32), np.zeros(1, np.int32)
+    are_ascending(np.zeros(1, np.int64), 1)
+    to_units(values, 1.0, units)
+    from_units(units, 1.0, values)
