@@ -22,8 +22,7 @@ from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, of_run
 from analysis.metrics import RPCS, Metric, Tone, shown_in
-from analysis.page.build import Page, build, glossary
-from analysis.page.drawing import drawings
+from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.paper import columns, findings
 from analysis.record import RunRecord

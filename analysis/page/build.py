@@ -6,16 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from analysis.page.drawing import Drawing
 from analysis.page.plots import Plot
+from analysis.record import RunRecord
+from analysis.summary import Summary
 from analysis.wording import AnswerText, Sentence, Table, pairs
+from foundation.designs.arms import ordered
 from foundation.designs.interface import Arm
+from foundation.logs.columns import at_load
+from foundation.words import counted
 
 
 def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
@@ -24,8 +27,16 @@ def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """An <svg> element, and what it shows."""
+
+    svg: Markup
+    caption: str
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
-    """What stands in it; what is empty is left out."""
+    """The contents of a page; what is empty is left out."""
 
     title: str
     plots: Sequence[Plot]
@@ -50,16 +61,10 @@ class Page:
 
 
 def build(page: Page) -> str:
-    """The page as HTML, with everything that it needs in it."""
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(_text("page.html.j2"))
-    # The only marked-up text is our own; whatever comes from logs is escaped.
-    drawings = [{"svg": Markup(each.svg), "caption": each.caption} for each in page.drawings]
-    shown: dict[str, Any] = {name: getattr(page, name) for name in page.__slots__} | {"drawings": drawings}
-    return template.render(
-        page=shown,
+    """Return the page as HTML, with everything that it needs in it."""
+    return _render(
+        "page.html.j2",
+        page=page,
         style=Markup(_text("style.css")),
         script=Markup(_text("script.js")),
         library=Markup(get_plotlyjs()),
@@ -67,8 +72,37 @@ def build(page: Page) -> str:
     )
 
 
+def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
+    """Draw the leading arm and its baseline at the first load; nothing if a run has no such arms."""
+    name, load = next(iter(summary.loads.items()))
+    lead = summary.lead
+    arms = [arm for arm in ordered(load.arms) if lead and arm.name in (lead.name, lead.baseline)]
+    if not all(load.arms[arm.name].steps for arm in arms):
+        return []
+    hosts = {
+        "workers": counted(record.config.get("workers", 1), "worker"),
+        "servers": counted(record.config.get("servers", 1), "parameter server"),
+    }
+    return [
+        Drawing(
+            _render("network.svg.j2", arm=arm, of=load.arms[arm.name], **hosts),
+            f"Arm {arm.name}, {arm.about}: means a step, {at_load(name)}.",
+        )
+        for arm in arms
+    ]
+
+
+def _render(name: str, **context: object) -> Markup:
+    """Render a template; the text in its context is escaped, unless it is marked up."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["format"] = format
+    return Markup(environment.from_string(_text(name)).render(context))
+
+
 def _json(value: object) -> str:
-    """JSON that cannot end the element that it stands in."""
+    """Return JSON that cannot end the element that it stands in."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

@@ -9,8 +9,7 @@ from analysis.figures.all import figures
 from analysis.figures.files import write_figures
 from analysis.figures.model import Fact, Figure
 from analysis.figures.source import of_run
-from analysis.page.build import Page, build, glossary
-from analysis.page.drawing import drawings
+from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.report import caveats, differences, measured_answer, paper_table, reading, what_was_run
 from analysis.wording import Row, Table, plain

@@ -15,7 +15,7 @@ from rich.console import Console
 from analysis.claims import Recommendation, Verdict, answer
 from analysis.figures.all import figures
 from analysis.figures.source import of_run
-from analysis.page.drawing import drawings
+from analysis.page.build import drawings
 from analysis.report import (
     differences,
     fact_sentences,
@@ -24,6 +24,7 @@ from analysis.report import (
     paper_table,
     print_summary,
     render,
+    what_was_run,
     write_report,
 )
 from analysis.statistics import Comparison
@@ -188,6 +189,20 @@ METRICS = {
     "pull_mean", "push_mean", "ps_cpu_us_per_step", "ps_packets_per_step", "ps_bytes_per_step",
     "rpcs_per_step", "worker_cpu_us_per_step", "loss",
 }  # fmt: skip
+
+
+def test_the_page_tells_what_was_run(golden: GoldenRun) -> None:
+    """300 steps an arm: of 6 RPCs in three arms, of 12 in two."""
+    assert dict(what_was_run(golden.record, golden.summary)) == {
+        "workload": "R1: 144 parameters, 72 of them a step",
+        "network": "3 workers, 2 parameter servers, one switch: softswitch",
+        "hot set": "the 18 most updated parameters of a profile run, 12.5% of all",
+        "load": "0.5: 1,234.5 steps/s of all workers",
+        "measured": "1,500 steps, some 12,600 RPCs",
+        "machine": "2 CPUs: 6.1",
+        "placement": "p1 on 0",
+        "emulator alone": "an empty RPC takes 150 µs (p50), 199 µs (p99)",
+    }
 
 
 def test_the_networks_drawing_has_the_runs_numbers(golden: GoldenRun) -> None:
