@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import nativekit.compile
+import simulator
 from nativekit.compile import cached_entry_point
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STUDIES = Path(__file__).parent
+_CALLED = {
+    "dense": [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
+}
+"""Files outside a study with compiled functions that its own ones call."""
 
 
 def entry_point(function: F) -> F:
@@ -24,4 +29,5 @@ def entry_point(function: F) -> F:
 @cache
 def sources(study: str) -> tuple[Path, ...]:
     """Return the files that a study's machine code depends on, and so its results."""
-    return (*sorted((_STUDIES / study).rglob("*.py")), Path(__file__), Path(nativekit.compile.__file__))
+    own = sorted((_STUDIES / study).rglob("*.py"))
+    return (*own, *_CALLED.get(study, ()), Path(__file__), Path(nativekit.compile.__file__))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from foundation.errors import HotlineError
     from hotline.kv.worker import Worker
     from hotline.runs import Run, answer, read, report, report_of_cluster, run, simulate
-    from studies.dense.told import answers_of as whatif
-    from studies.dense.told import times_of as overlap
+    from studies.dense.answers import requirements_of as whatif
+    from studies.dense.answers import step_times as overlap
     from studies.policies.study import study
 
 __all__ = [
@@ -53,9 +53,9 @@ _WHERE = {
     "Worker": ("hotline.kv.worker", "Worker"),
     "choose_hot_set": ("controller.hotset.choice", "build"),
     "compare_runs": ("analysis.compare", "compare_runs"),
-    "overlap": ("studies.dense.told", "times_of"),
+    "overlap": ("studies.dense.answers", "step_times"),
     "study": ("studies.policies.study", "study"),
-    "whatif": ("studies.dense.told", "answers_of"),
+    "whatif": ("studies.dense.answers", "requirements_of"),
 }
 """Name -> module and name there. All other names are in `_RUNS`."""
 _EXTRAS = {"torch"}

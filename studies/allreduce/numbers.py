@@ -229,9 +229,9 @@ def _headlines(plan: Plan, of: Contender, gbit: float, reduced: Reading) -> list
         took, compute = 1e3 * reduced(point).seconds, model.step_us / 1e3
         found.append(
             Headline(
-                contender=of.name, gbit=gbit, workers=point.workers, model=model.shown, compute_ms=compute,
+                contender=of.name, gbit=gbit, workers=point.workers, model=model.label, compute_ms=compute,
                 all_reduce_ms=took,
-                after_ms=compute + took, beside_ms=max(compute, model.before_us / 1e3 + took),
+                after_ms=compute + took, beside_ms=max(compute, model.before_backward_us / 1e3 + took),
             )
         )  # fmt: skip
     return found

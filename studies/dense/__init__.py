@@ -1,1 +1,9 @@
-"""Dense training: is the network the bottleneck [BOTTLENECK], and what is to be sent when [ASC]?"""
+"""Dense training: is the network the bottleneck [BOTTLENECK], and which gradients to merge [ASC]?"""
+
+from __future__ import annotations
+
+from foundation.errors import HotlineError
+
+
+class DenseError(HotlineError):
+    """A setting, model or script that cannot be used; the text names the value and what was expected."""

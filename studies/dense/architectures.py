@@ -1,7 +1,4 @@
-"""The layers of well-known models, counted from their architectures: each tensor's values and multiply-adds.
-
-`python -m studies.dense.architectures` writes the tables of `models/` again whose times are estimates.
-"""
+"""The tensors of well-known models, counted from their architectures: values and multiply-adds."""
 
 from __future__ import annotations
 
@@ -21,32 +18,31 @@ class Tensor:
 
 @dataclass
 class Builder:
-    """Collects tensors in the order of the forward pass; images are square, sizes are of one side."""
+    """A collector of tensors in the order of the forward pass; images are squares with sides of `side`."""
 
     tensors: list[Tensor] = field(default_factory=list)
 
     def add(self, name: str, values: int, multiply_adds: float = 0.0) -> None:
-        """One tensor."""
         self.tensors.append(Tensor(name, values, multiply_adds))
 
     def conv(self, name: str, inputs: int, outputs: int, kernel: tuple[int, int], side: int) -> None:
-        """A convolution without bias, whose output has `side`² places."""
+        """Add a convolution without bias whose output has `side`² places."""
         values = inputs * outputs * kernel[0] * kernel[1]
         self.add(f"{name}.weight", values, values * side**2)
 
     def norm(self, name: str, channels: int, places: int) -> None:
-        """Batch or layer normalisation: a scale and a shift, two multiply-adds a value each."""
+        """Add a batch or layer normalisation: a scale and a shift, with one multiply-add per value each."""
         self.add(f"{name}.weight", channels, channels * places)
         self.add(f"{name}.bias", channels, channels * places)
 
     def linear(self, name: str, inputs: int, outputs: int, times: int = 1) -> None:
-        """A linear layer with bias, used so many times a sample."""
+        """Add a linear layer with bias that a sample uses `times` times."""
         self.add(f"{name}.weight", inputs * outputs, inputs * outputs * times)
         self.add(f"{name}.bias", outputs)
 
 
 def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
-    """ResNet v1.5 with bottlenecks (He et al. 2016) as torchvision has it, 224², 1,000 classes."""
+    """Return ResNet v1.5 with bottlenecks (He et al. 2016) as in torchvision, 224², 1,000 classes."""
     net = Builder()
     net.conv("conv1", 3, 64, (7, 7), 112)
     net.norm("bn1", 64, 112**2)
@@ -70,7 +66,7 @@ def resnet(blocks: tuple[int, int, int, int]) -> list[Tensor]:
 
 
 def vgg16() -> list[Tensor]:
-    """VGG-16 with batch normalisation (torchvision's `vgg16_bn`), 224², 1,000 classes."""
+    """Return VGG-16 with batch normalisation (torchvision's `vgg16_bn`), 224², 1,000 classes."""
     net = Builder()
     inputs, at, side = 3, 0, 224
     for width, count in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
@@ -87,7 +83,7 @@ def vgg16() -> list[Tensor]:
 
 
 def densenet201() -> list[Tensor]:
-    """DenseNet-201 (Huang et al. 2017): growth 32, blocks of 6, 12, 48, 32; 224², 1,000 classes."""
+    """Return DenseNet-201 (Huang et al. 2017): growth 32, blocks of 6, 12, 48, 32; 224², 1,000 classes."""
     net, growth = Builder(), 32
     net.conv("features.conv0", 3, 64, (7, 7), 112)
     net.norm("features.norm0", 64, 112**2)
@@ -110,12 +106,12 @@ def densenet201() -> list[Tensor]:
 
 
 _Branch = tuple[tuple[int, tuple[int, int], int], ...]
-"""Convolutions behind each other: (channels, kernel, side of the output)."""
+"""Consecutive convolutions: (channels, kernel, side of the output)."""
 _1, _3, _17, _71, _13, _31 = (1, 1), (3, 3), (1, 7), (7, 1), (1, 3), (3, 1)
 
 
 def inception_v4() -> list[Tensor]:
-    """Inception-v4 (Szegedy et al. 2017), 299², 1,000 classes, no auxiliary head."""
+    """Return Inception-v4 (Szegedy et al. 2017), 299², 1,000 classes, no auxiliary head."""
     net = Builder()
     _chain(net, "features.stem", 3, ((32, _3, 149), (32, _3, 147), (64, _3, 147)))
     _chain(net, "features.mixed_3a", 64, ((96, _3, 73),))
@@ -193,9 +189,10 @@ def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
 
 
 def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
-    """BERT for pre-training (Devlin et al. 2019), 30,522 words, sequences of `length`.
+    """Return BERT for pre-training (Devlin et al. 2019), 30,522 words, sequences of `length`.
 
-    The decoder's weight is the embedding's, ready last; its arithmetic stands with its bias.
+    The decoder shares the embedding's weight, whose gradient is ready last; its multiply-adds are counted at
+    its bias.
     """
     net, words = Builder(), 30_522
     net.add("bert.embeddings.word_embeddings.weight", words * hidden)
@@ -206,7 +203,7 @@ def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
         at = f"bert.encoder.layer.{number}"
         for name in ("query", "key", "value"):
             net.linear(f"{at}.attention.self.{name}", hidden, hidden, length)
-        # Scores and contexts: two products of length² × hidden, which no tensor of their own has.
+        # Scores and contexts, two products of length² × hidden, have no tensor: count them at this bias.
         scores = net.tensors.pop()
         net.add(scores.name, scores.values, 2.0 * length**2 * hidden)
         net.linear(f"{at}.attention.output.dense", hidden, hidden, length)
@@ -223,7 +220,7 @@ def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
 
 
 def dlrm() -> list[Tensor]:
-    """The dense part of NVIDIA's DLRM for Criteo: 13 numbers and 26 embeddings of 128."""
+    """Return the dense part of NVIDIA's DLRM for Criteo: 13 numbers and 26 embeddings of 128."""
     net = Builder()
     for number, (inputs, outputs) in enumerate(pairwise((13, 512, 256, 128))):
         net.linear(f"bottom_mlp.{2 * number}", inputs, outputs)
@@ -246,7 +243,7 @@ ARCHITECTURES: dict[str, Callable[[], list[Tensor]]] = {
 }
 
 
-def counted() -> Iterator[tuple[str, int]]:
-    """Each model and its parameters."""
+def parameter_counts() -> Iterator[tuple[str, int]]:
+    """Yield each model's name and number of parameters."""
     for name, tensors in ARCHITECTURES.items():
         yield name, sum(tensor.values for tensor in tensors())

@@ -1,4 +1,4 @@
-"""Models to ask about: those that come along, and tables of the reader's own."""
+"""The built-in models with the sources of their times, and models from users' tables."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foundation.words import shortened
-from studies.dense.errors import DenseError
+from studies.dense import DenseError
 from studies.dense.layers import SUFFIXES, Layers, read_layers
 
 FOLDER = Path(__file__).parent / "models"
 BACKWARD_SHARE = 2 / 3
-"""Of an estimate's step: backward multiplies twice where forward does once."""
+"""Share of backward in an estimated step: it multiplies twice where forward multiplies once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the times of a table that comes along are from."""
+    """The source of a built-in table's times."""
 
     title: str
     step_us: float
-    """Of one worker's step, with all that it does beside backward."""
+    """Duration of one worker's whole step."""
     batch: int
     source: str
     is_estimate: bool = True
-    """Whether the layers' times are the step's, split by the layers' arithmetic, and were not measured."""
+    """Whether layer times are the step's, split by the layers' multiply-adds, instead of measured."""
 
 
 _BOTTLENECK = (
@@ -64,13 +64,13 @@ ORIGINS = {
         "494,000 samples/s on a V100, FP32, embeddings included (NVIDIA/DeepLearningExamples, PyTorch DLRM)",
     ),
 }
-"""By name; the three of [BOTTLENECK] first."""
+"""Sources of the built-in models by name, the three of [BOTTLENECK] first."""
 MEASURED = tuple(name for name, origin in ORIGINS.items() if not origin.is_estimate)
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A table of layers, and what a step takes without any communication."""
+    """A table of layers, and the duration of a step without communication."""
 
     name: str
     title: str
@@ -80,25 +80,24 @@ class Model:
     is_estimate: bool = False
 
     @property
-    def shown(self) -> str:
-        """Its title, and that it is an estimate."""
+    def label(self) -> str:
+        """The title, marked if the times are an estimate."""
         return f"{self.title} (estimate)" if self.is_estimate else self.title
 
     @property
-    def before_us(self) -> float:
-        """Of a step, what is not backward."""
+    def before_backward_us(self) -> float:
+        """Part of a step before backward begins."""
         return self.step_us - self.layers.total_backward_us
 
 
 def open_model(name: str, step_us: float | None = None) -> Model:
-    """One that comes along, by its name, or a file; `step_us` where the file does not tell.
+    """Open a built-in model by its name, or a table; `step_us` is for a table without the forward times.
 
-    Of an estimate, all times are as much longer as the step is.
-
-    Raises `DataError` for a table that is not as it should be and `DenseError` for a name that nobody has.
+    For an estimate, `step_us` scales all times. Raises `DataError` for an invalid table and `DenseError` for
+    an unknown name.
     """
     if name not in ORIGINS:
-        return _own(Path(name), step_us)
+        return _open_table(Path(name), step_us)
     origin = ORIGINS[name]
     layers = read_layers(FOLDER / f"{name}.csv")
     if origin.is_estimate and step_us is not None:
@@ -107,25 +106,28 @@ def open_model(name: str, step_us: float | None = None) -> Model:
 
 
 def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
-    """Several of them, no two of the same name; `step_us` is of one alone."""
+    """Open models with distinct names; `step_us` is allowed with one model only.
+
+    Raises like `open_model`.
+    """
     if step_us is not None and len(names) != 1:
-        raise DenseError(f"--step-ms {step_us / 1e3:g}: it is of one model, and {len(names)} are asked about")
+        raise DenseError(f"--step-ms {step_us / 1e3:g}: expected one model, got {len(names)}")
     models = [open_model(name, step_us) for name in names]
-    called = [model.name for model in models]
-    for place, name in enumerate(called):
-        if name in called[:place]:
-            raise DenseError(f"{names[place]}: {name} was given before; each model needs a name of its own")
+    stems = [model.name for model in models]
+    for place, name in enumerate(stems):
+        if name in stems[:place]:
+            raise DenseError(f"{names[place]}: {name} was given before; expected distinct names of models")
     return models
 
 
-def _own(path: Path, step_us: float | None) -> Model:
+def _open_table(path: Path, step_us: float | None) -> Model:
     if path.suffix not in SUFFIXES and not path.exists():
         known = shortened(", ".join(ORIGINS))
         raise DenseError(f"{path}: neither a table ({' or '.join(SUFFIXES)}) nor one of {known}")
     layers = read_layers(path)
     if step_us is None and layers.forward_us is None:
         raise DenseError(
-            f"{path}: forward_us is empty, so how long a step takes is not known; give it with --step-ms"
+            f"{path}: forward_us is empty, so the time of a step is unknown; give it with --step-ms"
         )
     forward_us = 0.0 if layers.forward_us is None else float(layers.forward_us.sum())
     return _model(path.stem, path.stem, layers, step_us or forward_us + layers.total_backward_us)

@@ -1,4 +1,4 @@
-"""What-if and overlap as figures: data for the page, and for PDF, PNG and CSV."""
+"""The figures of what-if and overlap, as data for the page and for PDF, PNG and CSV."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
+from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
 from studies.dense.catalogue import Model
 from studies.dense.fusion import Fusion
 from studies.dense.network import (
+    AGGREGATION_TITLES,
     AGGREGATIONS,
-    HIGH_COMPRESSION,
-    HIGH_GBIT,
-    LOW_COMPRESSION,
-    LOW_GBIT,
-    WAYS,
+    MAX_COMPRESSION,
+    MAX_GBIT,
+    MIN_COMPRESSION,
+    MIN_GBIT,
     Aggregation,
     Network,
     Values,
 )
-from studies.dense.play import Collectives, Plan, play
 from studies.dense.whatif import TARGET, scaling_factor
 
 GRID = 41
-"""Points along each side of a map."""
+"""Points along each axis of a map."""
 WORKERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 _STRIPES = ("#3b7dd8", "#9ecae1")
 
 
-def axes() -> tuple[Values, Values]:
-    """Gbit/s and compression of a map, evenly along logarithmic axes."""
-    return np.geomspace(LOW_GBIT, HIGH_GBIT, GRID), np.geomspace(LOW_COMPRESSION, HIGH_COMPRESSION, GRID)
+def map_axes() -> tuple[Values, Values]:
+    """Return the Gbit/s[GRID] and compressions[GRID] of a map, evenly spaced on logarithmic axes."""
+    return np.geomspace(MIN_GBIT, MAX_GBIT, GRID), np.geomspace(MIN_COMPRESSION, MAX_COMPRESSION, GRID)
 
 
 def scaling_map(
@@ -41,13 +41,13 @@ def scaling_map(
     fusion: Fusion,
     target: float = TARGET,
 ) -> Figure:
-    """Bandwidth × compression, with the line of the target, beside a switch that sums."""
-    (gbit, compression), panels = axes(), []
+    """Draw the scaling factor over bandwidth and compression, and the same with a switch that sums."""
+    (gbit, compression), panels = map_axes(), []
     for model in models:
-        for aggregation in _beside_switch(network.aggregation):
+        for aggregation in _compared_aggregations(network.aggregation):
             settings = network.model_copy(update={"aggregation": aggregation})
             factors = scaling_factor(model, settings, fusion, gbit, compression[:, None])
-            title = f"{model.shown}, {WAYS[aggregation]}"
+            title = f"{model.label}, {AGGREGATION_TITLES[aggregation]}"
             panels.append(
                 Panel(title, [Series("scaling factor", gbit, compression, z=factors, level=target)])
             )
@@ -63,12 +63,12 @@ def scaling_map(
     )
 
 
-def _beside_switch(aggregation: Aggregation) -> tuple[Aggregation, Aggregation]:
+def _compared_aggregations(aggregation: Aggregation) -> tuple[Aggregation, Aggregation]:
     return ("ring" if aggregation == "switch" else aggregation, "switch")
 
 
 def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
-    """Scaling factors along the number of workers, for each way to aggregate."""
+    """Draw the scaling factor against the number of workers, for each kind of aggregation."""
     panels = []
     for model in models:
         lines = []
@@ -78,9 +78,9 @@ def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Fig
                 float(scaling_factor(model, network.model_copy(update={**update, "workers": n}), fusion))
                 for n in WORKERS
             ]
-            x, name = np.array(WORKERS, dtype=np.float64), WAYS[aggregation]
+            x, name = np.array(WORKERS, dtype=np.float64), AGGREGATION_TITLES[aggregation]
             lines.append(Series(name, x, np.array(factors), colour_of(name, number), dash=number % 4))
-        panels.append(Panel(model.shown, lines))
+        panels.append(Panel(model.label, lines))
     return Figure(
         "scaling-by-workers",
         f"Scaling factor against workers, {network.gbit:g} Gbit/s",
@@ -92,15 +92,18 @@ def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Fig
     )
 
 
-def timeline(model: Model, network: Collectives, plans: Sequence[Plan]) -> Figure:
-    """Backward by its layers, and each buffer's all-reduce, for each plan; ms since backward began."""
-    longest_ms = max(play(model.layers, network, plan).end_us for plan in plans) / 1e3
+def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> Figure:
+    """Draw backward's layers and each buffer's all-reduce, for each schedule, in ms since backward began."""
+    longest_ms = max(simulate(model.layers, network, schedule).end_us for schedule in schedules) / 1e3
     return Figure(
         f"timeline-{model.name}",
-        f"One backward pass of {model.shown}, and what is sent",
+        f"One backward pass of {model.label}, and what is sent",
         Axis("ms since backward began", reach=(0.0, 1.02 * longest_ms)),
         Axis(""),
-        [Panel(_told(plan, model, network), _spans(model, network, plan)) for plan in plans],
+        [
+            Panel(_panel_title(schedule, model, network), _spans(model, network, schedule))
+            for schedule in schedules
+        ],
         kind="spans",
         caption="Above, backward, layer by layer from the last to the first. Below it the all-reduces, a row "
         "for each that may be under way at once. One begins when its buffer's last gradient is there and a "
@@ -108,19 +111,20 @@ def timeline(model: Model, network: Collectives, plans: Sequence[Plan]) -> Figur
     )
 
 
-def _told(plan: Plan, model: Model, network: Collectives) -> str:
-    end_ms = play(model.layers, network, plan).end_us / 1e3
-    return f"{plan.scheduler}: {len(plan.lasts)} buffers, {plan.at_once} at once, {end_ms:,.1f} ms"
+def _panel_title(schedule: Schedule, model: Model, network: AlphaBetaModel) -> str:
+    end_ms = simulate(model.layers, network, schedule).end_us / 1e3
+    buffers = len(schedule.last_gradients)
+    return f"{schedule.scheduler}: {buffers} buffers, {schedule.at_once} at once, {end_ms:,.1f} ms"
 
 
-def _spans(model: Model, network: Collectives, plan: Plan) -> list[Series]:
-    """Two colours in turn along each row, so that neighbours can be told apart."""
-    played = play(model.layers, network, plan)
+def _spans(model: Model, network: AlphaBetaModel, schedule: Schedule) -> list[Series]:
+    """Return two series whose spans alternate along each row, so that neighbours differ in colour."""
+    timing = simulate(model.layers, network, schedule)
     _, ready = model.layers.gradients()
     begins = np.concatenate(([0.0], ready[:-1]))
-    lanes = [f"all-reduce {lane + 1}" for lane in _lanes(played.starts, played.ends)]
+    lanes = [f"all-reduce {lane + 1}" for lane in _lanes(timing.start_times, timing.end_times)]
     rows = [("backward", *span) for span in zip(begins, ready, strict=True)]
-    rows += zip(lanes, played.starts, played.ends, strict=True)
+    rows += zip(lanes, timing.start_times, timing.end_times, strict=True)
     striped: tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]] = ([], [])
     count = Counter[str]()
     for row in rows:
@@ -139,10 +143,10 @@ def _series(name: str, colour: str, rows: Sequence[tuple[str, float, float]]) ->
     return Series(name, names, high - low, colour, low=low)
 
 
-def _lanes(starts: Values, ends: Values) -> list[int]:
-    """For each buffer the first lane that is free at its start."""
+def _lanes(start_times: Values, end_times: Values) -> list[int]:
+    """Return for each buffer the first lane that is free at its start."""
     free, lanes = list[float](), list[int]()
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+    for start, end in zip(start_times.tolist(), end_times.tolist(), strict=True):
         lane = next((k for k, until in enumerate(free) if until <= start + 1e-9), len(free))
         if lane == len(free):
             free.append(end)

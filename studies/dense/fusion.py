@@ -1,4 +1,4 @@
-"""Which gradients are sent together, where that is by a rule of time and size: fusion buffers and buckets."""
+"""Fusion buffers (buckets): which gradients are sent together, by bounds on time and size."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ MIB = 2**20
 
 
 class Fusion(Strict):
-    """A buffer is sent when a layer that was just added reaches either bound; else at the end."""
+    """The bounds at which a buffer is sent, checked after each added layer; the rest is sent at the end."""
 
     cycle_us: float | None = Field(default=None, ge=0)
-    """Of backward since the last buffer was sent."""
-    most_bytes: int | None = Field(default=None, ge=0)
+    """Time of backward since the last buffer was sent."""
+    max_bytes: int | None = Field(default=None, ge=0)
     first_bytes: int | None = Field(default=None, ge=0)
-    """The first buffer's bound in place of `most_bytes`."""
+    """Bound of the first buffer, in place of `max_bytes`."""
 
-    def told(self) -> str:
-        """When a buffer is sent, as a reader is told."""
-        if self.most_bytes == 0:
+    def describe(self) -> str:
+        """Return the bounds as text."""
+        if self.max_bytes == 0:
             return "one for each layer"
         bounds = []
         if self.cycle_us is not None:
             bounds.append(f"{self.cycle_us / 1e3:g} ms of backward")
-        if self.most_bytes is not None:
+        if self.max_bytes is not None:
             first = f" (the first: {self.first_bytes / MIB:g})" if self.first_bytes is not None else ""
-            bounds.append(f"{self.most_bytes / MIB:g} MiB{first}")
+            bounds.append(f"{self.max_bytes / MIB:g} MiB{first}")
         return f"sent at {' or '.join(bounds)}" if bounds else "one, at the end of backward"
 
 
 PRESETS = {
-    "horovod-0.20": Fusion(cycle_us=5_000.0, most_bytes=64 * MIB),
-    "horovod-0.21": Fusion(cycle_us=1_000.0, most_bytes=128 * MIB),
-    "pytorch-ddp-2": Fusion(most_bytes=25 * MIB, first_bytes=1 * MIB),
-    "dear": Fusion(most_bytes=25 * MIB),
-    "layers": Fusion(most_bytes=0),
+    "horovod-0.20": Fusion(cycle_us=5_000.0, max_bytes=64 * MIB),
+    "horovod-0.21": Fusion(cycle_us=1_000.0, max_bytes=128 * MIB),
+    "pytorch-ddp-2": Fusion(max_bytes=25 * MIB, first_bytes=1 * MIB),
+    "dear": Fusion(max_bytes=25 * MIB),
+    "layers": Fusion(max_bytes=0),
     "whole": Fusion(),
 }
-"""Defaults of others by name and version: Horovod up to 0.20, which [BOTTLENECK] has, and from 0.21 on;
-PyTorch 2's DistributedDataParallel; DeAR's code of 2023 (`dear/dear_dopt.py` at 43138d8), which closes a
-buffer before it reaches the bound and counts from the first layer on. Then each layer by itself, and all at
-the end."""
+"""Defaults of other software by name and version: Horovod up to 0.20, which [BOTTLENECK] uses, and from 0.21
+on; PyTorch 2's DistributedDataParallel; DeAR's code of 2023 (`dear/dear_dopt.py` at 43138d8), which closes a
+buffer before it reaches the bound and counts from the first layer on. `layers` sends each layer by itself,
+`whole` all at the end."""
 
 
 def fuse(layers: Layers, fusion: Fusion) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """([b] bytes of the buffers in the order in which they are sent, [b] µs since backward began)."""
+    """Return the buffers' bytes[b] in the order of sending, and when each is ready, in µs[b] of backward."""
     sizes: list[int] = []
     times: list[float] = []
-    held, began = 0, 0.0
-    found, ready = layers.sent()
-    for size, at in zip(found.tolist(), ready.tolist(), strict=True):
-        held += size
-        bound = fusion.first_bytes if not sizes and fusion.first_bytes is not None else fusion.most_bytes
+    buffered, began = 0, 0.0
+    in_order, ready = layers.in_send_order()
+    for size, at in zip(in_order.tolist(), ready.tolist(), strict=True):
+        buffered += size
+        bound = fusion.first_bytes if not sizes and fusion.first_bytes is not None else fusion.max_bytes
         late = fusion.cycle_us is not None and at - began >= fusion.cycle_us
-        if held and (late or (bound is not None and held >= bound)):
-            sizes.append(held)
+        if buffered and (late or (bound is not None and buffered >= bound)):
+            sizes.append(buffered)
             times.append(at)
-            held, began = 0, at
-    if held:
-        sizes.append(held)
+            buffered, began = 0, at
+    if buffered:
+        sizes.append(buffered)
         times.append(layers.total_backward_us)
     return np.array(sizes, dtype=np.int64), np.array(times)

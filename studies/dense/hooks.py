@@ -1,6 +1,6 @@
-"""The table of a PyTorch model, by hooks, on whatever device it is: when each gradient is ready.
+"""Time the layers of a PyTorch model with hooks, on any device.
 
-As [BOTTLENECK]'s authors did (`simulation/layerwise_bk_done.py`), but all gradients in one pass.
+Like [BOTTLENECK]'s `simulation/layerwise_bk_done.py`, but with all gradients in one pass.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ import numpy as np
 
 from foundation.optional import torch_here
 from foundation.words import one_line
-from studies.dense.errors import DenseError
+from studies.dense import DenseError
 from studies.dense.layers import Layers
 
-RIGHT = "a script has `model`, a torch.nn.Module, and `loss()`, which runs it forward on a mini-batch"
+EXPECTED = (
+    "expected a script with `model`, a torch.nn.Module, and `loss()`, which runs it forward on a mini-batch"
+)
 _US = 1e6
 
 
 def layers_of_script(
     script: Path, steps: int, warm_up: int, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Layers:
-    """Run a Python file, and then its model for some steps; raises `DenseError` for what is not right."""
+    """Run a Python file, and time its model; raises `DenseError` for a script without `model` and `loss`."""
     if not script.is_file():
-        raise DenseError(f"{script}: No such file; {RIGHT}")
+        raise DenseError(f"{script}: No such file; {EXPECTED}")
     torch = torch_here()
     try:
-        found = runpy.run_path(str(script))
+        namespace = runpy.run_path(str(script))
     except Exception as error:
         raise DenseError(f"{script}: {type(error).__name__}: {one_line(str(error))}") from error
-    if not isinstance(found.get("model"), torch.nn.Module) or not callable(found.get("loss")):
-        raise DenseError(f"{script}: {RIGHT}")
-    return layers_of(found["model"], found["loss"], steps, warm_up, progress)
+    if not isinstance(namespace.get("model"), torch.nn.Module) or not callable(namespace.get("loss")):
+        raise DenseError(f"{script}: {EXPECTED}")
+    return layers_of(namespace["model"], namespace["loss"], steps, warm_up, progress)
 
 
 def layers_of(
@@ -46,17 +48,18 @@ def layers_of(
     warm_up: int = 3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Layers:
-    """Means over steps, in the order of the forward pass: the last whose gradient is ready comes first.
+    """Return mean times over the steps, in the order of the forward pass: the reverse of that of gradients.
 
-    Times between hooks belong to what comes next; a module's forward stands at its first parameter.
+    The time between two hooks belongs to the second one's layer; a module's forward time is its first
+    parameter's.
     """
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
     if not parameters:
-        raise DenseError("the model has no parameter that is trained; its gradients are what is sent")
-    wait = _waiting(next(iter(parameters.values())))
+        raise DenseError("expected a model with parameters that require gradients, got none")
+    wait = _synchronizer(next(iter(parameters.values())))
     backward, forward = dict.fromkeys(parameters, 0.0), dict.fromkeys(parameters, 0.0)
     clock = _Clock(wait)
-    with _hooked(model, parameters, clock, forward, backward):
+    with _time_with_hooks(model, parameters, clock, forward, backward):
         for step in range(warm_up + steps):
             progress(step, warm_up + steps)
             if step == warm_up:
@@ -65,11 +68,11 @@ def layers_of(
             for each in parameters.values():
                 each.grad = None
             clock.begin()
-            found = loss()
+            namespace = loss()
             clock.begin()
-            found.backward()
+            namespace.backward()
             wait()
-    # A gradient that is added to twice is ready at the second.
+    # A gradient that is accumulated twice is ready the second time.
     order = list(dict.fromkeys(reversed(clock.order)))
     order += [name for name in parameters if name not in order]
     return Layers(
@@ -81,7 +84,7 @@ def layers_of(
 
 
 class _Clock:
-    """Seconds since it was last asked, and the order in which gradients were ready."""
+    """A stopwatch in s, and the order in which gradients became ready."""
 
     def __init__(self, wait: Callable[[], None]) -> None:
         self._wait = wait
@@ -96,37 +99,39 @@ class _Clock:
     def lap(self) -> float:
         self._wait()
         now = time.perf_counter()
-        gone, self._last = now - self._last, now
-        return gone
+        elapsed, self._last = now - self._last, now
+        return elapsed
 
 
 @contextmanager
-def _hooked(
+def _time_with_hooks(
     model: Any,
     parameters: dict[str, Any],
     clock: _Clock,
     forward: dict[str, float],
     backward: dict[str, float],
 ) -> Iterator[None]:
-    def ready(name: str) -> Callable[[Any], None]:
-        def note(_: Any) -> None:
+    def on_gradient(name: str) -> Callable[[Any], None]:
+        def hook(_: Any) -> None:
             backward[name] += clock.lap()
             clock.order.append(name)
 
-        return note
+        return hook
 
-    def passed(name: str) -> Callable[..., None]:
-        def note(*_: Any) -> None:
+    def on_forward(name: str) -> Callable[..., None]:
+        def hook(*_: Any) -> None:
             forward[name] += clock.lap()
 
-        return note
+        return hook
 
-    handles = [each.register_post_accumulate_grad_hook(ready(name)) for name, each in parameters.items()]
+    handles = [
+        each.register_post_accumulate_grad_hook(on_gradient(name)) for name, each in parameters.items()
+    ]
     for prefix, module in model.named_modules():
         own = [f"{prefix}.{name}" if prefix else name for name, _ in module.named_parameters(recurse=False)]
         first = next((name for name in own if name in parameters), None)
         if first is not None:
-            handles.append(module.register_forward_hook(passed(first)))
+            handles.append(module.register_forward_hook(on_forward(first)))
     try:
         yield
     finally:
@@ -134,8 +139,8 @@ def _hooked(
             handle.remove()
 
 
-def _waiting(parameter: Any) -> Callable[[], None]:
-    """What to call for the device of a parameter to have done what it was told to."""
+def _synchronizer(parameter: Any) -> Callable[[], None]:
+    """Return a function that waits for the device of a parameter."""
     torch = torch_here()
     kind = parameter.device.type
     if kind == "cpu":

@@ -1,7 +1,7 @@
-"""A model as a table of layers: what its gradients weigh, and how long backward and forward take for each.
+"""A model as a table of layers: the bytes of its gradients, and the times of backward and forward.
 
-Columns `layer`, `bytes`, `backward_us` and `forward_us`, as CSV or Parquet, in the order of the forward
-pass; backward goes from the last row to the first. The last column may be empty, in all rows.
+The columns are `layer`, `bytes`, `backward_us` and `forward_us`, as CSV or Parquet, in the order of the
+forward pass; backward goes from the last row to the first. The column `forward_us` may be empty, in all rows.
 """
 
 from __future__ import annotations
@@ -18,78 +18,76 @@ from foundation.logs.parts import whole
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
 COLUMNS = ("layer", "bytes", "backward_us", "forward_us")
-LONGEST_US = 1e9
-"""Of backward or forward of one layer: beyond that a column is in another unit."""
-MOST_BYTES = 2**40
-MOST_LAYERS = 20_000
+MAX_US = 1e9
+"""Longest plausible time of a layer's backward or forward; a longer one is probably in another unit."""
+MAX_BYTES = 2**40
+MAX_LAYERS = 20_000
 SUFFIXES = (".csv", ".parquet")
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """n layers in the order of the forward pass; a layer may be any part whose gradient is ready at once."""
+    """n layers in the order of the forward pass; a layer is any part whose gradient becomes ready at once."""
 
     names: tuple[str, ...]
     sizes: NDArray[np.int64]
-    """[n], bytes of the gradient."""
+    """[n]: bytes of the gradient."""
     backward_us: NDArray[np.float64]
-    """[n], from when the gradient of the layer behind it is ready to when its own is."""
+    """[n]: time from the gradient of the next layer to that of this one."""
     forward_us: NDArray[np.float64] | None = None
-    """[n], where it is known."""
+    """[n]: time of forward, if known."""
 
     @property
     def bytes(self) -> int:
-        """Of all gradients."""
         return int(self.sizes.sum())
 
     @property
     def total_backward_us(self) -> float:
-        """Of one step."""
         return float(self.backward_us.sum())
 
-    def sent(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """([n] bytes, [n] µs since backward began at which the gradient is ready), the last layer first."""
+    def in_send_order(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return each gradient's bytes[n], and when it is ready, in µs[n] of backward, last layer first."""
         return self.sizes[::-1], np.cumsum(self.backward_us[::-1])
 
     def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The same of layers that have any parameters."""
-        sizes, ready = self.sent()
+        """Return the same for the layers that have parameters."""
+        sizes, ready = self.in_send_order()
         return sizes[sizes > 0], ready[sizes > 0]
 
     def scaled(self, by: float) -> Layers:
-        """The same with all times so many times as long."""
+        """Return these layers with all times multiplied."""
         forward = None if self.forward_us is None else by * self.forward_us
         return Layers(self.names, self.sizes, by * self.backward_us, forward)
 
     def by_module(self) -> Layers:
-        """The same with the tensors of a module, `conv1.weight` and `conv1.bias`, as one layer."""
+        """Return the layers with a module's tensors, such as `conv1.weight` and `conv1.bias`, merged."""
         modules = [name.removesuffix(".weight").removesuffix(".bias") for name in self.names]
         begins = [i for i, name in enumerate(modules) if i == 0 or name != modules[i - 1]]
 
-        def added(values: NDArray[np.float64]) -> NDArray[np.float64]:
+        def summed(values: NDArray[np.float64]) -> NDArray[np.float64]:
             return np.add.reduceat(values, begins)
 
         return Layers(
             tuple(modules[i] for i in begins),
             np.add.reduceat(self.sizes, begins),
-            added(self.backward_us),
-            None if self.forward_us is None else added(self.forward_us),
+            summed(self.backward_us),
+            None if self.forward_us is None else summed(self.forward_us),
         )
 
 
 def read_layers(path: Path) -> Layers:
-    """A table as CSV or Parquet; raises `DataError` that names the row, the value and what would be right."""
+    """Read a table from CSV or Parquet; raises `DataError` with the row, the value and what was expected."""
     log = UpdateLog.open(path, "a table of layers is CSV or Parquet")
     missing = [name for name in COLUMNS if name not in log.names]
     if missing:
-        raise DataError(f"{path}: has no column {', '.join(missing)}; expected are {', '.join(COLUMNS)}")
+        raise DataError(f"{path}: has no column {', '.join(missing)}; expected {', '.join(COLUMNS)}")
     try:
-        raw = _scan(log).select(COLUMNS).head(MOST_LAYERS + 1).collect()
+        raw = _scan(log).select(COLUMNS).head(MAX_LAYERS + 1).collect()
     except UNREADABLE as error:
         raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
-    if not 0 < raw.height <= MOST_LAYERS:
-        found = "no row" if not raw.height else f"more than {MOST_LAYERS:,} rows"
-        raise DataError(f"{path}: has {found}; one row a layer is expected")
+    if not 0 < raw.height <= MAX_LAYERS:
+        found = "no row" if not raw.height else f"more than {MAX_LAYERS:,} rows"
+        raise DataError(f"{path}: has {found}; expected one row per layer")
     try:
         typed = raw.select(
             pl.col("layer").cast(pl.String),
@@ -106,7 +104,7 @@ def read_layers(path: Path) -> Layers:
 
 
 def write_layers(layers: Layers, path: Path) -> None:
-    """Write a table, as its suffix says; raises `DataError` where it cannot be."""
+    """Write a table as CSV or Parquet, by its suffix; raises `DataError`."""
     check_suffix(path)
     table = pl.DataFrame(
         {
@@ -125,13 +123,13 @@ def write_layers(layers: Layers, path: Path) -> None:
 
 
 def check_suffix(path: Path) -> None:
-    """Raise `DataError` unless a table can be written to a file of that name."""
+    """Raise `DataError` unless the suffix is one of `SUFFIXES`."""
     if path.suffix not in SUFFIXES:
-        raise DataError(f"{path}: its name has to end with {' or '.join(SUFFIXES)}")
+        raise DataError(f"{path}: expected a name that ends with {' or '.join(SUFFIXES)}")
 
 
 def _whole_numbers(column: pl.Series) -> pl.Series:
-    """Fractions become nulls, where a cast would cut them off."""
+    """Replace fractions by nulls, since a cast would truncate them."""
     return column.set(column != column.floor(), None) if column.dtype.is_float() else column
 
 
@@ -141,30 +139,33 @@ def _scan(log: UpdateLog) -> pl.LazyFrame:
     return pl.scan_csv(log.path, glob=False, infer_schema=False)
 
 
-def _right(name: str) -> tuple[pl.Expr, str]:
+def _constraint(name: str) -> tuple[pl.Expr, str]:
+    """Return a column's condition and its description."""
     column = pl.col(name)
     if name == "layer":
         return column.str.len_chars() > 0, "a name expected"
     if name == "bytes":
-        return column.is_between(0, MOST_BYTES), "a whole number of bytes from 0 to 2^40 expected"
-    return column.is_finite() & column.is_between(0, LONGEST_US), "a time in µs from 0 to 10^9 expected"
+        return column.is_between(0, MAX_BYTES), "a whole number of bytes from 0 to 2^40 expected"
+    return column.is_finite() & column.is_between(0, MAX_US), "a time in µs from 0 to 10^9 expected"
 
 
 def _check(path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str, ...], first: int) -> None:
-    """Raise `DataError` for the first row that does not hold; the first row is on line `first`."""
+    """Raise `DataError` for the first invalid row; the first row is on line `first`."""
     line = "row" if first == 1 else "line"
-    faults = typed.select((~_right(name)[0].fill_null(False)).alias(name) for name in names)
+    faults = typed.select((~_constraint(name)[0].fill_null(False)).alias(name) for name in names)
     wrong = faults.with_row_index("row").filter(pl.any_horizontal(names)).head(1)
     for row in wrong.iter_rows(named=True):
         name = next(name for name in names if row[name])
         value = raw[name][row["row"]]
-        told = "empty" if value in (None, "") else repr(value)
-        raise DataError(f"{path}, {line} {row['row'] + first}: column {name} is {told}; {_right(name)[1]}")
-    again = typed.with_row_index("row").filter(~pl.col("layer").is_first_distinct()).head(1)
-    for row in again.iter_rows(named=True):
+        shown = "empty" if value in (None, "") else repr(value)
+        raise DataError(
+            f"{path}, {line} {row['row'] + first}: column {name} is {shown}; {_constraint(name)[1]}"
+        )
+    repeated = typed.with_row_index("row").filter(~pl.col("layer").is_first_distinct()).head(1)
+    for row in repeated.iter_rows(named=True):
         raise DataError(
             f"{path}, {line} {row['row'] + first}: column layer is {row['layer']!r} again; "
             "each layer once expected"
         )
     if not int(typed["bytes"].sum()):
-        raise DataError(f"{path}: all bytes are 0; the size of the gradients is expected there")
+        raise DataError(f"{path}: all bytes are 0; expected the sizes of the gradients")

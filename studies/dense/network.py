@@ -1,4 +1,4 @@
-"""How long an all-reduce takes, by first principles ([BOTTLENECK]): bandwidth, additions, start-up."""
+"""The duration of an all-reduce by first principles ([BOTTLENECK]): bandwidth, additions, start-up."""
 
 from __future__ import annotations
 
@@ -21,50 +21,50 @@ from studies.dense.catalogue import FOLDER
 Values = NDArray[np.float64]
 Aggregation = Literal["ring", "tree", "servers", "switch"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
-WAYS: dict[Aggregation, str] = {
+AGGREGATION_TITLES: dict[Aggregation, str] = {
     "ring": "ring",
     "tree": "tree",
     "servers": "parameter servers",
     "switch": "switch that sums",
 }
-LOW_GBIT, HIGH_GBIT = 1.0, 400.0
-LOW_COMPRESSION, HIGH_COMPRESSION = 1.0, 100.0
+MIN_GBIT, MAX_GBIT = 1.0, 400.0
+MIN_COMPRESSION, MAX_COMPRESSION = 1.0, 100.0
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class Network(Strict):
-    """What the workers' gradients go through. Every link carries both ways at once, and nothing else."""
+    """The network of a training job. Links are full duplex and carry gradients only."""
 
     workers: int = Field(default=64, ge=1, le=100_000)
     gbit: float = Field(default=100.0, ge=0.001, le=100_000)
-    """Of each worker's link, and of each server's."""
+    """Bandwidth of each worker's and each server's link."""
     compression: float = Field(default=1.0, ge=1, le=10_000)
-    """Times that fewer bytes are sent; compressing takes no time, and whole gradients are added."""
+    """Compression ratio; compressing takes no time, and additions are of uncompressed gradients."""
     utilisation: Share | tuple[tuple[float, Share], ...] = 1.0
-    """What of a link is reached: a share, or a curve of (Gbit/s, share), linear between and clamped."""
+    """Achieved share of the bandwidth, or a curve of (Gbit/s, share), interpolated linearly and clamped."""
     aggregation: Aggregation = "ring"
     servers: int | None = Field(default=None, ge=1, le=100_000)
-    """Parameter servers; None: as many as workers."""
+    """Number of parameter servers; None means one per worker."""
     startup_us: float = Field(default=0.0, ge=0, le=1e6)
-    """Of each step of a collective."""
+    """Start-up time of each step of a collective."""
 
     @model_validator(mode="after")
-    def _curve_rises(self) -> Network:
+    def _check_curve(self) -> Network:
         if isinstance(self.utilisation, tuple):
             rates = [rate for rate, _ in self.utilisation]
             if not rates or any(after <= before for before, after in pairwise(rates)):
-                raise ValueError("utilisation: Gbit/s that rise from point to point are expected")
+                raise ValueError("utilisation: expected Gbit/s that rise from point to point")
         return self
 
-    def told(self) -> list[tuple[str, str]]:
-        """Names and values with their units, as a reader is told."""
+    def describe(self) -> list[tuple[str, str]]:
+        """Return names and values with their units, for output."""
         curve = isinstance(self.utilisation, tuple)
         rows = [
             ("workers", f"{self.workers:,}"),
             ("a link", f"{self.gbit:g} Gbit/s"),
             ("utilisation", "a curve" if curve else f"{self.utilisation:.0%}"),
             ("compression", f"{self.compression:g}×" if self.compression > 1 else "none"),
-            ("aggregation", WAYS[self.aggregation]),
+            ("aggregation", AGGREGATION_TITLES[self.aggregation]),
             ("start-up", f"{self.startup_us:g} µs for each step of a collective"),
         ]
         return rows + ([("servers", f"{self.servers:,}")] if self.servers else [])
@@ -73,12 +73,15 @@ class Network(Strict):
 def reduce_us(
     network: Network, size: ArrayLike, gbit: ArrayLike | None = None, compression: ArrayLike | None = None
 ) -> Values:
-    """µs that an all-reduce of `size` bytes takes; arrays broadcast, and go before the settings."""
+    """Return the µs of an all-reduce of `size` bytes.
+
+    Arrays broadcast; `gbit` and `compression` override those of `network`.
+    """
     size = np.asarray(size, dtype=np.float64)
     rate = np.asarray(network.gbit if gbit is None else gbit, dtype=np.float64)
-    squeezed = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
-    # Bits a µs.
-    one_way = 8 * size / (1e3 * rate * reached(network, rate) * squeezed)
+    ratio = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
+    # One Gbit/s is 1,000 bits per µs.
+    one_way = 8 * size / (1e3 * rate * utilisation_at(network, rate) * ratio)
     n = network.workers
     if n == 1:
         return 0 * one_way
@@ -86,18 +89,18 @@ def reduce_us(
         # Reduce-scatter and all-gather: n - 1 steps each, of a part in n.
         return 2 * one_way * (n - 1) / n + (n - 1) * addition_us(size / n) + 2 * (n - 1) * network.startup_us
     if network.aggregation == "tree":
-        # A binomial tree up and down again, whole buffers.
+        # Whole buffers go up a binomial tree and down again.
         return ceil(log2(n)) * (2 * one_way + addition_us(size) + 2 * network.startup_us)
     if network.aggregation == "servers":
-        # A share of each buffer to each server, whose link takes it from all workers; and back again.
+        # Each server receives a share of each buffer from all workers over its link, and sends the sum back.
         m = network.servers or n
         return 2 * one_way * max(1.0, n / m) + (n - 1) * addition_us(size / m) + 2 * network.startup_us
-    # A switch adds while packets pass: sums come down as soon as gradients have gone up.
+    # A switch adds while packets pass: sums come down at the rate at which gradients go up.
     return one_way + network.startup_us
 
 
-def reached(network: Network, gbit: ArrayLike) -> Values:
-    """The share of links of that rate that is used."""
+def utilisation_at(network: Network, gbit: ArrayLike) -> Values:
+    """Return the achieved share of the bandwidth of links of this rate."""
     if isinstance(network.utilisation, tuple):
         rates, shares = zip(*network.utilisation, strict=True)
         return _interpolated(gbit, rates, shares)
@@ -105,7 +108,7 @@ def reached(network: Network, gbit: ArrayLike) -> Values:
 
 
 def addition_us(size: ArrayLike) -> Values:
-    """µs to add two vectors of `size` bytes on [BOTTLENECK]'s GPU, interpolated linearly and clamped."""
+    """Return the µs to add two vectors of `size` bytes on [BOTTLENECK]'s GPU, interpolated and clamped."""
     return _interpolated(size, *_additions())
 
 
@@ -123,11 +126,11 @@ def _additions() -> tuple[Values, Values]:
 
 
 def read_utilisation(path: Path) -> tuple[tuple[float, float], ...]:
-    """A curve as CSV with the columns `gbit` and `utilisation`, a share; raises `DataError` with the line."""
+    """Read a curve from CSV with the columns `gbit` and `utilisation`; raises `DataError` with the line."""
     log = UpdateLog.open(path, "a curve of utilisation is CSV")
     columns = ["gbit", "utilisation"]
     if set(columns) - set(log.names):
-        raise DataError(f"{path}: its columns are {', '.join(log.names)}; expected are {', '.join(columns)}")
+        raise DataError(f"{path}: its columns are {', '.join(log.names)}; expected {', '.join(columns)}")
     try:
         raw = pl.read_csv(path, columns=columns, infer_schema=False).select(columns)
     except UNREADABLE as error:
@@ -151,5 +154,5 @@ def _number(path: Path, line: int, column: str, text: str | None) -> float:
     try:
         return float(text or "")
     except ValueError:
-        told = "empty" if not text else repr(text)
-        raise DataError(f"{path}, line {line}: column {column} is {told}; a number expected") from None
+        describe = "empty" if not text else repr(text)
+        raise DataError(f"{path}, line {line}: column {column} is {describe}; a number expected") from None

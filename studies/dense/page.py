@@ -1,4 +1,4 @@
-"""What-if and overlap as pages like a run's report, with their figures as files beside them."""
+"""The pages of what-if and overlap, with their figures as files."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from analysis.page.plots import plot
 from analysis.wording import AnswerText, Row, Span, Table, plain
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
+from studies.dense.alpha_beta import AlphaBetaModel, Schedule
+from studies.dense.answers import COLUMNS, Requirements, StepTimes, requirements_of, step_times
 from studies.dense.catalogue import Model
 from studies.dense.figures import by_workers, scaling_map, timeline
 from studies.dense.fusion import Fusion
 from studies.dense.network import Network
-from studies.dense.play import Collectives, Plan
-from studies.dense.told import TITLES, Needed, Times, answers_of, times_of
 from studies.dense.whatif import TARGET
 
-_WORDS = (
+_GLOSSARY = (
     ("scaling factor", "throughput on n workers, divided by n times the throughput on one"),
     ("all-reduce", "a collective after which all workers have the sum of all gradients"),
     ("buffer", "gradients that are sent together"),
@@ -48,49 +48,52 @@ _READING_OVERLAP = (
 def write_whatif(
     models: Sequence[Model], network: Network, fusion: Fusion, folder: Path, target: float = TARGET
 ) -> Path:
-    """Write report.html and the folder `figures`; the path of the report. Raises `DataError`."""
-    drawn = [scaling_map(models, network, fusion, target), by_workers(models, network, fusion)]
-    found = answers_of(models, network, fusion, target)
+    """Write report.html and the folder `figures`, and return the report's path; raises `DataError`."""
+    figures = [scaling_map(models, network, fusion, target), by_workers(models, network, fusion)]
+    requirements = requirements_of(models, network, fusion, target)
     page = Page(
         title="Is the network the bottleneck?",
         answers=[
             AnswerText(
                 title=f"{network.workers} workers at {network.gbit:g} Gbit/s",
-                headline=found[0].headline
-                if len(found) == 1
+                headline=requirements[0].headline
+                if len(requirements) == 1
                 else f"What it takes for a scaling factor of {target:g}",
                 is_trusted=True,
-                sentences=tuple((Span(text=each.sentence),) for each in found),
+                sentences=tuple((Span(text=each.sentence),) for each in requirements),
             )
         ],
-        ran=[*_sources(models), *network.told(), ("buffers", fusion.told())],
-        tables=[("What it takes", [_needed(found, target)])],
-        plots=[plot(figure) for figure in drawn],
+        ran=[*_sources(models), *network.describe(), ("buffers", fusion.describe())],
+        tables=[("What it takes", [_needed(requirements, target)])],
+        plots=[plot(figure) for figure in figures],
         reading=_READING_WHATIF,
-        glossary=_WORDS,
+        glossary=_GLOSSARY,
     )
-    return _write(page, drawn, folder)
+    return _write(page, figures, folder)
 
 
 def write_overlap(
-    models: Sequence[Model], network: Collectives, plans: Mapping[str, Sequence[Plan]], folder: Path
+    models: Sequence[Model],
+    network: AlphaBetaModel,
+    schedules: Mapping[str, Sequence[Schedule]],
+    folder: Path,
 ) -> Path:
-    """The same of schedules; `plans` has those of each model by its name."""
-    drawn = [timeline(model, network, plans[model.name]) for model in models]
-    times = [times_of(model, network, plans[model.name]) for model in models]
+    """Write the same files for schedules, given by the name of their model."""
+    figures = [timeline(model, network, schedules[model.name]) for model in models]
+    times = [step_times(model, network, schedules[model.name]) for model in models]
     page = Page(
         title="What to send when",
-        ran=[*_sources(models), *network.told()],
+        ran=[*_sources(models), *network.describe()],
         tables=[("Time of a step", [times_table(times)])],
-        plots=[plot(figure) for figure in drawn],
+        plots=[plot(figure) for figure in figures],
         reading=_READING_OVERLAP,
-        glossary=_WORDS,
+        glossary=_GLOSSARY,
     )
-    return _write(page, drawn, folder)
+    return _write(page, figures, folder)
 
 
-def times_table(times: Sequence[Times]) -> Table:
-    """A row for each model: ms of a step under each scheduler."""
+def times_table(times: Sequence[StepTimes]) -> Table:
+    """Return a table of the ms of a step, by model and scheduler."""
     names = list(times[0].step_ms)
     rows: list[Row] = [
         (
@@ -103,27 +106,28 @@ def times_table(times: Sequence[Times]) -> Table:
     return Table("ms of a step", ("", *names, "without communication"), rows)
 
 
-def _needed(found: Sequence[Needed], target: float) -> Table:
+def _needed(requirements: Sequence[Requirements], target: float) -> Table:
     rows: list[Row] = [
-        (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells())) for each in found
+        (each.model, plain(f"{each.factor:.3f}"), *(plain(cell) for cell in each.cells()))
+        for each in requirements
     ]
-    return Table(f"For a scaling factor of {target:g}", ("", "now", *TITLES), rows)
+    return Table(f"For a scaling factor of {target:g}", ("", "now", *COLUMNS), rows)
 
 
 def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:
-    return [(model.shown, model.source) for model in models]
+    return [(model.label, model.source) for model in models]
 
 
-def _write(page: Page, drawn: Sequence[Figure], folder: Path) -> Path:
-    """All of it or nothing: files come to their places when the last one has been written."""
-    figures, report = folder / "figures", folder / "report.html"
+def _write(page: Page, figures: Sequence[Figure], folder: Path) -> Path:
+    """Write all files or none: they are moved into place when the last one has been written."""
+    target, report = folder / "figures", folder / "report.html"
     try:
-        figures.mkdir(parents=True, exist_ok=True)
+        target.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
-            written = write_figures(drawn, Path(partial))
+            written = write_figures(figures, Path(partial))
             write_text(Path(partial, report.name), build(page))
             for path in written:
-                path.replace(figures / path.name)
+                path.replace(target / path.name)
             Path(partial, report.name).replace(report)
     except OSError as error:
         raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error

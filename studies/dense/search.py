@@ -1,6 +1,6 @@
-"""Searches over plans: all of them where there are few layers, and a beam where there are many.
+"""Searches for the best schedule: exhaustive for few layers, a beam search for many.
 
-Both have each buffer sent as soon as it is ready and there is room, in the order of backward.
+In both, each buffer is sent as soon as it is ready and there is room, in the order of backward.
 """
 
 from __future__ import annotations
@@ -10,146 +10,185 @@ from typing import Any
 import numpy as np
 
 from nativekit.compile import compiled, int64
-from studies.dense.compile import entry_point
-from studies.dense.errors import DenseError
+from studies.compile import entry_point
+from studies.dense import DenseError
+from studies.dense.alpha_beta import AlphaBetaModel, Schedule, admit, constants, drain, simulate
 from studies.dense.layers import Layers
-from studies.dense.play import Collectives, Plan, admit, constants, drain, play
 
-MOST_LAYERS = 12
-"""That all plans are tried for: 2^11 ways to merge."""
-NARROW, WIDE, _WORK = 8, 64, 2_000_000
-"""States that the beam keeps for each prefix: as many as pairs of n layers leave time for."""
-_TIES = (0.0, 1e-6)
-"""What a state's own end weighs beside the end of all: both are tried, as neither is always better."""
-_SAME = 1e-6
-"""µs, and bytes, that two states are apart at most that are one."""
+MAX_LAYERS = 12
+"""Most layers of an exhaustive search, which tries 2^11 ways to merge them."""
+MIN_WIDTH, MAX_WIDTH, _WORK = 8, 64, 2_000_000
+"""Bounds of the beam's width, and the number of steps to which it is adapted: width · n² for n layers."""
+_TIE_WEIGHTS = (0.0, 1e-6)
+"""Weights of a state's own end, which breaks ties; both are tried, since neither is always better."""
+_TOLERANCE = 1e-6
+"""Largest difference, in µs or bytes, of states that count as the same."""
 
 
-def optimum(layers: Layers, network: Collectives) -> Plan:
-    """The best of all plans, by trying them; `DenseError` beyond 12 layers."""
+def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
+    """Return the best schedule by trying all; raises `DenseError` for more than 12 layers."""
     sizes, ready = layers.gradients()
-    if len(sizes) > MOST_LAYERS:
-        raise DenseError(f"{len(sizes)} layers: all plans are tried for up to {MOST_LAYERS}")
-    found = [
+    if len(sizes) > MAX_LAYERS:
+        raise DenseError(f"expected at most {MAX_LAYERS} layers, got {len(sizes)}")
+    best_mask = [
         (*_try_all(ready, sizes.astype(np.float64), at_once, *constants(network)), at_once)
-        for at_once in range(1, network.most + 1)
+        for at_once in range(1, network.max_at_once + 1)
     ]
-    _, mask, at_once = min(found)
+    _, mask, at_once = min(best_mask)
     n = len(sizes)
-    return Plan("optimum", tuple(i for i in range(n) if i == n - 1 or mask >> i & 1), at_once)
+    return Schedule("optimum", tuple(i for i in range(n) if i == n - 1 or mask >> i & 1), at_once)
 
 
-def beam(layers: Layers, network: Collectives, at_once: int) -> Plan:
-    """By prefixes: the states of the network, with so many gradients sent, that look best.
+def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> Schedule:
+    """Search by prefixes: for each number of gradients sent, go on from the most promising network states.
 
-    A state is judged by the end if all that is left were one buffer. With one at a time one state is
-    enough, as an earlier end is never worse: that is dynamic programming.
+    A state is judged by its end if the remaining gradients were one buffer. With one all-reduce at a time a
+    single state suffices, as an earlier end is never worse: this is dynamic programming.
     """
-    weights = _TIES if at_once > 1 else _TIES[:1]
-    plans = [_found(layers, network, at_once, ties) for ties in weights]
-    return min(plans, key=lambda plan: play(layers, network, plan).end_us)
+    weights = _TIE_WEIGHTS if at_once > 1 else _TIE_WEIGHTS[:1]
+    schedules = [_beam_search(layers, network, at_once, tie_weight) for tie_weight in weights]
+    return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)
 
 
-def _found(layers: Layers, network: Collectives, at_once: int, ties: float) -> Plan:
+def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weight: float) -> Schedule:
     sizes, ready = layers.gradients()
     sums = np.concatenate(([0.0], np.cumsum(sizes, dtype=np.float64)))
     n = len(sizes)
-    width = 1 if at_once == 1 else min(max(_WORK // n**2, NARROW), WIDE)
-    before = np.zeros((n + 1, width, 2), np.int64)
-    _beam(ready, sums, at_once, *constants(network), ties, before)
-    lasts, at, which = list[int](), n, 0
+    width = 1 if at_once == 1 else min(max(_WORK // n**2, MIN_WIDTH), MAX_WIDTH)
+    parents = np.zeros((n + 1, width, 2), np.int64)
+    _beam(ready, sums, at_once, *constants(network), tie_weight, parents)
+    last_gradients, at, state = list[int](), n, 0
     while at:
-        lasts.append(at - 1)
-        at, which = (int(each) for each in before[at, which])
-    return Plan("beam", tuple(reversed(lasts)), at_once)
+        last_gradients.append(at - 1)
+        at, state = (int(each) for each in parents[at, state])
+    return Schedule("beam", tuple(reversed(last_gradients)), at_once)
 
 
 @entry_point
 def _try_all(
     ready: Any, sizes: Any, at_once: int, alpha: float, beta: float, sharing: float
 ) -> tuple[float, int]:
-    """(the earliest end, in whose bits i says that gradient i is the last of a buffer)."""
+    """Return the earliest end, and its mask: bit i is set if gradient i is the last of a buffer."""
     n = len(ready)
-    under_way, left, nowhere = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
-    earliest, found = np.inf, int64(0)
+    under_way, work, no_times = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
+    earliest, best_mask = np.inf, int64(0)
     for mask in range(int64(1) << (n - 1)):
-        now, number, held = 0.0, int64(0), 0.0
+        now, number, buffered = 0.0, int64(0), 0.0
         for i in range(n):
-            held += sizes[i]
+            buffered += sizes[i]
             if i == n - 1 or mask >> i & 1:
                 now, number = admit(
-                    left, under_way, number, at_once, now, ready[i], alpha, beta, sharing, nowhere, 0, held
+                    work,
+                    under_way,
+                    number,
+                    at_once,
+                    now,
+                    ready[i],
+                    alpha,
+                    beta,
+                    sharing,
+                    no_times,
+                    0,
+                    buffered,
                 )
-                held = 0.0
-        end = drain(left, under_way, number, now, beta, sharing, nowhere)
+                buffered = 0.0
+        end = drain(work, under_way, number, now, beta, sharing, no_times)
         if end < earliest:
-            earliest, found = end, mask
-    return earliest, found
+            earliest, best_mask = end, mask
+    return earliest, best_mask
 
 
 @entry_point
 def _beam(
-    ready: Any, sums: Any, at_once: int, alpha: float, beta: float, sharing: float, ties: float, before: Any
+    ready: Any,
+    sums: Any,
+    at_once: int,
+    alpha: float,
+    beta: float,
+    sharing: float,
+    tie_weight: float,
+    parents: Any,
 ) -> None:
-    """Fill `before`: [prefix, state] -> the prefix and state that it goes on from."""
-    n, width = len(ready), before.shape[1]
-    ends = np.full((n + 1, width), np.inf)
-    nows, numbers = np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64)
-    lefts = np.zeros((n + 1, width, at_once, 2))
-    left, trial = np.zeros((at_once, 2)), np.zeros((at_once, 2))
-    under_way, nowhere = np.zeros(at_once, np.int64), np.zeros(0)
-    ends[0, 0] = 0.0
+    """Fill `parents`[prefix, state] with the prefix and state that each continues."""
+    n, width = len(ready), parents.shape[1]
+    end_times = np.full((n + 1, width), np.inf)
+    times, numbers = np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64)
+    works = np.zeros((n + 1, width, at_once, 2))
+    work, trial = np.zeros((at_once, 2)), np.zeros((at_once, 2))
+    under_way, no_times = np.zeros(at_once, np.int64), np.zeros(0)
+    end_times[0, 0] = 0.0
     for j in range(1, n + 1):
         for i in range(j):
             for w in range(width):
-                if ends[i, w] == np.inf:
+                if end_times[i, w] == np.inf:
                     break
-                left[:] = lefts[i, w]
+                work[:] = works[i, w]
                 now, number = admit(
-                    left, under_way, numbers[i, w], at_once, nows[i, w], ready[j - 1],
-                    alpha, beta, sharing, nowhere, 0, sums[j] - sums[i],
+                    work, under_way, numbers[i, w], at_once, times[i, w], ready[j - 1],
+                    alpha, beta, sharing, no_times, 0, sums[j] - sums[i],
                 )  # fmt: skip
-                trial[:] = left
-                end = drain(trial, under_way, number, now, beta, sharing, nowhere)
+                trial[:] = work
+                end = drain(trial, under_way, number, now, beta, sharing, no_times)
                 if j < n and at_once > 1:
-                    trial[:] = left
-                    later, many = admit(
+                    trial[:] = work
+                    later, under_way_then = admit(
                         trial, under_way, number, at_once, now, ready[n - 1],
-                        alpha, beta, sharing, nowhere, 0, sums[n] - sums[j],
+                        alpha, beta, sharing, no_times, 0, sums[n] - sums[j],
                     )  # fmt: skip
-                    end = drain(trial, under_way, many, later, beta, sharing, nowhere) + ties * end
-                if end < ends[j, width - 1] and not _is_there(
-                    ends[j], nows[j], numbers[j], lefts[j], now, number, left
+                    end = (
+                        drain(trial, under_way, under_way_then, later, beta, sharing, no_times)
+                        + tie_weight * end
+                    )
+                if end < end_times[j, width - 1] and not _is_there(
+                    end_times[j], times[j], numbers[j], works[j], now, number, work
                 ):
-                    _insert(ends[j], nows[j], numbers[j], lefts[j], before[j], end, now, number, left, i, w)
+                    _insert(
+                        end_times[j],
+                        times[j],
+                        numbers[j],
+                        works[j],
+                        parents[j],
+                        end,
+                        now,
+                        number,
+                        work,
+                        i,
+                        w,
+                    )
 
 
 @compiled
-def _is_there(ends: Any, nows: Any, numbers: Any, lefts: Any, now: float, number: int, left: Any) -> bool:
-    """Whether one of a prefix's states is the same: as much of the same is left at the same time."""
-    for k in range(len(ends)):
-        if ends[k] == np.inf:
+def _is_there(
+    end_times: Any, times: Any, numbers: Any, works: Any, now: float, number: int, work: Any
+) -> bool:
+    """Return whether a prefix has a state with the same time and the same remaining work."""
+    for k in range(len(end_times)):
+        if end_times[k] == np.inf:
             return False
-        if numbers[k] == number and abs(nows[k] - now) <= _SAME:
-            apart = 0.0
+        if numbers[k] == number and abs(times[k] - now) <= _TOLERANCE:
+            difference = 0.0
             for a in range(number):
-                apart = max(apart, abs(lefts[k, a, 0] - left[a, 0]), abs(lefts[k, a, 1] - left[a, 1]))
-            if apart <= _SAME:
+                difference = max(
+                    difference,
+                    abs(works[k, a, 0] - work[a, 0]),
+                    abs(works[k, a, 1] - work[a, 1]),
+                )
+            if difference <= _TOLERANCE:
                 return True
     return False
 
 
 @compiled
 def _insert(
-    ends: Any, nows: Any, numbers: Any, lefts: Any, before: Any,
-    end: float, now: float, number: int, left: Any, i: int, w: int,
+    end_times: Any, times: Any, numbers: Any, works: Any, parents: Any,
+    end: float, now: float, number: int, work: Any, i: int, w: int,
 ) -> None:  # fmt: skip
-    """Put a state among those of its prefix, which stand by their ends; the last falls out."""
-    at = len(ends) - 1
-    while at > 0 and ends[at - 1] > end:
-        ends[at], nows[at], numbers[at] = ends[at - 1], nows[at - 1], numbers[at - 1]
-        lefts[at], before[at] = lefts[at - 1], before[at - 1]
+    """Insert a state into those of its prefix, which are sorted by their ends; the last one is dropped."""
+    at = len(end_times) - 1
+    while at > 0 and end_times[at - 1] > end:
+        end_times[at], times[at], numbers[at] = end_times[at - 1], times[at - 1], numbers[at - 1]
+        works[at], parents[at] = works[at - 1], parents[at - 1]
         at -= 1
-    ends[at], nows[at], numbers[at] = end, now, number
-    lefts[at] = left
-    before[at, 0], before[at, 1] = i, w
+    end_times[at], times[at], numbers[at] = end, now, number
+    works[at] = work
+    parents[at, 0], parents[at, 1] = i, w

@@ -1,7 +1,7 @@
-"""`python -m studies.dense.tables [LOGS]` writes the tables of `studies/dense/models` again.
+"""`python -m studies.dense.tables [LOGS]` generates the tables of `studies/dense/models`.
 
-Estimates are made from the architectures; the three that were measured from a checkout's
-`simulation/bk_time_logs`, where one is given.
+Estimates are computed from the architectures; the three measured tables are converted from LOGS, the folder
+`simulation/bk_time_logs` of a checkout of netx-repo/training-bottleneck.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
+from studies.dense import DenseError
 from studies.dense.architectures import ARCHITECTURES
 from studies.dense.catalogue import BACKWARD_SHARE, FOLDER, ORIGINS
-from studies.dense.errors import DenseError
 from studies.dense.layers import Layers, write_layers
 
 VALUE_BYTES = 4
 
 
 def estimate(name: str) -> Layers:
-    """The published time of a step, split by the arithmetic of each tensor; to 0.001 µs."""
+    """Split the published time of a step by the multiply-adds of each tensor, rounded to 0.001 µs."""
     tensors = ARCHITECTURES[name]()
     work = np.array([tensor.multiply_adds for tensor in tensors], dtype=np.float64)
     times = ORIGINS[name].step_us * work / work.sum()
@@ -33,19 +33,19 @@ def estimate(name: str) -> Layers:
 
 
 def measured(name: str, log: Path) -> Layers:
-    """A log of [BOTTLENECK]'s authors, `wait in µs,bytes` from the last tensor to the first."""
+    """Convert a log of [BOTTLENECK]'s authors: lines `wait in µs,bytes` from the last tensor to the first."""
     tensors = ARCHITECTURES[name]()
     lines = log.read_text().split()
     rows = [line.split(",") for line in lines if line.count(",") == 1 and line[0].isdigit()]
     sizes = np.array([int(size) for _, size in rows], dtype=np.int64)[::-1]
     if [VALUE_BYTES * tensor.values for tensor in tensors] != sizes.tolist():
-        raise DenseError(f"{log}: its sizes are not those of {name}")
+        raise DenseError(f"{log}: expected the sizes of {name}'s tensors")
     waits = np.array([float(wait) for wait, _ in rows])[::-1]
     return Layers(tuple(tensor.name for tensor in tensors), sizes, waits)
 
 
 def main(arguments: list[str]) -> None:
-    """Write all that can be."""
+    """Write the estimates, and the measured tables if their logs are given."""
     for name, origin in ORIGINS.items():
         if origin.is_estimate:
             write_layers(estimate(name), FOLDER / f"{name}.csv")

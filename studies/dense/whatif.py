@@ -1,4 +1,4 @@
-"""What would a better network bring? Scaling factors as [BOTTLENECK] has them, and which network it takes."""
+"""Scaling factors as defined by [BOTTLENECK], and the network that a scaling factor requires."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from numpy.typing import ArrayLike
 from studies.dense.catalogue import MEASURED, Model, open_model
 from studies.dense.fusion import PRESETS, Fusion, fuse
 from studies.dense.network import (
-    HIGH_COMPRESSION,
-    HIGH_GBIT,
-    LOW_COMPRESSION,
-    LOW_GBIT,
+    MAX_COMPRESSION,
+    MAX_GBIT,
+    MIN_COMPRESSION,
+    MIN_GBIT,
     Network,
     Values,
     reduce_us,
 )
 
-THEIRS = PRESETS["horovod-0.20"]
-"""[BOTTLENECK]'s rule."""
+PAPER_FUSION = PRESETS["horovod-0.20"]
+"""Fusion rule of [BOTTLENECK]."""
 TARGET = 0.9
-CLAIMED = (2.0, 5.0)
-"""Compression that is enough at 10 Gbit/s, as the paper has it."""
+CLAIMED_COMPRESSION = (2.0, 5.0)
+"""Range of compression that suffices at 10 Gbit/s according to [BOTTLENECK]."""
 _HALVINGS = 60
 
 
@@ -39,47 +39,47 @@ class Setup:
 
     @property
     def title(self) -> str:
-        """`10G, 2×`."""
-        squeezed = f", {self.compression:g}×" if self.compression > 1 else ""
-        return f"{self.gbit:g}G{squeezed}"
+        """The title of the column, such as `10G, 2×`."""
+        ratio = f", {self.compression:g}×" if self.compression > 1 else ""
+        return f"{self.gbit:g}G{ratio}"
 
 
 SETUPS = (
     *(Setup(gbit) for gbit in (100.0, 40.0, 25.0, 10.0, 1.0)),
     *(Setup(10.0, compression) for compression in (2.0, 5.0, 10.0)),
 )
-FEWER = Setup(10.0, workers=16)
+SMALL_SETUP = Setup(10.0, workers=16)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A model's scaling factors."""
+class ModelRow:
+    """A row of [BOTTLENECK]'s table: a model's scaling factors."""
 
     model: Model
     messages: int
     factors: tuple[float, ...]
-    """As the setups."""
-    fewer: float
-    """At `FEWER`."""
+    """Scaling factors with `SETUPS`."""
+    small_factor: float
+    """Scaling factor with `SMALL_SETUP`."""
     compression: float | None
-    """For `TARGET` at 10 Gbit/s."""
+    """Compression required for `TARGET` at 10 Gbit/s; None if more than the maximum."""
 
     @property
     def is_as_claimed(self) -> bool:
-        """Whether no more compression is needed than the paper says."""
-        return self.compression is not None and self.compression <= CLAIMED[1]
+        """Whether the compression that the paper claims suffices."""
+        return self.compression is not None and self.compression <= CLAIMED_COMPRESSION[1]
 
 
 def scaling_factor(
     model: Model,
     network: Network,
-    fusion: Fusion = THEIRS,
+    fusion: Fusion = PAPER_FUSION,
     gbit: ArrayLike | None = None,
     compression: ArrayLike | None = None,
 ) -> Values:
-    """T / (T + the communication that backward does not hide): 1 is perfect.
+    """Return T / (T + communication not hidden by backward), at most 1, with one all-reduce at a time.
 
-    All-reduces go one after the other. Arrays of `gbit` and `compression` broadcast to the result's shape.
+    Arrays of `gbit` and `compression` broadcast to the result's shape, and override those of `network`.
     """
     return model.step_us / (model.step_us + exposed_us(model, network, fusion, gbit, compression))
 
@@ -87,19 +87,19 @@ def scaling_factor(
 def exposed_us(
     model: Model,
     network: Network,
-    fusion: Fusion = THEIRS,
+    fusion: Fusion = PAPER_FUSION,
     gbit: ArrayLike | None = None,
     compression: ArrayLike | None = None,
 ) -> Values:
-    """µs from the end of backward to the end of the last all-reduce."""
-    ends = np.zeros(())
+    """Return the µs from the end of backward to the end of the last all-reduce."""
+    end_times = np.zeros(())
     for size, ready in zip(*fuse(model.layers, fusion), strict=True):
-        ends = np.maximum(ends, ready) + reduce_us(network, size, gbit, compression)
-    return np.maximum(ends - model.layers.total_backward_us, 0.0)
+        end_times = np.maximum(end_times, ready) + reduce_us(network, size, gbit, compression)
+    return np.maximum(end_times - model.layers.total_backward_us, 0.0)
 
 
-def table(models: tuple[str, ...] = MEASURED) -> Iterator[Row]:
-    """[BOTTLENECK]'s: 64 workers in a ring, their logs and their rule."""
+def table(models: tuple[str, ...] = MEASURED) -> Iterator[ModelRow]:
+    """Yield the rows of [BOTTLENECK]'s table: 64 workers in a ring, with the paper's logs and fusion rule."""
     for name in models:
         model = open_model(name)
 
@@ -107,32 +107,32 @@ def table(models: tuple[str, ...] = MEASURED) -> Iterator[Row]:
             network = Network(workers=setup.workers, gbit=setup.gbit, compression=setup.compression)
             return float(scaling_factor(model, network))
 
-        messages = len(fuse(model.layers, THEIRS)[0])
+        messages = len(fuse(model.layers, PAPER_FUSION)[0])
         needed = needed_compression(model, Network(gbit=10.0))
-        yield Row(model, messages, tuple(map(factor, SETUPS)), factor(FEWER), needed)
+        yield ModelRow(model, messages, tuple(map(factor, SETUPS)), factor(SMALL_SETUP), needed)
 
 
 def needed_gbit(
-    model: Model, network: Network, fusion: Fusion = THEIRS, target: float = TARGET
+    model: Model, network: Network, fusion: Fusion = PAPER_FUSION, target: float = TARGET
 ) -> float | None:
-    """The least bandwidth from 1 to 400 Gbit/s that gives a scaling factor; None where none does."""
-    return _least(lambda gbit: scaling_factor(model, network, fusion, gbit), target, LOW_GBIT, HIGH_GBIT)
+    """Return the smallest bandwidth from 1 to 400 Gbit/s with a scaling factor of `target`, or None."""
+    return _smallest(lambda gbit: scaling_factor(model, network, fusion, gbit), target, MIN_GBIT, MAX_GBIT)
 
 
 def needed_compression(
-    model: Model, network: Network, fusion: Fusion = THEIRS, target: float = TARGET
+    model: Model, network: Network, fusion: Fusion = PAPER_FUSION, target: float = TARGET
 ) -> float | None:
-    """The least compression from 1 to 100 × that does."""
-    return _least(
+    """Return the smallest compression from 1 to 100 with a scaling factor of `target`, or None."""
+    return _smallest(
         lambda times: scaling_factor(model, network, fusion, None, times),
         target,
-        LOW_COMPRESSION,
-        HIGH_COMPRESSION,
+        MIN_COMPRESSION,
+        MAX_COMPRESSION,
     )
 
 
-def _least(factor: Callable[[float], Values], target: float, low: float, high: float) -> float | None:
-    """By bisection along a logarithmic axis, as factors rise along both."""
+def _smallest(factor: Callable[[float], Values], target: float, low: float, high: float) -> float | None:
+    """Bisect a logarithmic axis, along which the factor rises."""
     if factor(low) >= target:
         return low
     if factor(high) < target:

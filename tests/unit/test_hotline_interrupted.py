@@ -91,7 +91,7 @@ def test_while_a_command_runs_that_needs_no_switch(tmp_path: Path, monkeypatch: 
         ("analysis.compare.compare_runs", ("compare", "one", "two")),
         ("hotline.runs.open_cluster", ("report", "--logs", ".")),
         ("hotline.runs.experiment", ("simulate",)),
-        ("studies.dense.told.answers_of", ("whatif",)),
+        ("studies.dense.answers.requirements_of", ("whatif",)),
         ("studies.dense.gaps.gaps", ("overlap", "--gaps")),
     ],
 )

@@ -8,6 +8,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from math import isfinite
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -51,6 +52,12 @@ samples_per_step_option = click.option(
     help="Size of a mini-batch of DATA.",
 )
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
+
+
+def into_option(help: str, default: Path | None = None) -> Callable[[F], F]:
+    """Return the option `--into` for the folder of a verb's results."""
+    folder = click.Path(path_type=Path, file_okay=False)
+    return click.option("--into", type=folder, default=default, show_default=default is not None, help=help)
 
 
 class Number(click.FloatRange):
@@ -125,6 +132,11 @@ def print_table(title: str, columns: list[str], rows: list[list[object]]) -> Non
 def plain_table(columns: list[str], rows: list[list[object]]) -> Table:
     """Return a table without lines: one line for the head and one for each row."""
     return _fill(Table(box=None, pad_edge=False, padding=(0, 2, 0, 0)), columns, rows)
+
+
+def print_plain_table(columns: list[str], rows: list[list[object]]) -> None:
+    """Print a plain table that is up to 120 columns wide, whatever the terminal."""
+    Console(width=120).print(plain_table(columns, rows))
 
 
 def numbers(*cells: object) -> list[Text]:

@@ -1,4 +1,4 @@
-"""`hotline layers`: the table of a PyTorch model, for `hotline whatif` and `hotline overlap`."""
+"""`hotline layers`: time a PyTorch model's layers for `hotline whatif` and `hotline overlap`."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) 
     with one_line_errors():
         check_suffix(output)
         with progress_bar("steps") as progress:
-            found = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress))
-        write_layers(found, output)
-    assert found.forward_us is not None
-    told = {
-        "layers": len(found.names),
-        "bytes": found.bytes,
-        "backward_ms": found.total_backward_us / 1e3,
-        "forward_ms": float(found.forward_us.sum()) / 1e3,
+            timed = run_interruptibly(lambda: layers_of_script(script, steps, warm_up, progress))
+        write_layers(timed, output)
+    assert timed.forward_us is not None
+    totals = {
+        "layers": len(timed.names),
+        "bytes": timed.bytes,
+        "backward_ms": timed.total_backward_us / 1e3,
+        "forward_ms": float(timed.forward_us.sum()) / 1e3,
     }
     if as_json:
-        print_json(told)
+        print_json(totals)
         return
     click.echo(
-        f"{output}: {counted(len(found.names), 'layer')}, {found.bytes / 1e6:,.1f} MB of gradients, "
-        f"forward {told['forward_ms']:,.1f} ms, backward {told['backward_ms']:,.1f} ms"
+        f"{output}: {counted(len(timed.names), 'layer')}, {timed.bytes / 1e6:,.1f} MB of gradients, "
+        f"forward {totals['forward_ms']:,.1f} ms, backward {totals['backward_ms']:,.1f} ms"
     )

@@ -1,4 +1,4 @@
-"""`hotline overlap`: what to send when, while backward goes on."""
+"""`hotline overlap`: step times of dense training under schedulers of all-reduces."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
+    into_option,
     json_option,
     numbers,
     one_line_errors,
-    plain_table,
     print_json,
+    print_plain_table,
 )
+from hotline.cli.whatif import models_argument, step_ms_option
 
 if TYPE_CHECKING:
+    from studies.dense.alpha_beta import AlphaBetaModel, Schedule
+    from studies.dense.answers import StepTimes
     from studies.dense.catalogue import Model
     from studies.dense.gaps import Gap
-    from studies.dense.packets import Contended
-    from studies.dense.play import Collectives, Plan
-    from studies.dense.told import Times
+    from studies.dense.packets import ModelComparison
 
 _SCHEDULERS = ("wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best")
 _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
-_INTO = click.Path(path_type=Path, file_okay=False)
 
 
 @click.command()
-@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@models_argument
 @click.option(
     "--alpha-ms",
     default=1.37,
@@ -52,10 +53,11 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     default=0.5,
     show_default=True,
     type=Number(0, 10),
-    help="With k under way a byte takes 1 + SHARING·(k - 1) times as long. 1: a link that is shared fairly.",
+    help="With k under way a byte takes 1 + SHARING·(k - 1) times as long; 1 is a fairly shared link.",
 )
 @click.option(
     "--most",
+    "max_at_once",
     default=2,
     show_default=True,
     type=click.IntRange(1, 8),
@@ -68,44 +70,42 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     type=click.Choice(_SCHEDULERS),
     help="Only this one; may be repeated. [default: all]",
 )
-@click.option("--tensors", is_flag=True, help="Take a module's weight and bias for two layers.")
-@click.option(
-    "--step-ms",
-    type=Number(0.001, 1e6),
-    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
-)
+@click.option("--tensors", is_flag=True, help="Count a module's weight and bias as two layers.")
+@step_ms_option
 @click.option(
     "--gaps",
     "show_gaps",
     is_flag=True,
-    help="Instead of MODEL: how far each scheduler is from the optimum, over 1,000 random models.",
+    help="Instead of MODEL: the gap between each scheduler and the optimum, over 1,000 random models.",
 )
 @click.option(
-    "--packets", is_flag=True, help="Beside the model, send the buffers as frames in a ring of 8 workers."
+    "--packets", is_flag=True, help="Compare with a simulation of all frames in a ring of 8 workers."
 )
-@click.option("--into", type=_INTO, help="Folder for a page with timelines, and its figures.")
+@into_option("Folder for a page with timelines, and its figures.")
 @json_option
 def overlap(
-    models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, most: int,
+    models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, max_at_once: int,
     names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, packets: bool,
     into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tell how long a step takes under schedulers of all-reduces.
+    """Compare step times under schedulers of all-reduces.
 
-    MODEL is a table of layers or a name, as for `hotline whatif`; without it the five of Shi et al. (INFOCOM
-    2021) are asked about. Unless told otherwise the network is theirs: 8 nodes at 10 Gbit/s.
+    MODEL is a table of layers or a name, as for `hotline whatif`. The defaults are those of Shi et al.
+    (INFOCOM 2021): their five models and their network, 8 nodes at 10 Gbit/s.
     """
+    from studies.dense.alpha_beta import AlphaBetaModel
+    from studies.dense.answers import step_times
     from studies.dense.catalogue import open_models
     from studies.dense.page import write_overlap
-    from studies.dense.play import Collectives
     from studies.dense.schedulers import SCHEDULERS
-    from studies.dense.told import times_of
 
-    network = Collectives(alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, most=most)
+    network = AlphaBetaModel(
+        alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, max_at_once=max_at_once
+    )
     if show_gaps:
         if models or names or tensors or step_ms or packets or into:
             raise click.UsageError(
-                "--gaps is of random models: only the network's options and --json go with it"
+                "--gaps uses random models: it allows only the network's options and --json"
             )
         _gaps(network, as_json)
         return
@@ -114,102 +114,97 @@ def overlap(
         if not tensors:
             opened = [replace(model, layers=model.layers.by_module()) for model in opened]
         with progress_bar("models") as progress:
-            plans = {}
+            schedules = {}
             for done, model in enumerate(opened):
                 progress(done, len(opened))
-                plans[model.name] = run_interruptibly(
+                schedules[model.name] = run_interruptibly(
                     lambda layers=model.layers: [  # type: ignore[misc]  # mypy knows no defaults of lambdas
                         SCHEDULERS[name](layers, network) for name in names or _SCHEDULERS
                     ]
                 )
-        found = [times_of(model, network, plans[model.name]) for model in opened]
-        carried = _carried(opened, network, plans) if packets else []
-        # Not in a thread: a figure that is being drawn when the interpreter ends would have it abort.
-        page = into and write_overlap(opened, network, plans, into)
+        times = [step_times(model, network, schedules[model.name]) for model in opened]
+        comparisons = _compare_packets(opened, network, schedules) if packets else []
+        # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
+        page = into and write_overlap(opened, network, schedules, into)
     if as_json:
-        told = [each.model_dump() for each in found]
-        for each, frames in zip(told, carried, strict=False):
-            each["packets_ms"] = {of.plan.scheduler: of.packets_ms for of in frames}
-            each["gradients_ms"] = {of.plan.scheduler: of.model_ms for of in frames}
-        print_json(told)
+        results = [each.model_dump() for each in times]
+        for result, of_model in zip(results, comparisons, strict=False):
+            result["packets_ms"] = {each.schedule.scheduler: each.packets_ms for each in of_model}
+            result["gradients_ms"] = {each.schedule.scheduler: each.model_ms for each in of_model}
+        print_json(results)
         return
-    click.echo("; ".join(f"{name}: {value}" for name, value in network.told()))
-    _print(found)
-    for model, frames in zip(opened, carried, strict=False):
-        _print_carried(model, frames)
+    click.echo("; ".join(f"{name}: {value}" for name, value in network.describe()))
+    _print(times)
+    for model, of_model in zip(opened, comparisons, strict=False):
+        _print_comparison(model, of_model)
     if page:
         click.echo(f"report: {page}")
 
 
-def _print(found: list[Times]) -> None:
-    from rich.console import Console
-
-    names = list(found[0].step_ms)
+def _print(times: list[StepTimes]) -> None:
+    names = list(times[0].step_ms)
     rows: list[list[object]] = [
         [each.model, *numbers(*(f"{ms:,.1f}" for ms in (*each.step_ms.values(), each.compute_ms)))]
-        for each in found
+        for each in times
     ]
     click.echo("\nms of a step")
-    console = Console(width=120)
-    console.print(plain_table(["model", *names, "computing alone"], rows))
+    print_plain_table(["model", *names, "computing alone"], rows)
     first = names[0]
     if len(names) > 1:
         click.echo(f"\nhow many times as fast as {first} (buffers, at once)")
-        faster: list[list[object]] = [
-            [each.model, *numbers(*(_faster(each, name, first) for name in names[1:]))] for each in found
+        speedups: list[list[object]] = [
+            [each.model, *numbers(*(_speedup(each, name, first) for name in names[1:]))] for each in times
         ]
-        console.print(plain_table(["model", *names[1:]], faster))
+        print_plain_table(["model", *names[1:]], speedups)
 
 
-def _faster(of: Times, name: str, than: str) -> str:
-    return f"{of.faster(name, than):.2f} ({of.buffers[name]}, {of.at_once[name]})"
+def _speedup(times: StepTimes, name: str, than: str) -> str:
+    return f"{times.speedup(name, than):.2f} ({times.buffers[name]}, {times.at_once[name]})"
 
 
-def _carried(
-    models: list[Model], network: Collectives, plans: dict[str, list[Plan]]
-) -> list[list[Contended]]:
-    from studies.dense.packets import beside_model
+def _compare_packets(
+    models: list[Model], network: AlphaBetaModel, schedules: dict[str, list[Schedule]]
+) -> list[list[ModelComparison]]:
+    from studies.dense.packets import compare_with_model
 
     with progress_bar("rings") as progress:
-        found = []
+        comparisons = []
         for done, model in enumerate(models):
             progress(done, len(models))
-            found.append(
-                run_interruptibly(lambda model=model: beside_model(model, network, plans[model.name]))  # type: ignore[misc]  # as above
+            comparisons.append(
+                run_interruptibly(
+                    lambda model=model: compare_with_model(model, network, schedules[model.name])
+                )  # type: ignore[misc]  # as above
             )
-        return found
+        return comparisons
 
 
-def _print_carried(model: Model, frames: list[Contended]) -> None:
-    from rich.console import Console
-
-    click.echo(f"\n{model.shown}: ms since backward began until all gradients are there")
+def _print_comparison(model: Model, comparisons: list[ModelComparison]) -> None:
+    click.echo(f"\n{model.label}: ms since backward began until all gradients are there")
     rows: list[list[object]] = [
         [
-            of.plan.scheduler,
-            of.plan.at_once,
-            *numbers(f"{of.model_ms:,.1f}", f"{of.packets_ms:,.1f}", f"{of.apart:+.1%}"),
+            each.schedule.scheduler,
+            each.schedule.at_once,
+            *numbers(f"{each.model_ms:,.1f}", f"{each.packets_ms:,.1f}", f"{each.deviation:+.1%}"),
         ]
-        for of in frames
+        for each in comparisons
     ]
-    Console(width=120).print(plain_table(["scheduler", "at once", "model", "frames", "apart"], rows))
+    print_plain_table(["scheduler", "at once", "model", "frames", "apart"], rows)
 
 
-def _gaps(network: Collectives, as_json: bool) -> None:
+def _gaps(network: AlphaBetaModel, as_json: bool) -> None:
     from dataclasses import asdict
-
-    from rich.console import Console
 
     from studies.dense.gaps import MODELS, gaps
 
     with progress_bar("random models") as progress:
-        found = run_interruptibly(lambda: gaps(network, progress=progress))
+        gap_of = run_interruptibly(lambda: gaps(network, progress=progress))
     if as_json:
-        print_json({name: asdict(gap) for name, gap in found.items()})
+        print_json({name: asdict(gap) for name, gap in gap_of.items()})
         return
     click.echo(f"later than the optimum, over {MODELS:,} random models of 2 to 12 layers")
-    rows: list[list[object]] = [[name, *numbers(*_cells(gap))] for name, gap in found.items()]
-    Console(width=120).print(plain_table(["scheduler", "mean", "p99", "largest", "is the optimum"], rows))
+    rows: list[list[object]] = [[name, *numbers(*_cells(gap))] for name, gap in gap_of.items()]
+    print_plain_table(["scheduler", "mean", "p99", "largest", "is the optimum"], rows)
 
 
 def _cells(gap: Gap) -> tuple[str, str, str, str]:

@@ -15,7 +15,14 @@ from rich.text import Text
 
 from controller.hotset.choice import MOST_KEYS
 from foundation.concurrency import run_interruptibly
-from hotline.cli.common import Number, json_option, one_line_errors, plain_table, samples_per_step_option
+from hotline.cli.common import (
+    Number,
+    into_option,
+    json_option,
+    one_line_errors,
+    plain_table,
+    samples_per_step_option,
+)
 
 if TYPE_CHECKING:
     from studies.policies.generated import LogSpec
@@ -75,12 +82,8 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     help="Number of parameter servers.",
 )
 @samples_per_step_option
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("runs/policies"),
-    show_default=True,
-    help="Folder of the results; those of the same log, settings and code are reused.",
+@into_option(
+    "Folder of the results; those of the same log, settings and code are reused.", Path("runs/policies")
 )
 @json_option
 def policies(

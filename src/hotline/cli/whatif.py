@@ -11,32 +11,38 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
+    into_option,
     json_option,
     numbers,
     one_line_errors,
-    plain_table,
     print_json,
+    print_plain_table,
 )
 
 if TYPE_CHECKING:
+    from studies.dense.answers import Requirements
     from studies.dense.catalogue import Model
     from studies.dense.fusion import Fusion
     from studies.dense.network import Network
-    from studies.dense.packets import Beside
-    from studies.dense.told import Needed
-    from studies.dense.whatif import Row
+    from studies.dense.packets import FormulaComparison
+    from studies.dense.whatif import ModelRow
 
-_INTO = click.Path(path_type=Path, file_okay=False)
+models_argument = click.argument("models", nargs=-1, metavar="[MODEL]...")
+step_ms_option = click.option(
+    "--step-ms",
+    type=Number(0.001, 1e6),
+    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
+)
 
 
 @click.command()
-@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@models_argument
 @click.option(
     "--workers",
     default=64,
     show_default=True,
     type=click.IntRange(2, 100_000),
-    help="Number of workers that train together.",
+    help="Number of workers.",
 )
 @click.option(
     "--gbit",
@@ -50,14 +56,14 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     default=1.0,
     show_default=True,
     type=Number(1, 10_000),
-    help="Compression: how many times fewer bytes are sent.",
+    help="Compression ratio.",
 )
 @click.option(
     "--aggregation",
     default="ring",
     show_default=True,
     type=click.Choice(["ring", "tree", "servers", "switch"]),
-    help="Who sums the gradients.",
+    help="Where gradients are summed.",
 )
 @click.option(
     "--servers",
@@ -67,7 +73,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
 @click.option(
     "--fusion",
     type=click.Choice(["horovod-0.20", "horovod-0.21", "pytorch-ddp-2", "dear", "layers", "whole"]),
-    help="When a buffer is sent: somebody's default, each layer by itself, or all at the end. "
+    help="When a buffer is sent: the default of other software, each layer by itself, or all at the end. "
     "[default: horovod-0.20, which is 5 ms and 64 MiB]",
 )
 @click.option(
@@ -79,7 +85,7 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     metavar="SHARE|FILE",
     default="1",
     show_default=True,
-    help="The share of a link's bandwidth that is reached. FILE is a CSV with the columns gbit,utilisation.",
+    help="Achieved share of a link's bandwidth. FILE is a CSV with the columns gbit,utilisation.",
 )
 @click.option(
     "--startup-us",
@@ -95,15 +101,11 @@ _INTO = click.Path(path_type=Path, file_okay=False)
     type=Number(0.01, 0.999),
     help="Find the bandwidth and compression that reach this scaling factor.",
 )
+@step_ms_option
 @click.option(
-    "--step-ms",
-    type=Number(0.001, 1e6),
-    help="Time of a step on one worker, for a table without forward_us; scales an estimate.",
+    "--packets", is_flag=True, help="Compare with a simulation of all frames in rings of 4, 8 and 16 workers."
 )
-@click.option(
-    "--packets", is_flag=True, help="Beside the formula, send the buffers as frames in rings of 4, 8 and 16."
-)
-@click.option("--into", type=_INTO, help="Folder for a page with a map, and its figures.")
+@into_option("Folder for a page with a map, and its figures.")
 @json_option
 def whatif(
     models: tuple[str, ...], workers: int, gbit: float, compression: float, aggregation: str,
@@ -111,42 +113,42 @@ def whatif(
     utilisation: str, startup_us: float, target: float, step_ms: float | None, packets: bool,
     into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Tell how much a better network would speed up dense training.
+    """Compute how much a better network would speed up dense training.
 
-    Or compression, or a switch that adds up.
+    The same for compression, and for a switch that sums gradients.
 
     MODEL is a table of layers, CSV or Parquet with the columns layer,bytes,backward_us,forward_us, or
-    resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. Without
-    MODEL the table of Zhang et al. (NetAI 2020) is printed, too, and their three models are asked about.
+    resnet50, resnet101, resnet152, vgg16, densenet201, inceptionv4, bert-base, bert-large or dlrm. The
+    default is the three models of Zhang et al. (NetAI 2020), whose table is then printed, too.
     """
+    from studies.dense.answers import requirements_of
     from studies.dense.catalogue import MEASURED, open_models
     from studies.dense.page import write_whatif
-    from studies.dense.told import answers_of
 
     if packets and aggregation != "ring":
-        raise click.UsageError(f"--packets is of rings: leave out --aggregation {aggregation}")
+        raise click.UsageError(f"--packets simulates rings: leave out --aggregation {aggregation}")
     if packets and utilisation != "1":
-        raise click.UsageError("--packets has frames use links as they can: leave out --utilisation")
+        raise click.UsageError("--packets uses links fully: leave out --utilisation")
     rule = _fusion(fusion, cycle_ms, buffer_mib)
     with one_line_errors():
         network = _network(workers, gbit, compression, aggregation, servers, utilisation, startup_us)
         opened = open_models(models or MEASURED, step_ms and step_ms * 1e3)
-        found = run_interruptibly(lambda: answers_of(opened, network, rule, target))
-        beside = _beside(opened, network, rule) if packets else []
-        # Not in a thread: a figure that is being drawn when the interpreter ends would have it abort.
+        requirements = run_interruptibly(lambda: requirements_of(opened, network, rule, target))
+        comparisons = _compare_packets(opened, network, rule) if packets else []
+        # Not in a thread: the interpreter aborts if it ends while a thread draws a figure.
         page = into and write_whatif(opened, network, rule, into, target)
     if as_json:
-        rings = {"packets": [each.model_dump() for each in beside]} if packets else {}
-        print_json({**_as_json(found, not models), **rings})
-    else:
-        if not models:
-            _print_theirs()
-        settings = [*network.told(), ("buffers", rule.told())]
-        click.echo("; ".join(f"{name}: {value}" for name, value in settings))
-        _print(found)
-    if beside and not as_json:
-        _print_beside(beside)
-    if page and not as_json:
+        rings = {"packets": [each.model_dump() for each in comparisons]} if packets else {}
+        print_json({**_as_json(requirements, with_table=not models), **rings})
+        return
+    if not models:
+        _print_paper_table()
+    settings = [*network.describe(), ("buffers", rule.describe())]
+    click.echo("; ".join(f"{name}: {value}" for name, value in settings))
+    _print(requirements)
+    if comparisons:
+        _print_comparisons(comparisons)
+    if page:
         click.echo(f"report: {page}")
 
 
@@ -154,7 +156,7 @@ def _network(
     workers: int, gbit: float, compression: float, aggregation: str, servers: int | None, utilisation: str,
     startup_us: float,
 ) -> Network:  # fmt: skip
-    from studies.dense.errors import DenseError
+    from studies.dense import DenseError
     from studies.dense.network import Network, read_utilisation
 
     try:
@@ -162,9 +164,9 @@ def _network(
     except ValueError:
         share = read_utilisation(Path(utilisation))
     if isinstance(share, float) and not 0 < share <= 1:
-        raise DenseError(f"--utilisation {utilisation}: a share above 0 and up to 1, or a file, is expected")
+        raise DenseError(f"--utilisation {utilisation}: expected a share above 0 and up to 1, or a file")
     if servers is not None and aggregation != "servers":
-        raise DenseError(f"--servers {servers}: there are none with --aggregation {aggregation}")
+        raise DenseError(f"--servers {servers}: expected --aggregation servers, got {aggregation}")
     return Network.model_validate(
         {
             "workers": workers,
@@ -184,72 +186,64 @@ def _fusion(preset: str | None, cycle_ms: float | None, buffer_mib: float | None
     if cycle_ms is None and buffer_mib is None:
         return PRESETS[preset or "horovod-0.20"]
     if preset is not None:
-        raise click.UsageError("--cycle-ms and --buffer-mib are a rule of their own: leave out --fusion")
+        raise click.UsageError("--cycle-ms and --buffer-mib replace --fusion: leave it out")
     return Fusion(
         cycle_us=None if cycle_ms is None else cycle_ms * 1e3,
-        most_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
+        max_bytes=None if buffer_mib is None else round(buffer_mib * MIB),
     )
 
 
-def _print_theirs() -> None:
-    from rich.console import Console
-
-    from studies.dense.whatif import CLAIMED, FEWER, SETUPS, TARGET, table
+def _print_paper_table() -> None:
+    from studies.dense.whatif import CLAIMED_COMPRESSION, SETUPS, SMALL_SETUP, TARGET, table
 
     click.echo(
         "Scaling factors of 64 workers in a ring, from the logs and the rule of Zhang et al. (NetAI 2020)"
     )
-    found = list(table())
+    models = list(table())
     rows: list[list[object]] = [
         [
             row.model.title,
             *numbers(f"{row.model.layers.bytes / 1e6:.0f}", row.messages),
-            *numbers(*(f"{factor:.3f}" for factor in (*row.factors, row.fewer))),
+            *numbers(*(f"{factor:.3f}" for factor in (*row.factors, row.small_factor))),
         ]
-        for row in found
+        for row in models
     ]
-    head = [
-        "model",
-        "MB",
-        "buffers",
-        *(setup.title for setup in SETUPS),
-        f"{FEWER.title}, {FEWER.workers} workers",
-    ]
-    Console(width=120).print(plain_table(head, rows))
-    low, high = CLAIMED
+    setups = (*(setup.title for setup in SETUPS), f"{SMALL_SETUP.title}, {SMALL_SETUP.workers} workers")
+    print_plain_table(["model", "MB", "buffers", *setups], rows)
+    low, high = CLAIMED_COMPRESSION
     click.echo(
         f'"Compression by {low:g}× to {high:g}× is enough at 10 Gbit/s": for {TARGET:g} '
-        f"that is so for {_compressions(found, True)}, and not for {_compressions(found, False)}.\n"
+        f"that is so for {_compressions(models, True)}, and not for {_compressions(models, False)}.\n"
     )
 
 
-def _compressions(rows: list[Row], as_claimed: bool) -> str:
+def _compressions(rows: list[ModelRow], as_claimed: bool) -> str:
     return " and ".join(
         f"{row.model.title} ({row.compression:.2f}×)" for row in rows if row.is_as_claimed == as_claimed
     )
 
 
-def _print(found: list[Needed]) -> None:
-    for each in found:
+def _print(requirements: list[Requirements]) -> None:
+    for each in requirements:
         click.echo(each.sentence)
         if each.is_estimate:
             click.echo("  Its times are an estimate: a published step, split by the layers' arithmetic.")
 
 
-def _beside(models: list[Model], network: Network, fusion: Fusion) -> list[Beside]:
-    from studies.dense.packets import beside_formula
+def _compare_packets(models: list[Model], network: Network, fusion: Fusion) -> list[FormulaComparison]:
+    from studies.dense.packets import compare_with_formula
 
     with progress_bar("rings") as progress:
         return run_interruptibly(
             lambda: [
-                each for model in models for each in beside_formula(model, network, fusion, step=progress)
+                each
+                for model in models
+                for each in compare_with_formula(model, network, fusion, step=progress)
             ]
         )
 
 
-def _print_beside(found: list[Beside]) -> None:
-    from rich.console import Console
-
+def _print_comparisons(comparisons: list[FormulaComparison]) -> None:
     click.echo(
         "\nWhen the last all-reduce ends, ms since backward began: by formula, and by frames in virtual time"
     )
@@ -261,27 +255,28 @@ def _print_beside(found: list[Beside]) -> None:
                 f"{each.formula_ms:,.1f}",
                 f"{each.with_headers_ms:,.1f}",
                 f"{each.packets_ms:,.1f}",
-                f"{each.apart:+.2%}",
+                f"{each.deviation:+.2%}",
                 f"{each.frames:,}",
             ),
         ]
-        for each in found
+        for each in comparisons
     ]
-    head = ["model", "workers", "formula", "with headers", "frames", "apart", "number of frames"]
-    Console(width=120).print(plain_table(head, rows))
+    print_plain_table(
+        ["model", "workers", "formula", "with headers", "frames", "apart", "number of frames"], rows
+    )
 
 
-def _as_json(found: list[Needed], theirs: bool) -> dict[str, object]:
-    from studies.dense.whatif import FEWER, SETUPS, table
+def _as_json(requirements: list[Requirements], with_table: bool) -> dict[str, object]:
+    from studies.dense.whatif import SETUPS, SMALL_SETUP, table
 
-    answer: dict[str, object] = {"models": [each.model_dump() for each in found]}
-    if theirs:
+    answer: dict[str, object] = {"models": [each.model_dump() for each in requirements]}
+    if with_table:
         answer["table"] = {
             row.model.name: {
                 "bytes": row.model.layers.bytes,
                 "buffers": row.messages,
                 **{setup.title: factor for setup, factor in zip(SETUPS, row.factors, strict=True)},
-                f"{FEWER.title}, {FEWER.workers} workers": row.fewer,
+                f"{SMALL_SETUP.title}, {SMALL_SETUP.workers} workers": row.small_factor,
                 "10G, compression needed": row.compression,
             }
             for row in table()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from studies.dense.alpha_beta import AlphaBetaModel
 from studies.dense.catalogue import open_model
 from studies.dense.figures import scaling_map
 from studies.dense.network import Network
-from studies.dense.packets import beside_formula
-from studies.dense.play import Collectives
+from studies.dense.packets import compare_with_formula
 from studies.dense.schedulers import SCHEDULERS
 from studies.dense.warm import warm
-from studies.dense.whatif import THEIRS
+from studies.dense.whatif import PAPER_FUSION
 from switch_bench.processes import pinned
 from switch_bench.results import Goal, Result
 from switch_bench.stage import Stage
@@ -29,19 +29,19 @@ def dense(stage: Stage) -> list[Result]:
 
 def map_of_one_model() -> None:
     """Bandwidth × compression, for a ring and for a switch."""
-    scaling_map([open_model("vgg16")], Network(), THEIRS)
+    scaling_map([open_model("vgg16")], Network(), PAPER_FUSION)
 
 
 def schedulers_of_bert_large() -> None:
     """All five, with its 398 tensors apart."""
-    layers, network = open_model("bert-large").layers, Collectives()
+    layers, network = open_model("bert-large").layers, AlphaBetaModel()
     for scheduler in SCHEDULERS.values():
         scheduler(layers, network)
 
 
 def frames_of_resnet50() -> None:
     """416,808 of them."""
-    beside_formula(open_model("resnet50"), Network(gbit=10), THEIRS, [4])
+    compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])
 
 
 MEASURED: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (

@@ -108,7 +108,9 @@ def test_a_step_of_a_model() -> None:
     took = 1.5 * 25_557_032 * 32e-9 / 10 * 1e3
     assert at.all_reduce_ms == pytest.approx(took, rel=1e-3) and at.workers == 4
     assert at.after_ms == pytest.approx(at.compute_ms + at.all_reduce_ms)
-    assert at.beside_ms == pytest.approx(max(at.compute_ms, model.before_us / 1e3 + at.all_reduce_ms))
+    assert at.beside_ms == pytest.approx(
+        max(at.compute_ms, model.before_backward_us / 1e3 + at.all_reduce_ms)
+    )
     assert numbers(QUICK).headlines == []
 
 
@@ -130,15 +132,15 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
-    shown = cells(found)
+    label = cells(found)
     text = re.sub(r"<[^>]*>", "\n", page)
-    for title, rows in shown.items():
+    for title, rows in label.items():
         assert title in text
         assert all(cell in text for row in rows for cell in row)
     limit, first = found.limits[0], "switchml, 10 Gbit/s"
 
     def row(title: str, name: str) -> list[str]:
-        return next(each for each in shown[title] if each[0] == name)
+        return next(each for each in label[title] if each[0] == name)
 
     assert row("An all-reduce of 100,000 values by 8 workers", first)[1:] == [
         "2", f"{limit.payload_ms:.4g}", f"{limit.limit_ms:.4g}", f"{limit.ms:.4g}", "+50%", "+33.3%"
@@ -148,7 +150,7 @@ def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytes
     octets = row("Frame bytes a value, without preambles and gaps", "switchml")
     assert octets[3:5] == ["64", f"{4 + 52 / 64:.2f}"] == ["64", "4.81"]
     assert row("Registers", "switchml")[1:] == ["16,384", "64", "4,194,304", "114,688", "4,308,992"]
-    trained = shown["10 Gbit/s"]
+    trained = label["10 Gbit/s"]
     assert ["ring", "wait", "9,876", "1,234", "55,443", "321", "12", "0.5150", "19.0"] in trained
 
 

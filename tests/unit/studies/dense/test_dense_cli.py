@@ -1,4 +1,4 @@
-"""`hotline whatif` and `hotline overlap`: what is printed, written, refused, and how it looks."""
+"""`hotline whatif` and `hotline overlap`: their output, files, refusals, and pages in a browser."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def invoke(*arguments: object) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def answered(*arguments: object) -> Any:
+def json_of(*arguments: object) -> Any:
     code, output, errors = invoke(*arguments, "--json")
     assert (code, errors) == (0, "")
     return json.loads(output)
@@ -43,7 +43,7 @@ def mine(tmp_path: Path) -> Path:
     return path
 
 
-def test_bare_it_is_the_papers_table() -> None:
+def test_without_arguments_it_prints_the_papers_table() -> None:
     code, output, errors = invoke("whatif")
     assert (code, errors) == (0, "")
     rows = {
@@ -55,39 +55,39 @@ def test_bare_it_is_the_papers_table() -> None:
         "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212",
     }
     assert "ResNet-50 (2.44×) and ResNet-101 (2.56×), and not for VGG-16 (7.18×)" in output
-    table = answered("whatif")["table"]
+    table = json_of("whatif")["table"]
     assert table["vgg16"]["10G, 5×"] == pytest.approx(0.723, abs=5e-4)
     assert table["resnet50"]["10G, 16 workers"] == pytest.approx(0.572, abs=5e-4)
     assert table["vgg16"]["10G, compression needed"] == pytest.approx(7.18, abs=5e-3)
 
 
-def test_a_table_of_the_readers(mine: Path) -> None:
-    """All at the end: 12 MB through a switch at 8 Gbit/s take 12 ms, of which backward hides nothing."""
+def test_a_table_of_the_user(mine: Path) -> None:
+    """Send all at the end: 12 MB through a switch at 8 Gbit/s take 12 ms, none of it hidden by backward."""
     asked = ("whatif", mine, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
-    (found,) = answered(*asked)["models"]
+    (found,) = json_of(*asked)["models"]
     assert found["factor"] == pytest.approx(45 / 57)
     assert found["gbit"] == pytest.approx(8 * 12 / 5, rel=1e-6)
     assert found["compression"] == pytest.approx(12 / 5, rel=1e-6)
-    (half,) = answered(*asked, "--utilisation", 0.5)["models"]
+    (half,) = json_of(*asked, "--utilisation", 0.5)["models"]
     assert half["factor"] == pytest.approx(45 / 69)
-    (started,) = answered(*asked, "--startup-us", 3000)["models"]
+    (started,) = json_of(*asked, "--startup-us", 3000)["models"]
     assert started["factor"] == pytest.approx(45 / 60)
-    (more,) = answered(*asked, "--compression", 4)["models"]
+    (more,) = json_of(*asked, "--compression", 4)["models"]
     assert more["factor"] == pytest.approx(45 / 48)
     own_rule = ("whatif", mine, "--gbit", 8, "--cycle-ms", 5, "--aggregation", "switch")
-    (own,) = answered(*own_rule)["models"]
+    (own,) = json_of(*own_rule)["models"]
     # The buffer of 8 MB goes after 10 ms, and has 8 of 20 ms to go; the other goes at the end.
     assert own["factor"] == pytest.approx(45 / 49)
-    (longer,) = answered(*asked, "--step-ms", 100)["models"]
+    (longer,) = json_of(*asked, "--step-ms", 100)["models"]
     assert longer["factor"] == pytest.approx(100 / 112)
-    (easy,) = answered(*asked, "--target", 0.5)["models"]
+    (easy,) = json_of(*asked, "--target", 0.5)["models"]
     assert easy["compression"] == 1.0
 
 
-def test_what_was_asked_is_told(mine: Path) -> None:
+def test_output_begins_with_the_settings(mine: Path) -> None:
     output = invoke("whatif", mine, "--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")[1]
-    for told in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
-        assert told in output
+    for message in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
+        assert message in output
     output = invoke("overlap", mine, "--alpha-ms", 2, "--most", 3)[1]
     assert "α, start-up: 2 ms" in output and "at once, at most: 3" in output
 
@@ -103,20 +103,20 @@ def test_a_curve_of_utilisation(mine: Path, tmp_path: Path) -> None:
     curve = tmp_path / "curve.csv"
     curve.write_text("gbit,utilisation\n8,0.5\n100,0.1\n")
     asked = ("whatif", mine, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
-    (found,) = answered(*asked, "--utilisation", curve)["models"]
+    (found,) = json_of(*asked, "--utilisation", curve)["models"]
     assert found["factor"] == pytest.approx(45 / 69)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("whatif", "resnet51"), "resnet51: neither a table"),
         (("whatif", "none.csv"), "none.csv: cannot be read: No such file"),
         (("overlap", "none.csv"), "none.csv: cannot be read: No such file"),
-        (("whatif", "--utilisation", "1.5"), "--utilisation 1.5: a share above 0 and up to 1"),
+        (("whatif", "--utilisation", "1.5"), "--utilisation 1.5: expected a share above 0 and up to 1"),
         (("whatif", "--utilisation", "curve.csv"), "curve.csv: cannot be read"),
-        (("whatif", "--servers", "4"), "--servers 4: there are none with --aggregation ring"),
-        (("whatif", "--step-ms", "400"), "--step-ms 400: it is of one model, and 3 are asked about"),
+        (("whatif", "--servers", "4"), "--servers 4: expected --aggregation servers, got ring"),
+        (("whatif", "--step-ms", "400"), "--step-ms 400: expected one model, got 3"),
         (("whatif", "vgg16", "--packets", "--gbit", "10000"), "links of 0.001 to 1000 Gbit/s, not 10000"),
         (
             ("overlap", "vgg16", "--packets", "--scheduler", "wfbp", "--beta-ns", "0.001"),
@@ -130,17 +130,17 @@ def test_a_curve_of_utilisation(mine: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+def test_refusals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, output, errors = invoke(*arguments)
-    assert (code, output) == (1, "") and told in errors and len(errors.splitlines()) == 1
+    assert (code, output) == (1, "") and message in errors and len(errors.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         *(
             ((command, option, "nan"), f"'{option}': 'nan' is not a finite number")
@@ -159,21 +159,21 @@ def test_what_is_refused(
         (("whatif", "--gbit", "-1"), "-1.0 is not in the range"),
         (("whatif", "--buffer-mib", "inf"), "inf is not in the range"),
         (("whatif", "--fusion", "horovod"), "'horovod' is not one of 'horovod-0.20'"),
-        (("whatif", "--fusion", "dear", "--cycle-ms", "1"), "leave out --fusion"),
+        (("whatif", "--fusion", "dear", "--cycle-ms", "1"), "--fusion: leave it out"),
         (("whatif", "--packets", "--aggregation", "switch"), "leave out --aggregation switch"),
         (("whatif", "--packets", "--utilisation", "0.5"), "leave out --utilisation"),
         (("overlap", "--scheduler", "asc"), "'asc' is not one of 'wfbp'"),
         (("overlap", "--most", "0"), "0 is not in the range"),
-        (("overlap", "--gaps", "vgg16"), "--gaps is of random models"),
-        (("overlap", "--gaps", "--into", "here"), "--gaps is of random models"),
+        (("overlap", "--gaps", "vgg16"), "--gaps uses random models"),
+        (("overlap", "--gaps", "--into", "here"), "--gaps uses random models"),
     ],
 )
-def test_what_is_a_wrong_use(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], told: str
+def test_wrong_usage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, output, errors = invoke(*arguments)
-    assert (code, output) == (2, "") and told in errors.splitlines()[-1]
+    assert (code, output) == (2, "") and message in errors.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -186,26 +186,26 @@ def test_an_estimate_is_called_one() -> None:
 def test_schedulers_of_a_table(mine: Path) -> None:
     """Two all-reduces of 1 ms and a byte a ns: 8 MB at 10 ms, 4 MB at 30 ms; 15 ms before."""
     asked = ("overlap", mine, "--alpha-ms", 1, "--beta-ns", 1)
-    (found,) = answered(*asked)
+    (found,) = json_of(*asked)
     assert found["step_ms"]["WFBP"] == pytest.approx(15 + 30 + 5)
     assert found["buffers"] == {"WFBP": 2, "fixed buffers": 2, "MG-WFBP": 2, "ASC-WFBP": 2, "best": 2}
     assert found["compute_ms"] == 45
-    (only,) = answered(*asked, "--scheduler", "best", "--scheduler", "wfbp")
+    (only,) = json_of(*asked, "--scheduler", "best", "--scheduler", "wfbp")
     assert list(only["step_ms"]) == ["best", "WFBP"]
     code, output, _ = invoke(*asked)
     assert code == 0 and "50.0" in output
 
 
-def test_a_modules_tensors_go_together_unless_told() -> None:
-    (together,) = answered("overlap", "resnet50", "--scheduler", "wfbp")
-    (apart,) = answered("overlap", "resnet50", "--scheduler", "wfbp", "--tensors")
-    assert (together["buffers"]["WFBP"], apart["buffers"]["WFBP"]) == (107, 161)
+def test_a_modules_tensors_are_merged_unless_separate() -> None:
+    (together,) = json_of("overlap", "resnet50", "--scheduler", "wfbp")
+    (separate,) = json_of("overlap", "resnet50", "--scheduler", "wfbp", "--tensors")
+    assert (together["buffers"]["WFBP"], separate["buffers"]["WFBP"]) == (107, 161)
 
 
 def test_gaps_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.dense.gaps.MODELS", 5)
     monkeypatch.setattr("studies.dense.gaps.gaps.__defaults__", (5, 1, lambda done, total: None))
-    found = answered("overlap", "--gaps")
+    found = json_of("overlap", "--gaps")
     assert list(found) == ["wfbp", "fixed", "mg-wfbp", "asc-wfbp", "best"] and found["best"]["mean"] <= 0.01
     assert "over 5 random models" in invoke("overlap", "--gaps")[1]
 
@@ -242,7 +242,7 @@ def test_figures_are_files(pages: list[Path]) -> None:
     assert wfbp["y"].to_list() == pytest.approx([1.37 + 8 * 1.66, 1.37 + 4 * 1.66])
 
 
-def test_the_page_is_of_what_was_asked(mine: Path, tmp_path: Path) -> None:
+def test_the_page_has_the_settings(mine: Path, tmp_path: Path) -> None:
     asked = (
         "whatif",
         mine,
@@ -263,7 +263,7 @@ def test_the_page_is_of_what_was_asked(mine: Path, tmp_path: Path) -> None:
     assert panels == ["mine, switch that sums", "mine, tree"]
 
 
-def test_what_cannot_be_written_whole_is_not_written(
+def test_a_page_is_written_whole_or_not_at_all(
     mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, text: str) -> None:
@@ -281,7 +281,7 @@ def test_what_cannot_be_written_whole_is_not_written(
 
 @pytest.mark.soak
 def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
-    """It ends at once, and leaves nothing that is half a page."""
+    """The command ends at once, and leaves no part of a page."""
     process = subprocess.Popen(
         [
             sys.executable,
@@ -322,35 +322,35 @@ SHOWN = ((OVERLAP, "light", 390),)
 def test_pages_fit_and_no_script_fails(
     started: Browser, pages: list[Path], which: int, width: int, scheme: str
 ) -> None:
-    with opened(started, pages[which], width, scheme) as (shown, errors):
-        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
-        shown.wait_for_function(
+    with opened(started, pages[which], width, scheme) as (page, errors):
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_function(
             "document.querySelectorAll('.panel').length > 0 && "
             "[...document.querySelectorAll('.panel')].every(panel => panel.querySelector('.main-svg'))"
         )
         assert errors == []
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
-        assert shown.locator("section.plot details table").count() == shown.locator("section.plot").count()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("section.plot details table").count() == page.locator("section.plot").count()
 
 
 def test_the_map_has_the_line_of_the_target(started: Browser, pages: list[Path]) -> None:
-    with opened(started, pages[0], 1280, "light") as (shown, _):
-        shown.locator("#scaling-map").scroll_into_view_if_needed()
-        shown.wait_for_selector("#scaling-map .main-svg")
-        kinds = shown.evaluate("document.querySelector('#scaling-map .panel').data.map(trace => trace.type)")
+    with opened(started, pages[0], 1280, "light") as (page, _):
+        page.locator("#scaling-map").scroll_into_view_if_needed()
+        page.wait_for_selector("#scaling-map .main-svg")
+        kinds = page.evaluate("document.querySelector('#scaling-map .panel').data.map(trace => trace.type)")
         assert kinds == ["heatmap", "contour"]
-        assert shown.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.start") == 0.9
-        line = shown.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.showlabels")
+        assert page.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.start") == 0.9
+        line = page.evaluate("document.querySelector('#scaling-map .panel').data[1].contours.showlabels")
         assert line is True
 
 
 @pytest.mark.soak
 def test_schedules_can_be_compared_by_eye(started: Browser, pages: list[Path]) -> None:
     """All panels have the same axis, and spans that follow each other in a row differ in colour."""
-    with opened(started, pages[1], 390, "light") as (shown, _):
-        shown.evaluate("dispatchEvent(new Event('beforeprint'))")
-        shown.wait_for_selector("#timeline-resnet50 .main-svg")
-        ranges = shown.evaluate(
+    with opened(started, pages[1], 390, "light") as (page, _):
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        page.wait_for_selector("#timeline-resnet50 .main-svg")
+        ranges = page.evaluate(
             "[...document.querySelectorAll('#timeline-resnet50 .panel')]"
             ".map(panel => panel.layout.xaxis.range)"
         )

@@ -1,4 +1,4 @@
-"""What is promised of speed, with room for a machine that does other things, too; in CPU time."""
+"""The goals of the bench, in CPU time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a PyTorch model. What runs one needs PyTorch, an extra: `pip install 'torch>=2.1'`."""
+"""Timing a PyTorch model; some tests need the extra PyTorch: `pip install 'torch>=2.1'`."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ def loss():
 
 
 class _Device:
-    """Stands in for a device that is told what to do and does it when it is waited for."""
+    """A fake device, which does its pending work when it is synchronized."""
 
     def __init__(self) -> None:
-        self.told_s = self.now = 0.0
+        self.pending_s = self.now = 0.0
 
     def work(self, seconds: float) -> None:
-        self.told_s += seconds
+        self.pending_s += seconds
 
     def synchronize(self) -> None:
-        self.now += self.told_s
-        self.told_s = 0.0
+        self.now += self.pending_s
+        self.pending_s = 0.0
 
 
-class _Hooked:
-    """What can be hooked."""
+class _HookPoint:
+    """A fake parameter or module that takes hooks."""
 
     def __init__(self) -> None:
         self.hooks: list[Callable[..., None]] = []
@@ -77,12 +77,12 @@ class _Hooked:
 
     register_forward_hook = register_post_accumulate_grad_hook = hook
 
-    def passed(self) -> None:
+    def run_hooks(self) -> None:
         for hook in self.hooks:
             hook(self)
 
 
-class _Parameter(_Hooked):
+class _Parameter(_HookPoint):
     device = SimpleNamespace(type="slow")
     requires_grad = True
 
@@ -91,13 +91,13 @@ class _Parameter(_Hooked):
         self.numel, self.element_size = lambda: values, lambda: 2
 
 
-class _Module(_Hooked):
+class _Module(_HookPoint):
     """Two layers. Forward takes 1 ms for the first and 4 for the second, backward 8 and 20."""
 
     def __init__(self, device: _Device) -> None:
         super().__init__()
         self.device = device
-        self.layers = {name: _Hooked() for name in ("first", "last")}
+        self.layers = {name: _HookPoint() for name in ("first", "last")}
         self.named = {name: _Parameter(values) for name, values in (("last.w", 30), ("first.w", 10))}
 
     def named_parameters(self, recurse: bool = True) -> Iterator[tuple[str, _Parameter]]:
@@ -118,17 +118,17 @@ class _Module(_Hooked):
     def loss(self) -> SimpleNamespace:
         for name, seconds in (("first", 0.001), ("last", 0.004)):
             self.device.work(seconds)
-            self.layers[name].passed()
+            self.layers[name].run_hooks()
         return SimpleNamespace(backward=self.backward)
 
     def backward(self) -> None:
         for name, seconds in (("last.w", 0.020), ("first.w", 0.008)):
             self.device.work(seconds)
-            self.named[name].passed()
+            self.named[name].run_hooks()
 
 
 def test_times_are_those_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without PyTorch: what hooks take for times, and for order, of a model of known times."""
+    """Hooks measure the times and the order of a fake model, without PyTorch."""
     device = _Device()
     model = _Module(device)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(slow=device))
@@ -155,9 +155,11 @@ def invoke(*arguments: object) -> tuple[int, str, str]:
 
 @needs_torch
 def test_the_table_of_a_model(tmp_path: Path) -> None:
-    """Backward takes 20 ms and forward 4 between the layers: the times are of what comes next, either way."""
+    """The 20 ms of backward and 4 ms of forward between the layers belong to the layer that comes next."""
     table = tmp_path / "mine.csv"
-    code, told, errors = invoke(script(tmp_path, SCRIPT), "-o", table, "--steps", 2, "--warm-up", 1, "--json")
+    code, message, errors = invoke(
+        script(tmp_path, SCRIPT), "-o", table, "--steps", 2, "--warm-up", 1, "--json"
+    )
     assert (code, errors) == (0, "")
     layers = read_layers(table)
     # As forward meets them, whatever the order of their definition; what is frozen has no gradient.
@@ -170,7 +172,7 @@ def test_the_table_of_a_model(tmp_path: Path) -> None:
     assert layers.forward_us is not None
     forward = dict(zip(layers.names, layers.forward_us.tolist(), strict=True))
     assert forward["last.weight"] > 4_000 and forward["last.bias"] == 0
-    assert json.loads(told)["layers"] == 4 and json.loads(told)["bytes"] == 232
+    assert json.loads(message)["layers"] == 4 and json.loads(message)["bytes"] == 232
 
 
 @needs_torch
@@ -183,17 +185,20 @@ def test_it_is_a_table_to_ask_about(tmp_path: Path) -> None:
 
 @needs_torch
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("loss = print", "a script has `model`, a torch.nn.Module, and `loss()`"),
-        ("import torch\nmodel = torch.nn.Linear(1, 1)", "a script has `model`"),
+        ("loss = print", "expected a script with `model`, a torch.nn.Module, and `loss()`"),
+        ("import torch\nmodel = torch.nn.Linear(1, 1)", "expected a script with `model`"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("import torch\nmodel, loss = torch.nn.ReLU(), print", "no parameter that is trained"),
+        (
+            "import torch\nmodel, loss = torch.nn.ReLU(), print",
+            "expected a model with parameters that require gradients",
+        ),
     ],
 )
-def test_what_is_no_such_script(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_no_such_script(tmp_path: Path, text: str, message: str) -> None:
     code, output, errors = invoke(script(tmp_path, text), "-o", tmp_path / "mine.csv")
-    assert (code, output) == (1, "") and told in errors
+    assert (code, output) == (1, "") and message in errors
     assert not (tmp_path / "mine.csv").exists()
 
 
@@ -208,4 +213,4 @@ def test_a_script_that_is_not_there_and_a_table_without_a_kind(tmp_path: Path) -
     code, _, errors = invoke(tmp_path / "none.py", "-o", tmp_path / "mine.csv")
     assert code == 1 and "none.py: No such file" in errors
     code, _, errors = invoke(tmp_path / "none.py", "-o", tmp_path / "mine.txt")
-    assert code == 1 and "mine.txt: its name has to end with .csv or .parquet" in errors
+    assert code == 1 and "mine.txt: expected a name that ends with .csv or .parquet" in errors

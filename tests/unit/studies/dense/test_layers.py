@@ -1,4 +1,4 @@
-"""Tables of layers: read, checked, refused with the place, and written again; and those that come along."""
+"""Tables of layers are read, checked and written; the built-in tables are those of the architectures."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foundation.logs.errors import DataError
-from studies.dense.architectures import ARCHITECTURES, counted
+from studies.dense import DenseError
+from studies.dense.architectures import ARCHITECTURES, parameter_counts
 from studies.dense.catalogue import FOLDER, ORIGINS, open_model, open_models
-from studies.dense.errors import DenseError
 from studies.dense.layers import Layers, read_layers, write_layers
 from studies.dense.tables import estimate, measured
-from tests.unit.studies.dense.written import rows
+from tests.unit.studies.dense.docs_tables import rows
 
 HEAD = "layer,bytes,backward_us,forward_us\n"
 MILLIONS = {
@@ -45,7 +45,7 @@ def test_a_table_is_read_in_its_order(tmp_path: Path) -> None:
     assert layers.sizes.tolist() == [4, 8] and layers.bytes == 12
     assert layers.backward_us.tolist() == [10, 20.25] and layers.total_backward_us == 30.25
     assert layers.forward_us is not None and layers.forward_us.tolist() == [5.5, 6]
-    sizes, ready = layers.sent()
+    sizes, ready = layers.in_send_order()
     assert (sizes.tolist(), ready.tolist()) == ([8, 4], [20.25, 30.25])
 
 
@@ -55,9 +55,9 @@ def test_columns_may_stand_anywhere_and_others_beside_them(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("layer,bytes,backward_us\na,1,2\n", "has no column forward_us; expected are layer, bytes"),
+        ("layer,bytes,backward_us\na,1,2\n", "has no column forward_us; expected layer, bytes"),
         (HEAD, "has no row"),
         (f"{HEAD}a,1,2,\n,1,2,\n", "line 3: column layer is empty; a name expected"),
         (f"{HEAD}a,1.5,2,\n", "line 2: column bytes is '1.5'; a whole number of bytes"),
@@ -74,11 +74,11 @@ def test_columns_may_stand_anywhere_and_others_beside_them(tmp_path: Path) -> No
         ("a;b\n1;2\n", "columns are separated by commas"),
     ],
 )
-def test_what_is_refused_and_where(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_refused_and_where(tmp_path: Path, text: str, message: str) -> None:
     path = table(tmp_path, text)
     with pytest.raises(DataError, match=re.escape(str(path))) as error:
         read_layers(path)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_parquet_table_is_refused_by_its_row(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_parquet_table_is_refused_by_its_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "told"),
+    ("column", "values", "message"),
     [
         ("bytes", [1.0, 2.5], "row 2: column bytes is 2.5; a whole number"),
         ("bytes", [1, None], "row 2: column bytes is empty"),
@@ -101,13 +101,13 @@ def test_a_parquet_table_is_refused_by_its_row(tmp_path: Path) -> None:
         ("layer", ["a", "a"], "row 2: column layer is 'a' again"),
     ],
 )
-def test_parquet_has_kinds(tmp_path: Path, column: str, values: list[object], told: str) -> None:
+def test_parquet_has_kinds(tmp_path: Path, column: str, values: list[object], message: str) -> None:
     path = tmp_path / "mine.parquet"
-    right = {"layer": ["a", "b"], "bytes": [1, 7], "backward_us": [1.0, 2.0], "forward_us": [1.0, 2.0]}
-    pl.DataFrame({**right, column: values}).write_parquet(path)
+    valid = {"layer": ["a", "b"], "bytes": [1, 7], "backward_us": [1.0, 2.0], "forward_us": [1.0, 2.0]}
+    pl.DataFrame({**valid, column: values}).write_parquet(path)
     with pytest.raises(DataError, match=re.escape(str(path))) as error:
         read_layers(path)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_whole_numbers_of_bytes_may_be_written_as_floats(tmp_path: Path) -> None:
@@ -137,17 +137,17 @@ def test_what_is_written_is_read_again(
     layers = Layers(names, np.array(sizes), np.array(backward), np.array(forward) if full else None)
     path = tmp_path_factory.mktemp("layers") / f"mine{suffix}"
     write_layers(layers, path)
-    again = read_layers(path)
-    assert again.names == layers.names and again.sizes.tolist() == layers.sizes.tolist()
-    assert again.backward_us.tolist() == layers.backward_us.tolist()
-    assert (None if again.forward_us is None else again.forward_us.tolist()) == (
+    read_back = read_layers(path)
+    assert read_back.names == layers.names and read_back.sizes.tolist() == layers.sizes.tolist()
+    assert read_back.backward_us.tolist() == layers.backward_us.tolist()
+    assert (None if read_back.forward_us is None else read_back.forward_us.tolist()) == (
         list(forward) if full else None
     )
 
 
 def test_it_is_written_as_its_suffix_says_or_not_at_all(tmp_path: Path) -> None:
     layers = Layers(("a",), np.array([1]), np.array([1.0]))
-    with pytest.raises(DataError, match=r"mine.txt: its name has to end with .csv or .parquet"):
+    with pytest.raises(DataError, match=r"mine.txt: expected a name that ends with .csv or .parquet"):
         write_layers(layers, tmp_path / "mine.txt")
     assert list(tmp_path.iterdir()) == []
 
@@ -160,11 +160,11 @@ def test_the_tensors_of_a_module_together() -> None:
     assert together.forward_us is not None and together.forward_us.tolist() == [2, 2, 1]
 
 
-# -- what comes along
+# -- built-in models
 
 
 def test_parameters_are_those_that_are_published() -> None:
-    found = dict(counted())
+    found = dict(parameter_counts())
     assert set(found) == set(ORIGINS) == {*MILLIONS, "dlrm"}
     for name, millions in MILLIONS.items():
         assert found[name] / 1e6 == pytest.approx(millions, rel=0.005), name
@@ -175,17 +175,17 @@ def test_tables_have_the_sizes_of_the_architectures(name: str) -> None:
     model, tensors = open_model(name), ARCHITECTURES[name]()
     assert model.layers.names == tuple(tensor.name for tensor in tensors)
     assert model.layers.sizes.tolist() == [4 * tensor.values for tensor in tensors]
-    assert "(estimate)" in model.shown if ORIGINS[name].is_estimate else "(" not in model.shown
+    assert "(estimate)" in model.label if ORIGINS[name].is_estimate else "(" not in model.label
 
 
-def test_models_are_as_docs_have_them() -> None:
-    """docs/dense.md: parameters, ms of a step, how many samples it has, and which are estimates."""
-    told = {
+def test_models_are_those_of_the_docs() -> None:
+    """docs/dense.md: parameters, ms and samples of a step, and which models are estimates."""
+    message = {
         name: (count, *re.findall(r"([\d.,]+) (?:ms|images|samples|×)", step), "**estimate**" in source)
         for name, (_, count, step, source) in rows("name", "variant").items()
     }
-    parameters = dict(counted())
-    assert told == {
+    parameters = dict(parameter_counts())
+    assert message == {
         name: (f"{parameters[name]:,}", f"{of.step_us / 1e3:.1f}", f"{of.batch:,}", of.is_estimate)
         for name, of in ORIGINS.items()
     }
@@ -211,24 +211,24 @@ def test_an_estimate_of_another_step_is_as_much_longer() -> None:
     np.testing.assert_allclose(long.layers.backward_us, 2 * short.layers.backward_us)
     assert long.layers.forward_us is not None and short.layers.forward_us is not None
     np.testing.assert_allclose(long.layers.forward_us, 2 * short.layers.forward_us)
-    assert long.before_us == pytest.approx(2 * short.before_us)
+    assert long.before_backward_us == pytest.approx(2 * short.before_backward_us)
     # What was measured stays as it was.
     assert open_model("vgg16", 1e6).layers.backward_us.sum() == open_model("vgg16").layers.backward_us.sum()
 
 
-def test_a_log_of_the_authors_in_our_format(tmp_path: Path) -> None:
-    """Theirs goes from the last tensor to the first."""
+def test_a_log_of_the_authors_is_converted(tmp_path: Path) -> None:
+    """The authors' log goes from the last tensor to the first."""
     tensors = ARCHITECTURES["vgg16"]()
     lines = [f"{i}.5,{4 * tensor.values}" for i, tensor in enumerate(reversed(tensors))]
     log = table(tmp_path, "\n".join(["what, it is", "1", str(len(lines)), *lines]), "vgg16.bk.log")
     layers = measured("vgg16", log)
     assert layers.names[-1] == "classifier.6.bias" and layers.backward_us[-1] == 0.5
     assert layers.sizes.tolist() == [4 * tensor.values for tensor in tensors]
-    with pytest.raises(DenseError, match="its sizes are not those of resnet50"):
+    with pytest.raises(DenseError, match="expected the sizes of resnet50's tensors"):
         measured("resnet50", log)
 
 
-def test_what_is_of_others_has_their_notice() -> None:
+def test_third_party_tables_are_in_the_notice() -> None:
     notice = (FOLDER / "NOTICE").read_text()
     for name, origin in ORIGINS.items():
         assert (f"{name}.csv" in notice) == (not origin.is_estimate)
@@ -236,9 +236,9 @@ def test_what_is_of_others_has_their_notice() -> None:
     assert "Apache License" in (FOLDER / "LICENSE").read_text()
 
 
-def test_a_table_of_the_readers_needs_the_time_of_a_step(tmp_path: Path) -> None:
+def test_a_users_table_needs_the_time_of_a_step(tmp_path: Path) -> None:
     full, short = table(tmp_path, f"{HEAD}a,1,20,10\n"), table(tmp_path, f"{HEAD}a,1,20,\n", "short.csv")
-    assert open_model(str(full)).step_us == 30 and open_model(str(full), 50.0).before_us == 30
+    assert open_model(str(full)).step_us == 30 and open_model(str(full), 50.0).before_backward_us == 30
     assert open_model(str(short), 50.0).step_us == 50
     with pytest.raises(DenseError, match=r"forward_us is empty.*--step-ms"):
         open_model(str(short))
@@ -259,5 +259,5 @@ def test_several_models_have_each_a_name(tmp_path: Path) -> None:
     with pytest.raises(DenseError, match=f"{two}: mine was given before"):
         open_models([str(one), str(two)])
     assert open_models([str(one)], 50.0)[0].step_us == 50
-    with pytest.raises(DenseError, match=r"--step-ms 0\.05: it is of one model, and 2 are asked about"):
+    with pytest.raises(DenseError, match=r"--step-ms 0\.05: expected one model, got 2"):
         open_models([str(one), "vgg16"], 50.0)

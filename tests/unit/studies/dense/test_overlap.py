@@ -1,4 +1,4 @@
-"""All-reduces that share a network, schedulers, and what they are beside the optimum."""
+"""All-reduces that share a network, and schedulers against the optimum."""
 
 from __future__ import annotations
 
@@ -12,97 +12,104 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from studies.dense import DenseError
+from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
+from studies.dense.answers import StepTimes, step_times
 from studies.dense.catalogue import open_model
-from studies.dense.errors import DenseError
 from studies.dense.gaps import gaps, gaps_of, random_models
 from studies.dense.layers import Layers
-from studies.dense.play import Collectives, Plan, play
 from studies.dense.schedulers import SCHEDULERS, asc_wfbp, best, fixed, mg_wfbp, wfbp
 from studies.dense.search import beam, optimum
-from studies.dense.told import Times, times_of
 from switch_harness.effort import examples
-from tests.unit.studies.dense.written import rows
+from tests.unit.studies.dense.docs_tables import rows
 
-NET = Collectives(alpha_us=100, beta_ns=1000, sharing=0.5)
+NET = AlphaBetaModel(alpha_us=100, beta_ns=1000, sharing=0.5)
 """A byte takes 1 µs."""
 
 
 def layers(sizes: Sequence[int], backward_us: Sequence[float]) -> Layers:
-    """As backward meets them: the last layer first."""
+    """Make layers from values in the order of backward: the last layer first."""
     names = tuple(f"layer{i}" for i in range(len(sizes)))
     return Layers(names, np.array(sizes[::-1], dtype=np.int64), np.array(backward_us[::-1], dtype=np.float64))
 
 
-def model_ends(ready: Sequence[float], sizes: Sequence[int], at_once: int, net: Collectives) -> list[float]:
-    """The same by a plain model: shares of what is left, from event to event."""
-    ends, left = [0.0] * len(ready), dict[int, list[float]]()
+def reference_ends(
+    ready: Sequence[float], sizes: Sequence[int], at_once: int, net: AlphaBetaModel
+) -> list[float]:
+    """Return the end of each buffer by a simple model that shares the remaining work from event to event."""
+    end_times, remaining = [0.0] * len(ready), dict[int, list[float]]()
     now, waiting = 0.0, list(range(len(ready)))
-    while waiting or left:
-        while waiting and len(left) < at_once and ready[waiting[0]] <= now:
+    while waiting or remaining:
+        while waiting and len(remaining) < at_once and ready[waiting[0]] <= now:
             first = waiting.pop(0)
-            left[first] = [net.alpha_us, float(sizes[first])]
-        moving = [i for i, (startup, _) in left.items() if startup <= 1e-9]
+            remaining[first] = [net.alpha_us, float(sizes[first])]
+        moving = [i for i, (startup, _) in remaining.items() if startup <= 1e-9]
         rate = 1 / (net.beta_ns / 1e3 * (1 + net.sharing * (len(moving) - 1))) if moving else 0.0
-        until = [size / rate if i in moving else startup for i, (startup, size) in left.items()]
-        if waiting and len(left) < at_once:
+        until = [size / rate if i in moving else startup for i, (startup, size) in remaining.items()]
+        if waiting and len(remaining) < at_once:
             until.append(ready[waiting[0]] - now)
         step = min(until)
         now += step
-        for i, rest in list(left.items()):
+        for i, rest in list(remaining.items()):
             rest[i in moving] -= step * (rate if i in moving else 1)
             if i in moving and rest[1] <= 1e-6:
-                ends[i] = now
-                del left[i]
-    return ends
+                end_times[i] = now
+                del remaining[i]
+    return end_times
 
 
 def test_alone_it_is_alpha_and_beta() -> None:
-    played = play(layers([50, 30], [10, 20]), NET, Plan("", (1,)))
-    assert (played.starts.tolist(), played.ends.tolist()) == ([30], [210])
-    assert (played.sizes.tolist(), played.ready.tolist(), played.end_us) == ([80], [30], 210)
+    timing = simulate(layers([50, 30], [10, 20]), NET, Schedule("", (1,)))
+    assert (timing.start_times.tolist(), timing.end_times.tolist()) == ([30], [210])
+    assert (timing.sizes.tolist(), timing.ready.tolist(), timing.end_us) == ([80], [30], 210)
 
 
 def test_one_at_a_time_waits() -> None:
-    played = play(layers([50, 30], [10, 20]), NET, Plan("", (0, 1)))
-    assert played.starts.tolist() == [10, 160]
-    assert played.ends.tolist() == [160, 290]
+    timing = simulate(layers([50, 30], [10, 20]), NET, Schedule("", (0, 1)))
+    assert timing.start_times.tolist() == [10, 160]
+    assert timing.end_times.tolist() == [160, 290]
 
 
 def test_two_at_once_slow_each_other_while_both_move_bytes() -> None:
-    """Both begin to move at 110: 100 bytes each at 1.5 µs a byte. Start-ups slow nobody."""
-    both = play(layers([100, 100], [10, 0]), NET, Plan("", (0, 1), 2))
-    assert both.starts.tolist() == [10, 10] and both.ends.tolist() == [260, 260]
-    fair = play(layers([100, 100], [10, 0]), NET.model_copy(update={"sharing": 1.0}), Plan("", (0, 1), 2))
-    assert fair.ends.tolist() == [310, 310]
+    """Both begin to move at 110: 100 bytes each at 1.5 µs a byte. Start-ups do not interfere."""
+    both = simulate(layers([100, 100], [10, 0]), NET, Schedule("", (0, 1), 2))
+    assert both.start_times.tolist() == [10, 10] and both.end_times.tolist() == [260, 260]
+    fair = simulate(
+        layers([100, 100], [10, 0]), NET.model_copy(update={"sharing": 1.0}), Schedule("", (0, 1), 2)
+    )
+    assert fair.end_times.tolist() == [310, 310]
     # The second moves from 160 on, when 50 of the first are left; both together until 235, then it is alone.
-    late = play(layers([100, 100], [10, 50]), NET, Plan("", (0, 1), 2))
-    assert late.ends.tolist() == [235, 285]
+    late = simulate(layers([100, 100], [10, 50]), NET, Schedule("", (0, 1), 2))
+    assert late.end_times.tolist() == [235, 285]
 
 
 def test_no_more_are_under_way_than_may_be() -> None:
-    played = play(layers([10] * 5, [1] * 5), NET, Plan("", (0, 1, 2, 3, 4), 2))
-    for at in played.starts:
-        assert sum(start <= at < end for start, end in zip(played.starts, played.ends, strict=True)) <= 2
-    assert played.starts[2] == played.ends[0]
+    timing = simulate(layers([10] * 5, [1] * 5), NET, Schedule("", (0, 1, 2, 3, 4), 2))
+    for at in timing.start_times:
+        assert (
+            sum(start <= at < end for start, end in zip(timing.start_times, timing.end_times, strict=True))
+            <= 2
+        )
+    assert timing.start_times[2] == timing.end_times[0]
 
 
 _MODELS = st.lists(st.tuples(st.integers(1, 500), st.floats(0, 300)), min_size=1, max_size=7)
 
 
 @given(_MODELS, st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0, 2.0]))
-def test_it_goes_as_a_plain_model_does(rows: list[tuple[int, float]], at_once: int, sharing: float) -> None:
+def test_it_equals_the_reference(rows: list[tuple[int, float]], at_once: int, sharing: float) -> None:
     net = NET.model_copy(update={"sharing": sharing})
     given_layers = layers([size for size, _ in rows], [us for _, us in rows])
-    played = play(given_layers, net, Plan("", tuple(range(len(rows))), at_once))
-    expected = model_ends(played.ready.tolist(), played.sizes.tolist(), at_once, net)
-    np.testing.assert_allclose(played.ends, expected, rtol=1e-6)
+    timing = simulate(given_layers, net, Schedule("", tuple(range(len(rows))), at_once))
+    expected = reference_ends(timing.ready.tolist(), timing.sizes.tolist(), at_once, net)
+    np.testing.assert_allclose(timing.end_times, expected, rtol=1e-6)
 
 
 def test_layers_without_parameters_are_not_sent() -> None:
     toy = layers([0, 40, 0, 20, 0], [1, 2, 3, 4, 5])
-    played = play(toy, NET, wfbp(toy, NET))
-    assert played.sizes.tolist() == [40, 20] and played.ready.tolist() == [3, 10]
-    assert all(play(toy, NET, each(toy, NET)).sizes.sum() == 60 for each in SCHEDULERS.values())
+    timing = simulate(toy, NET, wfbp(toy, NET))
+    assert timing.sizes.tolist() == [40, 20] and timing.ready.tolist() == [3, 10]
+    assert all(simulate(toy, NET, each(toy, NET)).sizes.sum() == 60 for each in SCHEDULERS.values())
 
 
 # -- schedulers
@@ -110,28 +117,28 @@ def test_layers_without_parameters_are_not_sent() -> None:
 
 def test_mg_wfbp_merges_where_the_link_is_busy_or_waiting_is_cheap() -> None:
     big = 10**6
-    net = Collectives(alpha_us=100, beta_ns=1)
+    net = AlphaBetaModel(alpha_us=100, beta_ns=1)
     # The second is ready 50 µs behind the first, which is less than α; the third when both have been sent.
     toy = layers([big, big, big], [10, 50, 5000])
-    assert mg_wfbp(toy, net).lasts == (1, 2)
+    assert mg_wfbp(toy, net).last_gradients == (1, 2)
     # The third is ready while the link is busy with the first.
     toy = layers([big, big, big], [10, 200, 300])
-    assert mg_wfbp(toy, net).lasts == (0, 2)
+    assert mg_wfbp(toy, net).last_gradients == (0, 2)
     # Fewer than 8,192 values do not go alone, however long it takes.
-    assert mg_wfbp(layers([100, big, big], [10, 9000, 9000]), net).lasts == (1, 2)
+    assert mg_wfbp(layers([100, big, big], [10, 9000, 9000]), net).last_gradients == (1, 2)
 
 
 def test_asc_wfbp_does_not_wait() -> None:
     big = 10**6
-    net = Collectives(alpha_us=100, beta_ns=1, most=1)
-    assert asc_wfbp(layers([big, big, big], [10, 50, 5000]), net).lasts == (0, 1, 2)
-    assert asc_wfbp(layers([100, big, big], [10, 9000, 9000]), net).lasts == (0, 1, 2)
-    assert asc_wfbp(layers([big, big, big], [10, 200, 300]), net).lasts == (0, 2)
+    net = AlphaBetaModel(alpha_us=100, beta_ns=1, max_at_once=1)
+    assert asc_wfbp(layers([big, big, big], [10, 50, 5000]), net).last_gradients == (0, 1, 2)
+    assert asc_wfbp(layers([100, big, big], [10, 9000, 9000]), net).last_gradients == (0, 1, 2)
+    assert asc_wfbp(layers([big, big, big], [10, 200, 300]), net).last_gradients == (0, 2)
 
 
 def test_asc_wfbp_has_as_many_at_once_as_pay() -> None:
     toy = layers([1000, 1000], [10, 10])
-    gentle = Collectives(alpha_us=100, beta_ns=1000, sharing=0.5, most=3)
+    gentle = AlphaBetaModel(alpha_us=100, beta_ns=1000, sharing=0.5, max_at_once=3)
     assert asc_wfbp(toy, gentle).at_once == 2
     harsh = gentle.model_copy(update={"sharing": 5.0})
     assert asc_wfbp(toy, harsh).at_once == 1
@@ -140,43 +147,43 @@ def test_asc_wfbp_has_as_many_at_once_as_pay() -> None:
 def test_fixed_buffers_are_those_of_the_rule() -> None:
     mib = 2**20
     toy = layers([30 * mib, 40 * mib, mib, mib], [1, 2, 6000, 3])
-    assert fixed(toy, NET).lasts == (1, 2, 3)
-    assert fixed(toy, NET, "pytorch-ddp-2").lasts == (0, 1, 3)
-    assert fixed(toy, NET, "whole").lasts == (3,)
-    assert wfbp(toy, NET).lasts == (0, 1, 2, 3)
+    assert fixed(toy, NET).last_gradients == (1, 2, 3)
+    assert fixed(toy, NET, "pytorch-ddp-2").last_gradients == (0, 1, 3)
+    assert fixed(toy, NET, "whole").last_gradients == (3,)
+    assert wfbp(toy, NET).last_gradients == (0, 1, 2, 3)
 
 
-def all_plans(n: int, most: int) -> list[Plan]:
+def all_schedules(n: int, max_at_once: int) -> list[Schedule]:
     ways = [(*cut, n - 1) for count in range(n) for cut in combinations(range(n - 1), count)]
-    return [Plan("", way, at_once) for way in ways for at_once in range(1, most + 1)]
+    return [Schedule("", way, at_once) for way in ways for at_once in range(1, max_at_once + 1)]
 
 
 @given(_MODELS, st.integers(1, 3))
-def test_the_optimum_is_the_best_of_all_plans(rows: list[tuple[int, float]], most: int) -> None:
-    net = NET.model_copy(update={"most": most})
+def test_the_optimum_is_the_best_of_all_plans(rows: list[tuple[int, float]], max_at_once: int) -> None:
+    net = NET.model_copy(update={"max_at_once": max_at_once})
     toy = layers([size for size, _ in rows], [us for _, us in rows])
-    ends = [play(toy, net, plan).end_us for plan in all_plans(len(rows), most)]
-    assert play(toy, net, optimum(toy, net)).end_us == pytest.approx(min(ends))
+    end_times = [simulate(toy, net, schedule).end_us for schedule in all_schedules(len(rows), max_at_once)]
+    assert simulate(toy, net, optimum(toy, net)).end_us == pytest.approx(min(end_times))
 
 
 def test_the_optimum_is_for_few_layers() -> None:
-    with pytest.raises(DenseError, match="13 layers: all plans are tried for up to 12"):
+    with pytest.raises(DenseError, match="expected at most 12 layers, got 13"):
         optimum(layers([1] * 13, [1] * 13), NET)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_one_at_a_time_the_beam_is_the_optimum(seed: int) -> None:
-    net = Collectives(most=1)
+    net = AlphaBetaModel(max_at_once=1)
     for toy in random_models(examples(20), seed):
-        assert play(toy, net, beam(toy, net, 1)).end_us == pytest.approx(
-            play(toy, net, optimum(toy, net)).end_us
+        assert simulate(toy, net, beam(toy, net, 1)).end_us == pytest.approx(
+            simulate(toy, net, optimum(toy, net)).end_us
         )
 
 
 @cache
 def gaps_of_random(count: int) -> dict[str, list[float]]:
-    """By scheduler: *best* is within 1 % of the optimum, and below every other, on all of them."""
-    net = Collectives()
+    """Return the gaps of each scheduler; *best* is within 1 % of the optimum and never worse than another."""
+    net = AlphaBetaModel()
     found = list(random_models(count, 1))
     assert {len(toy.names) for toy in found} == set(range(2, 13))
     each = dict[str, list[float]]()
@@ -197,9 +204,9 @@ def test_gaps_over_a_hundred_models() -> None:
 
 @pytest.mark.soak
 def test_gaps_over_a_thousand_models() -> None:
-    """As docs/dense.md has them."""
+    """The figures are those of docs/dense.md."""
     each = gaps_of_random(1000)
-    told = [
+    expected = [
         [
             f"{np.mean(all_of):.{2 if name == 'best' else 1}%}",
             f"{np.quantile(all_of, 0.99):.{2 if name == 'best' else 0}%}",
@@ -209,14 +216,14 @@ def test_gaps_over_a_thousand_models() -> None:
         for name, all_of in each.items()
     ]
     docs = [[cell.replace(" %", "%") for cell in cells] for cells in rows("scheduler", "mean").values()]
-    assert docs == told
+    assert docs == expected
 
 
 def test_gaps_are_added_up() -> None:
-    told: list[tuple[int, int]] = []
-    found = gaps(Collectives(), 20, 3, lambda done, total: told.append((done, total)))
-    each = [gaps_of(toy, Collectives())["wfbp"] for toy in random_models(20, 3)]
-    assert set(found) == set(SCHEDULERS) and told[-1] == (19, 20)
+    expected: list[tuple[int, int]] = []
+    found = gaps(AlphaBetaModel(), 20, 3, lambda done, total: expected.append((done, total)))
+    each = [gaps_of(toy, AlphaBetaModel())["wfbp"] for toy in random_models(20, 3)]
+    assert set(found) == set(SCHEDULERS) and expected[-1] == (19, 20)
     assert found["wfbp"].mean == pytest.approx(np.mean(each))
     assert found["wfbp"].largest == pytest.approx(max(each))
     assert found["wfbp"].reached == pytest.approx(np.mean(np.array(each) < 1e-9))
@@ -225,23 +232,26 @@ def test_gaps_are_added_up() -> None:
 def test_every_gradient_is_sent_once_by_every_scheduler() -> None:
     for toy in random_models(50, 5):
         for scheduler in (*SCHEDULERS.values(), best):
-            plan = scheduler(toy, Collectives())
-            assert list(plan.lasts) == sorted(set(plan.lasts)) and plan.lasts[-1] == len(toy.names) - 1
-            assert play(toy, Collectives(), plan).sizes.sum() == toy.bytes
+            schedule = scheduler(toy, AlphaBetaModel())
+            assert (
+                list(schedule.last_gradients) == sorted(set(schedule.last_gradients))
+                and schedule.last_gradients[-1] == len(toy.names) - 1
+            )
+            assert simulate(toy, AlphaBetaModel(), schedule).sizes.sum() == toy.bytes
 
 
 NAMES = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 SLOW = {"densenet201", "inceptionv4", "resnet152"}
-"""Of hundreds of layers: seconds each."""
+"""Models with hundreds of layers, which take seconds each."""
 
 
 @cache
-def times(name: str, step_ms: float | None = None, tensors: bool = False) -> Times:
-    """Under each scheduler, on [ASC]'s network."""
-    model, net = open_model(name, step_ms and step_ms * 1e3), Collectives()
+def times(name: str, step_ms: float | None = None, tensors: bool = False) -> StepTimes:
+    """Return the step times under each scheduler, on [ASC]'s network."""
+    model, net = open_model(name, step_ms and step_ms * 1e3), AlphaBetaModel()
     if not tensors:
         model = replace(model, layers=model.layers.by_module())
-    return times_of(model, net, [scheduler(model.layers, net) for scheduler in SCHEDULERS.values()])
+    return step_times(model, net, [scheduler(model.layers, net) for scheduler in SCHEDULERS.values()])
 
 
 @pytest.mark.parametrize(
@@ -249,20 +259,20 @@ def times(name: str, step_ms: float | None = None, tensors: bool = False) -> Tim
     [pytest.param(at, id=name, marks=[pytest.mark.soak] * (name in SLOW)) for at, name in enumerate(NAMES)],
 )
 def test_steps_of_the_papers_models(at: int) -> None:
-    """As docs/dense.md has them."""
-    told = rows("model (all estimates)", "WFBP")
-    title, cells = list(told.items())[at]
+    """The figures are those of docs/dense.md."""
+    expected = rows("model (all estimates)", "WFBP")
+    title, cells = list(expected.items())[at]
     found = times(NAMES[at])
-    assert found.model == f"{title} (estimate)" and len(told) == len(NAMES)
+    assert found.model == f"{title} (estimate)" and len(expected) == len(NAMES)
     assert cells[:5] == [f"{ms:,.0f}" for ms in found.step_ms.values()]
-    assert cells[5] == f"{found.faster('ASC-WFBP', 'WFBP'):.2f}"
-    assert cells[7] == f"{found.faster('ASC-WFBP', 'MG-WFBP'):.2f}"
+    assert cells[5] == f"{found.speedup('ASC-WFBP', 'WFBP'):.2f}"
+    assert cells[7] == f"{found.speedup('ASC-WFBP', 'MG-WFBP'):.2f}"
     assert found.step_ms["best"] == min(found.step_ms.values()) > found.compute_ms
 
 
-def test_what_is_published_of_the_papers_models() -> None:
-    told = rows("model (all estimates)", "WFBP")
-    published = {title: cells[6] for title, cells in told.items()}
+def test_published_speedups() -> None:
+    expected = rows("model (all estimates)", "WFBP")
+    published = {title: cells[6] for title, cells in expected.items()}
     assert published == {
         "ResNet-152": "1.82",
         "DenseNet-201": "2.48",
@@ -273,8 +283,8 @@ def test_what_is_published_of_the_papers_models() -> None:
 
 
 @pytest.mark.soak
-def test_reasons_why_ours_differ() -> None:
-    """docs/dense.md: another batch, tensors apart, and what the model has to give beyond ASC's merging."""
-    assert times("densenet201", step_ms=334).faster("ASC-WFBP", "WFBP") == pytest.approx(2.37, abs=0.006)
-    assert times("resnet152", tensors=True).faster("ASC-WFBP", "WFBP") == pytest.approx(2.39, abs=0.006)
-    assert times("resnet152").faster("best", "ASC-WFBP") == pytest.approx(1.27, abs=0.006)
+def test_reasons_for_the_differences_to_the_paper() -> None:
+    """docs/dense.md: another batch, separate tensors, and merging beyond ASC's."""
+    assert times("densenet201", step_ms=334).speedup("ASC-WFBP", "WFBP") == pytest.approx(2.37, abs=0.006)
+    assert times("resnet152", tensors=True).speedup("ASC-WFBP", "WFBP") == pytest.approx(2.39, abs=0.006)
+    assert times("resnet152").speedup("best", "ASC-WFBP") == pytest.approx(1.27, abs=0.006)

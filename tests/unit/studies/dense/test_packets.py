@@ -1,4 +1,4 @@
-"""Rings on virtual time's links: by hand, beside the formula, and beside the α-β model."""
+"""Simulated rings against calculations by hand, the formula, and the α-β model."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import pytest
 from click.testing import CliRunner
 
 from hotline.cli.commands import hotline
+from studies.dense.alpha_beta import AlphaBetaModel
 from studies.dense.catalogue import open_model
 from studies.dense.layers import Layers
 from studies.dense.network import Network, addition_us
 from studies.dense.packets import (
+    GOODPUT_SHARE,
     MTU,
     PAYLOAD,
-    SHARE,
-    beside_formula,
-    beside_model,
-    cables_of,
-    carry_rings,
+    compare_with_formula,
+    compare_with_model,
+    link_of,
     sharing_of,
+    simulate_rings,
 )
-from studies.dense.play import Collectives
 from studies.dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
-from studies.dense.whatif import THEIRS
-from tests.unit.studies.dense.written import rows
+from studies.dense.whatif import PAPER_FUSION
+from tests.unit.studies.dense.docs_tables import rows
 
 FULL_US = 1538 * 8 / 10_000
 """A full frame on a link of 10 Gbit/s: 1,514 bytes, preamble, checksum and gap."""
 
 
-def ends(
+def end_times(
     sizes: list[int],
     ready: list[float],
     workers: int,
@@ -41,19 +41,21 @@ def ends(
     delay_us: float = 0,
     adds: bool = False,
 ) -> list[float]:
-    found = carry_rings(np.array(sizes), np.array(ready), workers, 10.0, startup_us, 1, delay_us, adds).ends
+    found = simulate_rings(
+        np.array(sizes), np.array(ready), workers, 10.0, startup_us, 1, delay_us, adds
+    ).end_times
     return [float(end) for end in found]
 
 
 def test_a_frame_carries_what_an_ip_datagram_leaves() -> None:
-    assert (MTU, PAYLOAD, round(SHARE, 4)) == (1500, 1472, 0.9571)
+    assert (MTU, PAYLOAD, round(GOODPUT_SHARE, 4)) == (1500, 1472, 0.9571)
 
 
 @pytest.mark.soak
 def test_one_frame_a_step_by_hand() -> None:
     """Two links a step, six steps of four hosts; and each cable's delay, each step's start-up."""
-    assert ends([4 * PAYLOAD], [5.0], 4) == pytest.approx([5 + 6 * 2 * FULL_US], abs=0.02)
-    late = ends([4 * PAYLOAD], [5.0], 4, delay_us=50, startup_us=100)
+    assert end_times([4 * PAYLOAD], [5.0], 4) == pytest.approx([5 + 6 * 2 * FULL_US], abs=0.02)
+    late = end_times([4 * PAYLOAD], [5.0], 4, delay_us=50, startup_us=100)
     assert late == pytest.approx([5 + 6 * (2 * FULL_US + 100 + 100)], abs=0.02)
 
 
@@ -62,51 +64,51 @@ def test_frames_of_a_step_go_behind_each_other() -> None:
     part = 9 * PAYLOAD + 1
     last = (42 + 1 + 24) * 8 / 10_000
     step = 9 * FULL_US + 2 * last + (FULL_US - last)
-    assert ends([4 * part], [0.0], 4) == pytest.approx([6 * step], rel=0.005)
+    assert end_times([4 * part], [0.0], 4) == pytest.approx([6 * step], rel=0.005)
 
 
 def test_additions_are_in_half_of_the_steps() -> None:
     size = 40 * PAYLOAD
-    more = ends([size], [0.0], 4, adds=True)[0] - ends([size], [0.0], 4)[0]
+    more = end_times([size], [0.0], 4, adds=True)[0] - end_times([size], [0.0], 4)[0]
     assert more == pytest.approx(3 * float(addition_us(size / 4)), abs=0.01)
 
 
 def test_buffers_wait_for_each_other_and_for_their_gradients() -> None:
-    alone = ends([400_000], [0.0], 4)[0]
-    assert ends([400_000] * 2, [0.0, 0.0], 4) == pytest.approx([alone, 2 * alone], rel=1e-3)
-    assert ends([400_000] * 2, [0.0, 9999.0], 4) == pytest.approx([alone, 9999 + alone], rel=1e-3)
+    alone = end_times([400_000], [0.0], 4)[0]
+    assert end_times([400_000] * 2, [0.0, 0.0], 4) == pytest.approx([alone, 2 * alone], rel=1e-3)
+    assert end_times([400_000] * 2, [0.0, 9999.0], 4) == pytest.approx([alone, 9999 + alone], rel=1e-3)
 
 
 def test_nothing_is_sent_twice_and_no_queue_grows() -> None:
-    carried = carry_rings(np.array([400_000, 80_000]), np.zeros(2), 4, 10.0, at_once=2)
+    carried = simulate_rings(np.array([400_000, 80_000]), np.zeros(2), 4, 10.0, at_once=2)
     assert carried.frames == 4 * 6 * sum(ceil(size / 4 / PAYLOAD) for size in (400_000, 80_000))
     assert carried.longest_queue <= 1514
 
 
 def test_two_at_once_share_a_link_fairly_and_hide_start_ups() -> None:
     """f(2) = 1.5 was measured where one all-reduce does not fill a link; here it does."""
-    net = Collectives()
+    net = AlphaBetaModel()
     assert [sharing_of(net, 2_000_000, k) for k in (1, 2, 3)] == pytest.approx([1, 2, 3], rel=0.02)
-    gbit, startup_us = cables_of(net)
+    gbit, startup_us = link_of(net)
     size = 2_000_000
-    both = carry_rings(np.full(2, size), np.zeros(2), 8, gbit, startup_us, 2, adds=False).end_us
-    after = carry_rings(np.full(2, size), np.zeros(2), 8, gbit, startup_us, 1, adds=False).end_us
+    both = simulate_rings(np.full(2, size), np.zeros(2), 8, gbit, startup_us, 2, adds=False).end_us
+    after = simulate_rings(np.full(2, size), np.zeros(2), 8, gbit, startup_us, 1, adds=False).end_us
     assert after == pytest.approx(2 * net.alone_us(size), rel=0.01)
     assert after - both == pytest.approx(net.alpha_us, rel=0.1)
 
 
 @pytest.mark.parametrize("workers", [4, *(pytest.param(n, marks=pytest.mark.soak) for n in (8, 16))])
 def test_formula_and_packets_are_within_3_percent(workers: int) -> None:
-    """ResNet-50's buffers at 10 Gbit/s; the formula's bytes have headers, which are 4.5 % of a link."""
-    (found,) = beside_formula(open_model("resnet50"), Network(gbit=10), THEIRS, [workers])
-    assert abs(found.apart) < 0.03
+    """ResNet-50's buffers at 10 Gbit/s; headers, which the formula includes, are 4.5 % of a link."""
+    (found,) = compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [workers])
+    assert abs(found.deviation) < 0.03
     assert 0.03 < found.packets_ms / found.formula_ms - 1 < 0.06
     assert found.longest_queue <= 1514
     assert rows("workers", "formula")[str(workers)] == [
         f"{found.formula_ms:.1f}",
         f"{found.with_headers_ms:.1f}",
         f"{found.packets_ms:.1f}",
-        f"{100 * found.apart:+.2f} %",
+        f"{100 * found.deviation:+.2f} %",
         f"{found.frames:,}",
     ]
 
@@ -114,32 +116,32 @@ def test_formula_and_packets_are_within_3_percent(workers: int) -> None:
 def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
     """Formula and frames agree on it, and on start-ups."""
     network = Network(gbit=10, compression=4, startup_us=100)
-    (found,) = beside_formula(open_model("resnet50"), network, THEIRS, [4])
-    (plain,) = beside_formula(open_model("resnet50"), Network(gbit=10), THEIRS, [4])
+    (found,) = compare_with_formula(open_model("resnet50"), network, PAPER_FUSION, [4])
+    (plain,) = compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])
     assert found.frames == pytest.approx(plain.frames / 4, rel=0.001)
-    assert found.packets_ms < plain.packets_ms and abs(found.apart) < 0.03
+    assert found.packets_ms < plain.packets_ms and abs(found.deviation) < 0.03
     sizes, ready = np.array([400_000]), np.zeros(1)
-    at_once = carry_rings(sizes, ready, 4, 1e3, compression=1000).end_us
+    at_once = simulate_rings(sizes, ready, 4, 1e3, compression=1000).end_us
     assert at_once == pytest.approx(3 * float(addition_us(100_000)), rel=0.01)
 
 
 @pytest.mark.soak
-def test_where_the_model_and_packets_part() -> None:
+def test_deviations_of_the_model_from_packets() -> None:
     """One at a time they agree; two at once the model has f(2) = 1.5, and packets 2 (docs/dense.md)."""
-    model, net = open_model("resnet50"), Collectives()
+    model, net = open_model("resnet50"), AlphaBetaModel()
     model = replace(model, layers=model.layers.by_module())
-    plans = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]
-    serial, asc, beam = beside_model(model, net, plans)
-    assert abs(serial.apart) < 0.005
-    for found in beside_model(model, net, [each(model.layers, net) for each in (wfbp, fixed)]):
-        assert abs(found.apart) < 0.005
-    assert (asc.apart, beam.apart) == pytest.approx((0.14, 0.31), abs=0.006)
+    schedules = [each(model.layers, net) for each in (mg_wfbp, asc_wfbp, best)]
+    serial, asc, beam = compare_with_model(model, net, schedules)
+    assert abs(serial.deviation) < 0.005
+    for found in compare_with_model(model, net, [each(model.layers, net) for each in (wfbp, fixed)]):
+        assert abs(found.deviation) < 0.005
+    assert (asc.deviation, beam.deviation) == pytest.approx((0.14, 0.31), abs=0.006)
     fair = net.model_copy(update={"sharing": 1.0})
-    (found,) = beside_model(model, fair, [asc_wfbp(model.layers, fair)])
-    assert abs(found.apart) < 0.03
+    (found,) = compare_with_model(model, fair, [asc_wfbp(model.layers, fair)])
+    assert abs(found.deviation) < 0.03
 
 
-def test_commands_have_packets_beside(tmp_path: object) -> None:
+def test_commands_compare_with_packets(tmp_path: object) -> None:
     path = f"{tmp_path}/mine.csv"
     with open(path, "w") as file:
         file.write("layer,bytes,backward_us,forward_us\nin,80000,200,100\nout,40000,100,50\n")
@@ -150,9 +152,9 @@ def test_commands_have_packets_beside(tmp_path: object) -> None:
     result = CliRunner().invoke(hotline, ["overlap", path, "--packets", "--scheduler", "fixed", "--json"])
     (found,) = json.loads(result.stdout)
     toy = Layers(("in", "out"), np.array([80000, 40000]), np.array([200.0, 100.0]))
-    assert fixed(toy, Collectives()).lasts == (1,)
+    assert fixed(toy, AlphaBetaModel()).last_gradients == (1,)
     assert found["gradients_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66)
     assert found["packets_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66, rel=0.03)
     for command in ("whatif", "overlap"):
-        shown = CliRunner().invoke(hotline, [command, path, "--packets"])
-        assert shown.exit_code == 0 and "apart" in shown.stdout
+        result = CliRunner().invoke(hotline, [command, path, "--packets"])
+        assert result.exit_code == 0 and "apart" in result.stdout

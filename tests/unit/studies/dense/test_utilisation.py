@@ -1,4 +1,4 @@
-"""A curve of utilisation of the reader's, read and refused."""
+"""Reading a curve of utilisation, and its refusals."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_a_curve_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        ("gbit\n10\n", "its columns are gbit; expected are gbit, utilisation"),
+        ("gbit\n10\n", "its columns are gbit; expected gbit, utilisation"),
         ("gbit,utilisation\n", "has no row"),
         ("gbit,utilisation\n10,\n", "line 2: column utilisation is empty"),
         ("gbit,utilisation\n10,x\n", "line 2: column utilisation is 'x'; a number expected"),
@@ -28,9 +28,9 @@ def test_a_curve_is_read(tmp_path: Path) -> None:
         ("gbit,utilisation\nnan,1\n", "line 2: column gbit is nan"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "curve.csv"
     file.write_text(text)
     with pytest.raises(DataError) as error:
         read_utilisation(file)
-    assert told in str(error.value) and str(file) in str(error.value)
+    assert message in str(error.value) and str(file) in str(error.value)

@@ -1,4 +1,4 @@
-"""[BOTTLENECK]'s table to the third digit, its rule by hand, and the question turned round."""
+"""[BOTTLENECK]'s table to the third digit, formulas by hand, and the required network."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from studies.dense.answers import requirements_of
 from studies.dense.catalogue import Model, open_model, open_models
 from studies.dense.fusion import MIB, PRESETS, Fusion, fuse
 from studies.dense.layers import Layers
 from studies.dense.network import AGGREGATIONS, Aggregation, Network, addition_us, reduce_us
-from studies.dense.told import answers_of
 from studies.dense.whatif import (
-    FEWER,
+    PAPER_FUSION,
     SETUPS,
-    THEIRS,
+    SMALL_SETUP,
     exposed_us,
     needed_compression,
     needed_gbit,
     scaling_factor,
     table,
 )
-from tests.unit.studies.dense.written import rows
+from tests.unit.studies.dense.docs_tables import rows
 
 PUBLISHED = {
     "ResNet-50": (102, 12, (0.995, 0.994, 0.910, 0.540, 0.076, 0.817, 0.994, 0.995), 0.572),
     "ResNet-101": (178, 20, (0.997, 0.997, 0.890, 0.500, 0.066, 0.787, 0.997, 0.997), 0.531),
     "VGG-16": (553, 15, (0.993, 0.622, 0.439, 0.201, 0.022, 0.367, 0.723, 0.993), 0.212),
 }
-"""Megabytes, messages, factors at 64 workers and at 16, calculated before from the authors' logs and rule."""
+"""Megabytes, messages, and factors with 64 and 16 workers, calculated from the authors' logs and rule."""
 
 
 def written(factor: float) -> str:
-    """As docs/dense.md has it: `.995`."""
+    """Format a factor as docs/dense.md does: `.995`."""
     return f"{factor:.3f}".lstrip("0")
 
 
@@ -49,20 +49,20 @@ def test_the_table_of_the_paper_to_the_third_digit() -> None:
         (100, 1, 64), (40, 1, 64), (25, 1, 64), (10, 1, 64), (1, 1, 64),
         (10, 2, 64), (10, 5, 64), (10, 10, 64),
     ]  # fmt: skip
-    assert (FEWER.gbit, FEWER.compression, FEWER.workers) == (10, 1, 16)
+    assert (SMALL_SETUP.gbit, SMALL_SETUP.compression, SMALL_SETUP.workers) == (10, 1, 16)
     found = {
         row.model.title: (
             round(row.model.layers.bytes // 1_000_000),
             row.messages,
             tuple(round(factor, 3) for factor in row.factors),
-            round(row.fewer, 3),
+            round(row.small_factor, 3),
         )
         for row in table()
     }
     assert found == PUBLISHED
     assert rows("model", "MB") == {
-        name: [f"{size}", f"{messages}", *map(written, factors), written(fewer)]
-        for name, (size, messages, factors, fewer) in PUBLISHED.items()
+        name: [f"{size}", f"{messages}", *map(written, factors), written(small_factor)]
+        for name, (size, messages, factors, small_factor) in PUBLISHED.items()
     }
 
 
@@ -74,10 +74,10 @@ def test_where_the_papers_claim_holds() -> None:
     }  # fmt: skip
 
 
-def test_the_question_turned_round_is_as_docs_have_it() -> None:
+def test_required_networks_are_those_of_the_docs() -> None:
     """docs/dense.md: which bandwidth, which compression, and which with a switch, for 0.9 at 64 workers."""
     models = open_models(["resnet50", "resnet101", "vgg16", "bert-large"])
-    found = answers_of(models, Network(gbit=10), THEIRS)
+    found = requirements_of(models, Network(gbit=10), PAPER_FUSION)
     assert rows("model", "bandwidth, no compression") == {
         each.model: [
             f"{each.gbit:.1f} Gbit/s", f"{each.compression:.2f}×", f"{each.compression_with_switch:.2f}×"
@@ -87,11 +87,11 @@ def test_the_question_turned_round_is_as_docs_have_it() -> None:
     assert found[0].cells() == ("24.4", "2.44×", "1.11×")
 
 
-def test_what_there_is_not_is_told_as_such() -> None:
+def test_results_at_the_bounds_are_marked() -> None:
     toy = model([10**9], [1000], 2000)
-    (found,) = answers_of([toy], Network(gbit=1), THEIRS)
+    (found,) = requirements_of([toy], Network(gbit=1), PAPER_FUSION)
     assert found.cells() == ("more than 400", "more than 100×", "more than 100×")
-    (slow,) = answers_of([model([10**3], [10**5], 10**6)], Network(gbit=0.001), THEIRS)
+    (slow,) = requirements_of([model([10**3], [10**5], 10**6)], Network(gbit=0.001), PAPER_FUSION)
     assert slow.cells()[0] == "at most 1"
 
 
@@ -137,7 +137,7 @@ def test_additions_are_clamped() -> None:
 
 
 @pytest.mark.parametrize("aggregation", AGGREGATIONS)
-def test_one_worker_waits_for_nobody(aggregation: Aggregation) -> None:
+def test_one_worker_does_not_wait(aggregation: Aggregation) -> None:
     network = Network(workers=1, gbit=1, aggregation=aggregation, startup_us=5)
     assert scaling_factor(open_model("vgg16"), network) == 1.0
 
@@ -171,10 +171,10 @@ def test_the_first_bucket_of_ddp_is_small() -> None:
 
 
 def test_presets_are_the_defaults_of_others() -> None:
-    assert PRESETS["horovod-0.20"] == Fusion(cycle_us=5_000, most_bytes=67_108_864)
-    assert PRESETS["horovod-0.21"] == Fusion(cycle_us=1_000, most_bytes=134_217_728)
-    assert PRESETS["pytorch-ddp-2"] == Fusion(most_bytes=26_214_400, first_bytes=1_048_576)
-    assert PRESETS["dear"] == Fusion(most_bytes=26_214_400)
+    assert PRESETS["horovod-0.20"] == Fusion(cycle_us=5_000, max_bytes=67_108_864)
+    assert PRESETS["horovod-0.21"] == Fusion(cycle_us=1_000, max_bytes=134_217_728)
+    assert PRESETS["pytorch-ddp-2"] == Fusion(max_bytes=26_214_400, first_bytes=1_048_576)
+    assert PRESETS["dear"] == Fusion(max_bytes=26_214_400)
 
 
 def test_what_backward_does_not_hide() -> None:
@@ -222,7 +222,7 @@ def test_which_bandwidth_or_compression_does() -> None:
 def test_more_of_either_never_harms(
     layers: list[tuple[int, float]], aggregation: Aggregation, preset: str, gbit: float, compression: float
 ) -> None:
-    """What bisection rests on; and factors are from 0 to 1."""
+    """Factors rise with both, as bisection assumes, and are from 0 to 1."""
     toy = model([size for size, _ in layers], [us for _, us in layers], 1 + sum(us for _, us in layers))
     network, fusion = Network(workers=7, aggregation=aggregation), PRESETS[preset]
     rising = [

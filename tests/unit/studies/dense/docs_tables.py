@@ -1,4 +1,4 @@
-"""What docs/dense.md has in its tables, for tests that calculate it again."""
+"""The tables of docs/dense.md, for tests that recompute them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ DOCS = Path(__file__).parents[4] / "docs" / "dense.md"
 
 
 def rows(*head: str) -> dict[str, list[str]]:
-    """The table whose head begins with these cells: the first cell of each row -> its others."""
+    """Return the rows of the table whose head begins with these cells, by their first cell."""
     lines = DOCS.read_text().splitlines()
     (begin,) = (number for number, line in enumerate(lines) if _cells(line)[: len(head)] == list(head))
     found = {}

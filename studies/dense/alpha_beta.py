@@ -1,0 +1,196 @@
+"""The α-β model of all-reduces that share a network.
+
+Alone an all-reduce of s bytes takes α + β·s. While k of them transfer bytes, each takes β·f(k) per byte.
+[ASC]'s authors plot α + 1.5·β·s for two at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from foundation.settings import Strict
+from nativekit.compile import compiled
+from studies.compile import entry_point
+from studies.dense.layers import Layers
+
+STARTUP, BYTES = 0, 1
+"""Columns of `work`[k, 2]: µs of start-up and bytes that each all-reduce under way still has to do."""
+MAX_AT_ONCE = 8
+
+
+class AlphaBetaModel(Strict):
+    """α, β and f(k) = 1 + sharing · (k - 1); the defaults are [ASC]'s for 8 nodes with 10GbE."""
+
+    alpha_us: float = Field(default=1370.0, ge=0, le=1e7)
+    beta_ns: float = Field(default=1.66, gt=0, le=1e6)
+    """Time of an all-reduce per byte."""
+    sharing: float = Field(default=0.5, ge=0, le=10)
+    """0.5 as in [ASC], where f(2) = 1.5; 1 for a fairly shared link; 0 for no interference."""
+    max_at_once: int = Field(default=2, ge=1, le=MAX_AT_ONCE)
+    """Largest number of concurrent all-reduces in a schedule; f was measured for two."""
+
+    @property
+    def beta_us(self) -> float:
+        return self.beta_ns / 1e3
+
+    def describe(self) -> list[tuple[str, str]]:
+        """Return names and values with their units, for output."""
+        return [
+            ("α, start-up", f"{self.alpha_us / 1e3:g} ms"),
+            ("β", f"{self.beta_ns:g} ns a byte"),
+            ("f(k), k at once", f"1 + {self.sharing:g} · (k - 1)"),
+            ("at once, at most", f"{self.max_at_once}"),
+        ]
+
+    def alone_us(self, size: float) -> float:
+        """Return the duration in µs of an all-reduce of `size` bytes without interference."""
+        return self.alpha_us + self.beta_us * size
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Gradients merged into buffers, each sent once it is ready and fewer than `at_once` are under way."""
+
+    scheduler: str
+    last_gradients: tuple[int, ...]
+    """Last gradient of each buffer, numbered in the order in which gradients become ready."""
+    at_once: int = 1
+    """Largest number of concurrent all-reduces."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTiming:
+    """The timing of a schedule of b buffers, in µs since backward began."""
+
+    schedule: Schedule
+    sizes: NDArray[np.int64]
+    """[b]: bytes of each buffer."""
+    ready: NDArray[np.float64]
+    start_times: NDArray[np.float64]
+    end_times: NDArray[np.float64]
+    """[b]: end of each buffer's all-reduce."""
+
+    @property
+    def end_us(self) -> float:
+        """End of the last all-reduce."""
+        return float(self.end_times.max())
+
+
+def simulate(layers: Layers, network: AlphaBetaModel, schedule: Schedule) -> ScheduleTiming:
+    """Simulate a schedule on a network."""
+    sizes, ready = buffers(layers, schedule)
+    start_times, end_times = np.zeros(len(sizes)), np.zeros(len(sizes))
+    _simulate(ready, sizes.astype(np.float64), schedule.at_once, *constants(network), start_times, end_times)
+    return ScheduleTiming(schedule, sizes, ready, start_times, end_times)
+
+
+def buffers(layers: Layers, schedule: Schedule) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the bytes[b] of a schedule's buffers and the times[b] in µs at which they are ready."""
+    sizes, ready = layers.gradients()
+    last_gradients = np.array(schedule.last_gradients)
+    return np.diff(np.cumsum(sizes)[last_gradients], prepend=0), ready[last_gradients]
+
+
+def constants(network: AlphaBetaModel) -> tuple[float, float, float]:
+    """Return α in µs, β in µs per byte, and `sharing`, as compiled functions take them."""
+    return network.alpha_us, network.beta_us, network.sharing
+
+
+@entry_point
+def _simulate(
+    ready: Any,
+    sizes: Any,
+    at_once: int,
+    alpha: float,
+    beta: float,
+    sharing: float,
+    start_times: Any,
+    end_times: Any,
+) -> None:
+    under_way, work, number = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), 0
+    now = 0.0
+    for buffer in range(len(ready)):
+        now, number = admit(
+            work,
+            under_way,
+            number,
+            at_once,
+            now,
+            ready[buffer],
+            alpha,
+            beta,
+            sharing,
+            end_times,
+            buffer,
+            sizes[buffer],
+        )
+        start_times[buffer] = now
+    drain(work, under_way, number, now, beta, sharing, end_times)
+
+
+@compiled
+def admit(
+    work: Any, under_way: Any, number: int, at_once: int, now: float, ready: float,
+    alpha: float, beta: float, sharing: float, end_times: Any, buffer: int, size: float,
+) -> tuple[float, int]:  # fmt: skip
+    """Start a buffer once it is ready and there is room; return that time and the number under way."""
+    while now < ready or number == at_once:
+        if number == 0:
+            now = ready
+            break
+        now, number = advance(
+            work, under_way, number, now, ready, number == at_once, beta, sharing, end_times
+        )
+    work[number, STARTUP], work[number, BYTES], under_way[number] = alpha, size, buffer
+    return now, number + 1
+
+
+@compiled
+def drain(
+    work: Any, under_way: Any, number: int, now: float, beta: float, sharing: float, end_times: Any
+) -> float:
+    """Finish all that is under way, and return the time of the last end."""
+    while number:
+        now, number = advance(work, under_way, number, now, now, True, beta, sharing, end_times)
+    return now
+
+
+@compiled
+def advance(
+    work: Any, under_way: Any, number: int, now: float, until: float, to_event: bool,
+    beta: float, sharing: float, end_times: Any,
+) -> tuple[float, int]:  # fmt: skip
+    """Advance to the next end of a start-up or an all-reduce, or at most to `until` unless `to_event`.
+
+    Returns the time and the number under way.
+    """
+    moving = 0
+    for k in range(number):
+        moving += work[k, STARTUP] <= 0.0
+    us_per_byte = beta * (1.0 + sharing * (moving - 1))
+    step = np.inf
+    for k in range(number):
+        step = min(step, work[k, STARTUP] if work[k, STARTUP] > 0.0 else work[k, BYTES] * us_per_byte)
+    if not to_event and until - now <= step:
+        step, now = until - now, until
+    else:
+        now += step
+    count = 0
+    for k in range(number):
+        if work[k, STARTUP] > 0.0:
+            startup = work[k, STARTUP] - step
+            work[count, STARTUP], work[count, BYTES] = max(startup, 0.0), work[k, BYTES]
+        elif work[k, BYTES] * us_per_byte <= step:
+            if len(end_times):
+                end_times[under_way[k]] = now
+            continue
+        else:
+            work[count, STARTUP], work[count, BYTES] = 0.0, work[k, BYTES] - step / us_per_byte
+        under_way[count] = under_way[k]
+        count += 1
+    return now, count

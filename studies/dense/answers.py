@@ -1,0 +1,117 @@
+"""Answers for readers: the network that a scaling factor requires, and step times under each scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foundation.settings import Strict
+from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
+from studies.dense.catalogue import Model
+from studies.dense.fusion import Fusion
+from studies.dense.network import MAX_COMPRESSION, MAX_GBIT, MIN_COMPRESSION, MIN_GBIT, Network
+from studies.dense.whatif import TARGET, needed_compression, needed_gbit, scaling_factor
+
+COLUMNS = ("Gbit/s for that", "compression for that", "compression with a switch that sums")
+
+
+class Requirements(Strict):
+    """The bandwidth and compression that a scaling factor requires; None if the maximum is not enough."""
+
+    model: str
+    is_estimate: bool
+    factor: float
+    """Scaling factor with the network as it is."""
+    target: float
+    gbit: float | None
+    """Smallest sufficient bandwidth in Gbit/s."""
+    compression: float | None
+    """Smallest sufficient compression ratio."""
+    compression_with_switch: float | None
+    """Smallest sufficient compression ratio if a switch sums the gradients."""
+
+    def cells(self) -> tuple[str, str, str]:
+        """Return the texts of the columns `COLUMNS`."""
+        return (
+            _show(self.gbit, "", MIN_GBIT, MAX_GBIT),
+            _show(self.compression, "×", MIN_COMPRESSION, MAX_COMPRESSION),
+            _show(self.compression_with_switch, "×", MIN_COMPRESSION, MAX_COMPRESSION),
+        )
+
+    @property
+    def headline(self) -> str:
+        is_one = "the" if self.factor < self.target else "no"
+        return f"{self.model}: the network is {is_one} bottleneck, the scaling factor is {self.factor:.3f}."
+
+    @property
+    def sentence(self) -> str:
+        """The headline with the requirements, if there are any."""
+        if self.factor >= self.target:
+            return self.headline
+        gbit, compression, switch = self.cells()
+        is_enough = self.compression_with_switch == MIN_COMPRESSION
+        return (
+            f"{self.model}: the scaling factor is {self.factor:.3f}. "
+            f"For {self.target:g} it takes {gbit} Gbit/s, or compression by {compression}; "
+            f"with a switch that sums, {'no compression' if is_enough else f'compression by {switch}'}."
+        )
+
+
+def _show(value: float | None, unit: str, minimum: float, maximum: float) -> str:
+    """Show a result of a search from `minimum` to `maximum`, at whose ends it is only a bound."""
+    if value is None:
+        return f"more than {maximum:g}{unit}"
+    return f"at most {minimum:g}{unit}" if value == minimum and not unit else f"{value:.3g}{unit}"
+
+
+def requirements_of(
+    models: Sequence[Model], network: Network, fusion: Fusion, target: float = TARGET
+) -> list[Requirements]:
+    """Return the requirements of each model for the scaling factor `target`."""
+    switch = network.model_copy(update={"aggregation": "switch"})
+    return [
+        Requirements(
+            model=model.label,
+            is_estimate=model.is_estimate,
+            factor=float(scaling_factor(model, network, fusion)),
+            target=target,
+            gbit=needed_gbit(model, network, fusion, target),
+            compression=needed_compression(model, network, fusion, target),
+            compression_with_switch=needed_compression(model, switch, fusion, target),
+        )
+        for model in models
+    ]
+
+
+class StepTimes(Strict):
+    """The step time of a model under each scheduler, by the scheduler's title."""
+
+    model: str
+    is_estimate: bool
+    step_ms: dict[str, float]
+    buffers: dict[str, int]
+    at_once: dict[str, int]
+    compute_ms: float
+    """Step time without communication."""
+
+    def speedup(self, name: str, than: str) -> float:
+        """Return the speedup of one scheduler over another."""
+        return self.step_ms[than] / self.step_ms[name]
+
+
+def step_times(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule]) -> StepTimes:
+    """Return the step times of a model: backward ends with its last all-reduce if that is later."""
+    backward_us = model.layers.total_backward_us
+    return StepTimes(
+        model=model.label,
+        is_estimate=model.is_estimate,
+        step_ms={
+            schedule.scheduler: (
+                model.before_backward_us + max(backward_us, simulate(model.layers, network, schedule).end_us)
+            )
+            / 1e3
+            for schedule in schedules
+        },
+        buffers={schedule.scheduler: len(schedule.last_gradients) for schedule in schedules},
+        at_once={schedule.scheduler: schedule.at_once for schedule in schedules},
+        compute_ms=model.step_us / 1e3,
+    )

@@ -1,0 +1,152 @@
+"""Ring all-reduces on simulated links: every frame of every step, from host to host.
+
+In each step a host sends a part of a buffer to the next host, which adds it and sends the sum in its next
+step. Steps that are due share a host's link frame by frame, in turn.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nativekit.compile import compiled, int64
+from nativekit.records import record
+from simulator.events import drop_event, put_event
+from simulator.links import carry, free_frame, new_frame
+from simulator.state import HEAD_BYTES
+from studies.compile import entry_point
+
+DUE, FREE, AT_SWITCH, AT_HOST, READY = range(5)
+"""Events: a step may be sent, a link is free, a frame reached the switch or a host, a buffer is ready."""
+FRAME = record(("head", np.uint8, (HEAD_BYTES,)), "length", "buffer")
+
+
+class Rings(NamedTuple):
+    """The state of n hosts at one switch, b buffers and f frames; ns.
+
+    `simulator.links` uses the first four fields.
+    """
+
+    me: Any
+    heap: Any
+    frames: Any
+    """FRAME[f]: frames on links and in queues."""
+    free: Any
+    up: Any
+    """LINK[n]: links from hosts to the switch."""
+    down: Any
+    """LINK[n]: links from the switch to hosts."""
+    ready: Any
+    """int64[b]: time at which each host has a buffer's gradients."""
+    parts: Any
+    """int64[b]: bytes sent in a step."""
+    add: Any
+    """int64[b]: time to add one part."""
+    due: Any
+    """int64[b, n]: frames that each host may send by now, in all steps so far."""
+    sent: Any
+    """int64[b, n]: frames sent."""
+    got: Any
+    """int64[b, n]: frames received."""
+    start_times: Any
+    end_times: Any
+    """int64[b, n]: end of each buffer's all-reduce at each host."""
+    begun: Any
+    """int64[n]: number of buffers begun, in order."""
+    under_way: Any
+    """int64[n]: number of buffers begun and not finished."""
+    busy: Any
+    """int64[n]: 1 while the host's link sends."""
+    turn: Any
+    """int64[n]: buffer of the frame sent last."""
+
+
+@entry_point
+def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
+    """Run until all buffers are reduced; `startup` ns precede each step's message."""
+    me, heap = rings.me, rings.heap
+    for b in range(len(rings.ready)):
+        for h in range(len(rings.up)):
+            put_event(rings, int64(rings.ready[b]), READY, h, b)
+    while me.events:
+        now, kind = int64(heap[0].time), int64(heap[0].kind)
+        h, f = int64(heap[0].who), int64(heap[0].frame)
+        drop_event(rings)
+        if kind == READY:
+            _begin(rings, h, now, startup, at_once)
+        elif kind == DUE:
+            rings.due[f, h] += _frames(rings, f, payload)
+            if not rings.busy[h]:
+                _send(rings, h, now, payload)
+        elif kind == FREE:
+            _send(rings, h, now, payload)
+        elif kind == AT_SWITCH:
+            to = (h + 1) % len(rings.up)
+            carry(rings, rings.down[to], f, now, AT_HOST, to)
+        else:
+            b = int64(rings.frames[f].buffer)
+            free_frame(rings, f)
+            _receive(rings, b, h, now, payload, startup, at_once)
+
+
+@compiled
+def _frames(rings: Any, b: int, payload: int) -> int:
+    """Return the frames of a step's message."""
+    return (int64(rings.parts[b]) + payload - 1) // payload
+
+
+@compiled
+def _begin(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
+    """Begin ready buffers, in order, while fewer than `at_once` are under way."""
+    while rings.under_way[h] < at_once and rings.begun[h] < len(rings.ready):
+        b = int64(rings.begun[h])
+        if rings.ready[b] > now:
+            return
+        rings.begun[h] += 1
+        rings.under_way[h] += 1
+        rings.start_times[b, h] = now
+        put_event(rings, now + startup, DUE, h, b)
+
+
+@compiled
+def _send(rings: Any, h: int, now: int, payload: int) -> None:
+    """Send a frame of the next buffer in turn that has one due, over the free link."""
+    count = len(rings.ready)
+    rings.busy[h] = 0
+    b = int64(rings.turn[h])
+    for _ in range(count):
+        b = (b + 1) % count
+        if rings.sent[b, h] < rings.due[b, h]:
+            break
+    if rings.sent[b, h] >= rings.due[b, h]:
+        return
+    rings.turn[h] = b
+    frames_per_step = _frames(rings, b, payload)
+    last = rings.sent[b, h] % frames_per_step == frames_per_step - 1
+    rings.sent[b, h] += 1
+    f = new_frame(rings)
+    frame = rings.frames[f]
+    frame.length = HEAD_BYTES + (int64(rings.parts[b]) - (frames_per_step - 1) * payload if last else payload)
+    frame.buffer = b
+    carry(rings, rings.up[h], f, now, AT_SWITCH, h)
+    rings.busy[h] = 1
+    put_event(rings, int64(rings.up[h].free_at), FREE, h, 0)
+
+
+@compiled
+def _receive(rings: Any, b: int, h: int, now: int, payload: int, startup: int, at_once: int) -> None:
+    """Receive a frame: the last one of a step makes the next step due, and the last step ends the buffer."""
+    hosts = len(rings.up)
+    rings.got[b, h] += 1
+    frames_per_step = _frames(rings, b, payload)
+    if rings.got[b, h] % frames_per_step:
+        return
+    steps = rings.got[b, h] // frames_per_step
+    add_ns = int64(rings.add[b]) if steps <= hosts - 1 else int64(0)
+    if steps < 2 * (hosts - 1):
+        put_event(rings, now + add_ns + startup, DUE, h, b)
+        return
+    rings.end_times[b, h] = now
+    rings.under_way[h] -= 1
+    _begin(rings, h, now, startup, at_once)
