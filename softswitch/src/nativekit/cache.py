@@ -1,4 +1,4 @@
-"""Folders of compiled machine code on disk."""
+"""Folders in which compiled machine code is cached."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def user_cache() -> Path:
-    """Return the user's own cache folder, which may not exist yet."""
+    """Return the user's cache folder, which may not exist yet."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotline"
 
 

@@ -1,4 +1,4 @@
-"""Raw memory in compiled functions: pointers, bytes, and words that another thread or the kernel shares."""
+"""Raw memory in compiled functions: pointers, bytes, and words shared with another thread or the kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nativekit.compile import intrinsic
 
 @intrinsic
 def pointer(_typing: Any, address: Any) -> Any:
-    """An address as a pointer that `carray` takes."""
+    """Return an address as a pointer for `carray`."""
 
     def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
         return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
@@ -22,7 +22,7 @@ def pointer(_typing: Any, address: Any) -> Any:
 
 @intrinsic
 def byte_at(_typing: Any, address: Any) -> Any:
-    """The byte at an address, as a signed 64-bit number."""
+    """Return the byte at an address as an int64."""
 
     def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
         byte = builder.load(builder.inttoptr(values[0], ir.IntType(8).as_pointer()))
@@ -33,7 +33,7 @@ def byte_at(_typing: Any, address: Any) -> Any:
 
 @intrinsic
 def load_acquire(_typing: Any, address: Any) -> Any:
-    """Read a uint32 that another thread or the kernel publishes; later reads stay after it."""
+    """Load a uint32 that another thread or the kernel publishes; later reads are not reordered before it."""
 
     def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
         word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
@@ -44,7 +44,7 @@ def load_acquire(_typing: Any, address: Any) -> Any:
 
 @intrinsic
 def store_release(_typing: Any, address: Any, value: Any) -> Any:
-    """Write a uint32 for another thread or the kernel; earlier reads and writes stay before it."""
+    """Store a uint32 for another thread or the kernel; earlier accesses are not reordered after it."""
 
     def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
         word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())

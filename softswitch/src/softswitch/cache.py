@@ -1,4 +1,4 @@
-"""Where machine code is kept for the next start."""
+"""Cache of object code on disk."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _POLL_INTERVAL_S = 0.1
 
 @cache
 def source_digest() -> str:
-    """Of this version of the switch: another one may make other code, and lay out memory in another way."""
+    """Return a digest of this package's source, which determines machine code and memory layout."""
     sources = sorted(_PACKAGE.rglob("*.py"))
     return hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 
 @contextlib.contextmanager
 def compile_lock() -> Iterator[None]:
-    """Let one of the user's processes compile what the others then find on disk.
+    """Hold a lock, so that only one of a user's processes compiles what the others then load from disk.
 
-    One that takes longer than three minutes, or may be stopped, is not waited for.
+    After three minutes, or if no lock can be created, continue without it.
     """
     folder = user_cache()
     with contextlib.ExitStack() as opened:
@@ -52,7 +52,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
-    """Object code, from disk if this user has had it made before of the same texts."""
+    """Return object code from the cache, or from `make` if this user has not compiled these inputs before."""
     digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:32]
     path = user_cache() / f"{digest}.o"
     with contextlib.suppress(OSError):
@@ -63,7 +63,7 @@ def cached_object(inputs: Sequence[str], make: Callable[[], bytes]) -> bytes:
 
 
 def _store(path: Path, code: bytes) -> None:
-    """Keep object code, whole or not at all; a disk that cannot be written only costs time."""
+    """Store object code atomically; errors only cost time later."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:

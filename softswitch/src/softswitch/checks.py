@@ -1,4 +1,7 @@
-"""What every pipeline refuses of the control plane, in the same words."""
+"""Checks of control-plane operations, which all pipelines share with their error messages.
+
+The functions raise `StateError` for an invalid operation and `TableFull` for one beyond a capacity.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 def check_action(
     program: ir.Program, table: ir.Table, action: EntryAction
 ) -> ir.Invocation | UseMember | UseGroup:
-    """What an entry or the default of a table does, its action resolved; or `StateError`."""
+    """Return the resolved action of an entry or of a table's default."""
     if isinstance(action, ActionCall) != (table.profile is None):
         wanted = "an action" if table.profile is None else "a member or group"
         raise StateError(f"an entry of table {table.name} needs {wanted}")
@@ -27,13 +30,13 @@ def check_action(
 
 
 def check_default(table: ir.Table, action: EntryAction | None) -> None:
-    """Refuse to replace a default action that the program has made constant."""
+    """Refuse to replace a constant default action."""
     if table.default_is_const and action is not None:
         raise StateError(f"the default action of table {table.name} is constant")
 
 
 def table_full(table: ir.Table) -> TableFull:
-    """The refusal of one entry more than the table's size."""
+    """Return the error for an entry beyond the table's size."""
     return TableFull(f"table {table.name} is full: it holds its {pluralize(table.size, 'entry', 'entries')}")
 
 
@@ -43,7 +46,7 @@ def table_full(table: ir.Table) -> TableFull:
 def check_member(
     program: ir.Program, profile: int, number: int, action: ActionCall, members: Collection[int]
 ) -> ir.Invocation:
-    """The action of a member to write, beside the `members` that there are; `StateError` or `TableFull`."""
+    """Return the resolved action of a member to write next to the existing `members`."""
     declared, actions = program.profiles[profile], program.profile_actions[profile]
     if action.name not in actions:
         raise StateError(f"action profile {declared.name} has no action {action.name}")
@@ -60,7 +63,7 @@ def check_group(
     groups: Collection[int],
     others: int,
 ) -> None:
-    """Refuse a group of the `listed` members beside the `groups` that there are.
+    """Refuse an invalid group of the `listed` members, next to the existing `groups`.
 
     `others` is how many members the other groups list.
     """
@@ -73,7 +76,7 @@ def check_group(
 
 
 def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Collection[int]) -> None:
-    """Refuse a reference to a member or group that is not among the `known` ones."""
+    """Refuse a reference to an unknown member or group."""
     if use[0] not in known:
         kind = "member" if isinstance(use, UseMember) else "group"
         raise StateError(f"action profile {profile.name} has no {kind} {use[0]}")
@@ -89,7 +92,7 @@ def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collec
 
 
 def check_multicast_group(group: int) -> None:
-    """Refuse a number that `mcast_grp` cannot have, or that asks for no group."""
+    """Refuse a number that `mcast_grp` cannot have, or that means no group."""
     if not 0 < group < MULTICAST_GROUPS:
         raise StateError(f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}")
 
@@ -101,7 +104,7 @@ def check_clone_session(session: int) -> None:
 
 
 def check_replicas(count: int) -> None:
-    """Refuse more replicas of all groups and sessions together than there is room for."""
+    """Refuse more replicas than all groups and sessions together may have."""
     if count > MAX_REPLICAS:
         raise TableFull(f"groups and clone sessions are full: they hold {MAX_REPLICAS} replicas together")
 
@@ -116,7 +119,7 @@ def check_index(name: str, index: int, size: int) -> None:
 
 
 def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
-    """Refuse more members than the value set has room for."""
+    """Refuse more members than the value set may have."""
     if len(members) > declared.size:
         text = f"it holds {pluralize(declared.size, 'member')}, not {len(members)}"
         raise TableFull(f"value set {declared.name} is full: {text}")

@@ -1,7 +1,7 @@
-"""The fast `Pipeline`: the program as machine code, with its state in one block of memory.
+"""The fast `Pipeline`: the program as machine code, with its state in one memory block.
 
-The packet function runs without the GIL wherever it is called from compiled code (`ports.loop`). Data plane
-and control plane take turns by a mutex: the one holds it for a burst, the other for one operation.
+The packet function runs without the GIL when compiled code calls it (`ports.loop`). Data plane and control
+plane alternate by a mutex, which the former holds for a burst and the latter for one operation.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ OUT_CAPACITY = 1 << 21
 
 
 class CompiledPipeline(StatePipeline):
-    """A `Pipeline` in machine code, or a `BufferedPipeline`; only `process` is there if it is not `buffered`.
+    """A `Pipeline` in machine code, and a `BufferedPipeline` if it is `buffered`.
 
-    `code` may be that of another pipeline of the same program; it says which of the two it is.
+    `code` may be shared with other pipelines of the same program; it determines whether the pipeline is
+    buffered.
     """
 
     def __init__(
@@ -45,28 +46,27 @@ class CompiledPipeline(StatePipeline):
         self._out = (ctypes.c_char * OUT_CAPACITY)()
 
     def run_by(self, code: MachineCode, program: ir.Program) -> None:
-        """Process packets by other code over the same state, while no loop runs the one before.
+        """Process packets by other machine code on the same state; no loop may be running the previous code.
 
-        The code is of the program as it is, or of one that differs in what its calculations compute.
+        `program` may differ from the previous one only in parameters of calculations.
         """
         assert code.state_bytes == self.code.state_bytes
         self.code, self.program = code, program
         self.process_address, self.waiting_bytes = code.process_address, code.waiting_bytes
 
     def memory_image(self) -> Words:
-        """All state, tables and registers, as it is now."""
+        """Return a copy of all state, such as tables and registers."""
         with self._memory.locked():
             return self._memory.words.copy()
 
     def load_image(self, image: Words) -> None:
-        """Be in the state of an image of this pipeline, or of one of the same program."""
+        """Restore an image of this pipeline, or of another one of the same program."""
         with self._memory.locked():
             self._memory.store(0, image)
 
     # -- packets
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Run one frame (`Pipeline.process`)."""
         outputs, waiting = self.enter(port, frame, t_in, now)
         queue = deque(waiting)
         while queue:
@@ -76,11 +76,9 @@ class CompiledPipeline(StatePipeline):
         return outputs
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
-        """Run a frame as far as the queues (`BufferedPipeline.enter`)."""
         return self._run(port, frame, t_in, now)
 
     def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
-        """Run a packet on (`BufferedPipeline.leave`)."""
         assert isinstance(waiting.packet, bytes)
         return self._run(DEPARTS, with_depths(waiting.packet, *depths), 0, now)
 

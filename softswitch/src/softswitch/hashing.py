@@ -1,7 +1,7 @@
-"""Hash functions that P4 programs call, by BMv2's names, and what the tables' index and `random` mix by.
+"""Hash functions of P4 programs by BMv2's names, and the mixing functions of table indices and `random`.
 
-The descriptions here are the definition; `codegen.hashes` makes machine code of the same.
-BMv2: src/bm_sim/calculations.cpp.
+The Python code is the reference; `codegen.hashes` emits the same functions. BMv2:
+src/bm_sim/calculations.cpp.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 GOLDEN = 0x9E3779B97F4A7C15
-"""2^64 divided by the golden ratio, odd: the tables' index multiplies by it, splitmix64 adds it."""
+"""2^64 divided by the golden ratio, odd: factor of the tables' hash, and increment of splitmix64."""
 SPLITMIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
-"""splitmix64 (Steele, Lea and Flood, OOPSLA 2014): x = (x ^ x >> shift) * factor, for each of these pairs."""
+"""splitmix64 (Steele, Lea and Flood, OOPSLA 2014): x = (x ^ x >> shift) * factor for each (shift, factor)."""
 SPLITMIX_LAST = 31
-"""Then x ^ x >> this."""
+"""Shift of the last step, x ^ x >> shift."""
 
 
 @dataclass(frozen=True)
 class Crc:
-    """A cyclic redundancy check; `reflected` takes bytes and gives the result with their bits in reverse."""
+    """A cyclic redundancy check; a `reflected` one reverses the bits of each input byte and of the result."""
 
     width: int
     polynomial: int
@@ -29,7 +29,7 @@ class Crc:
 
     @cached_property
     def table(self) -> tuple[int, ...]:
-        """The remainder of each byte, for the algorithm that shifts towards the most significant bit."""
+        """Remainder of each byte, for the algorithm that shifts towards the most significant bit."""
         return tuple(self._remainder(byte) for byte in range(256))
 
     def _remainder(self, byte: int) -> int:
@@ -40,7 +40,6 @@ class Crc:
         return remainder
 
     def __call__(self, data: bytes) -> int:
-        """The check of some bytes."""
         remainder = self.initial
         for byte in data:
             index = (reflect(byte, 8) if self.reflected else byte) ^ remainder >> (self.width - 8)
@@ -50,10 +49,9 @@ class Crc:
 
 @dataclass(frozen=True)
 class InternetChecksum:
-    """The complement of the ones' complement sum of 16-bit words (RFC 1071)."""
+    """Complement of the ones' complement sum of 16-bit words, the last one padded with 0 (RFC 1071)."""
 
     def __call__(self, data: bytes) -> int:
-        """The checksum of some bytes, padded with 0."""
         padded = data + b"\0" * (len(data) % 2)
         total = sum(int.from_bytes(padded[i : i + 2], "big") for i in range(0, len(padded), 2))
         while total >> 16:
@@ -63,12 +61,11 @@ class InternetChecksum:
 
 @dataclass(frozen=True)
 class Xor:
-    """Exclusive or of words of `width` bits."""
+    """Exclusive or of words of `width` bits, the last one padded with 0."""
 
     width: int
 
     def __call__(self, data: bytes) -> int:
-        """The hash of some bytes, padded with 0."""
         size = self.width // 8
         padded = data + b"\0" * (-len(data) % size)
         result = 0
@@ -79,19 +76,17 @@ class Xor:
 
 @dataclass(frozen=True)
 class Identity:
-    """The first 64 bits."""
+    """The first 8 bytes as a number."""
 
     def __call__(self, data: bytes) -> int:
-        """The first bytes as a number."""
         return int.from_bytes(data[:8], "big")
 
 
 @dataclass(frozen=True)
 class Toeplitz:
-    """Always 0: BMv2's key is 0, and P4Runtime cannot change it."""
+    """Always 0, since BMv2's key is 0 and P4Runtime cannot change it."""
 
     def __call__(self, data: bytes) -> int:
-        """The hash of any bytes."""
         return 0
 
 
@@ -111,7 +106,6 @@ class Xxh64:
     """XXH64 with seed 0 (xxHash specification 0.1.1)."""
 
     def __call__(self, data: bytes) -> int:
-        """The hash of some bytes."""
         p1, p2, p3, p4, p5 = XXH_PRIMES
         at = 0
         result = p5
@@ -152,7 +146,7 @@ Algorithm = Xxh64 | Crc | InternetChecksum | Xor | Identity | Toeplitz
 
 
 def reflect(value: int, width: int) -> int:
-    """The low `width` bits in reverse order."""
+    """Reverse the low `width` bits."""
     return int(f"{value & ((1 << width) - 1):0{width}b}"[::-1], 2)
 
 
@@ -175,4 +169,4 @@ ALGORITHMS: dict[str, Algorithm] = {
     "toeplitz": Toeplitz(),
     "xxh64": Xxh64(),
 }
-"""Algorithms of `Calculation`; custom CRCs with BMv2's initial parameters."""
+"""Algorithms by BMv2's names; custom CRCs have BMv2's initial parameters."""

@@ -1,4 +1,4 @@
-"""LLVM IR to machine code in this process, with the object code kept on disk for the next start."""
+"""Compile LLVM IR to machine code in this process; object code is cached on disk."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ PROCESS_CTYPE = ctypes.CFUNCTYPE(_TYPES[RESULT], *(_TYPES[argument.kind] for arg
 
 
 class MachineCode:
-    """A program's packet function for this CPU. It has no state: pipelines may share it.
+    """A program's packet function for this CPU. It has no state, so pipelines may share it.
 
-    A packet whose `priority` is not below `priority_queues` is dropped, as in BMv2. A `buffered` function is
-    for queues between ingress and egress (`memory.process`).
+    A packet whose `priority` is not less than `priority_queues` is dropped, as in BMv2. A `buffered` function
+    has queues between ingress and egress (`memory.process`).
     """
 
     def __init__(self, program: ir.Program, priority_queues: int = 1, buffered: bool = False) -> None:
@@ -47,7 +47,7 @@ class MachineCode:
         if needs_queues(program):
             self.state_bytes += work_bytes(packet_bytes)
         self.waiting_bytes: int = QUEUE_HEAD_BYTES + packet_bytes if buffered else 0
-        """Bytes of a waiting packet's record besides its payload; 0 where none waits."""
+        """Bytes of a waiting packet's record without its payload; 0 if the function is not buffered."""
         code = _cached(str(module), target)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -57,7 +57,7 @@ class MachineCode:
 
 
 def _cached(source: str, target: llvm.TargetMachine) -> bytes:
-    """Object code of LLVM IR, from disk if this machine has compiled it before."""
+    """Return the object code of LLVM IR, compiled once on this machine."""
     features = llvm.get_host_cpu_features().flatten()
     inputs = (source, llvm.get_host_cpu_name(), features, llvmlite.__version__)
     return cached_object(inputs, lambda: _compile(source, target))

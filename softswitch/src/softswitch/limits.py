@@ -1,24 +1,24 @@
-"""Where BMv2 has no end and this switch has one, in the interpreter and in compiled code alike."""
+"""Limits of this switch where BMv2 has none; interpreter and compiled code share them."""
 
 from __future__ import annotations
 
 MAX_PARSER_STEPS = 4096
-"""States that the parser visits for one packet, so that one that takes no bytes ends."""
+"""States that the parser visits for one packet, so that a cycle that consumes nothing ends."""
 
 MAX_PASSES = 1024
-"""Passes through ingress or egress that one frame causes; what is left then is dropped."""
+"""Passes through ingress or egress that one frame may cause; remaining packets are dropped."""
 
 MAX_RECIRCULATED_BYTES = 1 << 20
-"""Bytes of recirculated frames that one frame causes; a frame beyond is dropped."""
+"""Bytes of recirculated frames that one frame may cause; a frame beyond is dropped."""
 
 MAX_EXPRESSION_BITS = 4096
-"""Bits that an expression may need; a shift by as many leaves none of the value."""
+"""Bits that an expression may need; a shift by at least as many yields no bits of the value."""
 
 GROUP_SHARE = 64
-"""All groups of a profile together may list this many members for each member that the profile can have."""
+"""Members in all groups of an action profile, per member that the profile may have."""
 
 MAX_REPLICAS = 1 << 16
-"""Replicas that all multicast groups and clone sessions together may have."""
+"""Replicas of all multicast groups and clone sessions."""
 
 MAX_LOOPS = 65_536
-"""Jumps back in one run of an action, so that a `for` without end is ended with its packet."""
+"""Backward jumps in one run of an action, so that an endless `for` ends, and drops its packet."""

@@ -1,4 +1,4 @@
-"""Short words for what every generator of LLVM IR says often, on top of llvmlite."""
+"""Shorthands for llvmlite."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ POINTER = llvm.PointerType()
 
 
 def null(pointer: llvm.PointerType) -> llvm.Constant:
-    """The null pointer of a type."""
+    """Return the null pointer of a type."""
     return llvm.Constant(pointer, None)
 
 
 def integer(width: int, value: int) -> llvm.Constant:
-    """A constant modulo 2^width."""
+    """Return a constant modulo 2^width."""
     return llvm.Constant(llvm.IntType(width), value & ((1 << width) - 1))
 
 
 def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    """Truncate or zero-extend."""
+    """Truncate or zero-extend an integer."""
     have = value.type.width
     if have == width:
         return value
@@ -28,32 +28,32 @@ def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
 
 
 def sign_extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    """Truncate or sign-extend."""
+    """Truncate or sign-extend an integer."""
     if value.type.width >= width:
         return resize(b, value, width)
     return b.sext(value, llvm.IntType(width))
 
 
 def opaque_pointer(pointer: llvm.Value) -> llvm.Value:
-    """A pointer as LLVM has it: llvmlite still gives those of its own making a type."""
+    """Give a pointer LLVM's opaque pointer type; llvmlite still types those that it creates."""
     pointer.type = llvm.PointerType()
     return pointer
 
 
 def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
-    """`address` plus a number of bytes."""
+    """Return `address` plus a number of bytes."""
     if isinstance(offset, int):
         offset = integer(64, offset)
     return b.gep(address, [offset], inbounds=True, source_etype=I8)
 
 
 def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
-    """Address of a 64-bit word."""
+    """Return the address of a 64-bit word."""
     if isinstance(offset, int):
         offset = integer(64, offset)
     return b.gep(base, [offset], inbounds=True, source_etype=I64)
 
 
 def is_null(b: llvm.IRBuilder, pointer: llvm.Value) -> llvm.Value:
-    """An `i1`: is it the null pointer?"""
+    """Return an `i1`: whether a pointer is null."""
     return b.icmp_unsigned("==", pointer, null(pointer.type))

@@ -1,6 +1,6 @@
-"""The switch behind its P4Runtime service: ports that forward, and the program that is given at the start.
+"""The switch behind its P4Runtime service: its ports, and the program given at the start.
 
-All that takes long to import and to compile is here and below.
+Modules that import or compile slowly are imported only from here.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
 
 
 class Machine:
-    """Ports, attached to the server, with the settings' program loaded; raises SwitchError."""
+    """The running switch: ports attached to the server, with the settings' program loaded.
+
+    The constructor raises SwitchError.
+    """
 
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
@@ -72,11 +75,11 @@ class Machine:
             _say(self.ports.describe_datapath())
 
     def counters(self) -> SwitchCounters:
-        """Of the ports, and of what controllers did not read."""
+        """Return the counters of the ports, and the messages that controllers lost."""
         return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
 
     def report(self) -> None:
-        """Print the counters, and write them where a file is named."""
+        """Print the counters, and write them to the settings' file if there is one."""
         counters = self.counters()
         for line in describe(counters):
             print(f"softswitch: {line}", file=sys.stderr)
@@ -87,7 +90,7 @@ class Machine:
             _LOG.error("%s", error)
 
     def close(self) -> None:
-        """Stop, log and write the counters, and give the ports back."""
+        """Stop the ports, log and write the counters, and release the ports."""
         try:
             self.ports.stop()
             for line in describe(self.counters()):
@@ -139,7 +142,7 @@ class Machine:
             raise SwitchError(f"{program}{with_p4info}: {error}") from error
 
     def _resume_pinned(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
-        """Go on with the program that packets meet, which must be the one that is asked for."""
+        """Resume the program in a pinned data path; it must be the one that is asked for."""
         kept = Kept(folder)
         config = kept.config()
         unpin_hint = f"`--unpin {folder.parent}` gives it up"

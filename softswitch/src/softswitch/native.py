@@ -1,4 +1,4 @@
-"""Entry points of the switch's compiled Python, and the call of a packet function from it."""
+"""Decorator of the switch's compiled entry points, and the call of a packet function from compiled code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HERE = Path(__file__).parent
 
 
 def entry_point(function: F) -> F:
-    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    """Decorate a function that Python calls; it runs without the GIL, and its machine code is cached."""
     package = Path(function.__code__.co_filename).parent
     below = (source for folder in (".", "memory", "queues") for source in (_HERE / folder).glob("*.py"))
     return cached_entry_point(function, package, {*package.glob("*.py"), *below})
@@ -31,7 +31,7 @@ _KINDS: dict[Kind, Any] = {
     Kind.UINT64: types.uint64,
 }
 PROCESS = _KINDS[RESULT](*(_KINDS[argument.kind] for argument in ARGUMENTS))
-"""The packet function (`memory.process`)."""
+"""Numba signature of the packet function (`memory.process`)."""
 
 
 @intrinsic
@@ -39,7 +39,7 @@ def call_process(
     _typing: Any, function: Any, state: Any, port: Any, frame: Any, length: Any, t_in: Any, now: Any,
     out: Any, capacity: Any,
 ) -> Any:  # fmt: skip
-    """Call the function of type `PROCESS` at an address."""
+    """Call the packet function, which has the signature `PROCESS`, at an address."""
 
     def generate(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
         arguments = [context.get_value_type(kind) for kind in PROCESS.args]

@@ -1,7 +1,7 @@
-"""The seam of the switch: packets in, packets out, and the state that the control plane may touch.
+"""The interface of pipelines: packets in and out, and the state that the control plane reads and writes.
 
-Nothing here knows sockets, threads or clocks; time comes in as arguments. `InterpretedPipeline` is the
-readable oracle and `CompiledPipeline` the fast one; both are bit-exact with BMv2 (docs/softswitch.md).
+Implementations use no sockets, threads or clocks; times are arguments. `InterpretedPipeline` is the readable
+reference, `CompiledPipeline` the fast one; both are bit-exact with BMv2 (docs/softswitch.md).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Output(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A packet on its way to egress: port and priority of its queue, its bytes, and the pipeline's part."""
+    """A packet on its way to egress: port and priority of its queue, length in bytes, pipeline's data."""
 
     port: int
     priority: int
@@ -30,35 +30,35 @@ class Waiting(NamedTuple):
 
 
 class Depths(NamedTuple):
-    """Packets in a packet's queue: those that it found there, and those that it left behind."""
+    """Packets in a packet's queue when it arrived there, and when it left."""
 
     enq: int = 0
     deq: int = 0
 
 
 class Passed(NamedTuple):
-    """What came of a packet: frames that leave, and packets that wait for egress, both in order."""
+    """Results of a pass: frames that leave, and packets that wait for egress, both in order."""
 
     outputs: list[Output]
     waiting: list[Waiting]
 
 
 class DigestMessage(NamedTuple):
-    """Values that the program sent to the control plane, in the order of the digest's fields."""
+    """Values of a digest in the order of its fields; `digest` is a position in `Program.digests`."""
 
     digest: int
     values: tuple[int, ...]
 
 
 class LogRecord(NamedTuple):
-    """A line that the program logged by `log_msg`, or that tells of a failed `assert` or `assume`."""
+    """A line logged by `log_msg`, or by a failed `assert` or `assume`."""
 
     text: str
     failed: bool = False
 
 
 Notice = DigestMessage | LogRecord
-"""What a packet tells the control plane. A digest is named by its position in `Program.digests`."""
+"""A message from a packet to the control plane."""
 
 
 class ActionCall(NamedTuple):
@@ -69,13 +69,13 @@ class ActionCall(NamedTuple):
 
 
 class UseMember(NamedTuple):
-    """What an entry of a table with an action profile does: the action of this member."""
+    """Action of an entry in a table with an action profile: that of a member."""
 
     member: int
 
 
 class UseGroup(NamedTuple):
-    """What an entry of a table with a selector does: the action of a member that the hash picks."""
+    """Action of an entry in a table with a selector: that of the member that the hash picks from a group."""
 
     group: int
 
@@ -94,8 +94,7 @@ class Change(Enum):
 class EntryWrite(NamedTuple):
     """One update of a table. `key` has one match a field, in table order.
 
-    `priority` tells entries with ternary, optional or range matches apart, and the larger wins; others
-    have 0.
+    `priority` orders entries with ternary, optional or range matches, and the larger wins; others have 0.
     """
 
     change: Change
@@ -106,7 +105,7 @@ class EntryWrite(NamedTuple):
 
 
 class EntryKey(NamedTuple):
-    """An entry of a table by what it matches."""
+    """An entry of a table by its match."""
 
     table: str
     key: tuple[Match, ...]
@@ -114,18 +113,16 @@ class EntryKey(NamedTuple):
 
 
 class CounterValue(NamedTuple):
-    """One counter cell."""
-
     packets: int
     bytes: int
 
 
 class StoredEntry(NamedTuple):
-    """An entry as it is in a table: what was written, and what packets have left in it.
+    """An entry as read from a table: what was written, and what packets have changed.
 
-    A field that may be anything has `Masked(0, 0)`, or in a range field `Between` of all values. `counter`
-    is 0 and 0 in a table without direct counter; `last_hit` is in µs since start, 0 for never and in a
-    table without idle timeout.
+    A wildcard field is `Masked(0, 0)`, or in a range field `Between` of all values. `counter` is 0 and 0 in a
+    table without a direct counter; `last_hit` is in µs since start, 0 for never and in a table without idle
+    timeout.
     """
 
     key: tuple[Match, ...]
@@ -145,7 +142,7 @@ class MeterConfig(NamedTuple):
 
 
 class Replica(NamedTuple):
-    """One copy of a packet: where it goes, and its `egress_rid`."""
+    """One copy of a packet: its egress port and `egress_rid`."""
 
     port: int
     instance: int = 0
@@ -154,10 +151,10 @@ class Replica(NamedTuple):
 class ControlPlane(Protocol):
     """A loaded program with its state, which the control plane reads and writes.
 
-    Names are the fully qualified P4 names of BMv2 JSON and P4Info.
-    Members, groups, multicast groups and clone sessions have the caller's numbers. What `softswitch.checks`
-    refuses raises `StateError` or `TableFull` and changes nothing: a reference to what is not there, one more
-    than there is room for. The caller sees to it that nothing is removed that an entry or group refers to.
+    Names are the fully qualified P4 names of BMv2 JSON and P4Info. The caller assigns the numbers of members,
+    groups, multicast groups and clone sessions. What `softswitch.checks` refuses, such as an unknown
+    reference or an entry beyond the table's size, raises `StateError` or `TableFull` and changes nothing. The
+    caller must not remove what an entry or group refers to.
     """
 
     @property
@@ -168,27 +165,27 @@ class ControlPlane(Protocol):
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """Apply the writes in order, as one batch between two packets; one result for each write.
+        """Apply the writes in order, as one batch between two packets; return one result for each write.
 
         A result is None, or EntryExists, EntryMissing or TableFull; a failed write changes nothing.
         """
         ...
 
     def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        """Each of these entries as it is now; None where there is none."""
+        """Return the current state of each entry; None for a missing one."""
         ...
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
-        """All entries of a table as they are at the time of the call, the program's own ones too.
+        """Iterate over all entries of a table as of the call, including constant ones.
 
-        They come in the order in which they were inserted, but that an entry may come in the place of one
-        that was deleted before. What is written while the iterator runs does not change what it yields, and
-        the iterator makes the entries one by one: what it holds is a copy of the records alone.
+        They are in order of insertion, except that an entry may take the place of a deleted one. Later writes
+        do not change what the iterator yields. It decodes entries one by one, and holds only a copy of the
+        records.
         """
         ...
 
     def entry_count(self, table: str) -> int:
-        """How many entries a table has now, the program's own ones too."""
+        """Return the number of entries of a table, including constant ones."""
         ...
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
@@ -196,49 +193,52 @@ class ControlPlane(Protocol):
         ...
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter; `EntryMissing` where there is no such entry."""
+        """Read an entry's direct counter; raise `EntryMissing` if there is no such entry."""
         ...
 
     def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        """Write an entry's direct counter; `EntryMissing` where there is no such entry."""
+        """Write an entry's direct counter; raise `EntryMissing` if there is no such entry."""
         ...
 
     def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        """Configure an entry's direct meter, None for one that is always green; or `EntryMissing`."""
+        """Configure an entry's direct meter; raise `EntryMissing` if there is no such entry.
+
+        None makes the meter always green.
+        """
         ...
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        """When each entry was last hit, in µs since start; 0 for never, -1 where there is no such entry."""
+        """Return the time of each entry's last hit in µs since start; 0 for never, -1 for a missing entry."""
         ...
 
     # -- action profiles
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
-        """Add or change a member; None removes it. `TableFull` if there are `ActionProfile.size` already."""
+        """Add or change a member; None removes it. Raise `TableFull` beyond `ActionProfile.size` members."""
         ...
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
         """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
 
-        Nothing is executed for an empty group. `TableFull` where there are `ActionProfile.size` groups
-        already, or all groups would list more than `limits.GROUP_SHARE * ActionProfile.size` members.
+        An empty group executes no action. Raise `TableFull` beyond `ActionProfile.size` groups, and if all
+        groups would list more than `limits.GROUP_SHARE * ActionProfile.size` members.
         """
         ...
 
     # -- packet replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Make copies of packets of this `mcast_grp`, 1 to 65,535, in this order; none for an empty list."""
+        """Replicate packets of an `mcast_grp` (1 to 65,535) in this order; an empty list makes no copies."""
         ...
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Make copies of packets cloned to a session, 0 to 32,767, cut to `length` bytes unless that is 0."""
+        """Replicate packets cloned to a session (0 to 32,767), truncated to `length` bytes; 0 is no limit."""
         ...
 
     # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Read cells `start` to `stop` of an indirect counter."""
+        """Return cells `start` to `stop` - 1 of an indirect counter."""
         ...
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
@@ -246,11 +246,11 @@ class ControlPlane(Protocol):
         ...
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Configure one cell of an indirect meter, with full buckets; None for one that is always green."""
+        """Configure one cell of an indirect meter, with full token buckets; None makes it always green."""
         ...
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
-        """Read cells `start` to `stop` of a register array."""
+        """Return cells `start` to `stop` - 1 of a register array."""
         ...
 
     def write_register(self, name: str, index: int, value: int) -> None:
@@ -263,31 +263,31 @@ class ControlPlane(Protocol):
 
 
 class Pipeline(ControlPlane, Protocol):
-    """A loaded program that is given packets by function calls."""
+    """A loaded program that processes packets when called."""
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Run one frame. `t_in` is when it arrived and `now` what egress reads, both in µs since start."""
+        """Run one frame; return the frames that leave.
+
+        `t_in` is its time of arrival and `now` the time in egress, both in µs since start.
+        """
         ...
 
     def take_notices(self) -> list[Notice]:
-        """What packets have told the control plane since the last call, oldest first."""
+        """Return the notices since the last call, oldest first."""
         ...
 
     def seed_random(self, seed: int) -> None:
-        """Start the sequence of `random` anew."""
+        """Restart the sequence of `random` from a seed."""
         ...
 
 
 class BufferedPipeline(Pipeline, Protocol):
-    """A pipeline with queues between ingress and egress, which are the caller's.
-
-    What `process` runs finds them empty.
-    """
+    """A pipeline whose queues between ingress and egress the caller provides; in `process` they are empty."""
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
-        """Run a frame as far as the queues. `now` is when it is there, in µs since start, as `t_in`."""
+        """Run a frame that arrived at `t_in` up to the queues, at `now`; both in µs since start."""
         ...
 
     def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
-        """Run a packet on that has left its queue at `now`. It may come but once."""
+        """Run egress of a packet that leaves its queue at `now`; each packet may leave only once."""
         ...

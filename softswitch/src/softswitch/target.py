@@ -1,6 +1,6 @@
-"""The machine that LLVM IR is made for: what differs between a CPU and the kernel's BPF.
+"""Targets of LLVM IR, which differ between a CPU and the kernel's BPF.
 
-A module is made for one target; what emits into it asks `target_of`. `Target` itself is this process's CPU.
+A module is emitted for one target; emitters ask `target_of`. `Target` itself is this process's CPU.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ DOUBLE = llvm.DoubleType()
 
 
 class Target:
-    """A CPU: plain pointers, a stack of any size, loops and arguments without limit."""
+    """A CPU: plain pointers, a large stack, unlimited loops and arguments."""
 
     pointer = POINTER
-    """The type of pointers into state, frames and output."""
+    """Type of pointers into state, frames and output."""
     max_arguments: int | None = None
-    """Arguments that a function may have."""
+    """Maximum number of arguments of a function; None is unlimited."""
     packet_in_memory = False
-    """A packet in flight is always one struct in memory: there are not registers enough."""
+    """Whether a packet in flight is always one struct in memory, for lack of registers."""
     has_prefetch = True
-    """There is a `prefetch` that does not wait for memory."""
+    """Whether `prefetch` exists and does not wait for memory."""
 
     def reserve(self, b: llvm.IRBuilder, kind: llvm.Type, name: str = "") -> llvm.Value:
-        """Memory for a value as long as the function runs."""
+        """Allocate memory for a value for the duration of the function."""
         return opaque_pointer(b.alloca(kind, name=name))
 
     def load_opaque(self, b: llvm.IRBuilder, address: llvm.Value, kind: llvm.Type) -> llvm.Value:
-        """Load a value of `reserve` that nothing may conclude anything about from what was stored."""
+        """Load a value of `reserve` so that the verifier cannot infer it from what was stored."""
         return b.load(address, typ=kind)
 
     def prefetch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
-        """Have the caches fetch memory that will be read soon."""
+        """Prefetch the cache line at an address."""
         kind = llvm.FunctionType(llvm.VoidType(), [POINTER, I32, I32, I32])
         prefetch = b.module.declare_intrinsic("llvm.prefetch", [POINTER], kind)
         b.call(prefetch, [address, integer(32, 0), integer(32, 3), integer(32, 1)])
 
     def black_box(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
-        """The same value, where there would be too many to follow one by one."""
+        """Return the value so that the verifier cannot infer it, and need not track its possible values."""
         return value
 
     def optimization_barrier(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
-        """The same value, where a constant part of it would be kept in a register, and there are few."""
+        """Return the value, which LLVM then computes as a whole, to save registers for its constant part."""
         return value
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
-        """At each turn of a loop whose end is not plain: the machine may end it."""
+        """Emit code for each turn of a loop whose bound is not evident: the target may end the loop there."""
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
         """Copy memory that does not overlap."""
@@ -57,12 +57,11 @@ class Target:
         b.call(memcpy, [target, source, size, integer(1, 0)])
 
     def zero(self, b: llvm.IRBuilder, address: llvm.Value, size: llvm.Value) -> None:
-        """Make memory 0."""
         memset = b.module.declare_intrinsic("llvm.memset", [POINTER, I64])
         b.call(memset, [address, integer(8, 0), size, integer(1, 0)])
 
     def constant(self, b: llvm.IRBuilder, name: str, values: Sequence[int], width: int) -> llvm.Value:
-        """Address of an array of constants, made at the first use of the name in the module."""
+        """Return the address of an array of constants, created at the name's first use in the module."""
         if name not in b.module.globals:
             array = llvm.ArrayType(llvm.IntType(width), len(values))
             variable = llvm.GlobalVariable(b.module, array, name)
@@ -73,28 +72,28 @@ class Target:
         return b.module.globals[name]
 
     def multiply(self, b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
-        """The product modulo 2^width."""
+        """Return the product modulo 2^width."""
         return b.mul(left, right)
 
     def quotient(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        """The quotient of numbers without sign."""
+        """Return the quotient of unsigned integers."""
         return b.udiv(dividend, divisor)
 
     def remainder(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        """The remainder of numbers without sign."""
+        """Return the remainder of unsigned integers."""
         return b.urem(dividend, divisor)
 
     def shift(self, b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
-        """`shl`, `lshr` or `ashr`, by less than the width."""
+        """Emit `shl`, `lshr` or `ashr` by less than the width."""
         return getattr(b, how)(value, amount)
 
     def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-        """floor(number x factor), where `factor` is the address of a double."""
+        """Return floor(number x factor), where `factor` is the address of a double."""
         product = b.fmul(b.sitofp(number, DOUBLE), b.load(factor, typ=DOUBLE))
         return b.fptoui(product, I64)
 
     def clock(self, b: llvm.IRBuilder, now: llvm.Value) -> llvm.Value:
-        """The time in us where egress begins; `now` is when the packet function was called."""
+        """Return the time in µs at the beginning of egress; `now` is when the packet function was called."""
         return now
 
 
@@ -102,7 +101,7 @@ NATIVE = Target()
 
 
 class Module(llvm.Module):  # type: ignore[misc]  # llvmlite has no types
-    """A module for a target."""
+    """An LLVM module for a target."""
 
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name)
@@ -110,12 +109,12 @@ class Module(llvm.Module):  # type: ignore[misc]  # llvmlite has no types
 
 
 def target_of(module: llvm.Module) -> Target:
-    """What a module is made for; one that is not ours (numba's) is for this CPU."""
+    """Return the target of a module; numba's modules are for this CPU."""
     return module.target if isinstance(module, Module) else NATIVE
 
 
 def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> list[llvm.Value]:
-    """Words as arguments, after `before` other ones: by memory where they are more than the target takes."""
+    """Return words as arguments that follow `before` other ones; in memory if there would be too many."""
     target = target_of(b.module)
     if not _by_memory(target, len(words), before):
         return list(words)
@@ -128,14 +127,14 @@ def pass_words(b: llvm.IRBuilder, words: Sequence[llvm.Value], before: int) -> l
 
 
 def word_parameter_types(target: Target, count: int, before: int) -> list[llvm.Type]:
-    """Types of the arguments that `pass_words` gives for so many words."""
+    """Return the types of the arguments that `pass_words` returns for `count` words."""
     return [target.pointer] if _by_memory(target, count, before) else [I64] * count
 
 
 def receive_words(
     b: llvm.IRBuilder, arguments: Sequence[llvm.Value], count: int, before: int
 ) -> list[llvm.Value]:
-    """The words, in the function to which they were passed."""
+    """Return the words in the function that `pass_words` passes them to."""
     if not _by_memory(target_of(b.module), count, before):
         return list(arguments)
     [memory] = arguments

@@ -1,21 +1,20 @@
-"""What v1model and simple_switch fix for every program. BMv2: v1model.p4, simple_switch.h, core.p4."""
+"""Constants of v1model and simple_switch. BMv2: v1model.p4, simple_switch.h, core.p4."""
 
 from __future__ import annotations
 
 from enum import Enum, IntEnum
 
 PORT_BITS = 9
-"""Width of a port number."""
 PORT_NUMBERS = 1 << PORT_BITS
 DROP_PORT = 511
-"""simple_switch's drop port: a packet whose `egress_spec` is this is dropped."""
+"""simple_switch's drop port: a packet with this `egress_spec` is dropped."""
 EGRESS_SPEC_OF_EGRESS = (DROP_PORT + 1) % PORT_NUMBERS
 """`egress_spec` at the beginning of egress."""
 
 MULTICAST_GROUPS = 1 << 16
-"""Numbers of multicast groups, as `mcast_grp` is a bit<16>; 0 is none."""
+"""Values of `mcast_grp`, a bit<16>; 0 is no group."""
 REPLICA_INSTANCES = 1 << 16
-"""Numbers of a group's replicas, as `egress_rid` is a bit<16>."""
+"""Values of `egress_rid`, a bit<16>."""
 CLONE_SESSIONS = 1 << 15
 """BMv2 takes the number of a clone session modulo this."""
 
@@ -44,7 +43,7 @@ class Standard(str, Enum):
 
 
 class InstanceType(IntEnum):
-    """Values of `standard_metadata.instance_type`."""
+    """Values of `standard_metadata.instance_type`, as in simple_switch.h."""
 
     NORMAL = 0
     INGRESS_CLONE = 1
@@ -55,7 +54,7 @@ class InstanceType(IntEnum):
 
 
 class CoreError(str, Enum):
-    """Errors of the core library with which the switch itself ends a parser."""
+    """Errors of the core library that the switch itself raises in a parser."""
 
     NO_ERROR = "NoError"
     PACKET_TOO_SHORT = "PacketTooShort"
@@ -73,4 +72,4 @@ class Colour(IntEnum):
 
 
 MAX_VARBIT_BITS = (1 << 31) - 1
-"""BMv2 takes the width of a varbit field as an `int`; larger values are this one."""
+"""Largest width of a varbit field, which BMv2 holds as an `int`; larger values are clamped."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,8 +174,8 @@ def _compare_packets(
             progress(done, len(models))
             comparisons.append(
                 run_interruptibly(
-                    lambda model=model: compare_with_model(model, network, schedules[model.name])
-                )  # type: ignore[misc]  # as above
+                    partial(compare_with_model, model, network, schedules[model.name])
+                )
             )
         return comparisons
 

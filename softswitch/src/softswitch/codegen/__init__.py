@@ -1,9 +1,9 @@
-"""IR -> LLVM IR: one module a part of the pipeline, put together in `pipeline`.
+"""Compile the IR to LLVM IR: one module for each part of the pipeline, combined in `pipeline`.
 
 What a packet is: `expressions` P4 arithmetic on `iN` · `wire` headers to and from bytes · `storage` ·
-`packet`. What happens to it: `parser` · `checksums` · `controls` · `tables`, `ranked` and `profiles` find
-what to do · `statements` · `externs` and `meters` · `calculations` and `hashes` · `deparser` · `traffic`
-and its `queue` between the passes · `waiting` into a port's queue and out of it · `output` what leaves.
-Nothing here knows addresses or the host: state is reached from one pointer, at the offsets of
-`memory.layout`.
+`packet`. What happens to it: `parser` · `controls` · `tables`, `ranked` and `profiles` look entries up,
+`prefetch_plan` and `prefetch` beforehand · `statements` · `externs` and `meters` · `calculations`, `hashes`
+and `xxh64` · `deparser` · `traffic` and its `pass_queue` between the passes · `waiting` into and out of a
+port's queue · `output` records. No module knows absolute addresses: all state is at offsets (`memory.layout`)
+from one pointer.
 """

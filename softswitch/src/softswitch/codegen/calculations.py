@@ -1,6 +1,6 @@
-"""Calculations: gathers the inputs of a hash or checksum into bytes and calls the algorithm.
+"""Emit hashes and checksums: gather the inputs into bytes, and call the algorithm.
 
-Inputs of invalid headers are left out (BMv2 `BufBuilder`), so where something lies can depend on the packet.
+Inputs of invalid headers are left out (BMv2 `BufBuilder`), so offsets can depend on the packet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from softswitch.target import target_of
 from softswitch.v1model import Standard
 
 FRAME_BYTES = 1 << 16
-"""Room for the payload behind the fields."""
+"""Maximum bytes of payload in a calculation."""
 Part = tuple[ir.FieldRef | ir.SizedConstant, int]
 
 
@@ -31,7 +31,7 @@ class Calculations:
         self.packet, self.b = packet, packet.b
 
     def emit(self, number: int, valid: int | None = None) -> llvm.Value:
-        """The result as a word; `valid` is a header that is known to be valid here."""
+        """Return the result as an `i64`; `valid` is a header that is known to be valid here."""
         calculation = self.packet.program.calculations[number]
         runs = [
             _InputRun(self.packet, header, parts, valid) for header, parts in self._by_header(calculation)
@@ -42,7 +42,7 @@ class Calculations:
         return self._of_bytes(calculation, runs)
 
     def _by_header(self, calculation: ir.Calculation) -> list[tuple[int | None, list[Part]]]:
-        """Inputs in runs of one header each; None for what is always there."""
+        """Group consecutive inputs by header; None for inputs that are always present."""
         parts: list[tuple[int | None, Part]] = []
         for item in calculation.inputs:
             match item:
@@ -95,7 +95,7 @@ class Calculations:
         return resize(b, result, 64)
 
     def _append_bits(self, runs: list[_InputRun], buffer: llvm.Value, max_bits: int) -> llvm.Value:
-        """Join all bits in one number, first bit at the top, and store it from the top."""
+        """Concatenate all bits into one integer, first bit on top, and store it."""
         b, target = self.b, target_of(self.b.module)
         width = -(-max_bits // 8) * 8
         joined: llvm.Value = integer(width, 0)
@@ -122,7 +122,7 @@ class Calculations:
 
 
 class _InputRun:
-    """Consecutive inputs that are there or left out together."""
+    """Consecutive inputs of one header, which are present or left out together."""
 
     def __init__(self, packet: Packet, header: int | None, parts: list[Part], valid: int | None) -> None:
         self.packet, self.b = packet, packet.b
@@ -155,7 +155,7 @@ class _InputRun:
         return join(self.b, self._values(self.parts))
 
     def sum(self) -> llvm.Value:
-        """The sum of the run's 16-bit words, 0 where it is left out."""
+        """Return the sum of the run's 16-bit words, 0 if it is left out."""
         b = self.b
         total: llvm.Value = integer(64, 0)
         pending: list[tuple[llvm.Value, int]] = []
@@ -171,7 +171,7 @@ class _InputRun:
         return total if self.header is None else b.select(self.present(), total, integer(64, 0))
 
     def append(self, end: llvm.Value) -> llvm.Value:
-        """Write the run's bytes if it is there; the address that follows."""
+        """Write the run's bytes if it is present; return the address that follows."""
         if self.header is None:
             return self._append(end)
         b = self.b
@@ -207,7 +207,7 @@ class _InputRun:
 
 
 def emit_verify(packet: Packet, calculations: Calculations) -> None:
-    """Set `checksum_error` if any checksum that applies does not match."""
+    """Set `checksum_error` if a checksum that applies does not match."""
     b = packet.b
     packet.store_standard(Standard.CHECKSUM_ERROR, integer(1, 0))
     for checksum in packet.program.verify:
@@ -219,7 +219,7 @@ def emit_verify(packet: Packet, calculations: Calculations) -> None:
 
 
 def emit_update(packet: Packet, calculations: Calculations) -> None:
-    """Store every checksum that applies."""
+    """Store each checksum that applies."""
     for checksum in packet.program.update:
         with packet.b.if_then(_applies(packet, checksum)):
             value = calculations.emit(checksum.calculation, valid=checksum.target.header)
@@ -227,6 +227,6 @@ def emit_update(packet: Packet, calculations: Calculations) -> None:
 
 
 def _applies(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
-    """An `i1`: is the target there, and does the condition hold?"""
+    """Return an `i1`: whether the target is valid and the condition holds."""
     valid = packet.is_valid(checksum.target.header)
     return packet.b.and_(valid, packet.arithmetic.truth(checksum.condition))

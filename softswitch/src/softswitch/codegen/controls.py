@@ -1,4 +1,4 @@
-"""Ingress and egress: each table and each conditional is a basic block of the control's graph."""
+"""Emit ingress and egress: each table and each conditional is a basic block of the control's graph."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softswitch.target import target_of
 
 
 def emit_control(actions: ActionEmitter, control: ir.Control) -> None:
-    """Run the control; leaves the builder where it ends."""
+    """Emit a control; the builder is then at its end."""
     b = actions.b
     done = b.append_basic_block(f"{control.name}_done")
     blocks = {name: b.append_basic_block(name) for name in control.nodes}
@@ -46,11 +46,11 @@ class _ControlEmitter:
         self.blocks, self.done = blocks, done
 
     def block(self, name: str | None) -> llvm.Block:
-        """The block of a node; None ends the control."""
+        """Return the block of a node; None is the end of the control."""
         return self.done if name is None else self.blocks[name]
 
     def table(self, layout: TableLayout) -> None:
-        """Look up, count, meter, run the chosen action, go on to the node that follows."""
+        """Look up, count, meter, run the action, and branch to the next node."""
         table = layout.table
         if not table.key and table.default_is_const and table.default is not None:
             self._constant_action(table, table.default)
@@ -75,14 +75,14 @@ class _ControlEmitter:
         self._without_action(table, is_hit)
 
     def _number(self, table: ir.Table, action: int) -> int:
-        """What the records have for an action: members those of their profile, for all of its tables."""
+        """Return an action's number in records; members use that of their profile for all of its tables."""
         program = self.packet.program
         if table.profile is None:
             return action
         return program.profile_actions[table.profile][program.actions[action].name]
 
     def _constant_action(self, table: ir.Table, default: ir.Invocation) -> None:
-        """A table without key and with a constant default is just its action (p4c's `tbl_...`)."""
+        """Emit only the action of a table without key and with a constant default (p4c's `tbl_...`)."""
         action = self.packet.program.actions[default.action]
         widths = zip(default.args, action.parameters, strict=True)
         exits = self.actions.emit(action, [integer(width, value) for value, width in widths])
@@ -90,7 +90,7 @@ class _ControlEmitter:
         self.b.cbranch(exits, self.done, self.block(following))
 
     def _find(self, layout: TableLayout) -> tuple[llvm.Value, llvm.Value]:
-        """The record to execute, and an `i1`: is it an entry?"""
+        """Return the record to execute, and an `i1`: whether it is an entry."""
         b, table = self.b, layout.table
         found = emit_lookup(self.packet, self.state, layout)
         if not table.key:
@@ -103,7 +103,7 @@ class _ControlEmitter:
         return b.select(is_hit, found, default), is_hit
 
     def _note_hit(self, layout: TableLayout, record: llvm.Value) -> None:
-        """What an entry keeps of the packets that hit it."""
+        """Update an entry's direct counter, direct meter and time of last hit."""
         table, externs = layout.table, self.actions.externs
         if table.has_counter:
             externs.count_in(word(self.b, record, layout.counter))
@@ -132,7 +132,7 @@ class _ControlEmitter:
             b.branch(self.block(table.next_nodes[index]))
 
     def _without_action(self, table: ir.Table, is_hit: llvm.Value) -> None:
-        """After a miss without a default action, or a hit of an empty group."""
+        """Branch to the next node after a miss without a default action, or a hit of an empty group."""
         without = self.block(table.next_without_action)
         on_hit = self.block(table.next_on_hit) if table.branches_on_hit else without
         self.b.cbranch(is_hit, on_hit, without)

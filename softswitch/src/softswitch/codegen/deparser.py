@@ -1,4 +1,4 @@
-"""The deparser: valid headers in order, then what the parser left; to a port, or to ingress again."""
+"""Emit the deparser: valid headers in order, then the payload; to a port, or back to ingress."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softswitch.llvmir import I64, integer, resize
 
 
 def emit_deparser(actions: ActionEmitter, traffic: Traffic) -> None:
-    """Write the frame and go on with the next packet; a frame that does not fit is dropped."""
+    """Write the frame and continue with the next packet; drop a frame that does not fit into the output."""
     b, packet, program = actions.b, actions.packet, actions.packet.program
     for statement in program.deparser_body:
         actions.statement(statement)

@@ -1,9 +1,9 @@
-"""P4 arithmetic on `iN`.
+"""Compile P4 arithmetic to `iN`.
 
-BMv2 computes in integers without bound and p4c writes every wrap as a mask, so an expression has one exact
-meaning. Two facts turn it into machine code: the low n bits of +, -, *, <<, &, |, ^ and ~ need only the low n
-bits of their operands (`modulo`), and where all bits count (comparisons, >>, conditions) an interval says how
-many there can be (`exact`).
+BMv2 computes on integers of unlimited width and p4c writes each wrap as a mask, so an expression has one
+exact value. Two facts bound the width of machine code: the low n bits of +, -, *, <<, &, |, ^ and ~ depend
+only on the low n bits of the operands (`modulo`), and where all bits matter (comparisons, >>, conditions)
+interval arithmetic gives their number (`exact`).
 """
 
 from __future__ import annotations
@@ -31,49 +31,49 @@ COMPARISONS = {
 
 
 class Interval(NamedTuple):
-    """All values that an expression can have lie in [low, high]."""
+    """Bounds of all values of an expression, both included."""
 
     low: int
     high: int
 
     @property
     def bits(self) -> int:
-        """Bits that hold the interval, two's complement if it reaches below zero."""
+        """Bits that hold the interval, in two's complement if it includes negative numbers."""
         if self.low >= 0:
             return max(1, self.high.bit_length())
         return 1 + max((~self.low).bit_length(), max(self.high, 0).bit_length())
 
 
 class Sources(Protocol):
-    """Where an expression's leaves come from."""
+    """Values of an expression's leaves."""
 
     def type_of(self, ref: ir.LValue) -> ir.FieldType:
-        """Declaration of a field."""
+        """Return the declaration of a field."""
         ...
 
     def load_stored(self, ref: ir.LValue) -> llvm.Value:
-        """A field's value in all bits that are kept of it."""
+        """Return a field's value in all of its stored bits (`FieldType.stored_bits`)."""
         ...
 
     def last_index(self, stack: int) -> llvm.Value:
-        """Position of a stack's last element, an `i64`."""
+        """Return the position of a stack's last element, an `i64`."""
         ...
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:
-        """Bits after the parser's position."""
+        """Return bits after the parser's position."""
         ...
 
     def is_valid(self, header: int) -> llvm.Value:
-        """A header's validity, an `i1`."""
+        """Return a header's validity, an `i1`."""
         ...
 
     def parameter(self, index: int) -> llvm.Value:
-        """Run-time data of the action being compiled, of its width."""
+        """Return run-time data of the action being compiled, in its width."""
         ...
 
 
 def _range(width: int, signed: bool) -> Interval:
-    """What `bit<width>` or `int<width>` can hold."""
+    """Return the interval of `bit<width>` or `int<width>`."""
     if signed:
         return Interval(-(1 << (width - 1)), (1 << (width - 1)) - 1)
     return Interval(0, (1 << width) - 1)
@@ -87,7 +87,7 @@ class Arithmetic:
         self.sources = sources
 
     def interval(self, expression: ir.Expression) -> Interval:
-        """Bounds of an expression from those of its leaves."""
+        """Return bounds of an expression, from those of its leaves."""
         match expression:
             case ir.Constant(value):
                 return Interval(value, value)
@@ -116,7 +116,7 @@ class Arithmetic:
         return Interval(0, 1)
 
     def modulo(self, expression: ir.Expression, width: int) -> llvm.Value:
-        """The value modulo 2^width."""
+        """Emit an expression modulo 2^width, as an integer of that width."""
         b = self.b
         match expression:
             case ir.Constant(value):
@@ -160,12 +160,12 @@ class Arithmetic:
         return resize(b, self.truth(expression), width)
 
     def exact(self, expression: ir.Expression) -> tuple[llvm.Value, Interval]:
-        """The value in all its bits, signed if the interval reaches below zero."""
+        """Emit an expression in all of its bits; it is signed if the interval includes negative numbers."""
         interval = self.interval(expression)
         return self.modulo(expression, interval.bits), interval
 
     def truth(self, expression: ir.Expression) -> llvm.Value:
-        """An `i1`: is the value not zero?"""
+        """Emit an `i1`: whether an expression is not 0."""
         b = self.b
         match expression:
             case ir.IsValid(header):
@@ -196,7 +196,7 @@ class Arithmetic:
         return resize(self.b, value, width)
 
     def _saturate(self, operand: ir.Expression, bounds: Interval, width: int) -> llvm.Value:
-        """The value, or the bound that it passes."""
+        """Emit the value, clamped to the bounds."""
         b = self.b
         inner = self.interval(operand)
         room = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
@@ -207,7 +207,7 @@ class Arithmetic:
         return sign_extend(b, value, width)
 
     def _divide(self, op: ir.Op, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
-        """Quotient or remainder of numbers that are not negative (BMv2 asserts it); 0 for a divisor of 0."""
+        """Emit quotient or remainder, 0 for a divisor of 0; BMv2 asserts that operands are not negative."""
         b = self.b
         dividend, one = self.exact(left)
         divisor, other = self.exact(right)

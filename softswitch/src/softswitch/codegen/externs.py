@@ -1,4 +1,4 @@
-"""Externs of v1model with state or a calculation: counters, meters, registers, `hash` and `random`."""
+"""Emit v1model's externs with state or a calculation: counters, meters, registers, `hash` and `random`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Externs:
 
     @contextmanager
     def _in_range(self, index: ir.Expression, size: int) -> Iterator[llvm.Value]:
-        """A block that runs only where the index, modulo 2^32, is below `size`; gives it as a word."""
+        """Yield the index modulo 2^32 as a word; what is emitted runs only if it is less than `size`."""
         b, arithmetic = self.b, self.packet.arithmetic
         interval = arithmetic.interval(index)
         cell = resize(b, arithmetic.modulo(index, 32), WORD)
@@ -70,7 +70,6 @@ class Externs:
             self.packet.store(read.target, resize(self.b, value, declared.width))
 
     def write_register(self, write: ir.RegisterWrite) -> None:
-        """Write one cell."""
         declared = self.packet.program.registers[write.register]
         written = self.packet.arithmetic.modulo(write.value, declared.width)
         with self._in_range(write.index, declared.size) as cell:
@@ -92,7 +91,7 @@ class Externs:
             self.packet.store(execute.target, self.meter_in(meter, declared.counts_bytes))
 
     def meter_in(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
-        """Colour that the meter at an address gives this packet."""
+        """Return the colour that the meter at an address gives this packet."""
         length = resize(self.b, self.packet.get("ingress_length"), WORD)
         amount = length if counts_bytes else integer(WORD, 1)
         return self.b.call(meter_function(self.b.module), [meter, self.now, amount])
@@ -109,7 +108,7 @@ class Externs:
         self.packet.store(statement.target, value)
 
     def random(self, statement: ir.Random) -> None:
-        """Store a number of the range, by splitmix64 (`hashing`)."""
+        """Store a random number of the range, by splitmix64 (`hashing`)."""
         b, arithmetic = self.b, self.packet.arithmetic
         low, high = (arithmetic.modulo(bound, WORD) for bound in (statement.low, statement.high))
         with b.if_then(b.icmp_unsigned("<=", low, high)):

@@ -1,4 +1,4 @@
-"""Hash algorithms over bytes in memory: `i64 hash(pointer, size)`, a function each (`softswitch.hashing`)."""
+"""Emit hash algorithms as functions `i64 hash(pointer, size)` of bytes in memory (`softswitch.hashing`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from softswitch.target import target_of
 
 
 def hash_function(module: llvm.Module, algorithm: Algorithm) -> llvm.Function:
-    """The function of an algorithm, made at its first use in the module."""
+    """Return the function of an algorithm, which is created at its first use in the module."""
     name = _name(algorithm)
     if name in module.globals:
         return module.globals[name]
@@ -48,7 +48,7 @@ def _name(algorithm: Algorithm) -> str:
 
 
 class _Loop:
-    """Accumulates over the bytes: set `result` inside, read it after."""
+    """State of a loop over bytes: set `result` inside the loop, and read it afterwards."""
 
     def __init__(self, accumulator: llvm.Value, byte: llvm.Value, position: llvm.Value) -> None:
         self.accumulator = accumulator
@@ -59,7 +59,7 @@ class _Loop:
 
 @contextmanager
 def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: llvm.Value) -> Iterator[_Loop]:
-    """A loop over the bytes; afterwards `result` is the accumulator as the last one left it."""
+    """Emit a loop over the bytes; afterwards `result` is the accumulator after the last one."""
     before = b.block
     head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
     b.branch(head)
@@ -81,7 +81,7 @@ def _each_byte(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value, initial: l
 
 
 def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    """A table look-up a byte; reflected ones shift the other way instead of reversing every byte."""
+    """Emit one table look-up a byte; a reflected CRC shifts right instead of reversing each byte."""
     width = crc.width
     kind = llvm.IntType(width)
     if crc.reflected:
@@ -106,7 +106,7 @@ def _crc(b: llvm.IRBuilder, crc: Crc, data: llvm.Value, size: llvm.Value) -> llv
 
 
 def _words(b: llvm.IRBuilder, loop: _Loop, width: int) -> llvm.Value:
-    """The byte at its position in a word of `width` bits."""
+    """Return the byte, shifted to its position in a word of `width` bits."""
     last = width // 8 - 1
     following = b.sub(integer(64, last), b.and_(loop.position, integer(64, last)))
     return b.shl(resize(b, loop.byte, 64), b.shl(following, integer(64, 3)))

@@ -1,4 +1,4 @@
-"""Loops and variables of small functions; LLVM turns the variables into registers."""
+"""Loops and mutable variables of emitted functions; LLVM promotes the variables to registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softswitch.target import target_of
 
 
 class Variable:
-    """A value that changes: `get` and `set`."""
+    """A mutable value in the function being emitted."""
 
     def __init__(
         self, b: llvm.IRBuilder, kind: llvm.Type, value: llvm.Value | None = None, name: str = ""
@@ -26,31 +26,28 @@ class Variable:
         return self.b.alloca(self.kind, name=name)
 
     def get(self) -> llvm.Value:
-        """The value now."""
         return self.b.load(self._slot, typ=self.kind)
 
     def set(self, value: llvm.Value) -> None:
-        """Change the value."""
         self.b.store(value, self._slot)
 
 
 class Tally(Variable):
-    """A variable of the packet function that takes many values, one after another, as a count does.
+    """A variable that takes many values, such as a counter, and that the kernel's verifier does not track.
 
-    A kernel's verifier would follow each of them; so it is kept where it does not look.
+    The verifier would explore each value of a variable that it tracks.
     """
 
     def _reserve(self, name: str) -> llvm.Value:
         return target_of(self.b.module).reserve(self.b, self.kind, name)
 
     def get(self) -> llvm.Value:
-        """The value now."""
         return target_of(self.b.module).load_opaque(self.b, self._slot, self.kind)
 
 
 @contextmanager
 def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iterator[llvm.Block]:
-    """Repeat the block while the condition holds; gives the block that follows."""
+    """Repeat the emitted block while the condition holds; yield the block that follows."""
     head, body, done = (b.append_basic_block(name) for name in ("head", "body", "done"))
     b.branch(head)
     b.position_at_end(head)
@@ -63,7 +60,7 @@ def repeat_while(b: llvm.IRBuilder, condition: Callable[[], llvm.Value]) -> Iter
 
 
 def branch_unless(b: llvm.IRBuilder, condition: llvm.Value, done: llvm.Block) -> None:
-    """Go on where the condition holds, else to the block."""
+    """Branch to `done` unless the condition holds."""
     going_on = b.append_basic_block("going_on")
     b.cbranch(condition, going_on, done)
     b.position_at_end(going_on)

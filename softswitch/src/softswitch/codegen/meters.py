@@ -1,4 +1,4 @@
-"""Two-rate three-colour meters (RFC 2698; BMv2 meters.cpp)."""
+"""Emit two-rate three-colour meters (RFC 2698; BMv2 meters.cpp)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from softswitch.v1model import Colour
 
 
 def meter_function(module: llvm.Module) -> llvm.Function:
-    """`meter(meter, now, amount)`: 0 green, 1 yellow, 2 red. Words of a meter are in `layout`."""
+    """Return `meter(meter, now, amount)`, which returns a `Colour`; its words are in `memory.layout`."""
     if "meter" in module.globals:
         return module.globals["meter"]
     kind = llvm.FunctionType(I8, [target_of(module).pointer, I64, I64])

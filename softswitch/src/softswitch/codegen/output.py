@@ -1,4 +1,4 @@
-"""Writes what the packet function hands over (`memory.output`)."""
+"""Emit output records of the packet function (`memory.output`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from softswitch.memory.words import words_of
 
 
 class OutputWriter:
-    """Appends to the caller's memory; what does not fit is left out."""
+    """Appends records to the caller's memory, and drops records that do not fit."""
 
     def __init__(self, packet: Packet, memory: llvm.Value, capacity: llvm.Value) -> None:
         self.packet, self.b = packet, packet.b
@@ -26,24 +26,24 @@ class OutputWriter:
         self._used = Tally(self.b, I64, name="used")
 
     def count(self) -> llvm.Value:
-        """Records so far, an `i32`."""
+        """Return the number of records so far, an `i32`."""
         return self._count.get()
 
     def reserve(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
-        """Where the bytes of a record go, and an `i1`: are there so many?"""
+        """Return the address for a record's data, and an `i1`: whether `size` bytes fit."""
         used = self._used.get()
         needed = self.b.add(used, self.b.add(size, integer(64, HEAD_BYTES)))
         fits = self.b.icmp_unsigned("<=", needed, self.capacity)
         return byte_offset(self.b, self.memory, self.b.add(used, integer(64, HEAD_BYTES))), fits
 
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
-        """Put what the parser left behind the headers, which lie from `start` to `end`."""
+        """Append the payload to the headers, which lie from `start` to `end`."""
         packet, b = self.packet, self.b
         left = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
         packet.copy_bytes(end, left, size)
 
     def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
-        """Put the head before bytes that `reserve` has given."""
+        """Write the head of the record for which `reserve` returned the address."""
         b = self.b
         used = self._used.get()
         head = {"kind": kind, "length": resize(b, length, 32)}
@@ -55,12 +55,12 @@ class OutputWriter:
         self._count.set(b.add(self.count(), integer(32, 1)))
 
     def digest(self, number: int) -> None:
-        """Send the values of a digest as they are now."""
+        """Send the current values of a digest."""
         values = [_expression(value) for value in self.packet.program.digests[number].values]
         self._record(DIGEST + number, values)
 
     def log(self, message: int, values: Sequence[ir.Expression]) -> None:
-        """Log a text with values."""
+        """Log a message with values."""
         self._record(LOG + message, values)
 
     def _record(self, kind: int, values: Sequence[ir.Expression]) -> None:

@@ -1,4 +1,4 @@
-"""One packet in flight: reading and changing its fields and headers, and headers to and from bytes."""
+"""One packet in flight: access to its fields and headers, and conversion of headers to and from bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softswitch.v1model import Standard
 
 
 class Instance(NamedTuple):
-    """A header instance: one by itself, or the element of a stack at a position."""
+    """A header, or the element of a stack at a position."""
 
     header: int
     stack: int | None = None
@@ -33,12 +33,12 @@ class Packet(Storage):
         self.arithmetic = Arithmetic(b, self)
         self.parameters: list[llvm.Value] = []
         self.too_short: llvm.Block | None = None
-        """Where the parser goes when the frame ends."""
+        """Block to which the parser branches if the frame ends early."""
 
     # -- instances
 
     def instance(self, header: int) -> Instance:
-        """A header by its number."""
+        """Return a header by its number."""
         if header in self._element:
             stack, position = self._element[header]
             return Instance(header, stack, integer(32, position))
@@ -46,7 +46,7 @@ class Packet(Storage):
 
     @contextmanager
     def at(self, ref: ir.HeaderRef) -> Iterator[Instance]:
-        """A block that runs if the header exists: it does unless a computed position is outside."""
+        """Yield the header; what is emitted runs only if a computed position is inside its stack."""
         if isinstance(ref, int):
             yield self.instance(ref)
             return
@@ -55,7 +55,7 @@ class Packet(Storage):
             yield Instance(self.program.stacks[ref.stack].headers[0], ref.stack, position)
 
     def _position(self, element: ir.Element) -> tuple[llvm.Value, llvm.Value]:
-        """A computed position, 0 if it is outside, and an `i1`: is it inside?"""
+        """Return a computed position, 0 if it is outside, and an `i1`: whether it is inside."""
         size = len(self.program.stacks[element.stack].headers)
         index, interval = self.arithmetic.exact(element.index)
         width = max(index.type.width, size.bit_length() + 1)
@@ -90,15 +90,15 @@ class Packet(Storage):
     # -- leaves of expressions (values.Sources)
 
     def type_of(self, ref: ir.LValue) -> ir.FieldType:
-        """Declaration of a field."""
+        """Return the declaration of a field."""
         return self.program.type_of(ref)
 
     def load(self, ref: ir.LValue) -> llvm.Value:
-        """A field's bits; 0 of an element that is not there."""
+        """Return a field's bits; 0 for an element outside its stack."""
         return resize(self.b, self.load_stored(ref), self.program.width(ref))
 
     def load_stored(self, ref: ir.LValue) -> llvm.Value:
-        """A field's value in all bits that are kept of it; 0 of an element that is not there."""
+        """Return a field's value in all of its stored bits; 0 for an element outside its stack."""
         kind = llvm.IntType(self.type_of(ref).stored_bits)
         if isinstance(ref, ir.FieldRef):
             return self.b.load(self._slot(self.instance(ref.header), ref.field), typ=kind)
@@ -108,26 +108,26 @@ class Packet(Storage):
         return self.b.select(inside, value, llvm.Constant(kind, 0))
 
     def is_valid(self, header: int) -> llvm.Value:
-        """A header's validity, an `i1`."""
+        """Return a header's validity, an `i1`."""
         return self.is_valid_at(self.instance(header))
 
     def is_valid_at(self, instance: Instance) -> llvm.Value:
-        """A header's validity, an `i1`; metadata is always valid."""
+        """Return a header's validity, an `i1`; metadata is always valid."""
         if self.program.headers[instance.header].metadata:
             return integer(1, 1)
         return self.b.icmp_unsigned("!=", self.b.load(self._validity(instance), typ=I8), integer(8, 0))
 
     def last_index(self, stack: int) -> llvm.Value:
-        """Position of a stack's last element as an `i64`."""
+        """Return the position of a stack's last element, an `i64`."""
         following = self.next_index(self.program.stacks[stack].cursor)
         return self.b.sub(self.b.zext(following, I64), integer(64, 1))
 
     def parameter(self, index: int) -> llvm.Value:
-        """Run-time data of the action being compiled."""
+        """Return run-time data of the action being compiled."""
         return self.parameters[index]
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:
-        """Bits after the parser's position, or the parser's error where the frame ends before."""
+        """Return bits after the parser's position; branch to `too_short` if the frame ends before them."""
         b = self.b
         assert self.too_short is not None
         cursor = self.get("cursor")
@@ -142,7 +142,7 @@ class Packet(Storage):
         return value
 
     def require(self, condition: llvm.Value, otherwise: llvm.Block) -> None:
-        """Go on where the condition holds, else to the block."""
+        """Branch to `otherwise` unless the condition holds."""
         good = self.b.append_basic_block()
         self.b.cbranch(condition, good, otherwise)
         self.b.position_at_end(good)
@@ -150,7 +150,7 @@ class Packet(Storage):
     # -- changes
 
     def store(self, ref: ir.LValue, value: llvm.Value) -> None:
-        """Store a value without sign, or one as `load_stored` gives it."""
+        """Store an unsigned value, or one from `load_stored`."""
         declared = self.type_of(ref)
         if declared.signed and value.type.width > declared.stored_bits:
             fits = self.b.icmp_unsigned("<=", value, integer(value.type.width, declared.max_value))
@@ -163,7 +163,7 @@ class Packet(Storage):
             self.b.store(value, self._slot(instance, ref.field))
 
     def assign(self, ref: ir.LValue, expression: ir.Expression) -> None:
-        """Store an expression's value, modulo 2^width if the field does not keep it."""
+        """Store an expression's value, modulo 2^width if the field cannot hold it."""
         declared, interval = self.type_of(ref), self.arithmetic.interval(expression)
         value = self.arithmetic.modulo(expression, declared.stored_bits)
         if declared.signed and not declared.min_value <= interval.low <= interval.high <= declared.max_value:
@@ -178,17 +178,15 @@ class Packet(Storage):
         self.store(ref, value)
 
     def _wrapped_unless(self, fits: llvm.Value, value: llvm.Value, declared: ir.FieldType) -> llvm.Value:
-        """The value in the bits that are kept, its sign the top bit of the field's unless it fits."""
+        """Return the value in the stored bits; if it does not fit, its top field bit is the sign."""
         bits = declared.stored_bits
         wrapped = sign_extend(self.b, resize(self.b, value, declared.width), bits)
         return self.b.select(fits, resize(self.b, value, bits), wrapped)
 
     def store_standard(self, name: Standard, value: llvm.Value) -> None:
-        """Store a field of `standard_metadata`."""
         self.store(self.program.standard(name), value)
 
     def load_standard(self, name: Standard) -> llvm.Value:
-        """Load a field of `standard_metadata`."""
         return self.load(self.program.standard(name))
 
     def set_valid(self, instance: Instance) -> None:
@@ -201,13 +199,13 @@ class Packet(Storage):
             self.set("length", self.b.add(self.get("length"), self.header_bytes(instance)))
 
     def set_invalid(self, instance: Instance) -> None:
-        """Make a header invalid and the packet shorter if it was valid (BMv2 `remove_header`)."""
+        """Make a header invalid, and the packet shorter if it was valid (BMv2 `remove_header`)."""
         with self.b.if_then(self.is_valid_at(instance)):
             self.b.store(integer(8, 0), self._validity(instance))
             self.set("length", self.b.sub(self.get("length"), self.header_bytes(instance)))
 
     def _make_valid(self, instance: Instance) -> None:
-        """Mark a header valid; the other members of its union are no longer."""
+        """Mark a header valid, and the other members of its union invalid."""
         self.b.store(integer(8, 1), self._validity(instance))
         for other in self.program.siblings.get(instance.header, ()):
             sibling = self.instance(other)
@@ -216,7 +214,7 @@ class Packet(Storage):
             self.b.store(integer(8, 0), self._validity(sibling))
 
     def header_bytes(self, instance: Instance) -> llvm.Value:
-        """Bytes of a header on the wire."""
+        """Return the bytes of a header on the wire."""
         declared = self.program.headers[instance.header]
         fixed = integer(32, declared.bits // 8)
         if declared.varbit is None:
@@ -245,15 +243,14 @@ class Packet(Storage):
         self.b.store(self.b.load(self._length_slot(of), typ=I32), self._length_slot(to))
 
     def next_index(self, cursor: int) -> llvm.Value:
-        """A stack's `next` position, an `i32`."""
+        """Return a stack's `next` position, an `i32`."""
         return self.b.load(self._next_index[cursor], typ=I32)
 
     def set_next_index(self, cursor: int, value: llvm.Value) -> None:
-        """Store a stack's `next` position."""
         self.b.store(value, self._next_index[cursor])
 
     def shift(self, shift: ir.Shift) -> None:
-        """`push_front` or `pop_front` (P4_16 §8.18)."""
+        """Emit `push_front` or `pop_front` (P4_16 §8.18)."""
         for stack in shift.stacks:
             header = self.program.stacks[stack].headers[0]
             for number, slot in enumerate(self._stack_fields[stack]):
@@ -295,8 +292,7 @@ class Packet(Storage):
         self._make_valid(instance)
 
     def _load_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        """Some of a header's fields, each kept before the next is read: together they may be more than a
-        stack holds."""
+        """Load some of a header's fields, each stored before the next is read, to keep the stack small."""
         fields = self.program.headers[instance.header].fields
         for bits, run in runs([fields[n].width for n in numbers]):
             widths = [fields[numbers[position]].width for position in run]
@@ -307,7 +303,7 @@ class Packet(Storage):
         return address
 
     def emit(self, header: int, address: llvm.Value) -> llvm.Value:
-        """Write a header's bytes; the address that follows."""
+        """Write a header's bytes; return the address that follows."""
         instance = self.instance(header)
         fields = self.program.headers[header].fields
         varbit = self.program.headers[header].varbit
@@ -319,7 +315,7 @@ class Packet(Storage):
         return self._store_run(instance, address, range(varbit + 1, len(fields)))
 
     def _store_run(self, instance: Instance, address: llvm.Value, numbers: range) -> llvm.Value:
-        """Some of a header's fields, each written before the next is read, as above."""
+        """Write some of a header's fields, each before the next is read; return the address that follows."""
         declared = self.program.headers[instance.header].fields
         for bits, run in runs([declared[n].width for n in numbers]):
             widths = [declared[numbers[position]].width for position in run]
@@ -329,7 +325,7 @@ class Packet(Storage):
         return address
 
     def append_varbit(self, ref: ir.FieldRef, address: llvm.Value) -> llvm.Value:
-        """Write a varbit field's bytes; the address that follows."""
+        """Write a varbit field's bytes; return the address that follows."""
         instance = self.instance(ref.header)
         size = self.b.zext(self.b.load(self._length_slot(instance), typ=I32), I64)
         self.copy_bytes(address, self._slot(instance, ref.field), size)

@@ -1,4 +1,4 @@
-"""The parser: a state is a basic block; an error jumps to the end and keeps what was parsed."""
+"""Emit the parser: a state is a basic block; on an error the headers parsed so far are kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softswitch.v1model import MAX_VARBIT_BITS, CoreError, Standard
 
 
 def emit_parser(actions: ActionEmitter) -> None:
-    """Parse; afterwards the cursor is at the first byte not parsed and `parser_error` is set."""
+    """Emit the parser; then the cursor is at the first unparsed byte, and `parser_error` is set."""
     _ParserEmitter(actions).emit()
 
 
@@ -59,7 +59,7 @@ class _ParserEmitter:
         self.packet.require(b.icmp_unsigned("<=", count, integer(32, MAX_PARSER_STEPS)), self.done)
 
     def _failure(self, error: CoreError) -> llvm.Block:
-        """A block that ends parsing with an error of the core library."""
+        """Return a block that ends parsing with an error of the core library."""
         return self._stop(integer(32, self.program.errors[error.value]))
 
     def _stop(self, code: llvm.Value) -> llvm.Block:
@@ -85,7 +85,7 @@ class _ParserEmitter:
                 self.actions.statement(statement)
 
     def _whole_bytes(self, bits: llvm.Value) -> llvm.Value:
-        """Bits as bytes, or the error for a part of a byte."""
+        """Convert bits to bytes, or end with PARSER_INVALID_ARGUMENT if they are not whole bytes."""
         width = max(bits.type.width, 8)
         bits = resize(self.b, bits, width)
         part = self.b.and_(bits, integer(width, 7))
@@ -94,7 +94,7 @@ class _ParserEmitter:
         return self.b.lshr(bits, integer(width, 3))
 
     def _take(self, size: llvm.Value) -> llvm.Value:
-        """Move on by a number of bytes, if there are so many; returns where they begin."""
+        """Advance by a number of bytes if the frame has them; return the address where they begin."""
         b, packet = self.b, self.packet
         assert packet.too_short is not None
         cursor = packet.get("cursor")
@@ -133,7 +133,7 @@ class _ParserEmitter:
         packet.extract(instance, self._take(b.add(fixed, varbit)), varbit)
 
     def _varbit_bits(self, bits: ir.Expression) -> llvm.Value:
-        """A length as BMv2 has it: an `int`, and the largest one for what is more."""
+        """Return a length, clamped to the largest `int` as in BMv2."""
         b = self.b
         value, interval = self.packet.arithmetic.exact(bits)
         if interval.high <= MAX_VARBIT_BITS:
@@ -164,13 +164,13 @@ class _ParserEmitter:
         b.branch(self.done)
 
     def _key_part(self, part: ir.KeyPart) -> tuple[llvm.Value, int]:
-        """A part of the key, padded to whole bytes as in BMv2."""
+        """Return a part of the key, and its width padded to whole bytes as in BMv2."""
         if isinstance(part, ir.Lookahead):
             return self.packet.lookahead(part.offset, part.width), ir.padded(part.width)
         return self.packet.load(part), ir.padded(self.program.width(part))
 
     def _is_member(self, number: int, key: llvm.Value, mask: int) -> llvm.Value:
-        """An `i1`: is the key, under the mask, among the members of a value set?"""
+        """Return an `i1`: whether the key, under the mask, is a member of a value set."""
         b, layout = self.b, self.actions.layout
         words = layout.value_words[number]
         base = word(b, self.actions.state, layout.value_sets[number])
@@ -202,12 +202,12 @@ class _ParserEmitter:
 
 
 def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
-    """Whether a packet may visit more states than that; counting costs nothing where it cannot."""
+    """Return whether a packet may visit more than `steps` states; otherwise they need not be counted."""
     return len(states) > steps or any(can_return(states, number) for number in range(len(states)))
 
 
 def can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
-    """Whether a state can be reached from itself."""
+    """Return whether a state is reachable from itself."""
     seen: set[int] = set()
     open_ = [start]
     while open_:

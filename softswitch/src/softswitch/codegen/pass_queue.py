@@ -1,4 +1,4 @@
-"""A queue of packets that wait for a pass; it lives for one call of the packet function."""
+"""A queue of packets that wait for a pass during one call of the packet function."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from softswitch.limits import MAX_PASSES
 from softswitch.llvmir import I64, byte_offset, integer
 
 QUEUE_CAPACITY = MAX_PASSES
-"""Packets that one call can put into a queue: each waits for a pass of its own."""
+"""Packets that one call can put into a queue; each takes one pass."""
 RUN_BYTES = 8
 
 
 class PassQueue:
-    """Snapshots of `packet`, each with a run of replicas (first << 32 | how many are left), or 0 for one."""
+    """Snapshots of `packet`, each with a run of replicas (first << 32 | remaining), or 0 for one packet."""
 
     def __init__(self, packet: Packet, memory: llvm.Value) -> None:
         self.packet, self.b = packet, packet.b
@@ -28,12 +28,12 @@ class PassQueue:
         return byte_offset(self.b, self.memory, self.b.mul(end.get(), self.item_bytes))
 
     def is_waiting(self) -> llvm.Value:
-        """An `i1`: is there a packet?"""
+        """Return an `i1`: whether a packet waits."""
         b = self.b
         return b.icmp_unsigned("!=", self._head.get(), self._tail.get())
 
     def push(self, run: llvm.Value) -> None:
-        """Append the packet as it is now."""
+        """Append the packet in its current state."""
         b = self.b
         tail = self._tail.get()
         with b.if_then(b.icmp_unsigned("<", tail, integer(64, QUEUE_CAPACITY))):
@@ -43,18 +43,17 @@ class PassQueue:
             self._tail.set(b.add(tail, integer(64, 1)))
 
     def run(self) -> llvm.Value:
-        """The run of the first packet."""
+        """Return the run of the first packet."""
         return self.b.load(self._at(self._head), typ=I64, align=8)
 
     def set_run(self, run: llvm.Value) -> None:
-        """Change the run of the first packet."""
         self.b.store(run, self._at(self._head), align=8)
 
     def restore(self) -> None:
-        """Make the packet what the first one was."""
+        """Restore the packet from the first snapshot."""
         item = byte_offset(self.b, self._at(self._head), RUN_BYTES)
         self.packet.copy_bytes(self.packet.memory, item, self.packet.size())
 
     def advance(self) -> None:
-        """Take the first packet out."""
+        """Remove the first snapshot."""
         self._head.set(self.b.add(self._head.get(), integer(64, 1)))

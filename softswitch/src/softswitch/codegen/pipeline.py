@@ -1,4 +1,4 @@
-"""The whole packet function: parser, checksum check, ingress, egress, checksum update, deparser."""
+"""Emit the whole packet function: parser, checksums, ingress, egress and deparser."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ MakeOutput = Callable[[Packet, llvm.Value, llvm.Value], OutputWriter]
 def build_module(
     program: ir.Program, layout: Layout, priority_queues: int = 1, buffered: bool = False
 ) -> tuple[llvm.Module, llvm.Type]:
-    """LLVM IR of a program, whose only external symbol is `process`, and the type of a packet in flight."""
+    """Return a program's LLVM IR, and the type of a packet in flight; only `process` is external."""
     module = Module("pipeline", NATIVE)
     return module, emit_process(module, program, layout, priority_queues, buffered=buffered).type
 
 
 def process_type(target: Target) -> llvm.FunctionType:
-    """The type of the packet function (`memory.process`)."""
+    """Return the LLVM type of the packet function (`memory.process`)."""
     types = {Kind.ADDRESS: target.pointer, Kind.INT32: I32, Kind.UINT32: I32, Kind.UINT64: I64}
     return llvm.FunctionType(types[RESULT], [types[argument.kind] for argument in ARGUMENTS])
 
@@ -47,9 +47,9 @@ def emit_process(
     make_output: MakeOutput = OutputWriter,
     buffered: bool = False,
 ) -> Packet:
-    """Add a program's packet function to a module; gives the packet that it handles.
+    """Add a program's packet function to a module; return the packet that it handles.
 
-    A buffered one hands over what goes to egress, and takes it back (`memory.process`).
+    A buffered function hands over packets before egress, and takes them back (`memory.process`).
     """
     target = module.target
     function = llvm.Function(module, process_type(target), NAME)

@@ -1,4 +1,4 @@
-"""Touching what look-ups ahead will read (`ahead`): in a loop where they are alike, as those of lanes are."""
+"""Emit prefetches of look-ups (`prefetch_plan`), in a loop if they differ only in a stack position."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from softswitch.target import target_of
 
 _MIN_LOOP_TURNS = 4
 _LOOP_POSITION = ir.Parameter(0, 32)
-"""The position in stacks, in a loop."""
+"""Position in stacks, which a loop varies."""
 
 
 class Prefetch(NamedTuple):
-    """The bucket of a look-up. Elements of stacks in `key` are read at `_LOOP_POSITION`."""
+    """Key and bucket mask of a look-up. Elements of stacks in the key are read at `_LOOP_POSITION`."""
 
     key: tuple[KeyPart, ...]
     mask: int
 
 
 class PlacedPrefetch(NamedTuple):
-    """A touch with its position in stacks, and where the buckets begin, in words."""
+    """A prefetch, its position in stacks, and the word offset of the table's buckets."""
 
     prefetch: Prefetch
     position: int
     buckets: int
 
     def distance(self, before: PlacedPrefetch) -> int | None:
-        """Words from the one before, if that is alike and of the element before."""
+        """Return the words from `before` if that is the same prefetch for the previous element, or None."""
         is_next = self.prefetch == before.prefetch and self.position == before.position + 1
         return self.buckets - before.buckets if is_next else None
 
@@ -46,14 +46,14 @@ class PlacedPrefetch(NamedTuple):
 def emit_prefetches(
     packet: Packet, state: llvm.Value, layout: Layout, lookups: Sequence[KnownLookup]
 ) -> None:
-    """Have the buckets come near where the searches begin."""
+    """Prefetch the first bucket of each look-up."""
     placed = [_place(packet.program, layout, lookup) for lookup in lookups]
     for run in _runs(placed):
         _Emitter(packet, state).run(run)
 
 
 def _runs(placed: Iterable[PlacedPrefetch]) -> Iterator[list[PlacedPrefetch]]:
-    """Touches that are alike, at equal distances in memory."""
+    """Group prefetches that differ only in position, at equal distances in memory."""
     run: list[PlacedPrefetch] = []
     for each in placed:
         if run:
@@ -87,7 +87,7 @@ class _Emitter:
         self._packet, self._b, self._state = packet, packet.b, state
 
     def run(self, run: Sequence[PlacedPrefetch]) -> None:
-        """Touch what look-ups need that are alike."""
+        """Emit the prefetches of one group."""
         if len(run) < _MIN_LOOP_TURNS:
             for prefetch, position, buckets in run:
                 self._prefetch(prefetch, integer(32, position), integer(WORD, buckets))
@@ -103,7 +103,7 @@ class _Emitter:
             at.set(b.add(at.get(), integer(WORD, step)))
 
     def _prefetch(self, prefetch: Prefetch, position: llvm.Value, buckets: llvm.Value) -> None:
-        """Of a header that is not valid the key is what it was, or 0: that costs less than to ask."""
+        """Emit one prefetch. An invalid header's key has old values or 0, which is cheaper than a check."""
         b = self._b
         self._packet.parameters = [position]
         place = b.and_(hash_words(b, key_words(self._packet, prefetch.key)), integer(WORD, prefetch.mask))

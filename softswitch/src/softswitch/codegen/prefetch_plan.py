@@ -1,9 +1,8 @@
-"""Which look-ups a packet has ahead of it: memory is slow, so what they will read is asked for all at once.
+"""Decide which look-ups to prefetch at which node of a control, so that their cache misses overlap.
 
 A look-up's key is often known long before the look-up: it is in the packet, and p4c copies it just before.
-Where several look-ups are known at one node of a control, and nothing but the validity of headers decides
-whether they are done, their buckets are touched there (`touches`), and the misses of the cache overlap. To
-touch memory changes nothing, so nothing here can make a result wrong.
+Where several look-ups are known at one node, and only the validity of headers decides whether they are done,
+their buckets are prefetched there (`prefetch`). A prefetch cannot change a result.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ from functools import cached_property
 from softswitch import ir
 
 _MIN_LOOKUPS = 2
-"""Look-ups that are worth it."""
+"""Fewer look-ups are not worth a prefetch."""
 
 Node = ir.Table | ir.Conditional
 
 
 @dataclass(frozen=True)
 class KnownLookup:
-    """A look-up as it is known at a node before it, by the sources that its key has there."""
+    """A look-up as it is known at an earlier node: by the sources of its key there."""
 
     table: ir.Table
     key: tuple[ir.KeyField, ...]
 
     @cached_property
     def key_fields(self) -> set[ir.FieldRef]:
-        """What must not change on the way to the look-up."""
+        """Fields that must not change before the look-up."""
         return {part.source for part in self.key if isinstance(part.source, ir.FieldRef)}
 
 
 def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[KnownLookup]]:
-    """Look-ups to be touched, by the node before which this is to be done."""
+    """Return the look-ups to prefetch, by the node before which to do it."""
     graph = _Graph(program, control)
     groups: list[list[dict[str, KnownLookup]]] = [[]]
     last = ""
@@ -54,17 +53,17 @@ def plan_prefetches(program: ir.Program, control: ir.Control) -> dict[str, list[
 
 
 def _common(known: Mapping[str, KnownLookup], group: Sequence[Mapping[str, KnownLookup]]) -> str | None:
-    """The last node where one look-up and all of a group are known."""
+    """Return the last node at which one look-up and all of a group are known."""
     return next((node for node in known if all(node in other for other in group)), None)
 
 
 class _Graph:
-    """A control's nodes, with what dominates them."""
+    """A control's nodes with their dominators."""
 
     def __init__(self, program: ir.Program, control: ir.Control) -> None:
         self._program, self._nodes = program, control.nodes
         self.order = list(reversed(list(self._finished(control.start))))
-        """Each node before those that follow it."""
+        """Nodes in topological order."""
         rank = {name: position for position, name in enumerate(self.order)}
         self._before: dict[str, list[str]] = {name: [] for name in self.order}
         for name in self.order:
@@ -82,7 +81,7 @@ class _Graph:
             self._dominator[name] = first
 
     def _finished(self, start: str | None) -> Iterator[str]:
-        """Nodes that are reached, each after those that follow it."""
+        """Yield the reachable nodes in post-order."""
         seen: set[str] = set()
         stack = [(start, False)] if start is not None else []
         while stack:
@@ -95,7 +94,7 @@ class _Graph:
                 stack += [(following, False) for following in _following(self._nodes[name])]
 
     def known_before(self, name: str) -> dict[str, KnownLookup]:
-        """A look-up of an exact table, by the nodes where it is known, the last first."""
+        """Return a look-up of an exact table by the nodes at which it is known, the last one first."""
         table = self._nodes[name]
         if not isinstance(table, ir.Table) or not table.key or not table.is_exact:
             return {}
@@ -110,7 +109,7 @@ class _Graph:
         return known
 
     def leads_to(self, name: str, other: str) -> bool:
-        """Whether a packet can come to one node and then to another."""
+        """Return whether a packet can reach `other` from `name`."""
         stack, seen = [other], set[str]()
         while stack:
             node = stack.pop()
@@ -120,7 +119,7 @@ class _Graph:
         return name in seen
 
     def _at_dominator(self, name: str, lookup: KnownLookup) -> KnownLookup | None:
-        """The look-up one dominator earlier, if it is known there."""
+        """Return the look-up as it is known at the node's dominator, or None."""
         dominator = self._dominator[name]
         between = self._between(name)
         if any(self._writes(node) & lookup.key_fields for node in between):
@@ -136,7 +135,7 @@ class _Graph:
         return lookup if is_sure and not self._writes(dominator) & lookup.key_fields else None
 
     def _between(self, name: str) -> set[str]:
-        """Nodes on the ways from a node's dominator to it."""
+        """Return the nodes on paths from a node's dominator to it."""
         found: set[str] = set()
         stack = list(self._before[name])
         while stack:
@@ -163,7 +162,7 @@ def _following(node: Node) -> list[str]:
 
 
 def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None:
-    """What was a look-up behind an action's plain copies, before them."""
+    """Return the look-up as it is known before an action that copies fields, or None."""
     for statement in reversed(action.body):
         match statement:
             case ir.Assign(ir.FieldRef() as target, ir.FieldRef() as value):
@@ -177,7 +176,7 @@ def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None
 
 
 def _written(statement: ir.Statement) -> Iterator[ir.FieldRef]:
-    """Fields that a statement changes by their names."""
+    """Yield the fields that a statement assigns."""
     if isinstance(statement, ir.If):
         yield from (*_written(statement.then), *_written(statement.otherwise))
     target = getattr(statement, "target", None)

@@ -1,4 +1,4 @@
-"""Action profiles: from an entry's reference to the record of a member, through a group if need be."""
+"""Emit action profiles: from an entry's reference to a member's record, possibly through a group."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from softswitch.target import target_of
 
 
 def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) -> llvm.Value:
-    """Address of the member (action, run-time data) that an entry's or the default record refers to.
+    """Return the address of the member (action, run-time data) to which a record refers.
 
-    For no reference and for an empty group it is a record without an action.
+    No reference, and an empty group, yield a record without an action.
     """
     b = actions.b
     assert table.table.profile is not None
@@ -33,7 +33,7 @@ def emit_member(actions: ActionEmitter, table: TableLayout, record: llvm.Value) 
 
 
 def _select(actions: ActionEmitter, number: int, reference: llvm.Value) -> llvm.Value:
-    """The reference, or that of the member that the hash picks from its group."""
+    """Return the reference, or that of the member that the hash selects from its group."""
     b = actions.b
     layout = actions.layout.profiles[number]
     assert layout.profile.selector is not None

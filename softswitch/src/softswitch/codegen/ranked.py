@@ -1,4 +1,4 @@
-"""Look-up with prefix, ternary, optional and range matches: a hash look-up a group of masks (`layout`)."""
+"""Look-ups with prefix, ternary, optional and range matches: a hash look-up for each mask (`layout`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from softswitch.target import pass_words, receive_words, target_of, word_paramet
 def call_find_ranked(
     b: llvm.IRBuilder, state: llvm.Value, table: TableLayout, words: list[llvm.Value]
 ) -> llvm.Value:
-    """The matching record of the highest rank, or null; `words` are the key's, then the ranges'."""
+    """Return the matching record of the highest rank, or null; `words` are the key's, then the ranges'."""
     return b.call(_ranked_function(b.module, table), [state, *pass_words(b, words, before=1)])
 
 
@@ -36,7 +36,7 @@ def _word_count(table: TableLayout) -> int:
 
 
 class _Search:
-    """Groups come by falling rank, and so do the records of a key in a group: both loops end early."""
+    """Search of groups and of their chains, both in order of descending rank, so that loops can end early."""
 
     def __init__(self, function: llvm.Function, table: TableLayout) -> None:
         self.table = table
@@ -62,7 +62,7 @@ class _Search:
         b.ret(self.best.get())
 
     def _group(self) -> tuple[llvm.Value, llvm.Value]:
-        """Number and address of the next group in order."""
+        """Return number and address of the next group in order."""
         b, table = self.b, self.table
         at = b.add(integer(WORD, table.order), self.index.get())
         number = b.load(word(b, self.state, at), typ=I64)
@@ -73,7 +73,7 @@ class _Search:
         return self.b.icmp_unsigned(">", rank, self.best_rank.get())
 
     def _follow_chain(self) -> None:
-        """Take the first record whose ranges match, unless what was found before wins."""
+        """Take the first record whose ranges match, unless the best one so far has a higher rank."""
         b, table = self.b, self.table
         with repeat_while(b, lambda: b.not_(is_null(b, self.record.get()))) as done:
             record = self.record.get()
@@ -86,14 +86,14 @@ class _Search:
             self.record.set(self._next(record))
 
     def _next(self, record: llvm.Value) -> llvm.Value:
-        """The record that follows in the chain, or null."""
+        """Return the next record in the chain, or null."""
         b, table = self.b, self.table
         link = b.load(word(b, record, table.link), typ=I64)
         address = record_address(b, index_at(b, self.state, table), link)
         return b.select(b.icmp_unsigned("==", link, integer(WORD, 0)), null(address.type), address)
 
     def _is_within(self, record: llvm.Value) -> llvm.Value:
-        """An `i1`: do all range fields lie within the record's bounds?"""
+        """Return an `i1`: whether all range fields are within the record's bounds."""
         b, table = self.b, self.table
         within: llvm.Value = integer(1, 1)
         at, offset = table.bounds, 0
@@ -111,5 +111,4 @@ class _Search:
         return within
 
     def _joined(self, words: list[llvm.Value]) -> llvm.Value:
-        """The inverse of `split`."""
         return join(self.b, [(part, WORD) for part in reversed(words)])

@@ -1,4 +1,4 @@
-"""Statements of actions, one by one; counters, registers, meters and hashes are in `externs`."""
+"""Emit statements of actions; `externs` has counters, registers, meters and hashes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS, Standard
 class ActionEmitter:
     """Emits statements of one program into the function that handles `packet`.
 
-    `drop_block` is where a packet goes that is given up at once.
+    A packet that is dropped at once branches to `drop_block`.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class ActionEmitter:
         self.externs = Externs(packet, state, layout, now)
 
     def emit(self, action: ir.Action, parameters: list[llvm.Value]) -> llvm.Value:
-        """Emit one action's body; an `i1`: does it leave the control (`exit`)?"""
+        """Emit an action's body; return an `i1`: whether it leaves the control (`exit`)."""
         self.packet.parameters = parameters
         self._exited = Variable(self.b, llvm.IntType(1))
         self._loops = Tally(self.b, llvm.IntType(32))
@@ -64,14 +64,13 @@ class ActionEmitter:
         return self._exited.get()
 
     def _enter_block(self, block: llvm.Block | None) -> None:
-        """Begin a block that something jumps to."""
+        """Continue in a block that is the target of a jump."""
         if block is not None:
             if not self.b.block.is_terminated:
                 self.b.branch(block)
             self.b.position_at_end(block)
 
     def statement(self, statement: ir.Statement) -> None:
-        """Emit one statement."""
         packet, arithmetic, externs = self.packet, self.packet.arithmetic, self.externs
         match statement:
             case ir.Assign(target, value):
@@ -120,7 +119,7 @@ class ActionEmitter:
                 self._forwarding(other)
 
     def _forwarding(self, statement: ir.Statement) -> None:
-        """Statements about what happens to the packet, and messages."""
+        """Emit a statement about forwarding, or a message."""
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
             case ir.MarkToDrop():
@@ -146,7 +145,7 @@ class ActionEmitter:
                 raise AssertionError(f"no code for {other}")
 
     def _fail_if(self, condition: llvm.Value, message: int) -> None:
-        """Log and give the packet up where the condition holds."""
+        """Log the message and drop the packet if the condition holds."""
         with self.b.if_then(condition, likely=False):
             self.output.log(message, ())
             self.b.branch(self.drop_block)
@@ -161,7 +160,7 @@ class ActionEmitter:
 
 
 def _blocks(b: llvm.IRBuilder, body: Sequence[ir.Statement]) -> dict[int, llvm.Block]:
-    """A block for each position that a jump goes to, and for each behind a jump."""
+    """Create a block for each target of a jump, and for each statement after a jump."""
     jumps = {position: s.to for position, s in enumerate(body) if isinstance(s, ir.Jump | ir.JumpIfZero)}
     return {
         position: b.append_basic_block() for position in sorted({*jumps.values(), *(p + 1 for p in jumps)})

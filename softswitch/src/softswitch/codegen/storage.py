@@ -1,7 +1,7 @@
-"""Where the parts of a packet in flight lie: fields and validity of headers, stack positions, and scalars.
+"""Storage of a packet in flight: fields and validity of headers, stack positions, and scalars.
 
-Each is a slot on the stack that LLVM turns into a register. Where packets are copied (`traffic`) the slots
-are one struct. Elements of header stacks lie in arrays, since they are reached by computed positions.
+Each is a stack slot that LLVM promotes to a register. Where packets are copied (`traffic`) the slots are one
+struct. Elements of header stacks are in arrays, since they are accessed at computed positions.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_TRUNCATED = (1 << 32) - 1
 
 
 class Storage:
-    """Slots of a packet in the function that `b` builds, made at the builder's position.
+    """Slots of a packet in the function that `b` builds, created at the builder's position.
 
     With `copied` they are one struct, at `memory`.
     """
@@ -73,7 +73,7 @@ class Storage:
         return len(self._kinds) - 1
 
     def _declare_fields(self, header: int, count: int) -> list[int]:
-        """Slots of a header's fields, of its varbit length and of its validity; arrays for a stack."""
+        """Declare slots of a header's fields, varbit length and validity; arrays for a stack."""
         declared = self.program.headers[header]
         kinds = [
             llvm.ArrayType(I8, f.width // 8) if f.varbit else llvm.IntType(f.stored_bits)
@@ -93,7 +93,7 @@ class Storage:
     # -- the whole, where it is one struct
 
     def size(self) -> llvm.Value:
-        """Bytes of the struct."""
+        """Return the bytes of the struct."""
         return self._offset_of_slot(None)
 
     def _offset_of_slot(self, number: int | None) -> llvm.Value:
@@ -101,25 +101,25 @@ class Storage:
         return self.b.ptrtoint(self.b.gep(null(POINTER), indices, source_etype=self.type), I64)
 
     def clear(self) -> None:
-        """Make everything 0."""
+        """Zero the whole struct."""
         self._zero(self.size())
 
     def clear_metadata(self) -> None:
-        """Make all metadata 0."""
+        """Zero all metadata."""
         self._zero(self._offset_of_slot(self._metadata_slots))
 
     def _zero(self, size: llvm.Value) -> None:
         target_of(self.b.module).zero(self.b, self.memory, size)
 
     def begin(self, frame: llvm.Value, length: llvm.Value, port: llvm.Value) -> None:
-        """A new packet, all of whose fields are 0: the frame that came in by a port."""
+        """Start a packet, whose slots are zeroed, with the frame that arrived at a port."""
         values = {"frame": frame, "ingress_length": length, "length": length, "port": port}
         for name, value in values.items():
             self.set(name, value)
         self.set("cut", integer(32, NOT_TRUNCATED))
 
     def get(self, name: str) -> llvm.Value:
-        """One of `SCALARS`, or the `frame`."""
+        """Load one of `SCALARS`, or the `frame`."""
         return self.b.load(self._scalars[name], typ=self._scalar_kinds[name])
 
     def set(self, name: str, value: llvm.Value) -> None:

@@ -1,4 +1,4 @@
-"""Applying a table: the key's words from the packet's fields, and the call that finds the entry."""
+"""Emit look-ups: the key's words from the packet's fields, and the call that finds the entry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from softswitch.memory.layout import TableLayout
 
 
 class KeyPart(NamedTuple):
-    """A field of a key: what it is read from, its width, and which of its bits count."""
+    """A field of a key: source, width in bits, and mask."""
 
     source: ir.LValue | ir.IsValid
     width: int
@@ -25,12 +25,11 @@ class KeyPart(NamedTuple):
 
 
 def key_parts(key: Sequence[ir.KeyField]) -> tuple[KeyPart, ...]:
-    """The fields of a key."""
     return tuple(KeyPart(part.source, part.width, part.mask) for part in key)
 
 
 def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:
-    """Address of the matching record, or null; of the default record for a table without key."""
+    """Return the address of the matching record, or null; a table without key has only the default record."""
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
@@ -43,7 +42,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
 
 
 def key_words(packet: Packet, key: Sequence[KeyPart]) -> list[llvm.Value]:
-    """The key as 64-bit words, least significant first."""
+    """Return the key as 64-bit words, least significant first."""
     parts = [(_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))
 

@@ -1,8 +1,8 @@
-"""Between ingress and egress: drop, unicast, multicast, clones, resubmit and recirculate.
+"""Emit the traffic manager: drop, unicast, multicast, clones, resubmit and recirculate.
 
-A program without the last four needs nothing of it but `unicast`. In others packets wait in two queues, in
-the state's memory: egress work is done first, then what goes to ingress again. Everything is as in BMv2's
-simple_switch.cpp, which has threads and queues instead.
+A program without the last four needs only `unicast`. In others, packets wait in two queues in the state's
+memory; egress has precedence over ingress. The semantics are those of BMv2's simple_switch.cpp, which uses
+threads and queues.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from softswitch.v1model import DROP_PORT, PORT_BITS, InstanceType, Standard
 
 
 def needs_queues(program: ir.Program) -> bool:
-    """Whether one frame can take more than one pass through ingress and one through egress."""
+    """Return whether a frame can pass ingress or egress more than once."""
     requeuing = (ir.Clone, ir.Resubmit, ir.Recirculate)
     return any(program.has(kind) for kind in requeuing) or program.sets_standard(Standard.MCAST_GRP)
 
@@ -33,7 +33,8 @@ def needs_queues(program: ir.Program) -> bool:
 class Traffic:
     """Emits what happens between the passes.
 
-    `ingress` and `egress` are the blocks where a pass begins; of a buffered function, where a wait begins.
+    `ingress` and `egress` are the blocks in which a pass begins; `egress` of a buffered function enqueues the
+    packet.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Traffic:
             self._passes = Tally(self.b, I32, name="passes")
 
     def count_pass(self) -> None:
-        """At the beginning of a pass: end where there have been too many."""
+        """Count a pass at its beginning, and return from the function after `MAX_PASSES`."""
         if self.has_queues:
             target_of(self.b.module).loop_guard(self.b)
             passes = self.b.add(self._passes.get(), integer(32, 1))
@@ -67,7 +68,7 @@ class Traffic:
                 self.b.ret(self.actions.output.count())
 
     def next(self) -> None:
-        """Go to the next pass that waits; return from the function if there is none."""
+        """Branch to the next pass that waits; return from the function if there is none."""
         b = self.b
         if self.has_queues:
             with b.if_then(self.to_egress.is_waiting()):
@@ -79,7 +80,7 @@ class Traffic:
         b.ret(self.actions.output.count())
 
     def _take_for_egress(self) -> None:
-        """Restore the packet at the head of the queue; of a group's copies one at a time."""
+        """Restore the packet at the head of the queue, for one replica at a time."""
         b = self.b
         self.to_egress.restore()
         run = self.to_egress.run()
@@ -153,7 +154,7 @@ class Traffic:
         self._enter_egress()
 
     def _enter_egress(self) -> None:
-        """What BMv2 does where it puts a packet into a queue of a port, and takes it out."""
+        """Drop a packet whose priority has no queue, as BMv2 does, and branch to egress."""
         b, packet = self.b, self.packet
         if self.program.sets_standard(Standard.PRIORITY):
             priority = b.zext(packet.load_standard(Standard.PRIORITY), I32)
@@ -165,19 +166,19 @@ class Traffic:
     # -- after egress
 
     def clone_after_egress(self) -> None:
-        """Queue the clones of a packet that has passed egress."""
+        """Queue the clones of a packet after egress."""
         if self.program.has(ir.Clone):
             self._clone(InstanceType.EGRESS_CLONE)
 
     def reserve_frame(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
-        """Where a recirculated frame goes, and an `i1`: is there room?"""
+        """Return the address for a recirculated frame, and an `i1`: whether it fits."""
         b = self.b
         used = self._frames_used.get()
         fits = b.icmp_unsigned("<=", b.add(used, size), integer(64, MAX_RECIRCULATED_BYTES))
         return byte_offset(b, self.frames, used), fits
 
     def recirculate(self, frame: llvm.Value, length: llvm.Value) -> None:
-        """Queue a frame that lies where `reserve_frame` said."""
+        """Queue a frame at the address from `reserve_frame`."""
         b, packet = self.b, self.packet
         self._frames_used.set(b.add(self._frames_used.get(), length))
         wanted = packet.get("recirculate_list")
@@ -190,7 +191,7 @@ class Traffic:
     # -- clones
 
     def _clone(self, kind: InstanceType) -> None:
-        """Queue the copies of the packet's clone session, if it was cloned and there is such a session."""
+        """Queue the replicas of the packet's clone session, if it was cloned and the session exists."""
         b, packet, layout = self.b, self.packet, self.actions.layout.replication
         session = packet.get("clone_session")
         with b.if_then(b.icmp_unsigned("!=", session, integer(32, 0))):
@@ -212,7 +213,7 @@ class Traffic:
             packet.set("clone_session", integer(32, 0))
 
     def _reparse(self) -> None:
-        """The packet as the parser left it, of the frame as it came in (BMv2 has no copy of that)."""
+        """Parse the frame as it arrived again, since no copy of the parsed packet exists."""
         packet = self.packet
         self._begin_packet(packet.get("frame"), packet.get("ingress_length"))
         packet.store_standard(Standard.INGRESS_PORT, packet.get("port"))
@@ -230,13 +231,13 @@ class Traffic:
         self.packet.copy_bytes(self.packet.memory, self.saved.memory, self.packet.size())
 
     def _begin_packet(self, frame: llvm.Value, length: llvm.Value) -> None:
-        """A new packet: this frame, which came in by the same port, and nothing else."""
+        """Start a packet with this frame, on the port at which the original arrived."""
         port = self.packet.get("port")
         self.packet.clear()
         self.packet.begin(frame, length, port)
 
     def _copy_fields(self, wanted: llvm.Value, kind: InstanceType) -> None:
-        """Take over the fields of a list (its number + 1) from the saved packet, and set the type."""
+        """Copy the fields of a list (its number + 1) from the saved packet, and set the instance type."""
         b, packet = self.b, self.packet
         for number, fields in enumerate(self.program.field_lists):
             refs = [value for value in fields.values if isinstance(value, ir.FieldRef)]
@@ -247,17 +248,17 @@ class Traffic:
         packet.store_standard(Standard.INSTANCE_TYPE, integer(32, kind))
 
     def _reset_requests(self, cut: llvm.Value) -> None:
-        """A copy is a new packet to BMv2: what was asked for the original does not hold for it."""
+        """Reset what was requested for the original, as a copy is a new packet in BMv2."""
         for name in ("clone_session", "resubmit_list", "recirculate_list", "digest"):
             self.packet.set(name, integer(32, 0))
         self.packet.set("cut", cut)
 
     def _queue(self, queue: PassQueue, run: llvm.Value) -> None:
-        """Put the packet into a queue and go on with the next."""
+        """Put the packet into a queue, and branch to the next one."""
         queue.push(run)
         self.b.branch(self.next_block)
 
 
 def work_bytes(packet_bytes: int) -> int:
-    """Memory for both queues and the recirculated frames."""
+    """Return the bytes of memory for both queues and the recirculated frames."""
     return 2 * QUEUE_CAPACITY * (packet_bytes + RUN_BYTES) + MAX_RECIRCULATED_BYTES

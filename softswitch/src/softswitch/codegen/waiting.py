@@ -1,4 +1,4 @@
-"""Into a queue of a port and out of it again: a packet in flight as a record (`memory.waiting`)."""
+"""Emit a packet's way into a port's queue and out of it, as a record (`memory.waiting`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from softswitch.v1model import Standard
 
 
 def emit_enqueue(actions: ActionEmitter) -> None:
-    """Hand the packet over and go on with the next; one that does not fit is dropped."""
+    """Hand the packet over and continue with the next one; drop it if it does not fit into the output."""
     b, packet = actions.b, actions.packet
     payload = resize(b, b.sub(packet.get("ingress_length"), packet.get("cursor")), 64)
     before = b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES))
@@ -34,14 +34,14 @@ def emit_enqueue(actions: ActionEmitter) -> None:
 
 
 def _length(packet: Packet) -> llvm.Value:
-    """Bytes of the packet now; BMv2's count of them can fall below 0."""
+    """Return the packet's current length in bytes; BMv2's count can be negative."""
     b, length, cut = packet.b, packet.get("length"), packet.get("cut")
     counted = b.select(b.icmp_signed("<", length, integer(32, 0)), integer(32, 0), length)
     return b.select(b.icmp_unsigned("<", counted, cut), counted, cut)
 
 
 def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
-    """Make the packet what it was when `record` was written, with what befell it in its queue."""
+    """Restore the packet from its record, with the queue's depths and the time it waited."""
     b = packet.b
     packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())
     payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))

@@ -1,7 +1,7 @@
-"""Headers to and from network-order bytes, and integers joined and split.
+"""Convert headers to and from network-order bytes, and join and split integers.
 
-Fields are taken in runs that begin and end at byte boundaries, and a run in pieces of 8, 4, 2 and 1 bytes, so
-fields of any width become plain loads, byte swaps and shifts.
+Fields are handled in runs that begin and end at byte boundaries, and runs in pieces of 8, 4, 2 and 1 bytes,
+so fields of any width become plain loads, byte swaps and shifts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from softswitch.memory.words import WORD, words_of
 
 
 def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Split field widths into runs of whole bytes: (bits of the run, positions of its fields)."""
+    """Split field widths into runs of whole bytes; yield each run's bits and the positions of its fields."""
     bits, fields = 0, []
     for position, width in enumerate(widths):
         bits += width
@@ -26,7 +26,7 @@ def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
 
 
 def pieces(size: int) -> Iterator[tuple[int, int]]:
-    """Split `size` bytes into (offset, bytes) of 8, 4, 2 and 1."""
+    """Split `size` bytes into pieces of 8, 4, 2 and 1; yield offset and size of each."""
     offset = 0
     for piece in (8, 4, 2, 1):
         while size - offset >= piece:
@@ -91,7 +91,7 @@ def store_fields(
 
 
 def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Value:
-    """Concatenate integers of the given widths, the first at the top."""
+    """Concatenate integers of the given widths, the first on top."""
     total = sum(width for _, width in parts)
     joined = None
     left = total
@@ -105,7 +105,7 @@ def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Val
 
 
 def split(b: llvm.IRBuilder, value: llvm.Value) -> list[llvm.Value]:
-    """An integer as 64-bit words, least significant first."""
+    """Split an integer into 64-bit words, least significant first."""
     count = words_of(value.type.width)
     padded = resize(b, value, count * WORD)
     shifts = (b.lshr(padded, integer(count * WORD, i * WORD)) if i else padded for i in range(count))

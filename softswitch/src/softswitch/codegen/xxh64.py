@@ -1,4 +1,4 @@
-"""XXH64 (xxHash specification 0.1.1, seed 0) over bytes in memory."""
+"""Emit XXH64 (xxHash specification 0.1.1, seed 0) of bytes in memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ P1, P2, P3, P4, P5 = (integer(64, prime) for prime in XXH_PRIMES)
 
 
 def emit_xxh64(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    """The hash of `size` bytes."""
+    """Return the hash of `size` bytes."""
     return _Xxh64(b, data, size).emit()
 
 
@@ -39,7 +39,7 @@ class _Xxh64:
         return self._avalanche()
 
     def _stripes(self) -> None:
-        """Four accumulators over 32 bytes at a time."""
+        """Emit the four accumulators, over 32 bytes at a time."""
         b = self.b
         starts = (b.add(P1, P2), P2, integer(64, 0), b.sub(integer(64, 0), P1))
         accumulators = [Variable(b, I64, start) for start in starts]
@@ -65,7 +65,7 @@ class _Xxh64:
         return self.b.icmp_unsigned("<=", end, self.size)
 
     def _take(self, bits: int) -> llvm.Value:
-        """The next bytes as a little-endian number."""
+        """Return the next bytes as a little-endian number."""
         address = byte_offset(self.b, self.data, self.position.get())
         value = self.b.load(address, typ=llvm.IntType(bits), align=1)
         self.position.set(self.b.add(self.position.get(), integer(64, bits // 8)))

@@ -1,4 +1,4 @@
-"""Hashes and checksums over fields and payload. BMv2: calculations.cpp."""
+"""Hashes and checksums over fields and payload. BMv2: calculations.cpp, checksums.cpp."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from softswitch.interpreter.packet import Packet
 
 
 def calculate(packet: Packet, calculation: ir.Calculation) -> int:
-    """The hash of the inputs, joined bit by bit and padded with 0; those of invalid headers are left out."""
+    """Return the hash of the inputs of valid headers, concatenated and padded with 0 to whole bytes."""
     joined, width = 0, 0
     for part in calculation.inputs:
         bits, part_width = _input(packet, part)
@@ -22,7 +22,7 @@ def calculate(packet: Packet, calculation: ir.Calculation) -> int:
 
 
 def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
-    """Bits and width of an input."""
+    """Return bits and width of an input."""
     match part:
         case ir.SizedConstant(value, width):
             return value & ((1 << width) - 1), width
@@ -37,7 +37,10 @@ def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
 
 
 def verify_checksums(packet: Packet) -> bool:
-    """All checksums to verify are right, or their header is invalid or their condition does not hold."""
+    """Return whether all checksums that apply match.
+
+    A checksum applies if its header is valid and its condition holds.
+    """
     return all(_matches(packet, checksum) for checksum in packet.program.verify)
 
 
@@ -50,7 +53,7 @@ def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
 
 
 def update_checksums(packet: Packet) -> None:
-    """Store the checksums to update, in order."""
+    """Store the checksums that apply, in order."""
     for checksum in packet.program.update:
         if _applies(packet, checksum):
             calculation = packet.program.calculations[checksum.calculation]

@@ -1,4 +1,4 @@
-"""Ingress and egress: conditionals, and tables with what their entries do."""
+"""Run ingress and egress: conditionals, tables, and their actions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Controls:
         }
 
     def run(self, packet: Packet, control: ir.Control) -> None:
-        """Go through the control's nodes; `exit` leaves it behind the action that has it."""
+        """Run the control's nodes; `exit` leaves it at the end of the action."""
         name = control.start
         packet.observer.enters(packet, control)
         packet.exited = False
@@ -39,7 +39,7 @@ class Controls:
                 name = self._apply(packet, node)
 
     def _apply(self, packet: Packet, table: ir.Table) -> str | None:
-        """Look the packet up, run the action, and give the node that follows."""
+        """Look the packet up, run the action, and return the next node."""
         state = self.tables[table.name]
         entry = state.look_up(packet)
         if entry is not None:
@@ -54,7 +54,7 @@ class Controls:
         return table.next_nodes[invocation.action] if invocation else table.next_without_action
 
     def _record(self, packet: Packet, table: ir.Table, entry: Entry) -> None:
-        """What a hit leaves in the entry; its meter's colour is there before the action runs."""
+        """Update an entry's counter, last hit and meter, whose colour is stored before the action runs."""
         count(entry.count, packet)
         if table.has_counter:
             packet.observer.counted(packet, table.name, None, entry.count)
@@ -69,7 +69,7 @@ class Controls:
     def _invocation(
         self, packet: Packet, table: ir.Table, resolved: ResolvedAction | None
     ) -> ir.Invocation | None:
-        """The action to run; None without a default action, and of an empty group."""
+        """Return the action to run; None without a default action, and for an empty group."""
         if resolved is None or isinstance(resolved, ir.Invocation):
             return resolved
         assert table.profile is not None

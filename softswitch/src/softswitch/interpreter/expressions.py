@@ -1,8 +1,8 @@
-"""Expressions on integers without bound. BMv2: expressions.cpp, data.h.
+"""Evaluate expressions on integers of unlimited width. BMv2: expressions.cpp, data.h.
 
-Fixed here where BMv2 ends or depends on memory: division by 0 yields 0, `/` and `%` round down, a shift by
-`MAX_EXPRESSION_BITS` or more (or by a negative amount) leaves no bits of the value, and an element that a
-stack does not have reads as 0 and takes nothing.
+Where BMv2 crashes or depends on memory contents, this is defined: division by 0 yields 0, `/` and `%` round
+down, a shift by `MAX_EXPRESSION_BITS` or more (or by a negative amount) yields no bits of the value, and an
+element outside a stack reads as 0 and ignores stores.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UINT64 = (1 << 64) - 1
 
 
 class ParserError(Exception):
-    """The parser stops with an error of the core library."""
+    """Ends the parser with an error of the core library."""
 
     def __init__(self, error: CoreError) -> None:
         super().__init__(error.value)
@@ -64,7 +64,7 @@ BINARY: dict[ir.Op, Callable[[int, int], int]] = {
 
 
 def evaluate(packet: Packet, expression: ir.Expression) -> int:
-    """The value of an expression; booleans are 0 and 1."""
+    """Return the value of an expression; booleans are 0 and 1."""
     match expression:
         case ir.Constant(value):
             return value
@@ -114,7 +114,7 @@ def _look_ahead(packet: Packet, offset: int, width: int) -> int:
 
 
 def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:
-    """The header that is meant, None for an element that the stack does not have."""
+    """Return the header, or None for an element outside its stack."""
     if isinstance(ref, int):
         return ref
     elements = packet.program.stacks[ref.stack].headers
@@ -123,7 +123,7 @@ def header_at(packet: Packet, ref: ir.HeaderRef) -> int | None:
 
 
 def field_at(packet: Packet, target: ir.LValue) -> ir.FieldRef | None:
-    """The field that is meant, None in an element that the stack does not have."""
+    """Return the field, or None for an element outside its stack."""
     if isinstance(target, ir.FieldRef):
         return target
     header = header_at(packet, target.element)

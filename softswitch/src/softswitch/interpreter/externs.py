@@ -1,4 +1,4 @@
-"""What statements read and write beside the packet: counters, meters, registers, random numbers, notices."""
+"""State that statements share between packets: counters, meters, registers, random numbers, notices."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from softswitch.pipeline import Notice
 
 
 class RandomSequence:
-    """The sequence of `random`, splitmix64 (BMv2's has an unknown seed, so that any would do)."""
+    """The sequence of `random`, by splitmix64. (BMv2 seeds its own randomly, so any sequence conforms.)"""
 
     def __init__(self) -> None:
         self.state = 0
 
     def draw(self, low: int, high: int) -> int:
-        """A number from `low` to `high`."""
+        """Return a number from `low` to `high`."""
         self.state = (self.state + GOLDEN) & UINT64
         z = self.state
         for shift, factor in SPLITMIX:

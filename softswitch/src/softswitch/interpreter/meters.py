@@ -1,4 +1,4 @@
-"""Two-rate three-colour meters. BMv2: meters.cpp, whose rounding this has."""
+"""Two-rate three-colour meters (RFC 2698), rounded as in BMv2's meters.cpp."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from dataclasses import dataclass
 from softswitch.pipeline import MeterConfig
 from softswitch.v1model import Colour
 
-MICROSECONDS = 1e6
-"""A second's."""
+_US_PER_S = 1e6
 
 
 @dataclass
 class Bucket:
-    """Tokens of one rate; a packet that they do not suffice for has `colour`."""
+    """Token bucket of one rate; a packet for which the tokens do not suffice gets `colour`."""
 
     colour: Colour
     rate: float
-    """Tokens a microsecond."""
+    """Tokens per µs."""
     burst: int
     tokens: int
     counted: int = 0
-    """Tokens since the start that were added or lost already."""
+    """Tokens since start that were already added or lost."""
 
     def take(self, amount: int, now: int) -> bool:
-        """Add what has come up to `now`, in µs since start, and take an amount if there is enough."""
+        """Add the tokens up to `now`, in µs since start, and take `amount` if there are enough."""
         since_start = int(now * self.rate)
         self.tokens = min(self.tokens + since_start - self.counted, self.burst)
         self.counted = since_start
@@ -35,18 +34,18 @@ class Bucket:
 
 
 class MeterCell:
-    """One cell, green for all until it is configured."""
+    """One cell, which is always green until it is configured."""
 
     def __init__(self) -> None:
         self._buckets: list[Bucket] = []
 
     def configure(self, config: MeterConfig | None) -> None:
-        """Set the rates and fill the buckets; None: green for all."""
+        """Set the rates and fill the buckets; None makes the meter always green."""
         if config is None:
             self._buckets = []
             return
         self._buckets = [
-            Bucket(colour, rate / MICROSECONDS, burst, burst)
+            Bucket(colour, rate / _US_PER_S, burst, burst)
             for colour, rate, burst in (
                 (Colour.RED, config.peak_rate, config.peak_burst),
                 (Colour.YELLOW, config.committed_rate, config.committed_burst),
@@ -54,7 +53,7 @@ class MeterCell:
         ]
 
     def execute(self, amount: int, now: int) -> Colour:
-        """The colour of a packet; the committed bucket is left alone where the peak one does not suffice."""
+        """Return the colour of a packet; a red one takes no tokens from the committed bucket."""
         for bucket in self._buckets:
             if not bucket.take(amount, now):
                 return bucket.colour

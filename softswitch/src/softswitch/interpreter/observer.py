@@ -1,7 +1,7 @@
-"""Who is told what happens to packets, as it happens. The interpreter does the same whoever is told.
+"""Callbacks for what happens to packets, as the interpreter runs them.
 
-An observer must change nothing. It is told afterwards, so it finds in the packet what became of it; only of a
-table's action it is told before that runs.
+An observer must change nothing. It is called after each event, so the packet has its new state; only
+`applies` is called before the action runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ P = TypeVar("P", contravariant=True)
 
 
 class Origin(str, Enum):
-    """Where a packet comes from; the value is its name in traces."""
+    """How a packet came into being; the value is its name in traces."""
 
     ARRIVAL = "arrival"
     INGRESS_CLONE = "ingress clone"
@@ -29,101 +29,101 @@ class Origin(str, Enum):
 
 
 class Observer(Generic[P]):
-    """Takes no notice of anything; who wants to know overrides a method."""
+    """Ignores all events; subclasses override methods."""
 
     # -- the packet's way
 
     def begins(self, packet: P, origin: Origin, parent: P | None) -> None:
-        """A frame has arrived, or a packet was made of another one (`parent`)."""
+        """Handle a frame that arrived, or a packet derived from another one (`parent`)."""
 
     def queued(self, packet: P, port: int) -> None:
-        """It is on its way to egress."""
+        """Handle a packet that was queued for egress at a port."""
 
     def leaves_queue(self, packet: P) -> None:
-        """It is out of the port's queue; egress follows."""
+        """Handle a packet that left its port's queue; egress follows."""
 
     def enters(self, packet: P, control: ir.Control) -> None:
-        """A control begins."""
+        """Handle a packet's entry into a control."""
 
     def dropped(self, packet: P, reason: str) -> None:
-        """Nothing more happens to it."""
+        """Handle a dropped packet; it is the last event of that packet."""
 
     def deparses(self, packet: P) -> None:
-        """The deparser begins."""
+        """Handle the start of the deparser."""
 
     def deparsed(self, packet: P, frame: bytes) -> None:
-        """Its headers and payload are a frame again, of which nothing is truncated yet."""
+        """Handle the deparsed frame, which is not truncated yet."""
 
     def sent(self, packet: P, port: int, frame: bytes) -> None:
-        """The frame leaves the switch."""
+        """Handle a frame that leaves the switch."""
 
     # -- the parser
 
     def reached(self, packet: P, state: int) -> None:
-        """A state begins."""
+        """Handle the parser's entry into a state."""
 
     def extracted(self, packet: P, header: int, start: int) -> None:
-        """A header was filled with what lies from byte `start` to the parser's position."""
+        """Handle an extracted header, from the bytes between `start` and the parser's position."""
 
     def advanced(self, packet: P, start: int) -> None:
-        """The parser skipped what lies from byte `start` to its position."""
+        """Handle skipped bytes, those between `start` and the parser's position."""
 
     def selected(self, packet: P, key: int, state: int | None) -> None:
-        """A state's select has found where to go on; None: the parser accepts."""
+        """Handle the next state that a select has determined; None accepts."""
 
     def parsed(self, packet: P, error: int) -> None:
-        """The parser has ended, with the code of an error or of NoError."""
+        """Handle the end of the parser with an error code, possibly that of NoError."""
 
     # -- controls
 
     def tested(self, packet: P, node: ir.Conditional, value: int) -> None:
-        """An `if` was decided."""
+        """Handle the value of a conditional."""
 
     def looked_up(self, packet: P, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None) -> None:
-        """A table was looked up; None: a miss."""
+        """Handle the result of a table's look-up; `entry` None is a miss."""
 
     def chose(self, packet: P, use: UseMember | UseGroup, call: str | None) -> None:
-        """An entry's member or group has an action for the packet; None: an empty group."""
+        """Handle the action of an entry's member or group; None is an empty group."""
 
     def applies(self, packet: P, table: ir.Table, invocation: ir.Invocation | None) -> None:
-        """A table's action runs next; None: nothing does."""
+        """Handle a table's action before it runs; None is no action."""
 
     # -- statements
 
     def executed(self, packet: P, statement: ir.Statement, position: int = 0) -> None:
-        """A statement has run, the one at `position` where it is of an action."""
+        """Handle a statement that has run; `position` is its position in an action."""
 
     def branched(self, packet: P, position: int, value: int) -> None:
-        """A branch within an action was decided."""
+        """Handle the value of a branch's condition within an action."""
 
-    # -- externs; an index that is outside comes with None in place of what the cell holds
+    # -- externs; for an index out of range, the content of the cell is None
 
     def read_register(self, packet: P, register: int, index: int, value: int | None) -> None:
-        """A register was read."""
+        """Handle a register's value that was read."""
 
     def wrote_register(self, packet: P, register: int, index: int, before: int | None, value: int) -> None:
-        """A register was written; `before` is what it held."""
+        """Handle a register's value that was written; `before` is the old one."""
 
     def counted(self, packet: P, name: str, index: int | None, cell: list[int] | None) -> None:
-        """A counter has counted the packet; `index` is None for the direct counter of an entry."""
+        """Handle a counted packet; `index` is None for an entry's direct counter."""
 
     def metered(self, packet: P, name: str, index: int | None, colour: Colour | None) -> None:
-        """A meter has given the packet a colour; `index` is None for the direct meter of an entry."""
+        """Handle a packet's colour; `index` is None for an entry's direct meter."""
 
     def calculated(self, packet: P, calculation: ir.Calculation, data: bytes, value: int) -> None:
-        """A hash or checksum was computed over some bytes."""
+        """Handle a hash or checksum of `data`."""
 
     def drew(self, packet: P, low: int, high: int, value: int | None) -> None:
-        """A random number was drawn; None from an empty range."""
+        """Handle a random number; None is an empty range."""
 
     def notified(self, packet: P, notice: Notice) -> None:
-        """The control plane is told something."""
+        """Handle a notice to the control plane."""
 
     def verified(self, packet: P, checksum: ir.Checksum, expected: int) -> None:
-        """A checksum was compared with what it should be."""
+        """Handle a checksum that was compared with its expected value."""
 
     def updated(self, packet: P, checksum: ir.Checksum) -> None:
-        """A checksum was stored."""
+        """Handle a checksum that was stored."""
 
 
 NULL_OBSERVER: Observer[Any] = Observer()

@@ -1,7 +1,7 @@
-"""One packet in flight: its fields, which of its headers are valid, and what was asked for it.
+"""One packet in flight: its fields, validity of its headers, and requests of its actions.
 
-Headers start invalid with all fields 0, and keep their fields when they become invalid again.
-BMv2: packet.h, phv.cpp, headers.cpp, stacks.cpp; the length is simple_switch's packet register 0.
+Headers start invalid with all fields 0, and keep their fields when they become invalid. BMv2: packet.h,
+phv.cpp, headers.cpp, stacks.cpp; the length is simple_switch's packet register 0.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from softswitch.v1model import Standard
 
 
 class CloneRequest(NamedTuple):
-    """A clone session and the position of the field list that the clone keeps."""
+    """A clone session, and the position of the field list that the clone preserves."""
 
     session: int
     field_list: int
@@ -27,23 +27,22 @@ class Packet:
 
     program: ir.Program
     port: int
-    """Port that the frame came in by, however often it went round since."""
+    """Port at which the frame arrived, unchanged by resubmit and recirculate."""
     frame: bytes
-    """What the parser reads."""
+    """Bytes that the parser reads."""
     ingress_length: int
-    """What counters and meters count."""
+    """Length on arrival, which counters and meters use."""
     length: int
-    """The frame's length, as headers that are added or removed change it."""
+    """Current length of the frame, as headers are added and removed."""
     observer: Observer[Packet] = NULL_OBSERVER
-    """Who is told what happens to it."""
     position: int = 0
-    """Bytes that the parser has taken; what follows is the payload."""
+    """Bytes that the parser has consumed; the payload follows."""
     fields: list[list[int]] = field(default_factory=list)
     valid: list[bool] = field(default_factory=list)
     varbits: list[int] = field(default_factory=list)
-    """Current width of each header's varbit field."""
+    """Current width in bits of each header's varbit field."""
     cursors: list[int] = field(default_factory=list)
-    """Number of each stack's `next` position."""
+    """`next` position of each stack."""
     args: tuple[int, ...] = ()
     exited: bool = False
     truncated: int | None = None
@@ -53,7 +52,7 @@ class Packet:
     digest: int | None = None
 
     def __post_init__(self) -> None:
-        """Zero the fields, unless they were given (`copied`)."""
+        """Zero the fields, unless they are copies (`copied`)."""
         if not self.fields:
             self.fields = [[0] * len(header.fields) for header in self.program.headers]
             self.valid = [header.metadata for header in self.program.headers]
@@ -61,7 +60,7 @@ class Packet:
             self.cursors = [0] * (1 + max((stack.cursor for stack in self.program.stacks), default=-1))
 
     def copied(self) -> Packet:
-        """A new packet with these headers and metadata, and none of what was asked for this one."""
+        """Return a packet with these headers and metadata, and without this one's requests."""
         return Packet(
             self.program,
             self.port,
@@ -79,15 +78,15 @@ class Packet:
     # -- fields
 
     def bits(self, ref: ir.FieldRef) -> int:
-        """A field's bit pattern, without sign."""
+        """Return a field's bit pattern, unsigned."""
         return self.get(ref) & ((1 << self.width(ref)) - 1)
 
     def get(self, ref: ir.FieldRef) -> int:
-        """A field's value. That of a signed field may be beyond its type, up to `FieldType.max_value`."""
+        """Return a field's value; that of a signed field may exceed its type, up to `FieldType.max_value`."""
         return self.fields[ref.header][ref.field]
 
     def set(self, ref: ir.FieldRef, value: int) -> None:
-        """Store a value, modulo 2^width if the field does not keep it."""
+        """Store a value, modulo 2^width if the field cannot hold it."""
         declared = self.program.headers[ref.header].fields[ref.field]
         if declared.signed and declared.min_value <= value <= declared.max_value:
             self.fields[ref.header][ref.field] = value
@@ -102,16 +101,14 @@ class Packet:
         self.fields[ref.header][ref.field] = value - (1 << width) if is_negative else value
 
     def width(self, ref: ir.FieldRef) -> int:
-        """Current width of a field in bits: its type's, unless it is a varbit field."""
+        """Return the current width of a field in bits, which varies for a varbit field."""
         declared = self.program.headers[ref.header].fields[ref.field]
         return self.varbits[ref.header] if declared.varbit else declared.width
 
     def set_standard(self, name: Standard, value: int) -> None:
-        """Store a field of `standard_metadata`."""
         self.set(self.program.standard(name), value)
 
     def get_standard(self, name: Standard) -> int:
-        """Read a field of `standard_metadata`."""
         return self.get(self.program.standard(name))
 
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
@@ -120,7 +117,7 @@ class Packet:
         self.set(target, self.bits(source))
 
     def reset_metadata(self, source: Packet, field_list: int) -> None:
-        """Zero all metadata but the fields of a list, which `source` has."""
+        """Zero all metadata except the fields of a list, which are copied from `source`."""
         for header, declared in enumerate(self.program.headers):
             if declared.metadata:
                 self.fields[header] = [0] * len(declared.fields)
@@ -131,7 +128,7 @@ class Packet:
     # -- headers
 
     def header_bits(self, header: int) -> int:
-        """Width of a header on the wire now, in bits."""
+        """Return the current width of a header in bits."""
         return self.program.headers[header].bits + self.varbits[header]
 
     def make_valid(self, header: int) -> None:
@@ -141,20 +138,19 @@ class Packet:
             self.valid[sibling] = False
 
     def add_header(self, header: int) -> None:
-        """`setValid`: zero fields (a varbit field keeps its length), unless it was valid already."""
+        """Make a header valid; if it was not, zero its fields (a varbit field keeps its length)."""
         if not self.valid[header]:
             self.fields[header] = [0] * len(self.fields[header])
             self.make_valid(header)
             self.length += self.header_bits(header) // 8
 
     def remove_header(self, header: int) -> None:
-        """`setInvalid`."""
         if self.valid[header]:
             self.length -= self.header_bits(header) // 8
         self.valid[header] = False
 
     def copy_header(self, target: int, source: int) -> None:
-        """Assign a header; BMv2 does not count this in the packet's length."""
+        """Assign a header; BMv2 does not update the packet's length."""
         if not self.valid[source]:
             self.valid[target] = False
             return
@@ -163,7 +159,7 @@ class Packet:
         self.varbits[target] = self.varbits[source]
 
     def shift(self, stack: ir.Stack, sources: tuple[int | None, ...]) -> None:
-        """Move the contents of a stack's elements; an element without a source becomes invalid and 0."""
+        """Move the contents of a stack's elements; elements without a source become invalid and 0."""
         before = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
         for header, source in zip(stack.headers, sources, strict=True):
             if source is None:
@@ -175,7 +171,7 @@ class Packet:
     # -- bytes
 
     def take_header(self, header: int, data: bytes) -> None:
-        """Fill a header from its bytes, `header_bits` long."""
+        """Fill a header from its bytes, of which there are `header_bits`."""
         bits, offset = int.from_bytes(data, "big"), 8 * len(data)
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)
@@ -183,7 +179,7 @@ class Packet:
             self.set_bits(ref, bits >> offset)
 
     def joined(self, header: int) -> int:
-        """All fields of a header as one number of `header_bits` bits."""
+        """Return all fields of a header as one number of `header_bits` bits."""
         bits = 0
         for index in range(len(self.fields[header])):
             ref = ir.FieldRef(header, index)
@@ -191,12 +187,12 @@ class Packet:
         return bits
 
     def header_bytes(self, header: int) -> bytes:
-        """A header as it goes on the wire."""
+        """Return a header's bytes on the wire."""
         return self.joined(header).to_bytes(self.header_bits(header) // 8, "big")
 
     @property
     def payload(self) -> bytes:
-        """What the parser did not take, cut to the truncated length as BMv2's checksums see it."""
+        """Bytes that the parser did not consume, truncated as in BMv2's checksums."""
         return self.frame[self.position :][: self.truncated]
 
     def truncate(self, length: int) -> None:

@@ -1,7 +1,7 @@
-"""The parser. An error leaves what was parsed so far, and the packet goes on. BMv2: parser.cpp.
+"""Run the parser. An error keeps the headers parsed so far, and the packet continues. BMv2: parser.cpp.
 
-Fixed here where BMv2 has no limit or reads behind the packet: at most `MAX_PARSER_STEPS` states are visited,
-and a lookahead behind the end is PacketTooShort.
+Where BMv2 has no limit or reads beyond the packet, this is defined: at most `MAX_PARSER_STEPS` states are
+visited, and a lookahead beyond the end is PacketTooShort.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from softswitch.v1model import MAX_VARBIT_BITS, CoreError
 
 
 class VerifyFailed(Exception):
-    """`verify` failed with the error of this code."""
+    """Ends the parser with the error code of a `verify`."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -28,7 +28,7 @@ def parse(
     value_sets: Sequence[Sequence[int]],
     execute: Callable[[Packet, ir.Statement], None],
 ) -> int:
-    """Fill the headers from `packet.frame`; the code of the error that ended it, or of NoError.
+    """Fill the headers from `packet.frame`; return the error code, possibly that of NoError.
 
     `value_sets` has each set's members, joined as keys of a select are; `execute` runs a statement.
     """

@@ -1,4 +1,4 @@
-"""The interpreter behind the switch's seam (`softswitch.pipeline.Pipeline`)."""
+"""The interpreter as a `Pipeline` (`softswitch.pipeline`)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from softswitch.pipeline import (
 
 
 class InterpretedPipeline:
-    """A `BufferedPipeline` in plain Python.
+    """A `BufferedPipeline` in plain Python; methods without docstrings are documented there.
 
-    A packet whose `priority` is not below `priority_queues` is dropped. `observer` is told what happens.
+    A packet whose `priority` is not less than `priority_queues` is dropped. `observer` gets all events.
     """
 
     def __init__(
@@ -59,34 +59,28 @@ class InterpretedPipeline:
     # -- packets
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Run one frame (`Pipeline.process`)."""
         return self._traffic.process(port, frame, t_in, now)
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
-        """Run a frame as far as the queues (`BufferedPipeline.enter`)."""
         return self._traffic.enter(port, frame, t_in, now)
 
     def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
-        """Run a packet on (`BufferedPipeline.leave`)."""
         return self._traffic.leave(waiting, depths, now)
 
     def lost(self, waiting: Waiting, reason: str) -> None:
-        """Tell the observer that a packet never leaves its queue."""
+        """Report to the observer that a packet was dropped from its queue."""
         self._traffic.lost(waiting, reason)
 
     def take_notices(self) -> list[Notice]:
-        """Digests and log records since the last call (`Pipeline.take_notices`)."""
         taken, self._externs.notices = self._externs.notices, []
         return taken
 
     def seed_random(self, seed: int) -> None:
-        """Start the sequence of `random` anew (`Pipeline.seed_random`)."""
         self._externs.random.state = seed & UINT64
 
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """Apply writes in order (`Pipeline.write_entries`)."""
         for write in writes:
             self._controls.tables[write.table].check(write)
         return [self._write(write) for write in writes]
@@ -99,7 +93,6 @@ class InterpretedPipeline:
         return None
 
     def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        """Entries as they are now (`Pipeline.find_entries`)."""
         return [self._find(entry) for entry in entries]
 
     def _find(self, entry: EntryKey) -> StoredEntry | None:
@@ -108,32 +101,25 @@ class InterpretedPipeline:
         return None if found is None else table.stored(found)
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
-        """All entries of a table (`Pipeline.read_entries`)."""
         state = self._controls.tables[table]
         return iter([state.stored(entry) for entry in state])
 
     def entry_count(self, table: str) -> int:
-        """Entries of a table (`Pipeline.entry_count`)."""
         return len(self._controls.tables[table])
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        """Replace or restore a table's default action (`Pipeline.set_default`)."""
         self._controls.tables[table].set_default(action)
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         return CounterValue(*self._entry(entry).count)
 
     def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         self._entry(entry).count = list(value)
 
     def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         self._entry(entry).meter.configure(config)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        """When entries were last hit (`Pipeline.last_hits`)."""
         return [-1 if found is None else found.last_hit for found in self.find_entries(entries)]
 
     def _entry(self, entry: EntryKey) -> Entry:
@@ -142,23 +128,19 @@ class InterpretedPipeline:
     # -- action profiles
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
-        """Add, change or remove a member (`Pipeline.write_member`)."""
         self._controls.profiles[self._profile_index[profile]].write_member(member, action)
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
-        """Add, change or remove a group (`Pipeline.write_group`)."""
         self._controls.profiles[self._profile_index[profile]].write_group(group, members)
 
     # -- packet replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Set the copies of a group (`Pipeline.write_multicast_group`)."""
         check_multicast_group(group)
         self._check_replicas(self._traffic.groups.get(group, ()), replicas)
         self._traffic.groups[group] = tuple(replicas)
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Set the copies of a session (`Pipeline.write_clone_session`)."""
         check_clone_session(session)
         before = self._traffic.sessions.get(session)
         self._check_replicas(before.replicas if before else (), replicas)
@@ -172,34 +154,28 @@ class InterpretedPipeline:
     # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Read counter cells (`Pipeline.read_counter`)."""
         cells = self._externs.counters[self._counter_index[name]]
         return [CounterValue(*cell) for cell in cells[start:stop]]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        """Write a counter cell (`Pipeline.write_counter`)."""
         cells = self._externs.counters[self._counter_index[name]]
         check_index(name, index, len(cells))
         cells[index] = list(value)
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Configure a meter cell (`Pipeline.write_meter`)."""
         cells = self._externs.meters[self._meter_index[name]]
         check_index(name, index, len(cells))
         cells[index].configure(config)
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
-        """Read register cells (`Pipeline.read_register`)."""
         return self._externs.registers[self._register_index[name]][start:stop]
 
     def write_register(self, name: str, index: int, value: int) -> None:
-        """Write a register cell (`Pipeline.write_register`)."""
         cells = self._externs.registers[self._register_index[name]]
         check_index(name, index, len(cells))
         cells[index] = value
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
-        """Replace a value set's members (`Pipeline.write_value_set`)."""
         number = self._value_set_index[name]
         declared = self.program.value_sets[number]
         check_value_set(declared, members)

@@ -19,7 +19,7 @@ class ProfileState:
         self._groups: dict[int, tuple[int, ...]] = {}
 
     def choose(self, resolved: UseMember | UseGroup, selected: int) -> ActionCall | None:
-        """The action of a member, or of the member that hash `selected` picks; None of an empty group."""
+        """Return the action of a member, or of the one that hash `selected` picks; None for no member."""
         if isinstance(resolved, UseMember):
             return self._members[resolved.member]
         members = self._groups[resolved.group]
@@ -43,6 +43,6 @@ class ProfileState:
         self._groups[group] = tuple(members)
 
     def check_use(self, use: UseMember | UseGroup) -> None:
-        """Refuse a reference to a member or group that is not there."""
+        """Raise `StateError` if there is no such member or group."""
         known = self._members if isinstance(use, UseMember) else self._groups
         checks.check_use(self._profile, use, known)

@@ -1,7 +1,7 @@
-"""Statements of actions. BMv2: simple_switch/primitives.cpp, core/primitives.cpp.
+"""Run statements of actions. BMv2: simple_switch/primitives.cpp, core/primitives.cpp.
 
-Fixed here where BMv2 ends: a failed `assert` or `assume` drops the packet. An index of a counter, meter or
-register is taken modulo 2^32, as there.
+Where BMv2 exits, this is defined: a failed `assert` or `assume` drops the packet. An index of a counter,
+meter or register is modulo 2^32, as in BMv2.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class PacketDropped(Exception):
-    """A failed assertion ends the packet at once."""
+    """Drops the packet at once, as after a failed assertion."""
 
 
 def run(externs: Externs, packet: Packet, body: Sequence[ir.Statement]) -> None:
-    """Run an action's body; `exit` takes effect behind it, as in BMv2."""
+    """Run an action's body; `exit` takes effect at its end, as in BMv2."""
     position = loops = 0
     while position < len(body):
         statement = body[position]
@@ -167,12 +167,12 @@ def _notify(externs: Externs, packet: Packet, notice: LogRecord) -> None:
 
 
 def _cell(cells: Sequence[T], index: int) -> T | None:
-    """A cell; None where the index is outside."""
+    """Return a cell, or None if the index is out of range."""
     return cells[index] if index < len(cells) else None
 
 
 def _request(packet: Packet, statement: ir.Statement) -> None:
-    """Note what is asked for the packet; the traffic manager does it."""
+    """Note a request for the traffic manager."""
     match statement:
         case ir.MarkToDrop():
             packet.set_standard(Standard.EGRESS_SPEC, DROP_PORT)

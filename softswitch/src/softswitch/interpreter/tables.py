@@ -1,6 +1,6 @@
 """Entries of tables. BMv2: match_tables.cpp.
 
-Fixed here where BMv2 depends on the order of its search: of entries of equal rank the oldest wins.
+Where BMv2 depends on the order of its search, this is defined: of entries of equal rank the oldest wins.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from softswitch.pipeline import (
 
 Key = tuple[ir.Match, ...]
 ResolvedAction = ir.Invocation | UseMember | UseGroup
-"""What an entry does, its action resolved."""
+"""An entry's action call, member or group."""
 
 
 @dataclass
 class Entry:
-    """One entry with its direct counter and meter, and when it was last hit."""
+    """One entry with its direct counter and meter, and the time of its last hit in µs since start."""
 
     key: Key
     priority: int
@@ -59,7 +59,7 @@ class TableState:
         self.default: ResolvedAction | None = table.default
 
     def look_up(self, packet: Packet) -> Entry | None:
-        """The matching entry of the highest rank."""
+        """Return the matching entry of the highest rank, or None."""
         values = tuple(_key_value(packet, part) for part in self._table.key)
         entry = self._matching(values) if values else None
         found = None if entry is None else EntryKey(self._table.name, entry.key, entry.priority)
@@ -77,12 +77,12 @@ class TableState:
         return max(matching, key=lambda found: found[0])[1] if matching else None
 
     def check(self, write: EntryWrite) -> None:
-        """Refuse an update whose action the table cannot have, or whose member or group is not there."""
+        """Raise `StateError` if the table does not have the update's action, member or group."""
         if write.action is not None:
             self._resolved(write.action)
 
     def write(self, write: EntryWrite) -> None:
-        """Apply an update, or raise and change nothing."""
+        """Apply an update; if it raises, nothing has changed."""
         name = self._table.name
         found = self.find(write.key, write.priority)
         if write.change is Change.INSERT and found:
@@ -98,7 +98,7 @@ class TableState:
         self._put(write.key, write.priority, write.action)
 
     def _put(self, key: Key, priority: int, action: EntryAction) -> None:
-        """Add an entry, or change what it does; its counter and meter stay."""
+        """Add an entry, or change its action; its counter and meter are unchanged."""
         identity = self._identity(key, priority)
         new = Entry(identity[0], priority, action, self._resolved(action))
         entry = self._entries.setdefault(identity, new)
@@ -114,27 +114,26 @@ class TableState:
         self.default = self._table.default if action is None else self._resolved(action)
 
     def entry(self, key: Key, priority: int) -> Entry:
-        """An entry by what it matches, or `EntryMissing`."""
+        """Return the entry with this match; raise `EntryMissing` if there is none."""
         found = self.find(key, priority)
         if found is None:
             raise EntryMissing(f"table {self._table.name} has no entry {key}")
         return found
 
     def find(self, key: Key, priority: int) -> Entry | None:
-        """An entry by what it matches."""
+        """Return the entry with this match, or None."""
         return self._entries.get(self._identity(key, priority))
 
     def stored(self, entry: Entry) -> StoredEntry:
-        """An entry as the control plane reads it."""
+        """Return an entry as the control plane reads it."""
         counter = CounterValue(*entry.count) if self._table.has_counter else CounterValue(0, 0)
         return StoredEntry(entry.key, entry.action, entry.priority, counter, entry.last_hit)
 
     def __iter__(self) -> Iterator[Entry]:
-        """All entries, oldest first."""
+        """Iterate over all entries, oldest first."""
         return iter(self._entries.values())
 
     def __len__(self) -> int:
-        """Number of entries."""
         return len(self._entries)
 
     def _resolved(self, action: EntryAction) -> ResolvedAction:
@@ -146,7 +145,7 @@ class TableState:
 
 
 def _key_value(packet: Packet, part: ir.KeyField) -> int:
-    """What a key field matches against: a bit pattern, without sign."""
+    """Return the bit pattern that a key field matches, unsigned."""
     if isinstance(part.source, ir.IsValid):
         return evaluate(packet, part.source)
     bits = packet.bits(part.source)

@@ -1,9 +1,9 @@
-"""From frame to frames: what simple_switch does around ingress and egress (simple_switch.cpp).
+"""Traffic manager: what simple_switch does around ingress and egress, from frame to frames.
 
-Where BMv2's threads may take turns, the order is this: egress of all copies of a packet comes before the
-next packet that was resubmitted or recirculated. At most `MAX_PASSES` passes through ingress or egress are
-made for one frame; what is left then is dropped. Queues of ports, which are the caller's, lie between `enter`
-and `leave`; to `process` they are always empty, so that depths and times in them are 0.
+BMv2: simple_switch.cpp. Where its threads may interleave, the order is defined here: egress of all copies of
+a packet precedes the next packet that was resubmitted or recirculated. One frame causes at most `MAX_PASSES`
+passes through ingress or egress; remaining packets are dropped. Queues of ports, which the caller provides,
+lie between `enter` and `leave`; for `process` they are always empty, so their depths and times are 0.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, InstanceType, S
 
 
 class CloneSession(NamedTuple):
-    """Where clones go, and how many bytes of them; 0 for all."""
+    """Replicas of a clone session, and the length in bytes to which clones are truncated, 0 for none."""
 
     replicas: tuple[Replica, ...]
     length: int
 
 
 class Queued(NamedTuple):
-    """A packet on its way to egress."""
+    """A packet queued for egress at a port."""
 
     port: int
     packet: Packet
 
 
 class TrafficManager:
-    """Takes frames through parser, ingress, replication, egress and deparser."""
+    """Runs frames through parser, ingress, replication, egress and deparser."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TrafficManager:
         self.sessions: dict[int, CloneSession] = {}
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """All that leaves because of one frame, in order."""
+        """Return all frames that leave because of one frame, in order."""
         outputs: list[Output] = []
         self._begin(now)
         self._receive(port, frame, t_in)
@@ -72,7 +72,7 @@ class TrafficManager:
         return outputs
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
-        """Ingress of one frame (`BufferedPipeline.enter`)."""
+        """Run ingress of one frame (`BufferedPipeline.enter`)."""
         waiting: list[Waiting] = []
         self._begin(now)
         self._receive(port, frame, t_in)
@@ -80,7 +80,7 @@ class TrafficManager:
         return Passed([], waiting)
 
     def leave(self, packet: Waiting, depths: Depths, now: int) -> Passed:
-        """Egress of one packet, and ingress if it goes round (`BufferedPipeline.leave`)."""
+        """Run egress of one packet, and ingress if it is recirculated (`BufferedPipeline.leave`)."""
         assert isinstance(packet.packet, Packet)
         waiting: list[Waiting] = []
         self._begin(now)
@@ -89,7 +89,7 @@ class TrafficManager:
         return Passed(outputs, waiting)
 
     def lost(self, packet: Waiting, reason: str) -> None:
-        """Tell the observer that a packet never leaves its queue."""
+        """Report to the observer that a packet was dropped from its queue."""
         assert isinstance(packet.packet, Packet)
         self._observer.dropped(packet.packet, reason)
 
@@ -153,7 +153,7 @@ class TrafficManager:
             self._observer.dropped(packet, f"egress_spec is {DROP_PORT} at the end of ingress")
 
     def _clone_from_ingress(self, packet: Packet) -> None:
-        """The frame as it came in, parsed anew with no metadata but the port."""
+        """Clone the frame as it arrived: it is parsed again, with no metadata except the port."""
         if packet.clone is None:
             return
         request, packet.clone = packet.clone, None
@@ -193,7 +193,7 @@ class TrafficManager:
     def _replicate(
         self, packet: Packet, replicas: Sequence[Replica], of: str, length: int | None = None
     ) -> None:
-        """A copy for each replica; copies are not truncated, unless to `length`."""
+        """Queue a copy for each replica; copies are truncated only to `length`."""
         if not replicas:
             self._observer.dropped(packet, f"{of} has no copies")
         for replica in replicas:
@@ -204,7 +204,7 @@ class TrafficManager:
             self._enqueue(replica.port, copy)
 
     def _enqueue(self, port: int, packet: Packet) -> None:
-        """BMv2 drops packets of a priority that has no queue."""
+        """Queue a packet for egress; BMv2 drops packets whose priority has no queue."""
         priority = packet.get_standard(Standard.PRIORITY)
         if priority >= self._priority_queues:
             self._observer.dropped(packet, f"priority {priority} has no queue, {self._priority_queues} do")
@@ -244,7 +244,7 @@ class TrafficManager:
         return [Output(port, sent)]
 
     def _clone_from_egress(self, packet: Packet) -> None:
-        """The packet with the headers that it has now."""
+        """Clone the packet with its current headers."""
         if packet.clone is None:
             return
         request, packet.clone = packet.clone, None
@@ -255,7 +255,7 @@ class TrafficManager:
         self._mirror(clone, request.session)
 
     def _recirculate(self, packet: Packet, frame: bytes, field_list: int) -> None:
-        """There has to be room for all headers, as compiled code makes it before it knows which are valid."""
+        """Recirculate a frame if all headers would fit: compiled code does not know yet which are valid."""
         if self._recirculated + _largest_frame(packet) > MAX_RECIRCULATED_BYTES:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
@@ -269,7 +269,7 @@ class TrafficManager:
 
 
 def _waiting(queued: Queued) -> Waiting:
-    """Its length is cut as the frame will be; BMv2's count of it can fall below 0."""
+    """Return a waiting packet, with the length to which it is truncated; BMv2's count can be negative."""
     port, packet = queued
     length = max(0, packet.length)
     if packet.truncated is not None:
@@ -285,7 +285,7 @@ def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:
 
 
 def _deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) -> bytes:
-    """The frame, of which nothing is truncated yet; `execute` runs a statement."""
+    """Return the frame, which is not truncated yet; `execute` runs a statement."""
     update_checksums(packet)
     packet.observer.deparses(packet)
     for statement in packet.program.deparser_body:
@@ -298,6 +298,6 @@ def _deparse(packet: Packet, execute: Callable[[Packet, ir.Statement], None]) ->
 
 
 def _largest_frame(packet: Packet) -> int:
-    """Bytes of the frame if all headers were valid and at their longest."""
+    """Return the bytes of the frame if all headers were valid and of maximum length."""
     headers = sum(packet.program.headers[header].max_bytes for header in packet.program.deparser)
     return headers + len(packet.frame) - packet.position

@@ -1,11 +1,11 @@
 """Typed IR of a v1model program.
 
-`load` makes it from p4c's BMv2 JSON; the interpreter runs it and `codegen` turns it into LLVM IR. Names are
-resolved: a field is (header index, field index), an action an index. Expressions have BMv2's meaning:
-integers without bound, whose wrapping p4c writes out.
+`load` builds it from p4c's BMv2 JSON, the interpreter runs it, and `codegen` compiles it to LLVM IR. Names
+are resolved: a field is (header index, field index), an action an index. Expressions have BMv2's semantics:
+integers of unlimited width, which p4c wraps explicitly.
 
-`expressions` · `headers` · `statements` and actions · `parser` · `calculations` · `externs` · `tables` ·
-`controls` · `program` the whole.
+`expressions` · `headers` · `statements` and actions · `parser` · `calculations` · `tables` and controls ·
+`program` the whole.
 """
 
 from softswitch.ir.calculations import (

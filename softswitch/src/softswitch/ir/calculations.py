@@ -1,4 +1,4 @@
-"""Hashes, checksums, and lists of fields."""
+"""Hashes, checksums and field lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softswitch.ir.expressions import Expression, FieldRef
 
 @dataclass(frozen=True, slots=True)
 class SizedConstant:
-    """A literal of `width` bits among the inputs of a calculation or the values of a digest."""
+    """A literal of `width` bits as an input of a calculation or a value of a digest."""
 
     value: int
     width: int
@@ -28,10 +28,10 @@ CalculationInput = FieldRef | SizedConstant | WholeHeader
 
 @dataclass(frozen=True, slots=True)
 class Calculation:
-    """A hash or checksum over inputs joined bit by bit and padded with 0 to whole bytes.
+    """A hash or checksum over inputs that are concatenated and padded with zero bits to whole bytes.
 
     Inputs of invalid headers are left out. `algorithm` is BMv2's name, one of `hashing.ALGORITHMS`. With
-    `payload` the bytes that the parser did not take follow.
+    `payload`, the bytes that the parser did not consume follow.
     """
 
     name: str
@@ -40,17 +40,16 @@ class Calculation:
     payload: bool = False
     location: str = ""
     custom: Crc | None = None
-    """What a custom CRC computes, where it has been told other parameters than BMv2's initial ones."""
+    """Parameters of a custom CRC that replace BMv2's initial ones."""
 
     @property
     def function(self) -> Algorithm:
-        """What is computed over the bytes."""
         return self.custom or ALGORITHMS[self.algorithm]
 
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """A calculation that is stored to or compared with `target` where `condition` holds."""
+    """A calculation whose result is stored to, or compared with, `target` if `condition` holds."""
 
     target: FieldRef
     calculation: int
@@ -59,7 +58,7 @@ class Checksum:
 
 @dataclass(frozen=True, slots=True)
 class FieldList:
-    """What a clone, resubmit or recirculate keeps, or what a digest sends."""
+    """Fields that a clone, resubmit or recirculate preserves, or that a digest sends."""
 
     id: int
     name: str

@@ -1,4 +1,4 @@
-"""Expressions: integers without bound, as BMv2 computes; p4c writes every wrap out as a mask or a cast."""
+"""Expressions on integers of unlimited width, as in BMv2; p4c writes each wrap as a mask or a cast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class FieldRef:
-    """Reads, or names as a target, field `field` of header `header`."""
+    """A field of a header, by their indices."""
 
     header: int
     field: int
@@ -23,7 +23,7 @@ class FieldRef:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """The header of stack `stack` at a run-time position."""
+    """The header at a run-time position of a stack."""
 
     stack: int
     index: Expression
@@ -31,7 +31,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class ElementField:
-    """Field `field` of a stack's element; 0 to read and nothing to write where the position is outside."""
+    """A field of a stack's element. Outside the stack it reads as 0, and stores to it do nothing."""
 
     element: Element
     field: int
@@ -39,7 +39,7 @@ class ElementField:
 
 @dataclass(frozen=True, slots=True)
 class LastIndex:
-    """Position of a stack's last element, -1 modulo 2^64 while it is empty (BMv2 `last_stack_index`)."""
+    """Position of a stack's last element, -1 modulo 2^64 if the stack is empty (BMv2 `last_stack_index`)."""
 
     stack: int
 
@@ -61,7 +61,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Lookahead:
-    """`width` bits of the packet, `offset` bits after the parser's position (parser only)."""
+    """`width` bits of the packet, starting `offset` bits after the parser's position (parser only)."""
 
     offset: int
     width: int
@@ -102,7 +102,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """A binary operation; comparisons and logic yield 0 or 1, division by 0 yields 0."""
+    """A binary operation; comparisons and logic yield 0 or 1, and division by 0 yields 0."""
 
     op: Op
     left: Expression
@@ -119,7 +119,7 @@ class Fit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Brings a value into the range of `int<width>` or `bit<width>`."""
+    """Convert a value to `int<width>` or `bit<width>`."""
 
     fit: Fit
     operand: Expression
@@ -149,6 +149,6 @@ Expression = (
     | Ternary
 )
 LValue = FieldRef | ElementField
-"""What can be assigned to."""
+"""Targets of an assignment."""
 HeaderRef = int | Element
 """A header by index, or an element of a stack by run-time position."""

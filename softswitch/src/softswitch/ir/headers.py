@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldType:
-    """A field of a header type: name and width in bits; of a varbit field the largest width."""
+    """A field of a header type: name and width in bits; a varbit field's maximum width."""
 
     name: str
     width: int
@@ -16,12 +16,11 @@ class FieldType:
 
     @property
     def min_value(self) -> int:
-        """The least value of the field."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
     def max_value(self) -> int:
-        """The largest value that it keeps: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
+        """Largest value that is stored: BMv2 wraps a signed field only beyond `bit<width>` (fields.h)."""
         return (1 << self.width) - 1
 
     @property
@@ -32,7 +31,7 @@ class FieldType:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header instance, or a metadata instance (never on the wire, zeroed for each packet)."""
+    """A header instance, or a metadata instance, which is never on the wire and zeroed for each packet."""
 
     name: str
     fields: tuple[FieldType, ...]
@@ -40,7 +39,7 @@ class Header:
 
     @property
     def bits(self) -> int:
-        """Width of the fixed fields on the wire, in bits."""
+        """Width of the fixed fields in bits."""
         return sum(f.width for f in self.fields if not f.varbit)
 
     @property
@@ -50,15 +49,15 @@ class Header:
 
     @property
     def max_bytes(self) -> int:
-        """Bytes on the wire with a varbit field at its longest."""
+        """Bytes on the wire with the varbit field at its maximum width."""
         return sum(f.width for f in self.fields) // 8
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A header stack: indices of its elements, which are all of one type.
+    """A header stack: indices of its elements, which have the same type.
 
-    A stack of unions is one stack for each member of the union; they share `cursor`, the number of the
+    A stack of unions is one stack for each member of the union; these share `cursor`, the number of their
     `next` position.
     """
 

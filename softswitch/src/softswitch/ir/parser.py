@@ -13,8 +13,8 @@ from softswitch.ir.statements import Statement
 class Extract:
     """Extract a header, or the next element of a stack.
 
-    `varbit_bits` gives the length of the varbit field, which is as long as its type says otherwise.
-    `max_bytes` is the most that the whole header may take then.
+    `varbit_bits` is the length of the varbit field, None for its type's width. `max_bytes` is then the
+    maximum length of the whole header.
     """
 
     header: int | None
@@ -25,14 +25,14 @@ class Extract:
 
 @dataclass(frozen=True, slots=True)
 class Advance:
-    """Skip a number of bits, which has to be whole bytes."""
+    """Skip a number of bits, which must be a multiple of 8."""
 
     bits: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Verify:
-    """Stop with an error (its code) where the condition is 0."""
+    """Reject with an error code if the condition is 0."""
 
     condition: Expression
     error: Expression
@@ -42,12 +42,12 @@ KeyPart = FieldRef | ElementField | Lookahead
 
 
 def padded(width: int) -> int:
-    """Bits that a part of a select's key takes: whole bytes, as in BMv2."""
+    """Return the width of a part of a select's key, padded to whole bytes as in BMv2."""
     return -(-width // 8) * 8
 
 
 def join_key(parts: Iterable[int], widths: Iterable[int]) -> int:
-    """Bit patterns of a select's parts as one number."""
+    """Concatenate the bit patterns of a select's parts."""
     key = 0
     for value, width in zip(parts, widths, strict=True):
         key = key << padded(width) | value
@@ -56,9 +56,9 @@ def join_key(parts: Iterable[int], widths: Iterable[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A transition taken when key & mask == value; `state` None accepts.
+    """A transition taken if key & mask == value; `state` None accepts.
 
-    With `value_set` it is taken when key & mask is a member under the same mask.
+    With `value_set` it is taken if key & mask equals a member under the same mask.
     """
 
     value: int
@@ -69,7 +69,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class ParserState:
-    """Operations, then a select over parts, each padded to whole bytes as in BMv2; no case: accept."""
+    """Operations, then a select over parts padded to whole bytes as in BMv2; without a match it accepts."""
 
     name: str
     operations: tuple[Extract | Advance | Verify | Statement, ...]
@@ -79,7 +79,7 @@ class ParserState:
 
 @dataclass(frozen=True, slots=True)
 class ValueSet:
-    """A parser value set: the widths of what its members join, and how many there may be."""
+    """A parser value set: widths of the parts of its members, and their maximum number."""
 
     name: str
     widths: tuple[int, ...]
@@ -87,5 +87,5 @@ class ValueSet:
 
     @property
     def bits(self) -> int:
-        """Width of a member, joined as a select's key is (`join_key`)."""
+        """Width of a member in bits, joined as a select's key is (`join_key`)."""
         return sum(padded(width) for width in self.widths)

@@ -1,4 +1,4 @@
-"""A whole v1model program; the rest of `ir` is what it is made of."""
+"""A whole v1model program, with its counters, meters and registers."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ class Program:
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """All tables of both controls, by name."""
+        """All tables of both controls by name."""
         nodes = [*self.ingress.nodes.values(), *self.egress.nodes.values()]
         return {node.name: node for node in nodes if isinstance(node, Table)}
 
     @cached_property
     def siblings(self) -> dict[int, tuple[int, ...]]:
-        """For each member of a header union the other members: one valid at a time (P4_16 §8.20)."""
+        """The other members of each header union's member: only one is valid at a time (P4_16 §8.20)."""
         return {
             member: tuple(other for other in union if other != member)
             for union in self.unions
@@ -87,7 +87,7 @@ class Program:
 
     @cached_property
     def statements(self) -> tuple[Statement | Extract | Advance | Verify, ...]:
-        """Everything that actions, parser and deparser do, branches of an `If` included."""
+        """All statements of actions, parser and deparser, including branches of an `If`."""
         bodies = [*(a.body for a in self.actions), *(s.operations for s in self.parser), self.deparser_body]
         found = [statement for body in bodies for statement in body]
         for statement in found:
@@ -97,35 +97,35 @@ class Program:
 
     @cached_property
     def assertions(self) -> frozenset[int]:
-        """Positions of the messages of `assert`, `assume` and loops without end."""
+        """Positions of the messages of `assert`, `assume` and endless loops."""
         return frozenset(s.message for s in self.statements if isinstance(s, Assert | CountLoop))
 
     def has(self, kind: type) -> bool:
-        """Whether the program has a statement of a kind anywhere."""
+        """Return whether any statement is of this kind."""
         return any(isinstance(statement, kind) for statement in self.statements)
 
     def sets_standard(self, name: Standard) -> bool:
-        """Whether the program can give a field of `standard_metadata` a value."""
+        """Return whether the program may assign a field of `standard_metadata`."""
         ref = self.standard(name)
         lists = (values.values for values in self.field_lists)
         return any(getattr(s, "target", None) == ref for s in self.statements) or any(ref in v for v in lists)
 
     def standard(self, name: Standard) -> FieldRef:
-        """The field of `standard_metadata` called `name`."""
+        """Return the field `name` of `standard_metadata`."""
         return self.field_index[STANDARD_METADATA, name.value]
 
     def type_of(self, ref: LValue) -> FieldType:
-        """Declaration of a field."""
+        """Return the declaration of a field."""
         header = ref.header if isinstance(ref, FieldRef) else self.stacks[ref.element.stack].headers[0]
         return self.headers[header].fields[ref.field]
 
     def width(self, ref: LValue) -> int:
-        """Width of a field, in bits."""
+        """Return the width of a field in bits."""
         return self.type_of(ref).width
 
     @cached_property
     def profile_actions(self) -> tuple[dict[str, int], ...]:
-        """For each profile the actions that its members can have, by name (p4c has one for each table)."""
+        """For each profile, its members' actions by name; p4c declares an action once for each table."""
         return tuple(
             {
                 self.actions[index].name: index
@@ -137,7 +137,7 @@ class Program:
         )
 
     def call(self, action: int, args: tuple[int, ...]) -> Invocation:
-        """An action with run-time data; `StateError` where it takes more or less."""
+        """Return a call of an action; raise `StateError` if the number of arguments is wrong."""
         expected = len(self.actions[action].parameters)
         if len(args) != expected:
             name = self.actions[action].name
@@ -145,7 +145,7 @@ class Program:
         return Invocation(action, args)
 
     def invocation(self, table: Table, action: str, args: tuple[int, ...]) -> Invocation:
-        """The call of one of the table's actions by name; `StateError` where there is none such."""
+        """Return a call of a table's action by name; raise `StateError` if the table has no such action."""
         index = self._action_index.get((table.name, action))
         if index is None:
             raise StateError(f"table {table.name} has no action {action}")
@@ -153,7 +153,7 @@ class Program:
 
     @cached_property
     def _action_index(self) -> dict[tuple[str, str], int]:
-        """Actions by table and name (p4c repeats some names for other tables)."""
+        """Actions by table and name. (p4c uses some names again for other tables.)"""
         return {
             (name, self.actions[index].name): index
             for name, table in self.tables.items()

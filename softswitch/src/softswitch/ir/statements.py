@@ -1,4 +1,4 @@
-"""Statements of actions, some of which the parser runs too. They mean what BMv2's primitives mean."""
+"""Statements of actions, some of which the parser runs, too, with the semantics of BMv2's primitives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from softswitch.ir.expressions import Expression, FieldRef, HeaderRef, LValue
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Store the value modulo 2^width of the target."""
+    """Store a value modulo 2^width of the target."""
 
     target: LValue
     value: Expression
@@ -41,7 +41,7 @@ class CopyCursor:
 
 @dataclass(frozen=True, slots=True)
 class SetValid:
-    """Make a header valid; its fields become 0 and the packet longer if it was not."""
+    """Make a header valid. If it was not, its fields become 0 and the packet longer."""
 
     header: HeaderRef
 
@@ -55,9 +55,9 @@ class SetInvalid:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """`push_front` (count > 0) or `pop_front` (count < 0) of a stack, or of all of a stack of unions.
+    """`push_front` (count > 0) or `pop_front` (count < 0) of a stack, or of all parts of a stack of unions.
 
-    `sources` has the position that each element's content comes from; None makes it invalid.
+    `sources` is the position from which each element is copied; None makes the element invalid.
     """
 
     stacks: tuple[int, ...]
@@ -67,7 +67,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Count the packet in one cell of an indirect counter; out of range does nothing."""
+    """Count the packet in one cell of an indirect counter; an index out of range does nothing."""
 
     counter: int
     index: Expression
@@ -75,7 +75,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class ExecuteMeter:
-    """Meter the packet in one cell and store its colour; out of range does nothing."""
+    """Meter the packet in one cell and store its colour; an index out of range does nothing."""
 
     meter: int
     index: Expression
@@ -84,7 +84,7 @@ class ExecuteMeter:
 
 @dataclass(frozen=True, slots=True)
 class RegisterRead:
-    """Read one cell; out of range leaves the target alone."""
+    """Read one cell; an index out of range leaves the target unchanged."""
 
     target: LValue
     register: int
@@ -93,7 +93,7 @@ class RegisterRead:
 
 @dataclass(frozen=True, slots=True)
 class RegisterWrite:
-    """Write one cell; out of range does nothing."""
+    """Write one cell; an index out of range does nothing."""
 
     register: int
     index: Expression
@@ -102,7 +102,7 @@ class RegisterWrite:
 
 @dataclass(frozen=True, slots=True)
 class Hash:
-    """Store `base + hash % size`; a size of 0 counts as 1. Base, size and sum are taken modulo 2^64."""
+    """Store `base + hash % size`; a size of 0 counts as 1. Base, size and sum are modulo 2^64."""
 
     target: LValue
     base: Expression
@@ -112,7 +112,7 @@ class Hash:
 
 @dataclass(frozen=True, slots=True)
 class Random:
-    """Store a number from `low` to `high`, all equally likely; nothing where low > high."""
+    """Store a uniformly distributed number from `low` to `high`; do nothing if low > high."""
 
     target: LValue
     low: Expression
@@ -121,12 +121,12 @@ class Random:
 
 @dataclass(frozen=True, slots=True)
 class MarkToDrop:
-    """`mark_to_drop`: the drop port as egress_spec, and no multicast group."""
+    """`mark_to_drop`: set egress_spec to the drop port, and mcast_grp to 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clone:
-    """Clone the packet to a session when this pipeline (ingress or egress) ends; the last call counts."""
+    """Clone the packet to a session at the end of this pipeline (ingress or egress); the last call counts."""
 
     session: Expression
     field_list: int
@@ -134,35 +134,35 @@ class Clone:
 
 @dataclass(frozen=True, slots=True)
 class Resubmit:
-    """Start again from the packet as it arrived, when ingress ends; the last call counts."""
+    """Restart with the packet as it arrived, at the end of ingress; the last call counts."""
 
     field_list: int
 
 
 @dataclass(frozen=True, slots=True)
 class Recirculate:
-    """Start again with the packet as the deparser left it; the last call counts."""
+    """Restart with the packet as deparsed; the last call counts."""
 
     field_list: int
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Send a list of fields to the control plane when ingress ends; the last call counts."""
+    """Send a field list to the control plane at the end of ingress; the last call counts."""
 
     field_list: int
 
 
 @dataclass(frozen=True, slots=True)
 class Truncate:
-    """Send at most `length` bytes; the smallest of several calls counts."""
+    """Send at most `length` bytes; the smallest length of several calls counts."""
 
     length: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class LogMessage:
-    """Log a text with the values of its `{}`; `message` indexes `Program.messages`."""
+    """Log a text with the values of its `{}`; `message` is an index of `Program.messages`."""
 
     message: int
     values: tuple[Expression, ...]
@@ -170,7 +170,7 @@ class LogMessage:
 
 @dataclass(frozen=True, slots=True)
 class Assert:
-    """`assert` and `assume`: where the condition is 0, log the message and drop the packet."""
+    """`assert` and `assume`: if the condition is 0, log the message and drop the packet."""
 
     condition: Expression
     message: int
@@ -178,7 +178,7 @@ class Assert:
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """One of two statements (p4c writes a choice between headers that way)."""
+    """Run one of two statements; p4c writes a conditional assignment of headers this way."""
 
     condition: Expression
     then: Statement
@@ -192,7 +192,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Go on at a statement of the action's body, by its position; the body's length ends the action.
+    """Continue at a statement of the action's body, by its position; the body's length ends the action.
 
     Only bodies of actions have jumps (p4c's `if` and `for` in an action).
     """
@@ -202,7 +202,7 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class JumpIfZero:
-    """The same where the condition is 0; else go on behind it."""
+    """Jump if the condition is 0."""
 
     condition: Expression
     to: int
@@ -210,7 +210,7 @@ class JumpIfZero:
 
 @dataclass(frozen=True, slots=True)
 class CountLoop:
-    """Stands before a jump back: the `MAX_LOOPS`-th of one action drops the packet and logs the message."""
+    """Counts a jump back, which follows; the `MAX_LOOPS`-th logs the message and drops the packet."""
 
     message: int
 
@@ -247,7 +247,7 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: name, widths of its run-time data, body, and where in the P4 source its statements are.
+    """An action: name, widths of its run-time data in bits, body, and source location of each statement.
 
     `data` has the names of the run-time data.
     """

@@ -1,4 +1,4 @@
-"""Tables with their entries, and action profiles."""
+"""Tables with their entries, action profiles, and the controls that apply tables."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class MatchKind(Enum):
 
     @property
     def takes_priority(self) -> bool:
-        """Entries of a table with such a field have a priority (P4Runtime 1.4 §9.1)."""
+        """Whether entries of a table with such a field have a priority (P4Runtime 1.4 §9.1)."""
         return self not in (MatchKind.EXACT, MatchKind.LPM)
 
 
 class Masked(NamedTuple):
-    """Matches what is `value` under `mask` (prefix, ternary, optional). `value & ~mask` is 0."""
+    """Matches keys equal to `value` under `mask` (prefix, ternary, optional). `value & ~mask` is 0."""
 
     value: int
     mask: int
 
 
 class Between(NamedTuple):
-    """Matches `low` to `high`, both included."""
+    """Matches keys from `low` to `high`, both included."""
 
     low: int
     high: int
 
 
 Match = int | Masked | Between
-"""What an entry asks of one key field; an integer is an exact match."""
+"""Match of an entry on one key field; an integer is an exact match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class KeyField:
     width: int
     kind: MatchKind = MatchKind.EXACT
     mask: int | None = None
-    """Only these bits of the source count, where the program says so."""
+    """Bits of the source to compare, if the program applies a mask; None compares all."""
 
     def masked(self, match: Match) -> Match:
-        """What an entry asks of the bits that count. (BMv2 masks no upper bounds of ranges.)"""
+        """Return the match with its value masked. (BMv2 does not mask upper bounds of ranges.)"""
         if self.mask is None:
             return match
         match match:
@@ -67,7 +67,7 @@ class KeyField:
 
 @dataclass(frozen=True, slots=True)
 class ConstEntry:
-    """An entry of the program's own; `priority` as in P4Runtime, larger wins, 0 where the table has none."""
+    """A constant entry; `priority` is P4Runtime's (the larger wins), 0 if the table has none."""
 
     key: tuple[Match, ...]
     priority: int
@@ -76,7 +76,7 @@ class ConstEntry:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """An action (index into `Program.actions`) with run-time data."""
+    """A call of an action (index of `Program.actions`) with run-time data."""
 
     action: int
     args: tuple[int, ...]
@@ -84,7 +84,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class DirectMeter:
-    """The meter that each entry of a table has; its colour is stored before the action runs."""
+    """The direct meter of a table, whose colour is stored before the action runs."""
 
     counts_bytes: bool
     target: FieldRef
@@ -92,10 +92,10 @@ class DirectMeter:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `next_nodes` gives for each of its actions the node that follows.
+    """A table. `next_nodes` is the node that follows each of its actions.
 
-    Entries of a table with a `profile` name a member or group of that action profile instead of an action.
-    Without a default action a miss does nothing and goes to `next_without_action`.
+    Entries of a table with a `profile` refer to a member or group of that action profile instead of an
+    action. Without a default action a miss does nothing, and `next_without_action` follows.
     """
 
     name: str
@@ -119,23 +119,23 @@ class Table:
 
     @property
     def is_exact(self) -> bool:
-        """All fields match exactly: an entry is found by its key alone."""
+        """Whether all fields match exactly, so that entries are found by their key."""
         return all(part.kind is MatchKind.EXACT for part in self.key)
 
     @property
     def has_priority(self) -> bool:
-        """Entries carry a priority; otherwise the longest prefix wins."""
+        """Whether entries have a priority; otherwise the longest prefix wins."""
         return any(part.kind.takes_priority for part in self.key)
 
     def rank(self, key: tuple[Match, ...], priority: int) -> int:
-        """Which of several matching entries wins: the largest, at least 1."""
+        """Return the rank of an entry, at least 1; the matching entry with the largest rank wins."""
         prefixes = (match.mask.bit_count() for match in key if isinstance(match, Masked))
         return 1 + (priority if self.has_priority else sum(prefixes))
 
 
 @dataclass(frozen=True, slots=True)
 class ActionProfile:
-    """Members (an action each), and groups of them where a `selector` calculation picks one by hash."""
+    """Members, each an action, and groups of members if a `selector` calculation selects one by hash."""
 
     name: str
     size: int
@@ -152,7 +152,7 @@ class Conditional:
     if_false: str | None
     location: str = ""
     text: str = ""
-    """The condition as the P4 source has it, as far as p4c quotes it."""
+    """The condition's source text, as far as p4c quotes it."""
 
 
 @dataclass(frozen=True, slots=True)

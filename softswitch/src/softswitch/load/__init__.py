@@ -1,8 +1,7 @@
-"""BMv2 JSON -> IR. What this switch does not implement is refused here, with its P4 source line.
+"""Load a program from p4c's BMv2 JSON; constructs that this switch does not implement are refused here.
 
-The format is described in behavioral-model, docs/JSON_format.md (version 2.23). `scope` what names stand
-for · `expressions` · `statements` of actions · `parser` · `calculations` · `tables` · `controls` · `program`
-the whole.
+behavioral-model's docs/JSON_format.md (version 2.23) describes the format. `scope` resolves names ·
+`expressions` · `statements` of actions · `parser` · `calculations` · `tables` and controls.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["load_program"]
 
 
 def load_program(data: bytes | str) -> ir.Program:
-    """Read a program as p4c-bm2-ss prints it; `ProgramError` says what is wrong and where."""
+    """Load a program as p4c-bm2-ss prints it; raise `ProgramError` with the error and its P4 source line."""
     try:
         text = json.loads(data)
     except ValueError as error:

@@ -10,7 +10,7 @@ from softswitch.load.scope import Json, Scope, source_line
 
 
 def load_calculation(scope: Scope, item: Json, name: str) -> ir.Calculation:
-    """A calculation, or the selector of an action profile."""
+    """Load a calculation, or the selector of an action profile."""
     if item["algo"] not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
         raise UnsupportedConstruct(f"hash algorithm `{item['algo']}` (there are {known})", source_line(item))
@@ -33,7 +33,7 @@ def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
 
 
 def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
-    """A checksum to verify or to update."""
+    """Load a checksum to verify or to update."""
     condition = item.get("if_cond")
     read = Expressions(scope, source_line(item))
     condition = ir.Constant(1) if condition is None else read.value(condition)
@@ -41,7 +41,7 @@ def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
 
 
 def load_field_list(scope: Scope, item: Json) -> ir.FieldList:
-    """What a clone, resubmit or recirculate keeps, or what a digest sends."""
+    """Load the fields that a clone, resubmit or recirculate preserves, or that a digest sends."""
     values: list[ir.FieldRef | ir.SizedConstant] = []
     for element in item["elements"]:
         match element["type"]:

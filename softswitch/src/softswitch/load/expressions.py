@@ -19,9 +19,10 @@ HEADER_TYPES = ("header", "header_union")
 
 
 class Expressions:
-    """Reads expressions of one action (whose run-time data has the widths `parameters`), state or table.
+    """Loader of expressions of one parser state, table or action.
 
-    `where` is the location in the P4 source, for errors.
+    `where` is the location in the P4 source, for errors; `parameters` are the widths of the action's run-time
+    data.
     """
 
     def __init__(self, scope: Scope, where: str, parameters: list[int] | None = None) -> None:
@@ -30,7 +31,7 @@ class Expressions:
         self.parameters = parameters or []
 
     def value(self, item: Json) -> ir.Expression:
-        """An expression that yields a number or a truth value."""
+        """Load an expression."""
         if "type" not in item:
             return self._operation(item)
         kind, value = item["type"], item["value"]
@@ -54,14 +55,14 @@ class Expressions:
         raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
 
     def target(self, item: Json) -> ir.LValue:
-        """What an assignment stores to."""
+        """Load the target of an assignment."""
         read = self.value(item)
         if isinstance(read, ir.FieldRef | ir.ElementField):
             return read
         raise UnsupportedConstruct(f"assignment to `{item['value']}` ({item['type']})", self.where)
 
     def header(self, item: Json) -> ir.HeaderRef:
-        """A header by name, or an element of a stack at a computed position."""
+        """Load a header by name, or an element of a stack at a computed position."""
         inner = _unwrapped(item)
         if inner.get("type") == "header":
             return self.scope.header_index[inner["value"]]
@@ -79,7 +80,7 @@ class Expressions:
         return self.scope.stack_index[inner["value"]]
 
     def _last_field(self, path: list[str]) -> ir.ElementField:
-        """A field of the last element of `[stack, field]` or `[stack of unions, member, field]`."""
+        """Load a field of the last element of `[stack, field]` or `[stack of unions, member, field]`."""
         stack, *member, name = path
         index = self.scope.union_stacks[stack][member[0]] if member else self.scope.stack_index[stack]
         first = self.scope.stacks[index].headers[0]
@@ -119,7 +120,7 @@ class Expressions:
         raise UnsupportedConstruct(f"operator `{op}`", self.where)
 
     def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
-        """Headers are equal when both are valid with equal fields; unions when one pair of members is."""
+        """Compare headers (equal if valid with equal fields) or unions (equal if a pair of members is)."""
         if left["type"] == "header_union":
             pairs = zip(*(self.scope.union_members[side["value"]] for side in (left, right)), strict=True)
             return _any(self._equal(*pair) for pair in pairs)

@@ -14,14 +14,14 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 
 def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
-    """The states, and the position of the first; p4c has put sub-parsers in line."""
+    """Load the states and the position of the first one; p4c has inlined sub-parsers."""
     numbers = {state["name"]: i for i, state in enumerate(item["parse_states"])}
     states = tuple(_state(scope, state, numbers) for state in item["parse_states"])
     return states, numbers[item["init_state"]]
 
 
 def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[ir.ValueSet, ...]:
-    """The value sets; what a member consists of is told by a select that uses it."""
+    """Load the value sets. A select that uses a set determines the parts of its members."""
     sets = []
     for number, item in enumerate(scope.text.get("parse_vsets", [])):
         users = (s for s in states if any(case.value_set == number for case in s.cases))
@@ -34,7 +34,7 @@ def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[i
 
 
 def part_width(scope: Scope, part: ir.KeyPart) -> int:
-    """Width of a part of a select's key, in bits."""
+    """Return the width in bits of a part of a select's key."""
     match part:
         case ir.FieldRef(header, field):
             return scope.headers[header].fields[field].width

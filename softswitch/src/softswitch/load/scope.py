@@ -1,4 +1,4 @@
-"""What the names of a BMv2 JSON stand for."""
+"""Resolve the names of a BMv2 JSON."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Json = dict[str, Any]
 
 
 def source_line(item: Json) -> str:
-    """`file:line` where p4c recorded it, else an empty string."""
+    """Return `file:line` if p4c recorded it, else an empty string."""
     info = item.get("source_info")
     return f"{info['filename']}:{info['line']}" if info else ""
 
 
 def source_text(item: Json) -> str:
-    """What p4c quotes of the source there."""
+    """Return the source text that p4c quotes there."""
     return str(item.get("source_info", {}).get("source_fragment", ""))
 
 
 class Scope:
-    """Headers, stacks, externs and lists of a program by name; collects the texts that it logs."""
+    """Headers, stacks, externs and lists of a program by name, and the messages that it logs."""
 
     def __init__(self, text: Json) -> None:
         self.text = text
@@ -65,25 +65,25 @@ class Scope:
         self.value_set_index = {item["name"]: i for i, item in enumerate(text.get("parse_vsets", []))}
 
     def header(self, name: Any) -> int:
-        """The header of a name."""
+        """Return the header of this name."""
         if not isinstance(name, str):
             raise UnsupportedConstruct("a header at a computed position (nor does BMv2 load it here)")
         return self.header_index[name]
 
     def field(self, value: Any) -> ir.FieldRef:
-        """The field that `[header, field]` names."""
+        """Return the field that `[header, field]` names."""
         if not isinstance(value, list):
             raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)")
         return self.field_index[value[0], value[1]]
 
     def stacks_of(self, name: str) -> tuple[int, ...]:
-        """The stack of a name, or all stacks of a stack of unions."""
+        """Return the stack of this name, or all parts of a stack of unions."""
         if name in self.union_stacks:
             return tuple(self.union_stacks[name].values())
         return (self.stack_index[name],)
 
     def message(self, text: str) -> int:
-        """Number of a text to log."""
+        """Add a message to log, and return its number."""
         self.messages.append(text)
         return len(self.messages) - 1
 
@@ -112,7 +112,7 @@ def _headers(text: Json) -> tuple[ir.Header, ...]:
 
 
 def _fields(item: Json) -> list[ir.FieldType]:
-    """The fields of a header type; a varbit field takes what the others leave of `max_length` bytes."""
+    """Load the fields of a header type; a varbit field gets what the others leave of `max_length` bytes."""
     fixed = sum(width for _, width, *_ in item["fields"] if width != "*")
     fields = []
     before = 0

@@ -1,4 +1,4 @@
-"""Primitives of actions, and of the parser, as statements."""
+"""Load primitives of actions, and of the parser, as statements."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
 
 _JUMPS = {"_jump": 0, "_jump_if_zero": 1}
-"""Primitives that say where an action goes on, with how many conditions each has."""
+"""Jump primitives, and how many conditions each has."""
 
 
 def load_action(scope: Scope, item: Json) -> ir.Action:
-    """One action with its body."""
+    """Load one action."""
     parameters = [data["bitwidth"] for data in item["runtime_data"]]
     body: list[ir.Statement] = []
     locations: list[str] = []
-    starts: list[int] = []
-    """Where the statements of each primitive begin."""
+    starts: list[int] = []  # position in `body` of the first statement of each primitive
     for number, primitive in enumerate(item["primitives"]):
         starts.append(len(body))
         if primitive["op"] in _JUMPS:
@@ -36,7 +35,7 @@ def load_action(scope: Scope, item: Json) -> ir.Action:
 
 
 def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> list[ir.Statement]:
-    """A jump, still to a primitive; `number` is its own among the action's."""
+    """Load a jump, still to a primitive; `number` is its own position among the action's primitives."""
     where = source_line(item)
     read = Expressions(scope, where, parameters)
     *condition, to = (read.value(parameter) for parameter in item["parameters"])
@@ -52,14 +51,14 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
 
 
 def _resolved(statement: ir.Statement, starts: list[int]) -> ir.Statement:
-    """Let a jump to a primitive be one to a statement; behind the last primitive the action ends."""
+    """Change a jump's target from a primitive to a statement; targets past the last one end the action."""
     if isinstance(statement, ir.Jump | ir.JumpIfZero):
         return replace(statement, to=starts[min(statement.to, len(starts) - 1)])
     return statement
 
 
 def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: str = "") -> list[ir.Statement]:
-    """What one primitive does; `fallback` says where it is if p4c recorded no source line."""
+    """Load one primitive; `fallback` is its location if p4c recorded no source line."""
     where = source_line(item) or fallback
     maker = getattr(_Primitives(scope, item, parameters, where), item["op"], None)
     if maker is None:
@@ -70,7 +69,7 @@ def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: st
 
 
 class _Primitives:
-    """A method for each primitive of BMv2, by its name there."""
+    """One method for each primitive of BMv2, under its name there."""
 
     def __init__(self, scope: Scope, item: Json, parameters: list[int], where: str) -> None:
         self._scope = scope
@@ -115,7 +114,7 @@ class _Primitives:
         return self._copy_stacks(target["value"], source["value"])
 
     def _copy_stacks(self, target: str, source: str) -> list[ir.Statement]:
-        """Element by element, and in an element member by member, as BMv2 does."""
+        """Copy element by element, and within an element member by member, as BMv2 does."""
         stacks = self._scope.stacks
         to, of = ([stacks[i] for i in self._scope.stacks_of(name)] for name in (target, source))
         copies: list[ir.Statement] = [ir.CopyCursor(to[0].cursor, of[0].cursor)]
@@ -232,9 +231,9 @@ class _Primitives:
 
 
 def _moved(size: int, count: int) -> tuple[int, ...]:
-    """Where each element's content comes from after BMv2's swaps (stacks.cpp, StackP4_16).
+    """Return the position from which each element is copied by BMv2's swaps (stacks.cpp, StackP4_16).
 
-    Elements that were shifted in are made invalid there, but unions are not.
+    It makes elements that were shifted in invalid, but not unions.
     """
     order = list(range(size))
     if count > 0:

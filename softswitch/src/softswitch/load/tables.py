@@ -1,4 +1,4 @@
-"""Tables of the BMv2 JSON, with their constant entries."""
+"""Load tables with their constant entries, and the controls that apply them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from softswitch.load.scope import Json, Scope, source_line, source_text
 MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
 TABLE_TYPES = ("simple", "indirect", "indirect_ws")
 TOP_PRIORITY = (1 << 31) - 1
-"""P4Runtime priority that BMv2's priority 0 stands for, as its P4Runtime server has it."""
+"""P4Runtime priority that corresponds to BMv2's priority 0, as in BMv2's P4Runtime server."""
 
 
 def load_table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
-    """One table; `profiles` has the numbers of action profiles by name."""
+    """Load one table; `profiles` maps names of action profiles to their numbers."""
     with located(source_line(item)):
         return _table(scope, item, profiles)
 
@@ -83,7 +83,7 @@ def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...]) -> ir.C
 
 
 def _match(item: Json, width: int) -> ir.Match:
-    """What a constant entry asks of one key field of `width` bits."""
+    """Load the match of a constant entry on a key field of `width` bits."""
     full = (1 << width) - 1
     match item["match_type"]:
         case "exact":
@@ -103,7 +103,7 @@ def _invocation(scope: Scope, item: Json) -> ir.Invocation:
 
 
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
-    """One pipeline; `profiles` has the numbers of action profiles by name."""
+    """Load ingress or egress; `profiles` maps names of action profiles to their numbers."""
     nodes: dict[str, ir.Table | ir.Conditional] = {
         table["name"]: load_table(scope, table, profiles) for table in item["tables"]
     }

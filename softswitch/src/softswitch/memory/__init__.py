@@ -1,7 +1,6 @@
-"""The block of memory that packet function and control plane share, and how they call each other.
+"""The memory block that packet function and control plane share, and the interface between them.
 
-`words` · `layout` where a program's state lies · `coding` keys and data of entries as words · `rows` tables
-as the control plane's compiled functions know them · `index` the hash index, as LLVM IR for both ·
-`process` the packet function's signature · `output` what it hands over · `waiting` a packet on its way to
-egress.
+`words` · `layout` offsets of a program's state · `coding` keys and data of entries as words · `rows` tables
+for the control plane's compiled functions · `index` the hash index, as LLVM IR for both sides · `process` the
+packet function's signature · `output` its output records · `waiting` a packet between ingress and egress.
 """

@@ -1,4 +1,4 @@
-"""Keys and run-time data of entries as words, and back."""
+"""Encode keys and run-time data of table entries as words, and decode them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from softswitch.memory.words import join_words, split_words, words_of
 
 
 def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
-    """An action's index and its run-time data."""
+    """Encode an action call: the action's index, then its run-time data."""
     widths = program.actions[invocation.action].parameters
     words = [invocation.action]
     for value, width in zip(invocation.args, widths, strict=True):
@@ -19,7 +19,7 @@ def data_words(program: ir.Program, invocation: ir.Invocation) -> list[int]:
 
 
 def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
-    """The inverse of `data_words`."""
+    """Decode what `data_words` returned."""
     args: list[int] = []
     at = 1
     for width in program.actions[words[0]].parameters:
@@ -30,7 +30,10 @@ def read_data(program: ir.Program, words: Sequence[int]) -> ir.Invocation:
 
 
 def match_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
-    """What tells an entry from others: the key words of an exact table; else key, masks, rank and bounds."""
+    """Encode the identity of an entry.
+
+    An exact table's is the key; a ranked one's is key, masks, rank and range bounds.
+    """
     return _ranked_words(layout, key, priority) if layout.is_ranked else _exact_words(layout, key)
 
 
@@ -43,7 +46,7 @@ def _exact_words(layout: TableLayout, key: tuple[ir.Match, ...]) -> list[int]:
 
 
 def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int) -> list[int]:
-    """Value and mask of all fields joined, the rank, and low and high of each range."""
+    """Encode value and mask of all fields, the rank, and the bounds of each range."""
     value = mask = 0
     bounds: list[int] = []
     for match, part in zip(key, layout.table.key, strict=True):
@@ -61,7 +64,7 @@ def _ranked_words(layout: TableLayout, key: tuple[ir.Match, ...], priority: int)
 
 
 def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[int]) -> tuple[ir.Match, ...]:
-    """The match of a record; `mask_words` are those of its group, if the table is ranked."""
+    """Decode the match of a record; `mask_words` are those of its group if the table is ranked."""
     value = join_words(record[: layout.field_words])
     mask = join_words(mask_words)
     bounds = layout.bounds

@@ -1,6 +1,6 @@
-"""Which registers and counters lie cell beside cell: those that an action reaches by the same field.
+"""Find registers and counters that an action accesses with the same field as index.
 
-A packet that reads the one then finds the other in the same cache line. They have as many cells each.
+If their cells are interleaved, a packet that reads one finds the others in the same cache line.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from softswitch import ir
 
 
 class ArrayRef(NamedTuple):
-    """A register or counter, by its number."""
+    """A register or counter by its number."""
 
     is_counter: bool
     number: int
 
 
 class CellAccess(NamedTuple):
-    """A cell that an action reaches, by an index in terms of what fields held before the action."""
+    """An access to a cell; `index_source` is its index in terms of the fields' values before the action."""
 
     array: ArrayRef
     index_source: ir.Expression
 
 
 def cell_accesses(action: ir.Action) -> Iterator[CellAccess]:
-    """Cells of registers and counters that an action's statements reach."""
+    """Yield the accesses of an action's statements to registers and counters."""
     assigned: dict[ir.Expression, ir.Expression] = {}
     for statement in action.body:
         match statement:
@@ -44,7 +44,7 @@ def cell_accesses(action: ir.Action) -> Iterator[CellAccess]:
 
 
 def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
-    """Arrays of as many cells that lie beside each other; each is in one of these at most."""
+    """Return groups of arrays of equal size to interleave; each array is in at most one group."""
     groups: dict[ArrayRef, set[ArrayRef]] = {}
     for action in program.actions:
         found = [(use.array, set(fields_of(use.index_source))) for use in cell_accesses(action)]
@@ -56,7 +56,7 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
 
 
 def fields_of(expression: Any) -> Iterator[ir.FieldRef]:
-    """Fields in an expression."""
+    """Yield the fields in an expression."""
     if isinstance(expression, ir.FieldRef):
         yield expression
     elif is_dataclass(expression):

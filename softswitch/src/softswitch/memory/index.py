@@ -1,11 +1,11 @@
-"""The hash index of a table: hash a key's words, probe the buckets, compare the record's key.
+"""The hash index of a table: hash the key, probe buckets linearly, compare the record's key.
 
-This is LLVM IR, and there is no other source of it: the packet function has it for a key whose words are
-values (`find_function`), and the control plane's compiled functions have it, by way of numba, for a key that
-lies in memory (`find_at_function`, `hash_at_function`).
+It exists once, as LLVM IR. The packet function calls it with a key in registers (`find_function`); numba
+links it into the control plane's compiled functions for a key in memory (`find_at_function`,
+`hash_at_function`).
 
-A bucket is tag << 32 | record number, counted from 1, or 0 where it is empty. The low bits of the hash choose
-the first bucket to look at, the upper 32 are the tag.
+A bucket is tag << 32 | record number (counted from 1), or 0 if empty. The low bits of the hash give the first
+bucket, its upper 32 bits are the tag.
 """
 
 from __future__ import annotations
@@ -23,41 +23,40 @@ from softswitch.target import pass_words, receive_words, target_of, word_paramet
 
 
 class SearchKey(Protocol):
-    """A key of some words; both methods leave the builder behind what they emit."""
+    """A key of some words. Both methods leave the builder after the code they emit."""
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
-        """The hash of the words."""
+        """Return the hash of the words."""
         ...
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
-        """An `i1`: does a record begin with these words?"""
+        """Return an `i1`: whether a record begins with these words."""
         ...
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
-    """One step of the hash: multiply, and let the upper half have a say in the lower (Knuth, TAOCP 6.4).
+    """Emit one step of the hash: multiply, then fold the upper half into the lower (Knuth, TAOCP 6.4).
 
-    The first field of a key comes first: look-ups of a packet that share it share the step.
+    Words are mixed from the last to the first: the first field of a key is the last word, so look-ups of a
+    packet that share the field share the step.
     """
     hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
     return b.xor(hashed, b.lshr(hashed, integer(WORD, HALF)))
 
 
 class KeyValues:
-    """A key whose words are values: everything is straight code."""
+    """A key in registers; the code is unrolled."""
 
     def __init__(self, words: Sequence[llvm.Value]) -> None:
         self._words = words
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
-        """The hash of the words."""
         hashed: llvm.Value = integer(WORD, 0)
         for part in reversed(self._words):
             hashed = _mix(b, hashed, part)
         return hashed
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
-        """An `i1`: does a record begin with these words?"""
         equal: llvm.Value = integer(1, 1)
         for position, part in enumerate(self._words):
             stored = b.load(word(b, record, position), typ=I64)
@@ -66,14 +65,13 @@ class KeyValues:
 
 
 class KeyAt:
-    """A key of `count` words at an address, both known at run time: everything is a loop."""
+    """A key of `count` words at an address, both known at run time; the code loops."""
 
     def __init__(self, address: llvm.Value, count: llvm.Value) -> None:
         self._address = address
         self._count = count
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
-        """The hash of the words."""
         before = b.block
         head, body, after = (b.append_basic_block(label) for label in ("hash", "mix", "hashed"))
         b.branch(head)
@@ -92,7 +90,6 @@ class KeyAt:
         return hashed
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
-        """An `i1`: does a record begin with these words?"""
         before = b.block
         head, body, after = (b.append_basic_block(label) for label in ("left", "compare", "compared"))
         b.branch(head)
@@ -113,7 +110,7 @@ class KeyAt:
 
 
 class Index(NamedTuple):
-    """A table's hash index: where buckets and records begin, number of buckets - 1, words of a record."""
+    """A table's hash index: addresses of buckets and records, number of buckets - 1, words of a record."""
 
     buckets: llvm.Value
     mask: llvm.Value
@@ -122,7 +119,7 @@ class Index(NamedTuple):
 
 
 def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index:
-    """The index of a table of the program: all but the state's address is constant."""
+    """Return the index of a table, of which only the state's address is not constant."""
     return Index(
         word(b, state, layout.buckets),
         integer(WORD, layout.mask),
@@ -132,12 +129,12 @@ def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index
 
 
 def hash_words(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
-    """The hash of a key's words."""
+    """Emit the hash of a key in registers."""
     return KeyValues(words).hash(b)
 
 
 class Probe(NamedTuple):
-    """Where a search ends: in `hit` at a bucket with its record, or in `miss` at an empty bucket."""
+    """Result of a search: block `hit` with bucket position and record, or block `miss` at an empty bucket."""
 
     hit: llvm.Block
     miss: llvm.Block
@@ -146,7 +143,7 @@ class Probe(NamedTuple):
 
 
 def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
-    """Look at one bucket after another, from the one that the hash chooses."""
+    """Emit linear probing from the bucket that the hash selects."""
     probe, full, same_tag, next_bucket, hit, miss = (
         b.append_basic_block(label) for label in ("probe", "full", "same_tag", "next", "hit", "miss")
     )
@@ -177,7 +174,7 @@ def emit_probe(b: llvm.IRBuilder, index: Index, key: SearchKey) -> Probe:
 
 
 def record_address(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.Value:
-    """Address of a record by its number, counted from 1."""
+    """Emit the address of a record by its number, counted from 1."""
     return word(b, index.records, b.mul(b.sub(number, integer(WORD, 1)), index.stride))
 
 
@@ -187,7 +184,7 @@ def record_address(b: llvm.IRBuilder, index: Index, number: llvm.Value) -> llvm.
 def call_find(
     b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout, words: Sequence[llvm.Value]
 ) -> llvm.Value:
-    """Address of the record whose key is `words`, or null."""
+    """Emit a look-up; return the address of the record whose key is `words`, or null."""
     index = index_at(b, state, layout)
     if target_of(b.module).max_arguments is None:
         return b.call(find_function(b.module, len(words)), [*index, *words])
@@ -196,7 +193,10 @@ def call_find(
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
-    """`find(buckets, mask, records, stride, key...)`: the record or null. One function a key size."""
+    """Return `find(buckets, mask, records, stride, key...)`, which returns a record or null.
+
+    The module has one such function for each key size.
+    """
     function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
@@ -209,7 +209,10 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
 
 
 def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
-    """`find(buckets, key...)`: as `find_function`, for tables of this size, where arguments are few."""
+    """Return `find(buckets, key...)` for tables of this size.
+
+    Targets whose functions have few arguments need it (`Target.max_arguments`).
+    """
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
     arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
     function, is_new = _function(module, name, target.pointer, arguments)
@@ -227,9 +230,10 @@ def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -
 
 
 def find_at_function(module: llvm.Module) -> llvm.Function:
-    """`find_at(buckets, mask, records, stride, key, words)`: position of the key's bucket.
+    """Return `find_at(buckets, mask, records, stride, key, words)`.
 
-    -1 - the position of the empty bucket where the key would go, if it is not there.
+    It returns the position of the key's bucket, or -1 - the position of the empty bucket where the key
+    belongs.
     """
     function, is_new = _function(module, "find_at", I64, [*_INDEX, POINTER, I64])
     if is_new:
@@ -243,7 +247,7 @@ def find_at_function(module: llvm.Module) -> llvm.Function:
 
 
 def hash_at_function(module: llvm.Module) -> llvm.Function:
-    """`hash_at(key, words)`: the hash of a key in memory."""
+    """Return `hash_at(key, words)`, which returns the hash of a key in memory."""
     function, is_new = _function(module, "hash_at", I64, [POINTER, I64])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
@@ -257,7 +261,7 @@ _INDEX = [POINTER, I64, POINTER, I64]
 def _function(
     module: llvm.Module, name: str, result: llvm.Type, arguments: Sequence[llvm.Type]
 ) -> tuple[llvm.Function, bool]:
-    """The module's own function of a name, and whether it has just been declared."""
+    """Return the module's internal function of this name, and whether it was created by this call."""
     if name in module.globals:
         return module.globals[name], False
     function = llvm.Function(module, llvm.FunctionType(result, arguments), name)

@@ -1,11 +1,11 @@
-"""What the packet function hands over: frames, waiting packets, digests and log records, one after another.
+"""Output records of the packet function: frames, waiting packets, digests and log records, one after another.
 
     uint32 kind, uint32 length, data, padding to a multiple of 8
 
-The kind of a frame is its port; that of a packet on its way to egress is `WAITING` (`memory.waiting` has its
-data). A digest's is `DIGEST` + its position in the program, a log record's `LOG` + the position of its text.
-The data of these two are values: a word with the number of words that follow, negative for a signed value,
-then these, least significant first.
+The kind of a frame is its port; that of a packet between ingress and egress is `WAITING` (`memory.waiting`
+has its data). A digest's is `DIGEST` + its position in the program, a log record's `LOG` + the position of
+its text. The data of digests and log records are values: a word with the number of words that follow, negated
+for a signed value, then these words, least significant first.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ HEAD_BYTES = HEAD.itemsize
 ALIGNMENT = 8
 DIGEST = 1 << 31
 LOG = 1 << 30
-"""Kinds from here on are notices."""
+"""Kinds from here on are notices to the control plane."""
 WAITING = 1 << 29
 """Kinds below are frames."""
 
 
 def record_bytes(length: int) -> int:
-    """Bytes of a record with so many bytes of data."""
+    """Return the bytes of a record with `length` bytes of data."""
     return HEAD_BYTES + (length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 def read_head(record: memoryview | bytes) -> tuple[int, int]:
-    """Kind and length of data of the record that begins here."""
+    """Return kind and data length of the record that begins here."""
     kind, length = np.frombuffer(record, HEAD, 1)[0].tolist()
     return kind, length
 
 
 def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
-    """Kind and data of each of the first `count` records."""
+    """Yield kind and data of the first `count` records."""
     for _ in range(count):
         kind, length = read_head(memory)
         yield kind, bytes(memory[HEAD_BYTES : HEAD_BYTES + length])
@@ -45,7 +45,7 @@ def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
 
 
 def read_values(data: bytes) -> Iterator[int]:
-    """The values in the data of a digest or log record."""
+    """Yield the values in the data of a digest or log record."""
     at = 0
     while at < len(data):
         count = int.from_bytes(data[at : at + 8], "little", signed=True)

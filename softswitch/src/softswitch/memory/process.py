@@ -1,13 +1,14 @@
-"""The packet function's signature: `codegen` (LLVM), `jit` (ctypes) and `native` (numba) make theirs of it.
+"""The packet function's signature, from which `codegen`, `jit` (ctypes) and `native` (numba) build theirs.
 
     int32 process(void *state, uint32 port, const uint8 *frame, uint32 length,
                   uint64 t_in, uint64 now, uint8 *out, uint32 capacity)
 
-It runs one frame that came in by a port and returns the number of records that it wrote to `out`
+It runs one frame that arrived at a port and returns the number of records it wrote to `out`
 (`memory.output`). Times are in µs since the switch started.
 
-A *buffered* function ends where a queue of a port begins: what goes to egress is a record (`memory.waiting`).
-Called with the port `DEPARTS` and such a record as the frame, it does the rest; `t_in` has no meaning then.
+A *buffered* function returns where a packet would enter a port's queue: packets for egress are records
+(`memory.waiting`). Called with the port `DEPARTS` and such a record as frame, it runs egress; `t_in` is
+unused.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """Types of arguments and result."""
+    """Types of the arguments and the result."""
 
     ADDRESS = "address"
     INT32 = "int32"
@@ -26,8 +27,6 @@ class Kind(Enum):
 
 
 class Argument(NamedTuple):
-    """One argument of the packet function."""
-
     name: str
     kind: Kind
 
@@ -45,4 +44,4 @@ ARGUMENTS = (
 RESULT = Kind.INT32
 NAME = "process"
 DEPARTS = 1 << 31
-"""The `port` of a packet that has left its queue."""
+"""Value of `port` for a packet that has left its queue."""

@@ -1,4 +1,4 @@
-"""Tables as compiled functions of the control plane know them: a row each of word offsets and sizes."""
+"""Tables as the control plane's compiled functions see them: one row of offsets and sizes each."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ COLUMNS = (
     "group_stride",
     "order",
 )
-"""Each is the attribute of `TableLayout` by that name."""
+"""Names of attributes of `TableLayout`."""
 
 LOG = "log"
-"""And the address of a log of changed words, 0 for none: int64 count, then word offsets."""
+"""Address of a log of changed words (int64 count, then word offsets), or 0."""
 LOG_ENTRIES = 1 << 25
-"""More than the updates of the largest message change."""
+"""Capacity of the log, more than the updates of the largest message change."""
 
 TABLE = np.dtype([(name, "i8") for name in (*COLUMNS, LOG)])
 
@@ -46,6 +46,6 @@ Words = npt.NDArray[np.uint64]
 
 
 def rows(tables: Iterable[TableLayout], log: int = 0) -> npt.NDArray[Any]:
-    """A row for each table, in order; their changes go into the log at an address."""
+    """Return one row for each table, in order; `log` is the address of their log of changed words."""
     columns = [(*(getattr(table, name) for name in COLUMNS), log) for table in tables]
     return np.array(columns, dtype=TABLE)

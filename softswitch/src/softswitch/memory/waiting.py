@@ -1,9 +1,9 @@
-"""A packet between ingress and egress, as a buffered packet function writes it and takes it back.
+"""Record of a packet between ingress and egress, written and read by a buffered packet function.
 
     uint32 port, priority, length, enq_qdepth, deq_qdepth, the packet (`codegen.storage`), its payload
 
-`length` is what the packet has in bytes now. Whoever queues the packet fills in the two depths, which the
-function leaves 0; the rest is for the function of the same program alone.
+`length` is the packet's current length in bytes. The function leaves both depths 0, and whoever queues the
+packet fills them in; only a function of the same program can read the rest.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ QUEUE_HEAD_BYTES = QUEUE_HEAD.itemsize
 
 
 def offset_of(name: str) -> int:
-    """Where a field of the head lies, in bytes."""
+    """Return the byte offset of a field of the head."""
     return 4 * QUEUE_FIELDS.index(name)
 
 
 def read_queue_head(record: bytes) -> tuple[int, int, int]:
-    """Port, priority and length of a waiting packet."""
+    """Return port, priority and length of a waiting packet."""
     port, priority, length, _, _ = np.frombuffer(record, QUEUE_HEAD, 1)[0].tolist()
     return port, priority, length
 
 
 def with_depths(record: bytes, enq_qdepth: int, deq_qdepth: int) -> bytes:
-    """The record with its depths."""
+    """Return the record with its queue depths filled in."""
     head = np.frombuffer(record, QUEUE_HEAD, 1).copy()
     head["enq_qdepth"], head["deq_qdepth"] = enq_qdepth, deq_qdepth
     return head.tobytes() + record[QUEUE_HEAD_BYTES:]

@@ -1,10 +1,9 @@
-"""Queues between ingress and egress: a FIFO for each port and priority, with a capacity and a rate.
+"""Queues between ingress and egress: a FIFO for each port and priority, with a depth and a rate.
 
-`shape` what a port may send and keep, as users say it · `state` the records · `fifo` compiled functions:
-`put` a packet in, `take` the next one out, and when that may be.
+`shape` rates and depths · `state` the records · `fifo` compiled functions to enqueue and dequeue.
 
-Nothing here knows sockets or clocks; time comes in as an argument, in ns of any one clock. Packets are the
-caller's: a queue gives each a slot, by whose number it comes out again.
+Time is an argument, in ns of any monotonic clock. The caller stores the packets; a queue gives each a slot
+number.
 """
 
 from softswitch.queues.shape import DEFAULT_DEPTH, Depth, Rate, Shape, parse_depth, parse_rate

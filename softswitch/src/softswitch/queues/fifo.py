@@ -1,8 +1,8 @@
-"""Queues at work: compiled functions, for compiled callers, which see no clock and allocate nothing.
+"""Compiled functions that enqueue and dequeue packets; they read no clock and allocate nothing.
 
-As in BMv2 (queueing.h, QueueingLogicPriRL) a packet is told when it comes how soon it may go, by the rate of
-its priority; of those that may go the highest priority does. A port with a rate in bits is a link besides,
-which is busy with each packet for its time on the wire.
+As in BMv2 (queueing.h, QueueingLogicPriRL) a packet's earliest departure is set on arrival, from the rate of
+its priority; of the packets that may depart, the one of the highest priority does. A port with a rate in bits
+is also a link, which each packet occupies for its time on the wire.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from nativekit.compile import compiled, int64
 from softswitch.queues.state import NEVER, NONE, Queues
 
 WIRE_OVERHEAD = 24
-"""Bytes that a frame takes on a wire besides its own: preamble, checksum, gap (IEEE 802.3)."""
+"""Bytes of preamble, checksum and inter-frame gap of a frame (IEEE 802.3)."""
 _BITS_NS = 8 * 10**9
 
 
 @compiled
 def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
-    """Put a packet of `length` bytes in; its slot, or NONE: there was no room, and its loss is counted."""
+    """Enqueue a packet of `length` bytes; return its slot, or NONE if it was dropped, which is counted."""
     queue, pool = queues.queues[p, priority], queues.pool
     if queue.packets >= queue.max_packets or queue.bytes + length > queue.max_bytes:
         queue.dropped += 1
@@ -44,21 +44,24 @@ def put(queues: Queues, p: int, priority: int, length: int, now: int) -> int:
 
 @compiled
 def next_departure(queues: Queues) -> int:
-    """When the next packet may go, in ns; NEVER where none waits."""
+    """Return the earliest time at which a packet may depart, in ns; NEVER if none waits."""
     p = _earliest(queues)
     return NEVER if p == NONE else int64(queues.ports[p].due)
 
 
 @compiled
 def take(queues: Queues, now: int) -> int:
-    """Take out the next packet that may go; its slot, which stays as it is until the next `put`, or NONE."""
+    """Dequeue the next packet that may depart at `now`; return its slot, or NONE.
+
+    The slot keeps its contents until the next `put`.
+    """
     p = _earliest(queues)
     return NONE if p == NONE else take_from(queues, p, now)
 
 
 @compiled
 def take_from(queues: Queues, p: int, now: int) -> int:
-    """Take out the next packet of one port, as `take` does of all; its `due` says when that may be."""
+    """Dequeue the next packet of one port, as `take` does for all ports."""
     if queues.ports[p].due > now:
         return NONE
     for k in range(queues.queues.shape[1]):
@@ -77,21 +80,21 @@ def take_from(queues: Queues, p: int, now: int) -> int:
 
 @compiled
 def hold(queues: Queues, p: int) -> None:
-    """Let nothing of a port go before `release`."""
+    """Hold a port's packets back until `release`."""
     queues.ports[p].held = 1
     _schedule(queues, p)
 
 
 @compiled
 def release(queues: Queues, p: int) -> None:
-    """Let packets of a port go when they may."""
+    """Let a port's packets depart again."""
     queues.ports[p].held = 0
     _schedule(queues, p)
 
 
 @compiled
 def clear(queues: Queues) -> None:
-    """Drop and count all that waits."""
+    """Drop and count all waiting packets."""
     for p in range(len(queues.ports)):
         for priority in range(queues.queues.shape[1]):
             queue = queues.queues[p, priority]
@@ -103,13 +106,12 @@ def clear(queues: Queues) -> None:
 
 @compiled
 def wire_time(length: int, bits: int) -> int:
-    """How long a frame takes a link of so many bit/s, in ns, rounded up."""
+    """Return the time in ns that a frame occupies a link of `bits` bit/s, rounded up."""
     return -(-(length + WIRE_OVERHEAD) * _BITS_NS // bits)
 
 
 @compiled
 def _unlink(queues: Queues, queue: Any) -> int:
-    """Take out the first packet of a queue."""
     s, pool = int64(queue.first), queues.pool
     slot = queues.slots[s]
     queue.first = slot.following
@@ -123,7 +125,7 @@ def _unlink(queues: Queues, queue: Any) -> int:
 
 @compiled
 def _schedule(queues: Queues, p: int) -> None:
-    """Note when the port's next packet may go."""
+    """Set when the port's next packet may depart."""
     due: int = int64(NEVER)
     for priority in range(queues.queues.shape[1]):
         queue = queues.queues[p, priority]
@@ -135,7 +137,7 @@ def _schedule(queues: Queues, p: int) -> None:
 
 @compiled
 def _earliest(queues: Queues) -> int:
-    """The port whose packet may go first; NONE where none waits."""
+    """Return the port whose packet may depart first, or NONE."""
     found: int = int64(NONE)
     due: int = int64(NEVER)
     for p in range(len(queues.ports)):

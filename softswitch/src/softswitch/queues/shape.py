@@ -1,4 +1,4 @@
-"""What a port may send in a second, and how much may wait for it."""
+"""Rates and depths of ports' queues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 from softswitch.errors import SwitchError
 
 MIN_FRAME_BYTES = 60
-"""Bytes of Ethernet's smallest frame, without its checksum: a queue of bytes has room for so many packets."""
+"""Length of the shortest Ethernet frame without checksum; it bounds the packets of a queue sized in bytes."""
 MAX_PACKETS = 1 << 16
 MAX_RATE = 10**12
 _RATES = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
@@ -16,9 +16,9 @@ _SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as tc(8) has them
 
 
 class Rate(NamedTuple):
-    """Packets or bits in a second; 0 is no limit.
+    """Limits in packets/s and bit/s; 0 is no limit.
 
-    One in packets is each priority's own, as in BMv2; one in bits the port's, which its priorities share.
+    The limit in packets applies to each priority, as in BMv2; the one in bits to the port as a whole.
     """
 
     packets: int = 0
@@ -26,14 +26,14 @@ class Rate(NamedTuple):
 
 
 class Depth(NamedTuple):
-    """Packets that may wait in the queue of one priority, and the bytes that they may have together."""
+    """Limits of one priority's queue, in packets and in bytes of all of them."""
 
     packets: int
     bytes: int
 
 
 class Shape(NamedTuple):
-    """What holds for one port."""
+    """Rate and depth of one port."""
 
     rate: Rate
     depth: Depth
@@ -44,21 +44,21 @@ _ANY_BYTES = 1 << 62
 
 
 def packet_depth(packets: int) -> Depth:
-    """A queue for so many packets of any size."""
+    """Return the depth of a queue for `packets` packets of any size."""
     return Depth(packets, _ANY_BYTES)
 
 
 def byte_depth(size: int) -> Depth:
-    """A queue for so many bytes."""
+    """Return the depth of a queue for `size` bytes."""
     return Depth(max(1, size // MIN_FRAME_BYTES), size)
 
 
 DEFAULT_DEPTH = packet_depth(64)
-"""BMv2's."""
+"""BMv2's default queue depth."""
 
 
 def parse_rate(text: str) -> Rate:
-    """Read a rate, as `1000pps` or `10mbit`; raises SwitchError."""
+    """Parse a rate such as `1000pps` or `10mbit`; raise SwitchError if it is malformed."""
     number, unit = _split(text, _RATES)
     value = number * _RATES.get(unit, 0)
     if not 1 <= value <= MAX_RATE:
@@ -70,7 +70,7 @@ def parse_rate(text: str) -> Rate:
 
 
 def parse_depth(text: str) -> Depth:
-    """Read a depth, as `64` packets or `64kb`; raises SwitchError."""
+    """Parse a depth such as `64` (packets) or `64kb`; raise SwitchError if it is malformed."""
     number, unit = _split(text, {"": 1, **_SIZES})
     depth = byte_depth(number * _SIZES[unit]) if unit in _SIZES else packet_depth(number)
     if number < 1 or depth.packets > MAX_PACKETS:
@@ -82,6 +82,6 @@ def parse_depth(text: str) -> Depth:
 
 
 def _split(text: str, units: dict[str, int]) -> tuple[int, str]:
-    """Number and unit; 0 where it is not these."""
+    """Return number and unit, or (0, "") if the text is malformed."""
     found = re.fullmatch(r"(\d{1,15})([a-z]*)", text, re.ASCII)
     return (int(found[1]), found[2]) if found is not None and found[2] in units else (0, "")

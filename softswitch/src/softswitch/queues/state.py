@@ -1,4 +1,4 @@
-"""The records that the compiled functions work on: memory of the caller, who may have any number of these."""
+"""The records of queues, which the caller allocates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from softswitch.queues.shape import Shape
 
 NONE = -1
-"""No slot."""
+"""Slot or port number that stands for none."""
 NEVER = (1 << 63) - 1
 """Time of a departure that is not scheduled, in ns of the clock of the queues."""
 _LONG_AGO = -(1 << 62)
@@ -23,29 +23,30 @@ def _record(*names: str) -> np.dtype[Any]:
 
 POOL = _record("free")
 PORT = _record("bits", "free_at", "due", "held")
-"""A port: the rate of its link in bit/s, when that is free again, when its next packet may go, and whether
-that is to wait for `release`."""
+"""A port: its link's rate in bit/s, when the link is free again, the earliest departure, and whether the port
+is held back (`hold`).
+"""
 QUEUE = _record("max_packets", "max_bytes", "gap", "packets", "bytes", "first", "last", "last_due", "dropped")
-"""The queue of one priority: what it may hold, ns between its packets, what it holds and its ends."""
+"""The queue of one priority: limits, ns between packets, contents, first and last slot, and drops."""
 SLOT = _record("port", "priority", "length", "due", "following", "enq_qdepth", "deq_qdepth")
-"""A packet: not before `due` it may go. It found `enq_qdepth` others in its queue, and left `deq_qdepth`."""
+"""A packet, which may depart from `due` on, and how many others its queue held on arrival and departure."""
 
 
 class Queues(NamedTuple):
-    """The queues of n ports, counted from 0, with k priorities each; the highest number goes first."""
+    """Queues of n ports with k priorities each, both counted from 0; higher priorities go first."""
 
     pool: Any
-    """A POOL record."""
+    """One POOL record."""
     ports: Any
-    """PORT[n]"""
+    """PORT records, shape (n,)."""
     queues: Any
-    """QUEUE[n, k]"""
+    """QUEUE records, shape (n, k)."""
     slots: Any
-    """SLOT[s]: as many as all queues together may hold."""
+    """SLOT records, as many as all queues together may hold."""
 
 
 def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) -> Queues:
-    """Empty queues of ports with these shapes; of all together at least so many slots."""
+    """Return empty queues for ports of these shapes, with at least `slots` slots in total."""
     count = max(slots, priorities * sum(shape.depth.packets for shape in shapes))
     made = Queues(
         pool=_records(1, POOL)[0],
@@ -66,7 +67,7 @@ def make_queues(shapes: Sequence[Shape], priorities: int = 1, slots: int = 0) ->
 
 
 def copy_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]]) -> None:
-    """Give queues the rates and depths of others; `ports` pairs their numbers with those."""
+    """Copy rates and depths from `old`; `ports` has pairs of port numbers, new and old."""
     for new_port, old_port in ports:
         queues.ports[new_port]["bits"] = old.ports[old_port]["bits"]
         for name in ("max_packets", "max_bytes", "gap"):
@@ -74,5 +75,5 @@ def copy_settings(queues: Queues, old: Queues, ports: Sequence[tuple[int, int]])
 
 
 def _records(shape: int | tuple[int, int], dtype: np.dtype[Any]) -> Any:
-    """Records, all 0, whose fields are attributes in plain Python too."""
+    """Return zeroed records whose fields are attributes in plain Python, too."""
     return np.zeros(shape, dtype).view(np.recarray)

@@ -16,7 +16,7 @@ from softswitch.state.memory import Memory
 
 
 def meter_words(config: MeterConfig | None) -> list[int]:
-    """A meter with full buckets, or one that is always green (BMv2 meters.cpp `set_rate`)."""
+    """Encode a meter with full token buckets, or one that is always green (BMv2 meters.cpp `set_rate`)."""
     if config is None:
         return [0] * METER_WORDS
     words = [1]
@@ -27,7 +27,7 @@ def meter_words(config: MeterConfig | None) -> list[int]:
 
 
 class Cells:
-    """Arrays of a program by name; each operation is one turn of the lock."""
+    """Arrays of a program by name. Each operation takes the lock once."""
 
     def __init__(self, program: ir.Program, layout: Layout, memory: Memory) -> None:
         self._program = program
@@ -39,7 +39,6 @@ class Cells:
         self._value_sets = {value_set.name: i for i, value_set in enumerate(program.value_sets)}
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Read counter cells (`Pipeline.read_counter`)."""
         index = self._counters[name]
         stop = min(stop, self._program.counters[index].size)
         size = COUNTER_WORDS * WORD_BYTES
@@ -48,7 +47,6 @@ class Cells:
         return [CounterValue(*cell) for cell in zip(words[::2], words[1::2], strict=True)]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        """Write a counter cell (`Pipeline.write_counter`)."""
         counter = self._counters[name]
         check_index(name, index, self._program.counters[counter].size)
         at = self._layout.counters[counter].at(index) // WORD_BYTES
@@ -56,7 +54,6 @@ class Cells:
             self._memory.store(at, value)
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Configure a meter cell (`Pipeline.write_meter`)."""
         meter = self._meters[name]
         check_index(name, index, self._program.meters[meter].size)
         at = self._layout.meters[meter] + METER_WORDS * index
@@ -64,7 +61,6 @@ class Cells:
             self._memory.store(at, meter_words(config))
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
-        """Read register cells (`Pipeline.read_register`)."""
         register = self._registers[name]
         declared = self._program.registers[register]
         size = self._layout.register_bytes(declared.width)
@@ -73,7 +69,7 @@ class Cells:
         return [int.from_bytes(cell, "little") for cell in cells]
 
     def _read(self, cells: CellArray, size: int, start: int, stop: int) -> list[bytes]:
-        """Bytes of some cells; those of each are of one time."""
+        """Return the bytes of cells `start` to `stop`; each cell is read atomically."""
         if start >= stop:
             return []
         first, end = cells.at(start), cells.at(stop - 1) + size
@@ -85,7 +81,6 @@ class Cells:
         return [data[at : at + size] for at in begins]
 
     def write_register(self, name: str, index: int, value: int) -> None:
-        """Write a register cell (`Pipeline.write_register`)."""
         register = self._registers[name]
         declared = self._program.registers[register]
         check_index(name, index, declared.size)
@@ -95,7 +90,6 @@ class Cells:
             self._memory.store_bytes(at, value.to_bytes(size, "little"))
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
-        """Replace the members of a value set (`Pipeline.write_value_set`)."""
         number = self._value_sets[name]
         declared, count = self._program.value_sets[number], self._layout.value_words[number]
         check_value_set(declared, members)

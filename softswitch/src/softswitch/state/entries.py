@@ -1,4 +1,4 @@
-"""Entries of tables: writes in batches, and what is read back from the records."""
+"""Entries of tables: batches of writes, and reading back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ Offsets = npt.NDArray[np.int64]
 
 
 class Entries:
-    """The tables of a program."""
+    """The tables of a program.
+
+    Methods that are named as in `Pipeline` are documented there. Keys are encoded before the lock is taken,
+    and compiled code looks them up while it is held.
+    """
 
     def __init__(
         self, program: ir.Program, layout: Layout, memory: Memory, profiles: Sequence[Profile]
@@ -51,7 +55,7 @@ class Entries:
         self.apply_all_or_none(*_flat([]))
 
     def _install_const_entries(self) -> None:
-        """The program's default actions and entries."""
+        """Install the program's constant entries and default actions."""
         ops: list[list[int]] = []
         for name, table in self._program.tables.items():
             self.set_default(name, None)
@@ -64,7 +68,6 @@ class Entries:
     # -- writes
 
     def write(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """Apply writes in order as one batch (`Pipeline.write_entries`)."""
         results = self._run([self._encode(write) for write in writes])
         if not results.any():
             return [None] * len(writes)
@@ -74,7 +77,10 @@ class Entries:
         ]
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        """Apply operations of exact tables as one batch, if all can be done and no two have the same key."""
+        """Apply operations on exact tables as one batch, or none of them if any cannot be applied.
+
+        Two operations on the same key cannot. Return whether they were applied.
+        """
         memory, count = self._memory, len(starts) - 1
         with memory.control:
             entries = np.array([self.count(name) for name in self._rows], dtype=np.int64)
@@ -87,7 +93,7 @@ class Entries:
         return True
 
     def row_of(self, table: str) -> int:
-        """By which operations name a table."""
+        """Return the number by which operations refer to a table."""
         return self._rows[table]
 
     def _encode(self, entry: EntryWrite) -> list[int]:
@@ -123,7 +129,6 @@ class Entries:
         return table_full(self._program.tables[entry.table])
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        """Replace or restore a table's default action (`Pipeline.set_default`)."""
         declared, layout = self._program.tables[table], self._layout.tables[table]
         check_default(declared, action)
         if action is not None:
@@ -147,7 +152,7 @@ class Entries:
         return _flat(ops)
 
     def _look_up(self, encoded: tuple[Words, Offsets]) -> Offsets:
-        """Word offsets of records, or -1."""
+        """Return word offsets of records, or -1; the lock must be held."""
         ops, starts = encoded
         found = np.zeros(len(starts) - 1, dtype=np.int64)
         write.find_records(self._memory.words, self._tables, ops, starts, found)
@@ -155,7 +160,7 @@ class Entries:
 
     @contextmanager
     def _record(self, entry: EntryKey) -> Iterator[int]:
-        """Word offset of an entry's record, with the lock held; or `EntryMissing`."""
+        """Yield the word offset of an entry's record with the lock held; raise `EntryMissing`."""
         encoded = self._encoded([entry])
         with self._memory.locked():
             record = int(self._look_up(encoded)[0])
@@ -166,26 +171,22 @@ class Entries:
     # -- what packets leave in an entry
 
     def counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter (`Pipeline.entry_counter`)."""
         with self._record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             return CounterValue(*self._memory.read(cell, cell + COUNTER_WORDS, COUNTER_WORDS).tolist())
 
     def set_counter(self, entry: EntryKey, value: CounterValue) -> None:
-        """Write an entry's direct counter (`Pipeline.set_entry_counter`)."""
         with self._record(entry) as record:
             cell = record + self._layout.tables[entry.table].counter
             self._memory.store(cell, value)
 
     def set_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        """Configure an entry's direct meter (`Pipeline.set_entry_meter`)."""
         words = meter_words(config)
         with self._record(entry) as record:
             at = record + self._layout.tables[entry.table].meter
             self._memory.store(at, words)
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
-        """When each entry was last hit (`Pipeline.last_hits`)."""
         encoded = self._encoded(entries)
         offsets = np.array([self._layout.tables[e.table].last_hit for e in entries], dtype=np.int64)
         with self._memory.locked():
@@ -197,11 +198,9 @@ class Entries:
     # -- reading entries back
 
     def count(self, table: str) -> int:
-        """Entries of a table (`Pipeline.entry_count`)."""
         return int(self._memory.words[self._layout.tables[table].header + ENTRIES])
 
     def find(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
-        """Entries as they are now (`Pipeline.find_entries`)."""
         encoded = self._encoded(entries)
         layouts = [self._layout.tables[entry.table] for entry in entries]
         with self._memory.locked():
@@ -212,7 +211,7 @@ class Entries:
         return [copy and self._stored(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)]
 
     def _copy(self, layout: TableLayout, record: int) -> tuple[list[int], list[int], Use | None] | None:
-        """Words of a record, those of its group's mask, and what it refers to; with the lock held."""
+        """Return a record's words, its group's mask words, and its member or group; the lock must be held."""
         if record < 0:
             return None
         words: list[int] = self._memory.read(record, record + layout.stride, layout.stride).tolist()
@@ -223,11 +222,10 @@ class Entries:
         return words, self._memory.words[group : group + layout.field_words].tolist(), use
 
     def _uses(self, layout: TableLayout) -> dict[int, Use]:
-        """What the words of a table's records refer to."""
+        """Return members and groups by the words that refer to them in a table's records."""
         return {} if layout.table.profile is None else self._profiles[layout.table.profile].uses
 
     def read(self, table: str) -> Iterator[StoredEntry]:
-        """All entries of a table (`Pipeline.read_entries`)."""
         layout = self._layout.tables[table]
         with self._memory.locked():
             used = int(self._memory.words[layout.header + USED])
@@ -246,7 +244,7 @@ class Entries:
         )
 
     def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
-        """Mask words of every group that a ranked table may have."""
+        """Return the mask words of all groups of a ranked table."""
         if not layout.is_ranked:
             return np.zeros((0, 0), dtype=np.uint64)
         groups = self._memory.words[layout.groups : layout.groups + layout.table.size * layout.group_stride]
@@ -273,7 +271,7 @@ class Entries:
 
 
 def _flat(ops: list[list[int]]) -> tuple[Words, Offsets]:
-    """Runs of words one after another, and where each begins, with the end."""
+    """Concatenate operations; return the words and the position where each begins, followed by the end."""
     starts = np.zeros(len(ops) + 1, dtype=np.int64)
     np.cumsum([len(op) for op in ops], out=starts[1:])
     return np.array([value for op in ops for value in op], dtype=np.uint64), starts

@@ -1,4 +1,4 @@
-"""The block of memory that packet function and control plane share, and the lock that they take turns by."""
+"""The memory block that packet function and control plane share, and its lock."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ class Memory:
     """Zeroed words. The data plane holds the mutex for a burst, the control plane for one operation."""
 
     log_address = 0
-    """Where compiled code is to note which words it has changed (`memory.rows`)."""
+    """Address of a log in which compiled code notes the words it changes (`memory.rows`), or 0."""
 
     def __init__(self, size: int) -> None:
         self.share(_huge_pages(max(8, size)))
 
     def share(self, words: Words) -> None:
-        """Make these the words."""
+        """Use these words as the memory block."""
         self.map = words.view(np.uint8).data
-        """The same by bytes."""
+        """The words as bytes."""
         self.words = words
-        """As they are now, to be read; `store` and its like change them."""
+        """Current contents, for reading only; change them with `store`, `store_bytes` and `changing`."""
         self.address: int = self.words.ctypes.data
         lock = np.zeros(MUTEX_BYTES // 8 + 1, dtype=np.uint64)
         self.waiting = lock[-1:]
-        """Not 0 while the control plane waits for the mutex or has it."""
+        """One word that is not 0 while the control plane waits for the mutex or holds it."""
         self.mutex_address: int = lock.ctypes.data
         self.waiting_address: int = self.waiting.ctypes.data
         _libc.pthread_mutex_init(ctypes.c_void_p(self.mutex_address), None)
         self.control = threading.RLock()
-        """Control-plane threads take this one first; what they keep beside the memory changes under it."""
+        """Lock that control-plane threads take before the mutex; it also guards their own copies of state."""
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep the data plane out; for short reads and writes."""
+        """Lock the data plane out, for short reads and writes."""
         with self.control:
             self.waiting[0] = 1
             _libc.pthread_mutex_lock(ctypes.c_void_p(self.mutex_address))
@@ -58,7 +58,7 @@ class Memory:
                 self.waiting[0] = 0
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
-        """A copy of words that packets change, with the lock held; those of a unit are of one time."""
+        """Return a copy of words, with the lock held; each run of `unit` words is read atomically."""
         return self.words[first:stop].copy()
 
     def store(self, at: int, values: Sequence[int] | Words) -> None:
@@ -66,18 +66,18 @@ class Memory:
         self.words[at : at + len(values)] = values
 
     def store_bytes(self, at: int, data: bytes) -> None:
-        """Change bytes, with the lock held; packets may change others of the same word meanwhile."""
+        """Change bytes, with the lock held; packets may change other bytes of the same word concurrently."""
         self.map[at : at + len(data)] = data
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
-        """The words for compiled code to change, which takes the mutex itself."""
+        """Yield the words to compiled code that changes them, which takes the mutex itself."""
         with self.control:
             yield self.words
 
 
 def _huge_pages(size: int) -> Words:
-    """Words, in huge pages where there are any: a packet's tables lie in more small ones than a TLB has."""
+    """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     whole = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=private)
     with contextlib.suppress(OSError):  # of a kernel without them

@@ -7,7 +7,7 @@ from softswitch.state.memory import Memory
 
 
 class RunPool:
-    """Runs of words by key, each put behind the others; at the region's end all move to its beginning."""
+    """Runs of words by key. New runs are appended; when the region is full all runs are moved together."""
 
     def __init__(self, memory: Memory, first: int, size: int) -> None:
         self._memory = memory
@@ -18,7 +18,7 @@ class RunPool:
         """Words of all runs."""
 
     def put(self, key: int, values: list[int]) -> list[int]:
-        """Replace the run of a key, for which there has to be room; gives all keys whose `word` is new."""
+        """Replace the run of a key, for which there must be room; return all keys whose `word` changed."""
         self.remove(key)
         moved: list[int] = []
         if self._end + len(values) > self._size:
@@ -30,10 +30,7 @@ class RunPool:
         return [*moved, key]
 
     def _compact(self) -> list[int]:
-        """Move the runs together, the first one first, so that none is overwritten before it has moved.
-
-        Gives the keys of all.
-        """
+        """Move the runs together in order of position, so that none overwrites another; return all keys."""
         end = 0
         for key, (first, count) in sorted(self._runs.items(), key=lambda run: run[1]):
             run = self._memory.words[self._first + first : self._first + first + count].copy()
@@ -44,15 +41,15 @@ class RunPool:
         return list(self._runs)
 
     def length(self, key: int) -> int:
-        """Words of a run; 0 if there is none."""
+        """Return the words of a run; 0 if there is none."""
         return self._runs.get(key, (0, 0))[1]
 
     def word(self, key: int) -> int:
-        """first << 32 | length of a run; 0 if there is none."""
+        """Return first << 32 | length of a run; 0 if there is none."""
         first, count = self._runs.get(key, (0, 0))
         return pack_halves(first, count)
 
     def remove(self, key: int) -> None:
-        """Give the words of a run back; harmless where there is none."""
+        """Free a run, if there is one."""
         _, count = self._runs.pop(key, (0, 0))
         self.held -= count

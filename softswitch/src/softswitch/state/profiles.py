@@ -1,4 +1,4 @@
-"""Members and groups of an action profile, by the control plane's numbers."""
+"""Members and groups of an action profile, by the numbers that the control plane gives them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Use = UseMember | UseGroup
 
 
 class Slots:
-    """Gives each number a slot: the one that was freed last, or else the lowest that was never taken."""
+    """Assigns slots to numbers: the slot that was freed last, or else the lowest unused one."""
 
     def __init__(self) -> None:
         self.slot: dict[int, int] = {}
         self._free: list[int] = []
 
     def take(self, number: int) -> int:
-        """The slot of a number, a new one if it has none."""
+        """Return the slot of a number, a new one if it has none."""
         if number not in self.slot:
             self.slot[number] = self._free.pop() if self._free else len(self.slot)
         return self.slot[number]
 
     def release(self, number: int) -> int | None:
-        """Free the slot of a number, and say which it was; None if it has none."""
+        """Free the slot of a number and return it; None if the number has none."""
         slot = self.slot.pop(number, None)
         if slot is not None:
             self._free.append(slot)
@@ -47,10 +47,10 @@ class Profile:
         self._members, self._groups = Slots(), Slots()
         self._pool = RunPool(memory, layout.pool, layout.pool_size)
         self.uses: dict[int, Use] = {}
-        """What entries' words refer to; it changes under `Memory.control`."""
+        """Members and groups by the words of entries that refer to them; guarded by `Memory.control`."""
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
-        """Add or change a member, None removes it (`Pipeline.write_member`)."""
+        """Add, change or remove a member (`Pipeline.write_member`)."""
         with self._memory.control:
             if action is None:
                 slot = self._members.release(member)
@@ -66,7 +66,7 @@ class Profile:
                 self._memory.store(at, words)
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
-        """Add or change a group, None removes it (`Pipeline.write_group`)."""
+        """Add, change or remove a group (`Pipeline.write_group`)."""
         with self._memory.control:
             if members is None:
                 self._remove_group(group)
@@ -92,7 +92,7 @@ class Profile:
         self._memory.store(self._layout.groups + slot, [run])
 
     def reference(self, use: Use) -> int:
-        """The word by which an entry refers to a member or group."""
+        """Return the word by which an entry refers to a member or group."""
         is_member = isinstance(use, UseMember)
         slots = self._members.slot if is_member else self._groups.slot
         check_use(self._layout.profile, use, slots)

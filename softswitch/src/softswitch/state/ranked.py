@@ -28,7 +28,7 @@ from softswitch.state.records import (
 
 @compiled
 def _group(state: Words, table: Row, op: Words, start: int) -> Any:
-    """Number of the group of these mask words, or -1."""
+    """Return the number of the group with these mask words, or -1."""
     words = table.field_words
     for i in range(int64(state[table.header + GROUPS])):
         number = int64(state[table.order + i])
@@ -43,7 +43,7 @@ def _group(state: Words, table: Row, op: Words, start: int) -> Any:
 
 @compiled
 def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
-    """Give these mask words a group, for now the last in order."""
+    """Create a group with these mask words, last in the order for now."""
     words = table.field_words
     number = 0
     while state[table.groups + number * table.group_stride + table.group_entries] != 0:
@@ -59,7 +59,7 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
 
 @compiled
 def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
-    """Count one more entry of a group, and keep the order by falling rank."""
+    """Count an entry into a group, and keep the groups in order of descending rank."""
     group = table.groups + number * table.group_stride
     highest = group + table.group_rank
     store_word(state, table, group + table.group_entries, state[group + table.group_entries] + ONE)
@@ -79,7 +79,7 @@ def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
 
 @compiled
 def _leave_group(state: Words, table: Row, number: int) -> None:
-    """Count one entry less; an empty group is out of use. (Its highest rank stays an upper bound.)"""
+    """Count an entry out of a group, and remove an empty group; its highest rank remains an upper bound."""
     entries = table.groups + number * table.group_stride + table.group_entries
     store_word(state, table, entries, state[entries] - ONE)
     if state[entries] == 0:
@@ -95,7 +95,7 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
 
 @compiled
 def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> Any:
-    """`find` of the masked key words and the group's number, put together in the default record's key."""
+    """Look up the masked key words and the group's number, joined in the default record's unused key."""
     key = table.header + HEADER_WORDS
     for i in range(table.field_words):
         state[key + i] = op[start + i]
@@ -105,13 +105,12 @@ def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) 
 
 @compiled
 def _next(state: Words, table: Row, number: int) -> Any:
-    """Number of the record that follows in a chain, or 0."""
     return int64(state[record_at(table, number) + table.link])
 
 
 @compiled
 def _link(state: Words, table: Row, position: int, before: int, number: int) -> None:
-    """Make a record (0: none) follow `before`, or be the first of its bucket."""
+    """Make a record (0: none) follow `before`, or the first of its bucket if `before` is 0."""
     if before != 0:
         store_word(state, table, record_at(table, before) + table.link, np.uint64(number))
     elif number != 0:
@@ -122,7 +121,7 @@ def _link(state: Words, table: Row, position: int, before: int, number: int) -> 
 
 @compiled
 def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> Any:
-    """Whether a record of the right key has the operation's rank and bounds."""
+    """Return whether a record that has the key also has the operation's rank and bounds."""
     record = record_at(table, number)
     given = start + 2 * table.field_words
     if state[record + table.rank] != op[given]:
@@ -135,7 +134,7 @@ def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> A
 
 @compiled
 def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
-    """Number of a ranked table's record, or 0."""
+    """Return the number of an entry's record, or 0."""
     group = _group(state, table, op, start + table.field_words)
     if group < 0:
         return int64(0)
@@ -150,7 +149,7 @@ def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
 
 @compiled
 def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) -> None:
-    """Add an entry that is not there, in its group and where its rank belongs in the chain of its key."""
+    """Add a new entry to its group, and to the chain of its key in order of rank."""
     words = table.field_words
     rank = op[start + 2 * words]
     group = _group(state, table, op, start + words)
@@ -179,7 +178,7 @@ def insert_ranked(state: Words, table: Row, op: Words, start: int, stop: int) ->
 
 @compiled
 def remove_ranked(state: Words, table: Row, number: int) -> None:
-    """Take an entry's record out of its chain and its group, and free it."""
+    """Remove an entry's record from its chain and its group, and free it."""
     record = record_at(table, number)
     group = int64(state[record + table.field_words])
     position = find(state, table, state, record)

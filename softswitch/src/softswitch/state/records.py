@@ -1,4 +1,4 @@
-"""A table's hash index and records in the block of memory (`memory.layout`), as compiled functions."""
+"""Hash index and records of a table in the memory block (`memory.layout`), as compiled functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE = np.uint64(1)
 def _find_at(
     _typing: Any, buckets: Any, mask: Any, records: Any, stride: Any, key: Any, key_words: Any
 ) -> Any:
-    """`find_at` of `memory.index`; buckets, records and key by address."""
+    """Call `find_at` of `memory.index`; buckets, records and key are addresses."""
 
     def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
         buckets, mask, records, stride, key, key_words = values
@@ -38,7 +38,7 @@ def _find_at(
 
 @intrinsic
 def _hash_at(_typing: Any, key: Any, key_words: Any) -> Any:
-    """`hash_at` of `memory.index`; the key by address."""
+    """Call `hash_at` of `memory.index`; the key is an address."""
 
     def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
         return b.call(hash_at_function(b.module), [b.inttoptr(values[0], POINTER), values[1]])
@@ -48,13 +48,12 @@ def _hash_at(_typing: Any, key: Any, key_words: Any) -> Any:
 
 @compiled
 def address(words: Words, offset: int) -> Any:
-    """Address of a word."""
     return words.ctypes.data + WORD_BYTES * offset
 
 
 @compiled
 def store_word(state: Words, table: Row, at: int, value: Any) -> None:
-    """Change a word, and note in the table's log, if it has one, that it has changed (`memory.rows`)."""
+    """Change a word, and append it to the table's log of changes, if there is one (`memory.rows`)."""
     state[at] = value
     if table.log != 0:
         log = carray(pointer(table.log), 1 + LOG_ENTRIES, np.int64)
@@ -64,32 +63,32 @@ def store_word(state: Words, table: Row, at: int, value: Any) -> None:
 
 @compiled
 def hash_key(key: Words, start: int, key_words: int) -> Any:
-    """Hash of the key at `key[start:]`."""
+    """Return the hash of the key at `key[start:]`."""
     return _hash_at(address(key, start), key_words)
 
 
 @compiled
 def record_at(table: Row, number: int) -> Any:
-    """Word offset of a record by its number, counted from 1."""
+    """Return the word offset of a record by its number, counted from 1."""
     return table.records + (number - 1) * table.stride
 
 
 @compiled
 def bucket_record(state: Words, table: Row, position: int) -> Any:
-    """Number of the record that a bucket points to."""
+    """Return the number of the record that a bucket refers to."""
     return int64(state[table.buckets + position] & _LOW)
 
 
 @compiled
 def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
-    """Make a bucket point to a record, whose key decides the tag."""
+    """Let a bucket refer to a record, whose key determines the tag."""
     tag = hash_key(state, record_at(table, number), table.key_words) >> _HALF
     store_word(state, table, table.buckets + position, (tag << _HALF) | np.uint64(number))
 
 
 @compiled
 def find(state: Words, table: Row, key: Words, start: int) -> Any:
-    """The bucket that holds the key at `key[start:]`, or -1 - the empty bucket where it would go."""
+    """Return the bucket with the key at `key[start:]`, or -1 - the empty bucket where it belongs."""
     return _find_at(
         address(state, table.buckets),
         table.mask,
@@ -102,7 +101,7 @@ def find(state: Words, table: Row, key: Words, start: int) -> Any:
 
 @compiled
 def empty_bucket(state: Words, table: Row, position: int) -> None:
-    """Empty a bucket and close the gap, so that probing needs no tombstones."""
+    """Empty a bucket and move later ones back, so that probing needs no tombstones."""
     mask, buckets = table.mask, table.buckets
     gap = position
     scan = (position + 1) & mask
@@ -121,7 +120,7 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
 
 @compiled
 def take_record(state: Words, table: Row) -> Any:
-    """Number of a free record, zeroed and counted as used."""
+    """Return the number of a free record, zeroed and counted as an entry."""
     header = table.header
     number = int64(state[header + FREE])
     if number != 0:
@@ -148,7 +147,7 @@ def free_record(state: Words, table: Row, number: int) -> None:
 
 @compiled
 def store_action(state: Words, table: Row, number: int, op: Words, start: int, stop: int) -> None:
-    """Store action and run-time data; what packets have left between them stays."""
+    """Store action and run-time data; counter, meter and last hit, which lie between them, are unchanged."""
     record = record_at(table, number)
     store_word(state, table, record + table.action, op[start])
     at = record + table.parameters

@@ -14,7 +14,7 @@ from softswitch.state.pool import RunPool
 
 
 class Replication:
-    """Runs of replicas by the word that points to them."""
+    """Multicast groups and clone sessions; each is a run of replicas, keyed by the offset of its word."""
 
     def __init__(self, layout: ReplicationLayout, memory: Memory) -> None:
         self._layout = layout
@@ -22,17 +22,17 @@ class Replication:
         self._pool = RunPool(memory, layout.pool, MAX_REPLICAS)
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Replace the copies of a group (`Pipeline.write_multicast_group`)."""
+        """Replace the replicas of a group (`Pipeline.write_multicast_group`)."""
         check_multicast_group(group)
         self._write(self._layout.multicast + group, replicas)
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int) -> None:
-        """Replace the copies of a session (`Pipeline.write_clone_session`)."""
+        """Replace the replicas of a session (`Pipeline.write_clone_session`)."""
         check_clone_session(session)
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 
     def _write(self, at: int, replicas: Sequence[Replica], *after: int) -> None:
-        """Replace the run to which the word at an offset points, and the words behind that one."""
+        """Replace the run whose word is at an offset, and store `after` behind that word."""
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
             check_replicas(self._pool.held - self._pool.length(at) + len(values))

@@ -1,8 +1,8 @@
-"""The control plane's hand in the compiled pipeline's memory: batches of table writes.
+"""Batches of table writes as compiled functions.
 
-A batch is one call of compiled code that holds the lock, so the data plane sees all or nothing of it and
-never waits for Python. An operation is a run of words: change, table row, match words, action, data words.
-The match words of an exact table are its key words; those of others are in `ranked`.
+A batch is one call that holds the mutex, so the data plane sees all of it or nothing and never waits for
+Python. An operation is a run of words: change, table row, match words, action, data words. The match words of
+an exact table are its key words; `ranked` has those of others.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) 
 
 @compiled
 def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
-    """Number of the entry's record, or 0."""
+    """Return the number of the entry's record, or 0."""
     if table.is_ranked:
         return find_ranked(state, table, op, start)
     position = find(state, table, op, start)
@@ -97,7 +97,10 @@ def write_entries(
     mutex: int,
     waiting: Words,
 ) -> None:
-    """Apply operations `ops[starts[i]:starts[i + 1]]`: change, table row, match words, action, data words."""
+    """Apply operations `ops[starts[i]:starts[i + 1]]`: change, table row, match words, action, data words.
+
+    Each result is DONE, EXISTS, MISSING or FULL.
+    """
     waiting[0] = 1
     pthread_mutex_lock(mutex)
     for i in range(len(results)):
@@ -116,9 +119,10 @@ def can_apply_all(
     entries: npt.NDArray[np.int64],
     seen: npt.NDArray[np.int32],
 ) -> bool:
-    """Whether `write_entries` would do all of these operations of exact tables, no two of them on one key.
+    """Return whether `write_entries` would apply all operations on exact tables, no two of them on one key.
 
-    `entries` are those of each table, by row. `seen` has room for twice the operations, a power of two, of 0.
+    `entries` has the number of entries of each table, by row, and is changed. `seen` is zeroed; its size is a
+    power of two, at least twice the number of operations.
     """
     mask = len(seen) - 1
     for i in range(len(starts) - 1):
@@ -155,7 +159,7 @@ def find_records(
     starts: npt.NDArray[np.int64],
     found: npt.NDArray[np.int64],
 ) -> None:
-    """Word offsets of entries' records, or -1; `ops[starts[i]:]` is a table row and the match words."""
+    """Store word offsets of entries' records, or -1; `ops[starts[i]:]` is a table row and the match words."""
     for i in range(len(found)):
         table = tables[int64(ops[starts[i]])]
         number = _number_of(state, table, ops, starts[i] + 1)
