@@ -34,7 +34,7 @@ def compile_lock() -> Iterator[None]:
     """
     folder = user_cache()
     with contextlib.ExitStack() as opened:
-        with contextlib.suppress(OSError):  # no folder to be had: each for itself
+        with contextlib.suppress(OSError):  # without a folder there is no lock
             folder.mkdir(parents=True, exist_ok=True)
             lock = opened.enter_context(open(folder / "compiling.lock", "w"))
             end = time.monotonic() + _LOCK_TIMEOUT_S

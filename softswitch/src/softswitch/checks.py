@@ -22,8 +22,9 @@ def check_action(
 ) -> ir.Invocation | UseMember | UseGroup:
     """Return the resolved action of an entry or of a table's default."""
     if isinstance(action, ActionCall) != (table.profile is None):
-        wanted = "an action" if table.profile is None else "a member or group"
-        raise StateError(f"an entry of table {table.name} needs {wanted}")
+        kinds = ["an action", "a member or group"]
+        expected, got = kinds if table.profile is None else reversed(kinds)
+        raise StateError(f"entry of table {table.name}: expected {expected}, got {got}")
     if isinstance(action, ActionCall):
         return program.invocation(table, action.name, action.args)
     return action
@@ -94,13 +95,13 @@ def _check_room(profile: ir.ActionProfile, kind: str, number: int, known: Collec
 def check_multicast_group(group: int) -> None:
     """Refuse a number that `mcast_grp` cannot have, or that means no group."""
     if not 0 < group < MULTICAST_GROUPS:
-        raise StateError(f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}")
+        raise StateError(f"multicast group: expected a number from 1 to {MULTICAST_GROUPS - 1}, got {group}")
 
 
 def check_clone_session(session: int) -> None:
     """Refuse a number that no clone can name."""
     if not 0 <= session < CLONE_SESSIONS:
-        raise StateError(f"clone session {session}: there are sessions 0 to {CLONE_SESSIONS - 1}")
+        raise StateError(f"clone session: expected a number from 0 to {CLONE_SESSIONS - 1}, got {session}")
 
 
 def check_replicas(count: int) -> None:

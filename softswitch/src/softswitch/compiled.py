@@ -15,7 +15,7 @@ from softswitch.memory.output import WAITING, read_records
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.rows import Words
 from softswitch.memory.waiting import read_queue_head, with_depths
-from softswitch.pipeline import Depths, Output, Passed, Waiting
+from softswitch.pipeline import Output, PassResult, QueueDepths, WaitingPacket
 from softswitch.state.memory import Memory
 from softswitch.state.pipeline import StatePipeline
 
@@ -70,20 +70,20 @@ class CompiledPipeline(StatePipeline):
         outputs, waiting = self.enter(port, frame, t_in, now)
         queue = deque(waiting)
         while queue:
-            passed = self.leave(queue.popleft(), Depths(), now)
-            outputs += passed.outputs
-            queue += passed.waiting
+            result = self.leave(queue.popleft(), QueueDepths(), now)
+            outputs += result.outputs
+            queue += result.waiting
         return outputs
 
-    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         return self._run(port, frame, t_in, now)
 
-    def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
+    def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         assert isinstance(waiting.packet, bytes)
         return self._run(DEPARTS, with_depths(waiting.packet, *depths), 0, now)
 
-    def _run(self, port: int, data: bytes, t_in: int, now: int) -> Passed:
-        waiting: list[Waiting] = []
+    def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
+        waiting: list[WaitingPacket] = []
         rest: list[tuple[int, bytes]] = []
         with self._memory.locked():
             count = self.code.process(
@@ -91,7 +91,7 @@ class CompiledPipeline(StatePipeline):
             )
             for kind, record in read_records(memoryview(self._out), count):
                 if kind == WAITING:
-                    waiting.append(Waiting(*read_queue_head(record), record))
+                    waiting.append(WaitingPacket(*read_queue_head(record), record))
                 else:
                     rest.append((kind, record))
-            return Passed(self._outputs(rest), waiting)
+            return PassResult(self._outputs(rest), waiting)

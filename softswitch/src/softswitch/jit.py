@@ -36,7 +36,7 @@ class MachineCode:
         self.layout: Layout = make_layout(program)
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        llvm.load_library_permanently("libgcc_s.so.1")  # division of 128 bits is a call of it
+        llvm.load_library_permanently("libgcc_s.so.1")  # has the division of 128-bit integers
         target = llvm.Target.from_default_triple().create_target_machine(
             cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=2
         )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from softswitch.explain.live import Trace
 
 _LOG = logging.getLogger(__name__)
-BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are of protobuf text
+BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are protobuf's text format
 
 
 class Machine:
@@ -44,7 +44,7 @@ class Machine:
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server
         if is_cold():
-            _say("compiles its own code, once: calls wait for half a minute or more")
+            _say("compiling the switch once, which takes half a minute or more; calls wait")
             with compile_lock():
                 warm()
         with ExitStack() as opened:
@@ -86,7 +86,7 @@ class Machine:
         sys.stderr.flush()
         try:
             self._write(counters)
-        except SwitchError as error:  # the switch goes on without
+        except SwitchError as error:  # the switch continues without the file
             _LOG.error("%s", error)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Machine:
         file, program = self._settings.trace, self._settings.program
         if file is None:
             return None
-        from softswitch.explain.filters import parse_filter  # a switch that does not trace needs none of it
+        from softswitch.explain.filters import parse_filter  # imported only for tracing
         from softswitch.explain.live import Trace
 
         filters = [parse_filter(text) for text in self._settings.trace_filters]
@@ -114,7 +114,7 @@ class Machine:
                 raise SwitchError(f"{program}: {error}") from error
             for each in filters:
                 each.check(loaded)
-        _say(f"packets pass the interpreter, slowly, and are traced to {file}")
+        _say(f"tracing packets to {file}; the interpreter runs them, which is slow")
         return Trace(file, filters)
 
     def _write(self, counters: SwitchCounters) -> None:
@@ -143,20 +143,23 @@ class Machine:
 
     def _resume_pinned(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
         """Resume the program in a pinned data path; it must be the one that is asked for."""
-        kept = Kept(folder)
-        config = kept.config()
-        unpin_hint = f"`--unpin {folder.parent}` gives it up"
+        pinned = Kept(folder)
+        config = pinned.config()
+        unpin_hint = f"`--unpin {folder.parent}` removes it"
         if program is not None and _read(program) != config.p4_device_config:
             raise SwitchError(
-                f"{program}: {folder.parent} keeps another program: `--no-p4` goes on with that, {unpin_hint}"
+                f"{program}: expected the program pinned in {folder.parent}: "
+                f"`--no-p4` resumes that, {unpin_hint}"
             )
         if p4info is not None and _p4info(p4info) != config.p4info:
-            raise SwitchError(f"{p4info}: {folder.parent} keeps another P4Info: leave it out; {unpin_hint}")
+            raise SwitchError(
+                f"{p4info}: expected the P4Info pinned in {folder.parent}: omit it; {unpin_hint}"
+            )
         try:
-            self._server.go_on(kept, self.ports.make_kept)
+            self._server.go_on(pinned, self.ports.make_kept)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
-        _say(f"goes on with what {folder.parent} keeps")
+        _say(f"resumed the program pinned in {folder.parent}")
 
 
 def _say(text: str) -> None:

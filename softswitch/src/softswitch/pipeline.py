@@ -20,7 +20,7 @@ class Output(NamedTuple):
     frame: bytes
 
 
-class Waiting(NamedTuple):
+class WaitingPacket(NamedTuple):
     """A packet on its way to egress: port and priority of its queue, length in bytes, pipeline's data."""
 
     port: int
@@ -29,18 +29,18 @@ class Waiting(NamedTuple):
     packet: object
 
 
-class Depths(NamedTuple):
+class QueueDepths(NamedTuple):
     """Packets in a packet's queue when it arrived there, and when it left."""
 
     enq: int = 0
     deq: int = 0
 
 
-class Passed(NamedTuple):
+class PassResult(NamedTuple):
     """Results of a pass: frames that leave, and packets that wait for egress, both in order."""
 
     outputs: list[Output]
-    waiting: list[Waiting]
+    waiting: list[WaitingPacket]
 
 
 class DigestMessage(NamedTuple):
@@ -284,10 +284,10 @@ class Pipeline(ControlPlane, Protocol):
 class BufferedPipeline(Pipeline, Protocol):
     """A pipeline whose queues between ingress and egress the caller provides; in `process` they are empty."""
 
-    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         """Run a frame that arrived at `t_in` up to the queues, at `now`; both in µs since start."""
         ...
 
-    def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
+    def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         """Run egress of a packet that leaves its queue at `now`; each packet may leave only once."""
         ...

@@ -149,7 +149,7 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
         switch.wait()
         traffic.wait_for_more(1000)  # nobody is there
         switch, said = start(stack, folder)
-        assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
+        assert said[0] == f"softswitch: resumed the program pinned in {folder}\n"
     wait_for_more()
     crossed = traffic.end()
     writer.stdin.close()
@@ -180,7 +180,7 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     stack.callback(unpin, folder)
     for number in range(2):
         switch, said = start(stack, folder, str(PROGRAM))
-        assert (said[0] == f"softswitch: goes on with what {folder} keeps\n") is (number == 1)
+        assert (said[0] == f"softswitch: resumed the program pinned in {folder}\n") is (number == 1)
         switch.terminate()
         assert switch.wait() == 0
     other = PROGRAMS / "control.json"
@@ -188,8 +188,8 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     refused = subprocess.run(command, cwd=PROJECT, check=False, capture_output=True, text=True)
     assert refused.returncode == 1
     assert refused.stderr.endswith(
-        f"softswitch: error: {other}: {folder} keeps another program: `--no-p4` goes on with that, "
-        f"`--unpin {folder}` gives it up\n"
+        f"softswitch: error: {other}: expected the program pinned in {folder}: `--no-p4` resumes that, "
+        f"`--unpin {folder}` removes it\n"
     )
 
 
@@ -206,7 +206,7 @@ def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_p
         ip("link", "set", name, "up")
     assert [programs_at(name) for name in net.names.values()] == [1, 0]
     switch, said = start(stack, folder, str(PROGRAM))
-    assert said[0] == f"softswitch: goes on with what {folder} keeps\n"
+    assert said[0] == f"softswitch: resumed the program pinned in {folder}\n"
     assert [programs_at(name) for name in net.names.values()] == [1, 1]
     files = {os.readlink(file) for file in Path(f"/proc/{switch.pid}/fd").iterdir()}
     held = {file for file in files if file.startswith("anon_inode:bpf")}

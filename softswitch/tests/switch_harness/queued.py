@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nativekit.plain import plain
-from softswitch.pipeline import BufferedPipeline, Depths, Waiting
+from softswitch.pipeline import BufferedPipeline, QueueDepths, WaitingPacket
 from softswitch.queues import NEVER, NONE, Depth, Rate, Shape, fifo, make_queues
 from switch_harness import ecn
 
@@ -19,7 +19,7 @@ class QueuedSwitch:
     def __init__(self, pipeline: BufferedPipeline, rate: Rate, depth: Depth) -> None:
         self.pipeline = pipeline
         self.queues = make_queues([Shape(rate, depth)] * PORTS, PRIORITIES)
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, WaitingPacket] = {}
         self.left: list[tuple[int, bytes]] = []
         """Time and frame of all that has left."""
 
@@ -34,12 +34,12 @@ class QueuedSwitch:
         """Let packets go when they may."""
         while (now := _next(self.queues)) <= until:
             slot = self.queues.slots[s := _take(self.queues, now)]
-            depths = Depths(int(slot.enq_qdepth), int(slot.deq_qdepth))
+            depths = QueueDepths(int(slot.enq_qdepth), int(slot.deq_qdepth))
             outputs, waiting = self.pipeline.leave(self._waiting.pop(s), depths, int(now) // NS_PER_US)
             self.left += [(int(now), output.frame) for output in outputs]
             self._queue(waiting, now)
 
-    def _queue(self, waiting: list[Waiting], now: int) -> None:
+    def _queue(self, waiting: list[WaitingPacket], now: int) -> None:
         for packet in waiting:
             s = _put(self.queues, packet.port, packet.priority, packet.length, now)
             if s != NONE:

@@ -15,7 +15,7 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
 from softswitch.limits import MAX_PASSES
-from softswitch.pipeline import Depths, Output, Passed, Replica, Waiting
+from softswitch.pipeline import Output, PassResult, QueueDepths, Replica, WaitingPacket
 from switch_harness import constructs, ecn
 from switch_harness.constructs import Construct, compiled
 from switch_harness.effort import examples
@@ -43,7 +43,7 @@ def pair(construct: Construct) -> tuple[InterpretedPipeline, CompiledPipeline]:
     return made
 
 
-def told(waiting: Waiting) -> tuple[int, int, int]:
+def told(waiting: WaitingPacket) -> tuple[int, int, int]:
     return waiting.port, waiting.priority, waiting.length
 
 
@@ -55,16 +55,16 @@ class Both:
 
     def __init__(self, construct: Construct) -> None:
         self.oracle, self.fast = pair(construct)
-        self.waiting: list[tuple[Waiting, Waiting]] = []
+        self.waiting: list[tuple[WaitingPacket, WaitingPacket]] = []
 
     def enter(self, *arguments: Any) -> None:
         self._agree(self.oracle.enter(*arguments), self.fast.enter(*arguments))
 
-    def leave(self, place: int, depths: Depths, now: int) -> None:
+    def leave(self, place: int, depths: QueueDepths, now: int) -> None:
         ours, theirs = self.waiting.pop(place)
         self._agree(self.oracle.leave(ours, depths, now), self.fast.leave(theirs, depths, now))
 
-    def _agree(self, expected: Passed, passed: Passed) -> None:
+    def _agree(self, expected: PassResult, passed: PassResult) -> None:
         assert passed.outputs == expected.outputs
         assert list(map(told, passed.waiting)) == list(map(told, expected.waiting))
         assert self.fast.take_notices() == self.oracle.take_notices()
@@ -81,7 +81,7 @@ def test_interpreter_and_machine_code_agree(name: str, random: Random, steps: in
     for _ in range(steps):
         now += random.choice([0, 1, 10, 1_000, 100_000])
         if both.waiting and random.random() < 0.6:
-            depths = Depths(random.choice([0, 1, 63, (1 << 19) + 2]), random.randrange(64))
+            depths = QueueDepths(random.choice([0, 1, 63, (1 << 19) + 2]), random.randrange(64))
             both.leave(random.randrange(len(both.waiting)), depths, now)
         else:
             both.enter(*CONSTRUCTS[name].frame(random), now, now + 3)
@@ -99,7 +99,7 @@ def test_the_programs_cover_what_can_happen_between_the_passes() -> None:
             while both.waiting:
                 seen |= {"priority"} if both.waiting[0][0].priority else set()
                 before = len(both.waiting)
-                both.leave(0, Depths(), 4)
+                both.leave(0, QueueDepths(), 4)
                 seen |= {"again"} if len(both.waiting) >= before else set()
     assert seen == {"many", "priority", "again"}
 
@@ -113,7 +113,7 @@ def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
     assert both.last == MAX_PASSES - 1
     both.waiting.clear()
     both.enter(1, bytes([8, 1, 0, 0, 0, 1]) + bytes(10), 0, 0)  # egress clones it to session 2
-    both.leave(0, Depths(), 0)
+    both.leave(0, QueueDepths(), 0)
     assert both.last == MAX_PASSES - 1
 
 
@@ -123,7 +123,7 @@ def test_a_packet_sees_what_befell_it_in_its_queue() -> None:
         assert passed.outputs == []
         [waiting] = passed.waiting
         assert told(waiting) == (2, 3, len(ecn.frame(7, body=100)))
-        [output], again = pipeline.leave(waiting, Depths(enq=5, deq=2), 1_500)
+        [output], again = pipeline.leave(waiting, QueueDepths(enq=5, deq=2), 1_500)
         assert (output.port, again) == (2, [])
         assert ecn.read(output.frame) == ecn.Probe(7, 1_010, 5, 490, 2, 1_500)
 

@@ -43,14 +43,14 @@ def insert(table: str, match: ir.Match, action: EntryAction, priority: int = 0) 
 @both
 @pytest.mark.parametrize("group", [0, -1, 1 << 16, 70_000])
 def test_multicast_groups_have_the_numbers_of_mcast_grp(make: Make, group: int) -> None:
-    with pytest.raises(StateError, match=f"multicast group {group}: there are groups 1 to 65535"):
+    with pytest.raises(StateError, match=f"multicast group: expected a number from 1 to 65535, got {group}"):
         make(REPLICATION).write_multicast_group(group, [Replica(1)])
 
 
 @both
 @pytest.mark.parametrize("session", [-1, 1 << 15])
 def test_clone_sessions_have_the_numbers_that_a_clone_can_name(make: Make, session: int) -> None:
-    with pytest.raises(StateError, match=f"clone session {session}: there are sessions 0 to 32767"):
+    with pytest.raises(StateError, match=f"clone session: expected a number from 0 to 32767, got {session}"):
         make(REPLICATION).write_clone_session(session, [Replica(1)])
 
 
@@ -150,10 +150,14 @@ def test_what_is_referred_to_has_to_be_there(make: Make) -> None:
 def test_an_entry_names_an_action_or_what_its_profile_has(make: Make) -> None:
     pipeline = make(PROFILES)
     plain = insert("Choose.plain", Masked(0, 0), UseMember(1))
-    with pytest.raises(StateError, match=r"an entry of table Choose\.plain needs an action"):
+    with pytest.raises(
+        StateError, match=r"entry of table Choose\.plain: expected an action, got a member or group"
+    ):
         pipeline.write_entries([plain])
     profiled = insert("Choose.profiled", 1, ActionCall("Choose.choose", (1,)))
-    with pytest.raises(StateError, match=r"an entry of table Choose\.profiled needs a member or group"):
+    with pytest.raises(
+        StateError, match=r"entry of table Choose\.profiled: expected a member or group, got an action"
+    ):
         pipeline.write_entries([profiled])
     with pytest.raises(StateError, match=r"table Choose\.plain has no action Choose\.choose"):
         pipeline.set_default("Choose.plain", ActionCall("Choose.choose", (1,)))

@@ -84,7 +84,7 @@ def lines(switch: subprocess.Popen[str]) -> IO[str]:
 def next_line(switch: subprocess.Popen[str]) -> str:
     """The next line but what a first start says."""
     line = lines(switch).readline()
-    return lines(switch).readline() if line.startswith("softswitch: compiles its own code") else line
+    return lines(switch).readline() if line.startswith("softswitch: compiling the switch") else line
 
 
 @pytest.mark.parametrize(

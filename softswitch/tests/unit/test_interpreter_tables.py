@@ -89,9 +89,9 @@ def test_a_default_may_be_a_member_or_group(filled: InterpretedPipeline) -> None
 
 
 def test_actions_and_members_are_not_mixed_up(pipeline: InterpretedPipeline) -> None:
-    with pytest.raises(StateError, match=r"Choose\.plain needs an action"):
+    with pytest.raises(StateError, match=r"Choose\.plain: expected an action"):
         pipeline.set_default("Choose.plain", UseMember(1))
-    with pytest.raises(StateError, match=r"Choose\.first needs a member or group"):
+    with pytest.raises(StateError, match=r"Choose\.first: expected a member or group"):
         pipeline.set_default("Choose.first", ActionCall("Choose.refuse"))
     with pytest.raises(StateError, match=r"has no action Choose\.share"):
         pipeline.write_member(CHOICES, 1, ActionCall("Choose.share", (1,)))

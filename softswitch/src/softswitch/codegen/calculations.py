@@ -49,14 +49,14 @@ class Calculations:
                 case ir.SizedConstant(_, width):
                     parts.append((None, (item, width)))
                 case ir.FieldRef(header):
-                    parts.append((self._guard(header), (item, self.packet.program.width(item))))
+                    parts.append((self._optional_header(header), (item, self.packet.program.width(item))))
                 case ir.WholeHeader(header):
                     for field, declared in enumerate(self.packet.program.headers[header].fields):
                         part = (ir.FieldRef(header, field), declared.width)
-                        parts.append((self._guard(header), part))
+                        parts.append((self._optional_header(header), part))
         return [(header, [part for _, part in run]) for header, run in groupby(parts, key=lambda p: p[0])]
 
-    def _guard(self, header: int) -> int | None:
+    def _optional_header(self, header: int) -> int | None:
         return None if self.packet.program.headers[header].metadata else header
 
     # -- the Internet checksum without memory
@@ -99,15 +99,15 @@ class Calculations:
         b, target = self.b, target_of(self.b.module)
         width = -(-max_bits // 8) * 8
         joined: llvm.Value = integer(width, 0)
-        room: llvm.Value = integer(width, width)
+        free_bits: llvm.Value = integer(width, width)
         for run in runs:
-            left = b.sub(room, integer(width, run.bits))
+            left = b.sub(free_bits, integer(width, run.bits))
             with_run = b.or_(joined, target.shift(b, "shl", resize(b, run.joined(), width), left))
             present = run.present()
             joined = b.select(present, with_run, joined)
-            room = target.black_box(b, b.select(present, left, room))
+            free_bits = target.black_box(b, b.select(present, left, free_bits))
         store_bits(b, buffer, joined, width // 8)
-        bits = b.sub(integer(64, width), resize(b, room, 64))
+        bits = b.sub(integer(64, width), resize(b, free_bits, 64))
         return byte_offset(b, buffer, b.lshr(b.add(bits, integer(64, 7)), integer(64, 3)))
 
     def _append_payload(self, end: llvm.Value) -> llvm.Value:

@@ -122,8 +122,8 @@ class Arithmetic:
             case ir.Constant(value):
                 return integer(width, value)
             case ir.FieldRef() | ir.ElementField():
-                stretch = sign_extend if self.sources.type_of(expression).signed else resize
-                return stretch(b, self.sources.load_stored(expression), width)
+                widen = sign_extend if self.sources.type_of(expression).signed else resize
+                return widen(b, self.sources.load_stored(expression), width)
             case ir.LastIndex(stack):
                 return resize(b, self.sources.last_index(stack), width)
             case ir.Lookahead(offset, bits):
@@ -199,10 +199,10 @@ class Arithmetic:
         """Emit the value, clamped to the bounds."""
         b = self.b
         inner = self.interval(operand)
-        room = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
-        value = self._extended(operand, inner, room)
+        working_width = Interval(min(inner.low, bounds.low), max(inner.high, bounds.high)).bits + 1
+        value = self._extended(operand, inner, working_width)
         for passes, bound in ((">", bounds.high), ("<", bounds.low)):
-            limit = integer(room, bound)
+            limit = integer(working_width, bound)
             value = b.select(b.icmp_signed(passes, value, limit), limit, value)
         return sign_extend(b, value, width)
 
@@ -213,40 +213,44 @@ class Arithmetic:
         divisor, other = self.exact(right)
         if min(one.low, other.low) < 0:
             raise UnsupportedConstruct(f"`{op.value}` of numbers that may be negative")
-        room = max(dividend.type.width, divisor.type.width)
-        dividend, divisor = resize(b, dividend, room), resize(b, divisor, room)
-        is_zero = b.icmp_unsigned("==", divisor, integer(room, 0))
-        safe = b.select(is_zero, integer(room, 1), divisor)
+        working_width = max(dividend.type.width, divisor.type.width)
+        dividend, divisor = resize(b, dividend, working_width), resize(b, divisor, working_width)
+        is_zero = b.icmp_unsigned("==", divisor, integer(working_width, 0))
+        safe = b.select(is_zero, integer(working_width, 1), divisor)
         target = target_of(b.module)
         result = (target.quotient if op is ir.Op.DIV else target.remainder)(b, dividend, safe)
-        return resize(b, b.select(is_zero, integer(room, 0), result), width)
+        return resize(b, b.select(is_zero, integer(working_width, 0), result), width)
 
     def _shift_left(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value = self.modulo(left, width)
         amount, amounts = self.exact(right)
-        room = max(width, amount.type.width, width.bit_length() + 1)
-        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, room)
-        shifted = resize(b, target_of(b.module).shift(b, "shl", resize(b, value, room), amount), width)
-        inside = b.icmp_unsigned("<", amount, integer(room, width))
+        working_width = max(width, amount.type.width, width.bit_length() + 1)
+        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, working_width)
+        shifted = resize(
+            b, target_of(b.module).shift(b, "shl", resize(b, value, working_width), amount), width
+        )
+        inside = b.icmp_unsigned("<", amount, integer(working_width, width))
         return b.select(inside, shifted, integer(width, 0))
 
     def _shift_right(self, left: ir.Expression, right: ir.Expression, width: int) -> llvm.Value:
         b = self.b
         value, interval = self.exact(left)
         amount, amounts = self.exact(right)
-        room = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
-        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, room)
-        limit = integer(room, room - 1)
+        working_width = max(value.type.width, amount.type.width, value.type.width.bit_length() + 1)
+        amount = (resize if amounts.low >= 0 else sign_extend)(b, amount, working_width)
+        limit = integer(working_width, working_width - 1)
         if interval.low < 0:
-            wide = self._extended(left, interval, room)
-            held = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
-            shifted = target_of(b.module).shift(b, "ashr", wide, held)
-            return b.sext(shifted, llvm.IntType(width)) if width > room else resize(b, shifted, width)
+            wide = self._extended(left, interval, working_width)
+            clamped = b.select(b.icmp_unsigned("<", amount, limit), amount, limit)
+            shifted = target_of(b.module).shift(b, "ashr", wide, clamped)
+            return (
+                b.sext(shifted, llvm.IntType(width)) if width > working_width else resize(b, shifted, width)
+            )
         inside = b.icmp_unsigned("<=", amount, limit)
-        held = b.select(inside, amount, integer(room, 0))
-        shifted = target_of(b.module).shift(b, "lshr", resize(b, value, room), held)
-        return resize(b, b.select(inside, shifted, integer(room, 0)), width)
+        clamped = b.select(inside, amount, integer(working_width, 0))
+        shifted = target_of(b.module).shift(b, "lshr", resize(b, value, working_width), clamped)
+        return resize(b, b.select(inside, shifted, integer(working_width, 0)), width)
 
 
 def _corners(combine: Callable[[int, int], int]) -> Callable[[Interval, Interval], Interval]:

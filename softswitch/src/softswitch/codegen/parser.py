@@ -123,7 +123,7 @@ class _ParserEmitter:
             packet.extract(instance, self._take(fixed))
             return
         varbit = self._whole_bytes(self._varbit_bits(extract.varbit_bits))
-        # BMv2 checks with what the field has been long before, which is 0 where it is extracted once.
+        # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
         checked = b.add(packet.header_bytes(instance), varbit)
         assert packet.too_short is not None
         left = b.sub(packet.get("ingress_length"), packet.get("cursor"))

@@ -99,8 +99,10 @@ def emit_process(
     packet.store_standard(Standard.PACKET_LENGTH, packet.get("length"))
     emit_control(actions, program.egress)
     traffic.clone_after_egress()
-    is_kept = b.icmp_unsigned("!=", packet.load_standard(Standard.EGRESS_SPEC), integer(PORT_BITS, DROP_PORT))
-    packet.require(is_kept, next_block)
+    is_forwarded = b.icmp_unsigned(
+        "!=", packet.load_standard(Standard.EGRESS_SPEC), integer(PORT_BITS, DROP_PORT)
+    )
+    packet.require(is_forwarded, next_block)
     emit_update(packet, actions.externs.calculations)
     emit_deparser(actions, traffic)
 

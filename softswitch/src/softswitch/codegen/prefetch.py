@@ -11,7 +11,7 @@ from softswitch import ir
 from softswitch.codegen.loops import Tally, repeat_while
 from softswitch.codegen.packet import Packet
 from softswitch.codegen.prefetch_plan import KnownLookup
-from softswitch.codegen.tables import KeyPart, key_parts, key_words
+from softswitch.codegen.tables import KeySource, key_sources, key_words
 from softswitch.llvmir import I32, I64, integer, word
 from softswitch.memory.index import hash_words
 from softswitch.memory.layout import Layout
@@ -26,7 +26,7 @@ _LOOP_POSITION = ir.Parameter(0, 32)
 class Prefetch(NamedTuple):
     """Key and bucket mask of a look-up. Elements of stacks in the key are read at `_LOOP_POSITION`."""
 
-    key: tuple[KeyPart, ...]
+    key: tuple[KeySource, ...]
     mask: int
 
 
@@ -70,7 +70,7 @@ def _place(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPr
     elements = {h: (s, i) for s, stack in enumerate(program.stacks) for i, h in enumerate(stack.headers)}
     position = next((elements[ref.header][1] for ref in lookup.key_fields if ref.header in elements), 0)
 
-    def here(part: KeyPart) -> KeyPart:
+    def at_loop_position(part: KeySource) -> KeySource:
         match part.source:
             case ir.FieldRef(header, field) if elements.get(header, (0, -1))[1] == position:
                 element = ir.Element(elements[header][0], _LOOP_POSITION)
@@ -78,7 +78,7 @@ def _place(program: ir.Program, layout: Layout, lookup: KnownLookup) -> PlacedPr
         return part
 
     return PlacedPrefetch(
-        Prefetch(tuple(map(here, key_parts(lookup.key))), table.mask), position, table.buckets
+        Prefetch(tuple(map(at_loop_position, key_sources(lookup.key))), table.mask), position, table.buckets
     )
 
 
@@ -94,12 +94,12 @@ class _Emitter:
             return
         b, first = self._b, run[0]
         step = run[1].buckets - first.buckets
-        here = Tally(b, I32, integer(32, first.position))
+        current = Tally(b, I32, integer(32, first.position))
         at = Tally(b, I64, integer(WORD, first.buckets))
         end = integer(32, first.position + len(run))
-        with repeat_while(b, lambda: b.icmp_unsigned("<", here.get(), end)):
-            self._prefetch(first.prefetch, here.get(), at.get())
-            here.set(b.add(here.get(), integer(32, 1)))
+        with repeat_while(b, lambda: b.icmp_unsigned("<", current.get(), end)):
+            self._prefetch(first.prefetch, current.get(), at.get())
+            current.set(b.add(current.get(), integer(32, 1)))
             at.set(b.add(at.get(), integer(WORD, step)))
 
     def _prefetch(self, prefetch: Prefetch, position: llvm.Value, buckets: llvm.Value) -> None:

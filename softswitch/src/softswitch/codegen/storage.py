@@ -12,17 +12,17 @@ from softswitch import ir
 from softswitch.llvmir import I8, I32, I64, POINTER, integer, null, opaque_pointer
 from softswitch.target import target_of
 
-# What the packet carries besides its headers, by name; and `frame`, the address of the bytes that came in.
+# A packet's scalars by name; `frame`, the address of the frame that arrived, is another one.
 SCALARS = {
     "ingress_length": I32,
-    "cursor": I32,  # bytes that the parser took
-    "length": I32,  # as BMv2 counts it through add_header and remove_header
-    "port": I32,  # it came in by
+    "cursor": I32,  # bytes that the parser consumed
+    "length": I32,  # as BMv2 updates it in add_header and remove_header
+    "port": I32,  # on which the frame arrived
     "egress_port": I32,
-    "cut": I32,  # truncate: bytes that may leave
-    "clone_session": I32,  # + 1
+    "cut": I32,  # maximum length in bytes, set by truncate
+    "clone_session": I32,  # plus 1; 0 is none
     "clone_list": I32,
-    "resubmit_list": I32,  # + 1, as the next two
+    "resubmit_list": I32,  # plus 1, as the next two; 0 is none
     "recirculate_list": I32,
     "digest": I32,
 }

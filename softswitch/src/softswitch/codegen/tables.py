@@ -16,7 +16,7 @@ from softswitch.memory.index import call_find
 from softswitch.memory.layout import TableLayout
 
 
-class KeyPart(NamedTuple):
+class KeySource(NamedTuple):
     """A field of a key: source, width in bits, and mask."""
 
     source: ir.LValue | ir.IsValid
@@ -24,8 +24,8 @@ class KeyPart(NamedTuple):
     mask: int | None
 
 
-def key_parts(key: Sequence[ir.KeyField]) -> tuple[KeyPart, ...]:
-    return tuple(KeyPart(part.source, part.width, part.mask) for part in key)
+def key_sources(key: Sequence[ir.KeyField]) -> tuple[KeySource, ...]:
+    return tuple(KeySource(part.source, part.width, part.mask) for part in key)
 
 
 def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.Value:
@@ -33,7 +33,7 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-    parts = key_parts(table.table.key)
+    parts = key_sources(table.table.key)
     words = key_words(packet, parts)
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
@@ -41,13 +41,13 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     return call_find(b, state, table, words)
 
 
-def key_words(packet: Packet, key: Sequence[KeyPart]) -> list[llvm.Value]:
+def key_words(packet: Packet, key: Sequence[KeySource]) -> list[llvm.Value]:
     """Return the key as 64-bit words, least significant first."""
     parts = [(_value(packet, part), part.width) for part in key]
     return split(packet.b, join(packet.b, parts))
 
 
-def _value(packet: Packet, part: KeyPart) -> llvm.Value:
+def _value(packet: Packet, part: KeySource) -> llvm.Value:
     match part.source:
         case ir.IsValid(header):
             value = resize(packet.b, packet.is_valid(header), part.width)

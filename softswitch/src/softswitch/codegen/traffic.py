@@ -93,7 +93,7 @@ class Traffic:
                 replica = b.load(word(b, self.actions.state, b.add(first, pool)), typ=I64)
                 self.packet.set("egress_port", resize(b, b.lshr(replica, integer(64, HALF)), 32))
                 self.packet.store_standard(Standard.EGRESS_RID, replica)
-                rest = b.add(run, integer(64, pack_halves(1, 0) - 1))  # one further on, one less
+                rest = b.add(run, integer(64, pack_halves(1, 0) - 1))  # first + 1, remaining - 1
                 self.to_egress.set_run(rest)
                 with b.if_then(b.icmp_unsigned("==", b.and_(rest, integer(64, LOW)), integer(64, 0))):
                     self.to_egress.advance()

@@ -46,7 +46,7 @@ def emit_dequeue(packet: Packet, record: llvm.Value, now: llvm.Value) -> None:
     packet.copy_bytes(packet.memory, byte_offset(b, record, QUEUE_HEAD_BYTES), packet.size())
     payload = byte_offset(b, record, b.add(packet.size(), integer(64, QUEUE_HEAD_BYTES)))
     cursor = b.zext(packet.get("cursor"), I64)
-    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # whose start is no longer read
+    packet.set("frame", b.gep(payload, [b.neg(cursor)], source_etype=I8))  # only its payload is read
     waited = b.sub(resize(b, now, 32), resize(b, packet.load_standard(Standard.ENQ_TIMESTAMP), 32))
     packet.store_standard(Standard.DEQ_TIMEDELTA, waited)
     for name in (Standard.ENQ_QDEPTH, Standard.DEQ_QDEPTH):

@@ -28,7 +28,15 @@ from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import DIGEST, HEAD, HEAD_BYTES, LOG, WAITING, read_head, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
-from softswitch.pipeline import ControlPlane, Depths, DigestMessage, LogRecord, Notice, Passed, Waiting
+from softswitch.pipeline import (
+    ControlPlane,
+    DigestMessage,
+    LogRecord,
+    Notice,
+    PassResult,
+    QueueDepths,
+    WaitingPacket,
+)
 from softswitch.state.memory import Memory
 
 _LOG = logging.getLogger(__name__)
@@ -84,7 +92,7 @@ class TracedPipeline(InterpretedPipeline):
         super().__init__(program, priority_queues, self._recorder)
         self._trace, self._buffered = trace, buffered
         self._lock = threading.RLock()
-        self._queues: dict[tuple[int, int], dict[int, Waiting]] = {}
+        self._queues: dict[tuple[int, int], dict[int, WaitingPacket]] = {}
         """What waits, by port and priority, in order; the ports know it by its number."""
         self._ids = itertools.count()
         self._function = PROCESS_CTYPE(self._process)
@@ -108,8 +116,8 @@ class TracedPipeline(InterpretedPipeline):
         """The packet function (`softswitch.memory.process`)."""
         try:
             with self._lock:
-                passed = self._run(port, ctypes.string_at(frame, length), t_in, now)
-                records = self._records(passed)
+                result = self._run(port, ctypes.string_at(frame, length), t_in, now)
+                records = self._records(result)
                 self._trace.write(self._recorder.take())
             while sum(map(len, records)) > capacity:
                 records.pop()
@@ -120,26 +128,26 @@ class TracedPipeline(InterpretedPipeline):
             _LOG.exception("a packet of port %d is lost", port)
             return 0
 
-    def _run(self, port: int, data: bytes, t_in: int, now: int) -> Passed:
+    def _run(self, port: int, data: bytes, t_in: int, now: int) -> PassResult:
         if port == DEPARTS:
             return self.leave(self._dequeued(data), _depths(data), now)
         if self._buffered:
             return self.enter(port, data, t_in, now)
-        return Passed(self.process(port, data, t_in, now), [])
+        return PassResult(self.process(port, data, t_in, now), [])
 
-    def _records(self, passed: Passed) -> list[bytes]:
+    def _records(self, result: PassResult) -> list[bytes]:
         notices = (_notice(each) for each in self.take_notices())
-        waiting = (self._queued(each) for each in passed.waiting)
-        return [*(_record(port, frame) for port, frame in passed.outputs), *waiting, *notices]
+        waiting = (self._queued(each) for each in result.waiting)
+        return [*(_record(port, frame) for port, frame in result.outputs), *waiting, *notices]
 
-    def _queued(self, waiting: Waiting) -> bytes:
+    def _queued(self, waiting: WaitingPacket) -> bytes:
         number = next(self._ids)
         self._queues.setdefault((waiting.port, waiting.priority), {})[number] = waiting
         head = np.zeros(1, QUEUE_HEAD)
         head["port"], head["priority"], head["length"] = waiting[:3]
         return _record(WAITING, head.tobytes() + number.to_bytes(_ID_BYTES, "little"))
 
-    def _dequeued(self, record: bytes) -> Waiting:
+    def _dequeued(self, record: bytes) -> WaitingPacket:
         """The packet of a record. Those that came before it and have not left found their queue full."""
         number = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
         queue = next(queue for queue in self._queues.values() if number in queue)
@@ -162,9 +170,9 @@ for _name, _method in list(vars(InterpretedPipeline).items()):
         setattr(TracedPipeline, _name, _locked(_method))
 
 
-def _depths(record: bytes) -> Depths:
+def _depths(record: bytes) -> QueueDepths:
     head = np.frombuffer(record, QUEUE_HEAD, 1)[0]
-    return Depths(int(head["enq_qdepth"]), int(head["deq_qdepth"]))
+    return QueueDepths(int(head["enq_qdepth"]), int(head["deq_qdepth"]))
 
 
 def _record(kind: int, data: bytes) -> bytes:

@@ -107,7 +107,7 @@ def _fill(packet: Packet, header: int, operation: ir.Extract) -> None:
     varbit = _varbit_width(packet, header, operation)
     if varbit % 8:
         raise ParserError(CoreError.PARSER_INVALID_ARGUMENT)
-    # BMv2 adds the width that the varbit field has had until now, which is 0 where it is extracted once.
+    # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
     if len(packet.frame) - packet.position < size + varbit // 8:
         raise ParserError(CoreError.PACKET_TOO_SHORT)
     if operation.varbit_bits is not None and operation.max_bytes < size + varbit // 8:

@@ -23,17 +23,17 @@ from softswitch.interpreter.traffic import CloneSession, TrafficManager
 from softswitch.pipeline import (
     ActionCall,
     CounterValue,
-    Depths,
     EntryAction,
     EntryKey,
     EntryWrite,
     MeterConfig,
     Notice,
     Output,
-    Passed,
+    PassResult,
+    QueueDepths,
     Replica,
     StoredEntry,
-    Waiting,
+    WaitingPacket,
 )
 
 
@@ -61,13 +61,13 @@ class InterpretedPipeline:
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
         return self._traffic.process(port, frame, t_in, now)
 
-    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         return self._traffic.enter(port, frame, t_in, now)
 
-    def leave(self, waiting: Waiting, depths: Depths, now: int) -> Passed:
+    def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         return self._traffic.leave(waiting, depths, now)
 
-    def lost(self, waiting: Waiting, reason: str) -> None:
+    def lost(self, waiting: WaitingPacket, reason: str) -> None:
         """Report to the observer that a packet was dropped from its queue."""
         self._traffic.lost(waiting, reason)
 
@@ -148,8 +148,8 @@ class InterpretedPipeline:
 
     def _check_replicas(self, before: Sequence[Replica], after: Sequence[Replica]) -> None:
         groups, sessions = self._traffic.groups.values(), self._traffic.sessions.values()
-        held = sum(map(len, groups)) + sum(len(session.replicas) for session in sessions)
-        check_replicas(held - len(before) + len(after))
+        total = sum(map(len, groups)) + sum(len(session.replicas) for session in sessions)
+        check_replicas(total - len(before) + len(after))
 
     # -- counters, meters, registers, value sets
 

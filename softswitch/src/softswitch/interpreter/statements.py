@@ -126,17 +126,17 @@ def _call_extern(externs: Externs, packet: Packet, statement: ir.Statement) -> N
             packet.observer.metered(packet, program.meters[meter].name, at, colour)
         case ir.RegisterRead(target, register, index):
             at = evaluate(packet, index) & UINT32
-            held = _cell(externs.registers[register], at)
-            packet.observer.read_register(packet, register, at, held)
-            if held is not None:
-                assign(packet, target, held)
+            old = _cell(externs.registers[register], at)
+            packet.observer.read_register(packet, register, at, old)
+            if old is not None:
+                assign(packet, target, old)
         case ir.RegisterWrite(register, index, value):
             at = evaluate(packet, index) & UINT32
             stored = evaluate(packet, value) & ((1 << program.registers[register].width) - 1)
-            held = _cell(externs.registers[register], at)
-            if held is not None:
+            old = _cell(externs.registers[register], at)
+            if old is not None:
                 externs.registers[register][at] = stored
-            packet.observer.wrote_register(packet, register, at, held, stored)
+            packet.observer.wrote_register(packet, register, at, old, stored)
         case ir.Hash(target, base, calculation, size):
             hashed = calculate(packet, program.calculations[calculation])
             modulus = evaluate(packet, size) & UINT64 or 1

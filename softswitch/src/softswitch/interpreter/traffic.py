@@ -22,7 +22,7 @@ from softswitch.interpreter.packet import Packet
 from softswitch.interpreter.parser import parse
 from softswitch.interpreter.statements import PacketDropped, execute
 from softswitch.limits import MAX_PASSES, MAX_RECIRCULATED_BYTES
-from softswitch.pipeline import Depths, DigestMessage, Output, Passed, Replica, Waiting
+from softswitch.pipeline import DigestMessage, Output, PassResult, QueueDepths, Replica, WaitingPacket
 from softswitch.v1model import DROP_PORT, EGRESS_SPEC_OF_EGRESS, InstanceType, Standard
 
 
@@ -68,27 +68,27 @@ class TrafficManager:
         outputs: list[Output] = []
         self._begin(now)
         self._receive(port, frame, t_in)
-        self._pass_all(lambda queued: outputs.extend(self._pass_egress(queued, Depths())))
+        self._pass_all(lambda queued: outputs.extend(self._pass_egress(queued, QueueDepths())))
         return outputs
 
-    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> Passed:
+    def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         """Run ingress of one frame (`BufferedPipeline.enter`)."""
-        waiting: list[Waiting] = []
+        waiting: list[WaitingPacket] = []
         self._begin(now)
         self._receive(port, frame, t_in)
         self._pass_all(lambda queued: waiting.append(_waiting(queued)))
-        return Passed([], waiting)
+        return PassResult([], waiting)
 
-    def leave(self, packet: Waiting, depths: Depths, now: int) -> Passed:
+    def leave(self, packet: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         """Run egress of one packet, and ingress if it is recirculated (`BufferedPipeline.leave`)."""
         assert isinstance(packet.packet, Packet)
-        waiting: list[Waiting] = []
+        waiting: list[WaitingPacket] = []
         self._begin(now)
         outputs = self._pass_egress(Queued(packet.port, packet.packet), depths)
         self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
-        return Passed(outputs, waiting)
+        return PassResult(outputs, waiting)
 
-    def lost(self, packet: Waiting, reason: str) -> None:
+    def lost(self, packet: WaitingPacket, reason: str) -> None:
         """Report to the observer that a packet was dropped from its queue."""
         assert isinstance(packet.packet, Packet)
         self._observer.dropped(packet.packet, reason)
@@ -98,7 +98,7 @@ class TrafficManager:
         self._recirculated = 0
 
     def _receive(self, port: int, frame: bytes, t_in: int) -> None:
-        packet = self._arriving(port, frame, len(frame))
+        packet = self._new_packet(port, frame, len(frame))
         packet.set_standard(Standard.INGRESS_PORT, port)
         packet.set_standard(Standard.PACKET_LENGTH, len(frame))
         packet.set_standard(Standard.INGRESS_GLOBAL_TIMESTAMP, t_in)
@@ -118,7 +118,7 @@ class TrafficManager:
         self._egress.clear()
         self._ingress.clear()
 
-    def _arriving(self, port: int, frame: bytes, ingress_length: int) -> Packet:
+    def _new_packet(self, port: int, frame: bytes, ingress_length: int) -> Packet:
         return Packet(self._program, port, frame, ingress_length, len(frame), self._observer)
 
     def _execute(self, packet: Packet, statement: ir.Statement) -> None:
@@ -157,7 +157,7 @@ class TrafficManager:
         if packet.clone is None:
             return
         request, packet.clone = packet.clone, None
-        clone = self._arriving(packet.port, packet.frame, packet.ingress_length)
+        clone = self._new_packet(packet.port, packet.frame, packet.ingress_length)
         clone.set_standard(Standard.INGRESS_PORT, packet.port)
         self._observer.begins(clone, Origin.INGRESS_CLONE, packet)
         try:
@@ -177,7 +177,7 @@ class TrafficManager:
             self._observer.notified(packet, notice)
 
     def _resubmit(self, packet: Packet, field_list: int) -> None:
-        copy = self._arriving(packet.port, packet.frame, packet.ingress_length)
+        copy = self._new_packet(packet.port, packet.frame, packet.ingress_length)
         copy.reset_metadata(packet, field_list)
         copy.set_standard(Standard.INSTANCE_TYPE, InstanceType.RESUBMITTED)
         copy.set_standard(Standard.PACKET_LENGTH, len(packet.frame))
@@ -215,7 +215,7 @@ class TrafficManager:
 
     # -- egress
 
-    def _pass_egress(self, queued: Queued, depths: Depths) -> list[Output]:
+    def _pass_egress(self, queued: Queued, depths: QueueDepths) -> list[Output]:
         port, packet = queued
         now, since = self._externs.now, packet.get_standard(Standard.ENQ_TIMESTAMP)
         packet.set_standard(Standard.EGRESS_GLOBAL_TIMESTAMP, now)
@@ -260,7 +260,7 @@ class TrafficManager:
             self._observer.dropped(packet, f"one frame recirculates {MAX_RECIRCULATED_BYTES} bytes at most")
             return
         self._recirculated += len(frame)
-        copy = self._arriving(packet.port, frame, len(frame))
+        copy = self._new_packet(packet.port, frame, len(frame))
         copy.reset_metadata(packet, field_list)
         copy.set_standard(Standard.INSTANCE_TYPE, InstanceType.RECIRCULATED)
         copy.set_standard(Standard.PACKET_LENGTH, len(frame))
@@ -268,13 +268,13 @@ class TrafficManager:
         self._ingress.append(copy)
 
 
-def _waiting(queued: Queued) -> Waiting:
+def _waiting(queued: Queued) -> WaitingPacket:
     """Return a waiting packet, with the length to which it is truncated; BMv2's count can be negative."""
     port, packet = queued
     length = max(0, packet.length)
     if packet.truncated is not None:
         length = min(length, packet.truncated)
-    return Waiting(port, packet.get_standard(Standard.PRIORITY), length, packet)
+    return WaitingPacket(port, packet.get_standard(Standard.PRIORITY), length, packet)
 
 
 def _digested(packet: Packet, value: ir.FieldRef | ir.SizedConstant) -> int:

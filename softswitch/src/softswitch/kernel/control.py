@@ -100,7 +100,7 @@ class ArenaMemory(Memory):
 
     def __init__(self, arena: Arena, size: int) -> None:
         super().__init__(0)
-        self.share(arena.view(STATE, size))
+        self.attach(arena.view(STATE, size))
         self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._copy = np.zeros(len(self.words), dtype=np.uint64)
         """What the control plane has written; what packets write, as counters, is not up to date in it."""

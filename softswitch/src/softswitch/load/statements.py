@@ -180,7 +180,7 @@ class _Primitives:
     def modify_field_rng_uniform(self, target: Json, low: Json, high: Json) -> list[ir.Statement]:
         return [ir.Random(self._read.target(target), self._read.value(low), self._read.value(high))]
 
-    # -- what happens to the packet
+    # -- forwarding
 
     def mark_to_drop(self, _standard_metadata: Json) -> list[ir.Statement]:
         return [ir.MarkToDrop()]
@@ -224,7 +224,7 @@ class _Primitives:
         return self._assertion("assume", condition)
 
     def __getattr__(self, name: str) -> Any:
-        # `assert` cannot be the name of a method.
+        # A method cannot be called `assert`.
         if name == "assert":
             return lambda condition: self._assertion("assert", condition)
         raise AttributeError(name)

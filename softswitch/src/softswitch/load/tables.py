@@ -64,7 +64,7 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
     kind = MATCH_KINDS[item["match_type"]]
     mask = None if item.get("mask") is None else int(item["mask"], 16)
     header, field = item["target"]
-    # p4c gives the keys of tables that it makes itself (for `switch`) no name.
+    # Keys of tables that p4c generates (for `switch`) have no name.
     name = item.get("name", f"{header}.{field}")
     if field == "$valid$":
         return ir.KeyField(name, ir.IsValid(scope.header_index[header]), 1, kind, mask)
@@ -76,7 +76,7 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
 def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...]) -> ir.ConstEntry:
     parts = zip(item["match_key"], key, strict=True)
     matches = tuple(_match(match, part.width) for match, part in parts)
-    # BMv2's smaller priority wins, P4Runtime's larger.
+    # In BMv2 the smaller priority wins, in P4Runtime the larger.
     has_priority = any(part.kind.takes_priority for part in key)
     priority = TOP_PRIORITY - item["priority"] if has_priority else 0
     return ir.ConstEntry(matches, priority, _invocation(scope, item["action_entry"]))

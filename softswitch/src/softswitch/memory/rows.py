@@ -34,14 +34,14 @@ COLUMNS = (
 )
 """Names of attributes of `TableLayout`."""
 
-LOG = "log"
+LOG_COLUMN = "log"
 """Address of a log of changed words (int64 count, then word offsets), or 0."""
 LOG_ENTRIES = 1 << 25
 """Capacity of the log, more than the updates of the largest message change."""
 
-TABLE = np.dtype([(name, "i8") for name in (*COLUMNS, LOG)])
+TABLE = np.dtype([(name, "i8") for name in (*COLUMNS, LOG_COLUMN)])
 
-Row = Any  # a TABLE record
+Row = Any  # a TABLE record, which numba types
 Words = npt.NDArray[np.uint64]
 
 

@@ -12,7 +12,7 @@ MIN_FRAME_BYTES = 60
 MAX_PACKETS = 1 << 16
 MAX_RATE = 10**12
 _RATES = {"pps": 1, "bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
-_SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as tc(8) has them
+_SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
 
 
 class Rate(NamedTuple):

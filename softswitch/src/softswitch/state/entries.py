@@ -27,7 +27,7 @@ from softswitch.pipeline import (
 from softswitch.state import write
 from softswitch.state.cells import meter_words
 from softswitch.state.memory import Memory
-from softswitch.state.profiles import Profile, Use
+from softswitch.state.profiles import MemberOrGroup, Profile
 
 CHANGES = {Change.INSERT: write.INSERT, Change.MODIFY: write.MODIFY, Change.DELETE: write.DELETE}
 Offsets = npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ class Entries:
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
         self._install_const_entries()
-        # Compiled later, under the mutex, they would stop all packets.
+        # Compile these functions now: later they would be compiled with the mutex held, which stops packets.
         self._look_up(self._encoded([]))
         self.apply_all_or_none(*_flat([]))
 
@@ -168,7 +168,7 @@ class Entries:
                 raise EntryMissing(f"table {entry.table} has no entry {entry.key}")
             yield record
 
-    # -- what packets leave in an entry
+    # -- direct counters and meters, last hits
 
     def counter(self, entry: EntryKey) -> CounterValue:
         with self._record(entry) as record:
@@ -210,7 +210,9 @@ class Entries:
             ]
         return [copy and self._stored(layout, *copy) for layout, copy in zip(layouts, copies, strict=True)]
 
-    def _copy(self, layout: TableLayout, record: int) -> tuple[list[int], list[int], Use | None] | None:
+    def _copy(
+        self, layout: TableLayout, record: int
+    ) -> tuple[list[int], list[int], MemberOrGroup | None] | None:
         """Return a record's words, its group's mask words, and its member or group; the lock must be held."""
         if record < 0:
             return None
@@ -221,7 +223,7 @@ class Entries:
         group = layout.groups + words[layout.field_words] * layout.group_stride
         return words, self._memory.words[group : group + layout.field_words].tolist(), use
 
-    def _uses(self, layout: TableLayout) -> dict[int, Use]:
+    def _uses(self, layout: TableLayout) -> dict[int, MemberOrGroup]:
         """Return members and groups by the words that refer to them in a table's records."""
         return {} if layout.table.profile is None else self._profiles[layout.table.profile].uses
 
@@ -252,7 +254,7 @@ class Entries:
         return groups.reshape(-1, layout.group_stride)[:used, : layout.field_words].copy()
 
     def _stored(
-        self, layout: TableLayout, record: list[int], mask: list[int], use: Use | None
+        self, layout: TableLayout, record: list[int], mask: list[int], use: MemberOrGroup | None
     ) -> StoredEntry:
         table = layout.table
         return StoredEntry(

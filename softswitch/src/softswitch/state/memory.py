@@ -27,9 +27,9 @@ class Memory:
     """Address of a log in which compiled code notes the words it changes (`memory.rows`), or 0."""
 
     def __init__(self, size: int) -> None:
-        self.share(_huge_pages(max(8, size)))
+        self.attach(_huge_pages(max(8, size)))
 
-    def share(self, words: Words) -> None:
+    def attach(self, words: Words) -> None:
         """Use these words as the memory block."""
         self.map = words.view(np.uint8).data
         """The words as bytes."""
@@ -80,7 +80,7 @@ def _huge_pages(size: int) -> Words:
     """Allocate words, in huge pages if possible: tables span more small pages than a TLB holds."""
     private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     whole = mmap.mmap(-1, -(-size // _HUGE_PAGE) * _HUGE_PAGE + _HUGE_PAGE, flags=private)
-    with contextlib.suppress(OSError):  # of a kernel without them
+    with contextlib.suppress(OSError):  # the kernel has no huge pages
         whole.madvise(mmap.MADV_HUGEPAGE)
     start = -np.frombuffer(whole, dtype=np.uint8).ctypes.data % _HUGE_PAGE
     return np.frombuffer(whole, dtype=np.uint64, count=size // 8, offset=start)

@@ -44,7 +44,7 @@ class StatePipeline:
         self._cells = Cells(program, layout, memory)
         self._notices: list[Notice] = []
 
-    # -- what packets have left
+    # -- output records
 
     def _outputs(self, records: Iterable[tuple[int, bytes]]) -> list[Output]:
         """Return the frames among the records, by kind and data; collect the others for `take_notices`."""

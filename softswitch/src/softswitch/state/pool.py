@@ -14,7 +14,7 @@ class RunPool:
         self._first, self._size = first, size
         self._runs: dict[int, tuple[int, int]] = {}
         self._end = 0
-        self.held = 0
+        self.used = 0
         """Words of all runs."""
 
     def put(self, key: int, values: list[int]) -> list[int]:
@@ -26,7 +26,7 @@ class RunPool:
         self._memory.store(self._first + self._end, values)
         self._runs[key] = (self._end, len(values))
         self._end += len(values)
-        self.held += len(values)
+        self.used += len(values)
         return [*moved, key]
 
     def _compact(self) -> list[int]:
@@ -52,4 +52,4 @@ class RunPool:
     def remove(self, key: int) -> None:
         """Free a run, if there is one."""
         _, count = self._runs.pop(key, (0, 0))
-        self.held -= count
+        self.used -= count

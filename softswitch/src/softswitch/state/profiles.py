@@ -12,7 +12,7 @@ from softswitch.pipeline import ActionCall, UseGroup, UseMember
 from softswitch.state.memory import Memory
 from softswitch.state.pool import RunPool
 
-Use = UseMember | UseGroup
+MemberOrGroup = UseMember | UseGroup
 
 
 class Slots:
@@ -46,7 +46,7 @@ class Profile:
         self._memory = memory
         self._members, self._groups = Slots(), Slots()
         self._pool = RunPool(memory, layout.pool, layout.pool_size)
-        self.uses: dict[int, Use] = {}
+        self.uses: dict[int, MemberOrGroup] = {}
         """Members and groups by the words of entries that refer to them; guarded by `Memory.control`."""
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
@@ -71,7 +71,7 @@ class Profile:
             if members is None:
                 self._remove_group(group)
                 return
-            others = self._pool.held - self._pool.length(group)
+            others = self._pool.used - self._pool.length(group)
             slots, profile = self._members.slot, self._layout.profile
             check_group(profile, group, members, slots, self._groups.slot, others)
             references = [member_reference(slots[member]) for member in members]
@@ -91,7 +91,7 @@ class Profile:
     def _set_run(self, slot: int, run: int) -> None:
         self._memory.store(self._layout.groups + slot, [run])
 
-    def reference(self, use: Use) -> int:
+    def reference(self, use: MemberOrGroup) -> int:
         """Return the word by which an entry refers to a member or group."""
         is_member = isinstance(use, UseMember)
         slots = self._members.slot if is_member else self._groups.slot

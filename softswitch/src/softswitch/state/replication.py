@@ -35,7 +35,7 @@ class Replication:
         """Replace the run whose word is at an offset, and store `after` behind that word."""
         values = [pack_halves(replica.port, replica.instance) for replica in replicas]
         with self._memory.control:
-            check_replicas(self._pool.held - self._pool.length(at) + len(values))
+            check_replicas(self._pool.used - self._pool.length(at) + len(values))
             with self._memory.locked():
                 for key in self._pool.put(at, values):
                     self._memory.store(key, [self._pool.word(key)])

@@ -23,7 +23,7 @@ def test_runs_stay_what_they_are(steps: list[tuple[int, int | None]]) -> None:
             pool.remove(key)
             model.pop(key, None)
             seen.pop(key, None)
-        elif pool.held - pool.length(key) + length <= SIZE:
+        elif pool.used - pool.length(key) + length <= SIZE:
             values = [1000 * turn + n + 1 for n in range(length)]
             renewed = pool.put(key, values)
             model[key] = values
@@ -32,7 +32,7 @@ def test_runs_stay_what_they_are(steps: list[tuple[int, int | None]]) -> None:
                 k: word for k, word in seen.items() if k in model and k not in renewed
             }
             seen = {k: pool.word(k) for k in model}
-        assert pool.held == sum(map(len, model.values()))
+        assert pool.used == sum(map(len, model.values()))
         for k, values in model.items():
             first, count = pool.word(k) >> 32, pool.word(k) & 0xFFFFFFFF
             assert count == pool.length(k) == len(values)
@@ -50,7 +50,7 @@ def test_a_run_follows_the_last_one_until_the_end_is_reached() -> None:
     assert pool.put(1, [13]) == [2, 3, 1]
     assert words.tolist()[:5] == [21, 22, 23, 31, 13]
     assert (pool.word(2), pool.word(3), pool.word(1)) == (0 << 32 | 3, 3 << 32 | 1, 4 << 32 | 1)
-    assert (pool.length(1), pool.length(9), pool.held) == (1, 0, 5)
+    assert (pool.length(1), pool.length(9), pool.used) == (1, 0, 5)
 
 
 def test_runs_move_in_order_so_that_none_is_overwritten() -> None:
@@ -69,6 +69,6 @@ def test_removing_gives_room_back() -> None:
     pool.put(1, [1, 2, 3])
     pool.remove(1)
     pool.remove(1)
-    assert (pool.held, pool.length(1), pool.word(1)) == (0, 0, 0)
+    assert (pool.used, pool.length(1), pool.word(1)) == (0, 0, 0)
     assert pool.put(2, [1, 2, 3, 4]) == [2]
     assert pool.word(2) == 0 << 32 | 4
