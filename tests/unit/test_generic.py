@@ -106,7 +106,7 @@ def test_a_row_is_a_state_of_the_same_class_and_shares_what_is_only_read() -> No
 
 
 def test_a_class_without_a_body_is_an_error_that_says_so() -> None:
-    with pytest.raises(TypingError, match="grow has no body for"):
+    with pytest.raises(TypingError, match="grow has no implementation for"):
         _twice(Stranger(records(1, ME)[0]), 1)
 
 

@@ -160,7 +160,6 @@ class ControlPlane(Protocol):
     @property
     def program(self) -> Program:
         """The program's typed IR."""
-        ...
 
     # -- tables
 
@@ -169,11 +168,9 @@ class ControlPlane(Protocol):
 
         A result is None, or EntryExists, EntryMissing or TableFull; a failed write changes nothing.
         """
-        ...
 
     def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:
         """Return the current state of each entry; None for a missing one."""
-        ...
 
     def read_entries(self, table: str) -> Iterator[StoredEntry]:
         """Iterate over all entries of a table as of the call, including constant ones.
@@ -182,40 +179,32 @@ class ControlPlane(Protocol):
         do not change what the iterator yields. It decodes entries one by one, and holds only a copy of the
         records.
         """
-        ...
 
     def entry_count(self, table: str) -> int:
         """Return the number of entries of a table, including constant ones."""
-        ...
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
         """Replace the table's default action; None restores the program's own."""
-        ...
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
         """Read an entry's direct counter; raise `EntryMissing` if there is no such entry."""
-        ...
 
     def set_entry_counter(self, entry: EntryKey, value: CounterValue) -> None:
         """Write an entry's direct counter; raise `EntryMissing` if there is no such entry."""
-        ...
 
     def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
         """Configure an entry's direct meter; raise `EntryMissing` if there is no such entry.
 
         None makes the meter always green.
         """
-        ...
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """Return the time of each entry's last hit in µs since start; 0 for never, -1 for a missing entry."""
-        ...
 
     # -- action profiles
 
     def write_member(self, profile: str, member: int, action: ActionCall | None) -> None:
         """Add or change a member; None removes it. Raise `TableFull` beyond `ActionProfile.size` members."""
-        ...
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
         """Add or change a group; None removes it. Hash h picks `members[h % len(members)]`.
@@ -223,43 +212,34 @@ class ControlPlane(Protocol):
         An empty group executes no action. Raise `TableFull` beyond `ActionProfile.size` groups, and if all
         groups would list more than `limits.GROUP_SHARE * ActionProfile.size` members.
         """
-        ...
 
     # -- packet replication
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
         """Replicate packets of an `mcast_grp` (1 to 65,535) in this order; an empty list makes no copies."""
-        ...
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
         """Replicate packets cloned to a session (0 to 32,767), truncated to `length` bytes; 0 is no limit."""
-        ...
 
     # -- counters, meters, registers, value sets
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         """Return cells `start` to `stop` - 1 of an indirect counter."""
-        ...
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
         """Write one cell of an indirect counter."""
-        ...
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure one cell of an indirect meter, with full token buckets; None makes it always green."""
-        ...
 
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         """Return cells `start` to `stop` - 1 of a register array."""
-        ...
 
     def write_register(self, name: str, index: int, value: int) -> None:
         """Write one cell of a register array."""
-        ...
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a parser value set, each with a value for every part of the select."""
-        ...
 
 
 class Pipeline(ControlPlane, Protocol):
@@ -270,15 +250,12 @@ class Pipeline(ControlPlane, Protocol):
 
         `t_in` is its time of arrival and `now` the time in egress, both in µs since start.
         """
-        ...
 
     def take_notices(self) -> list[Notice]:
         """Return the notices since the last call, oldest first."""
-        ...
 
     def seed_random(self, seed: int) -> None:
         """Restart the sequence of `random` from a seed."""
-        ...
 
 
 class BufferedPipeline(Pipeline, Protocol):
@@ -286,8 +263,6 @@ class BufferedPipeline(Pipeline, Protocol):
 
     def enter(self, port: int, frame: bytes, t_in: int, now: int) -> PassResult:
         """Run a frame that arrived at `t_in` up to the queues, at `now`; both in µs since start."""
-        ...
 
     def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         """Run egress of a packet that leaves its queue at `now`; each packet may leave only once."""
-        ...

@@ -49,27 +49,21 @@ class Sources(Protocol):
 
     def type_of(self, ref: ir.LValue) -> ir.FieldType:
         """Return the declaration of a field."""
-        ...
 
     def load_stored(self, ref: ir.LValue) -> llvm.Value:
         """Return a field's value in all of its stored bits (`FieldType.stored_bits`)."""
-        ...
 
     def last_index(self, stack: int) -> llvm.Value:
         """Return the position of a stack's last element, an `i64`."""
-        ...
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:
         """Return bits after the parser's position."""
-        ...
 
     def is_valid(self, header: int) -> llvm.Value:
         """Return a header's validity, an `i1`."""
-        ...
 
     def parameter(self, index: int) -> llvm.Value:
         """Return run-time data of the action being compiled, in its width."""
-        ...
 
 
 def _range(width: int, signed: bool) -> Interval:

@@ -47,9 +47,10 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     """Return groups of arrays of equal size to interleave; each array is in at most one group."""
     groups: dict[ArrayRef, set[ArrayRef]] = {}
     for action in program.actions:
-        found = [(use.array, set(fields_of(use.index_source))) for use in cell_accesses(action)]
-        for (one, index_source), (other, by_other) in combinations(found, 2):
-            if one != other and index_source & by_other and _cells(program, one) == _cells(program, other):
+        accesses = [(a.array, set(fields_of(a.index_source))) for a in cell_accesses(action)]
+        for (one, sources), (other, other_sources) in combinations(accesses, 2):
+            has_equal_size = declaration(program, one).size == declaration(program, other).size
+            if one != other and sources & other_sources and has_equal_size:
                 joined = groups.get(one, {one}) | groups.get(other, {other})
                 groups.update(dict.fromkeys(joined, joined))
     return list(dict.fromkeys(tuple(sorted(group, reverse=True)) for group in groups.values()))
@@ -64,5 +65,6 @@ def fields_of(expression: Any) -> Iterator[ir.FieldRef]:
             yield from fields_of(getattr(expression, part.name))
 
 
-def _cells(program: ir.Program, array: ArrayRef) -> int:
-    return (program.counters if array.is_counter else program.registers)[array.number].size
+def declaration(program: ir.Program, array: ArrayRef) -> ir.Counter | ir.Register:
+    """Return the declaration of a register or counter."""
+    return (program.counters if array.is_counter else program.registers)[array.number]

@@ -27,11 +27,9 @@ class SearchKey(Protocol):
 
     def hash(self, b: llvm.IRBuilder) -> llvm.Value:
         """Return the hash of the words."""
-        ...
 
     def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
         """Return an `i1`: whether a record begins with these words."""
-        ...
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:

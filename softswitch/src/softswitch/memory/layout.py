@@ -39,7 +39,7 @@ from typing import NamedTuple
 
 from softswitch import ir
 from softswitch.limits import GROUP_SHARE, MAX_REPLICAS
-from softswitch.memory.colocation import ArrayRef, colocated_arrays
+from softswitch.memory.colocation import ArrayRef, colocated_arrays, declaration
 from softswitch.memory.words import LOW, WORD, WORD_BYTES, WORD_MASK, words_of
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
@@ -347,7 +347,7 @@ class _ColocatedArrays:
         self._offsets = list(accumulate((_cell_bytes(program, a) for a in self._arrays), initial=0))
         largest = min(_cell_bytes(program, self._arrays[0]), WORD_BYTES)
         self._step = -(-self._offsets[-1] // largest) * largest
-        self._words = -(-self._step * _declared(program, arrays[0]).size // WORD_BYTES)
+        self._words = -(-self._step * declaration(program, arrays[0]).size // WORD_BYTES)
         self.is_small = self._words <= SMALL_WORDS
 
     def allocate(self, at: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
@@ -366,12 +366,8 @@ def _groups(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     return [*groups, *((array,) for array in (*counters, *registers) if array not in grouped)]
 
 
-def _declared(program: ir.Program, array: ArrayRef) -> ir.Counter | ir.Register:
-    return (program.counters if array.is_counter else program.registers)[array.number]
-
-
 def _cell_bytes(program: ir.Program, array: ArrayRef) -> int:
-    declared = _declared(program, array)
+    declared = declaration(program, array)
     if isinstance(declared, ir.Register):
         return Layout.register_bytes(declared.width)
     return COUNTER_WORDS * WORD_BYTES
@@ -385,12 +381,12 @@ def make_layout(program: ir.Program) -> Layout:
         index: tuple(words_of(width) for width in action.parameters)
         for index, action in enumerate(program.actions)
     }
-    arrays = [_ColocatedArrays(program, group) for group in _groups(program)]
-    cells = {array: each for run in arrays if run.is_small for array, each in run.allocate(at)}
+    groups = [_ColocatedArrays(program, group) for group in _groups(program)]
+    cells = {array: each for group in groups if group.is_small for array, each in group.allocate(at)}
     headers: dict[str, int] = {}
     for name, table in program.tables.items():
         headers[name] = at.take(TableLayout(table, parameter_words, 0, 0).head_words)
-    cells |= {array: each for run in arrays if not run.is_small for array, each in run.allocate(at)}
+    cells |= {array: each for group in groups if not group.is_small for array, each in group.allocate(at)}
     meters = tuple(at.take(METER_WORDS * meter.size) for meter in program.meters)
     value_words = tuple(words_of(declared.bits) for declared in program.value_sets)
     declared = zip(program.value_sets, value_words, strict=True)
