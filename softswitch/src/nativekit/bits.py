@@ -1,4 +1,4 @@
-"""Words in network order: what numba has no word for."""
+"""Byte order and bit counts of words, for which numba has no functions."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ swap32 = leaf(_reverse_plain(4, int64))(_reverse(32, types.int64))
 swap64 = leaf(_reverse_plain(8, np.uint64))(_reverse(64, types.uint64))
 
 
-def _ones_plain(word: int) -> int:
+def _popcount_plain(word: int) -> int:
     return int64(int(word).bit_count())
 
 
-@leaf(_ones_plain)
+@leaf(_popcount_plain)
 def popcount(_typing: TypingContext, _word: Kind) -> Generated:
-    """Bits that are set in a word, which is not negative."""
+    """Return the number of bits set in a non-negative int64."""
 
     def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         return builder.ctpop(values[0])

@@ -1,4 +1,4 @@
-"""The decorators of compiled functions.
+"""Decorators of compiled functions.
 
 Numba needs no C toolchain at run time, and compiled functions run without the GIL. Integers are signed 64-bit
 everywhere, addresses and lengths included: write `int64(x)` on every read of another type, since numba makes
@@ -25,7 +25,7 @@ _KIT = Path(__file__).parent
 
 _numba: Module = numba
 carray: Function = _numba.carray
-int64 = cast(Callable[[Any], int], np.int64)  # of whatever numba takes
+int64 = cast(Callable[[Any], int], np.int64)  # accepts all that numba does
 
 
 def compiled(function: F) -> F:
@@ -34,16 +34,15 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Decorate a function that becomes part of its callers: the only kind that may return a record."""
+    """Decorate a function that is inlined into its callers; only such a function may return a record."""
     return cast(F, _numba.njit(error_model="numpy", inline="always")(function))
 
 
 def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F:
-    """Return a function that Python calls, whose machine code is cached with the package at `package`.
+    """Return a function that Python calls, whose machine code is cached in the package at `package`.
 
-    To find a stale cache, numba looks only at the function's own file. Here the name of the cache's folder
-    has a digest of all `sources` and of this package, and says whether indices are checked
-    (NUMBA_BOUNDSCHECK).
+    Numba notices only changes of the function's own file. Here the name of the cache folder contains a digest
+    of all `sources` and of this package, and says whether indices are checked (NUMBA_BOUNDSCHECK).
     """
     files = sorted({*sources, *_KIT.glob("*.py")})
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
@@ -62,7 +61,10 @@ def intrinsic(function: Callable[..., Generated]) -> Compiled:
 
 
 def leaf(python: F) -> Callable[[Callable[..., Generated]], F]:
-    """Decorate the LLVM IR of a function whose plain form is `python`: for the few with no common source."""
+    """Decorate a generator of LLVM IR, for a function that has no Python source that numba could compile.
+
+    `python` is its plain-Python form (`nativekit.plain`).
+    """
 
     def decorate(generate: Callable[..., Generated]) -> F:
         made = intrinsic(generate)

@@ -1,8 +1,8 @@
-"""Functions with a body for each design: the class of the state, their first argument, says which.
+"""Generic functions, dispatched when they are compiled on the class of their first argument, a named tuple.
 
-A loop calls `transmit(state, now)` and is compiled for a class of state with that class's `transmit`: what is
-chosen is chosen by type, when it is compiled. So there is one loop and no closure, and machine code on disk
-is found by signature. A plain twin looks at the class of the tuple that it is given.
+A loop calls `transmit(state, now)` and is compiled for each class of state with that class's `transmit`. So
+there is one loop without closures, and numba finds cached machine code by its signature. The plain-Python
+form dispatches on the class of the tuple at each call.
 """
 
 from __future__ import annotations
@@ -29,63 +29,65 @@ F = TypeVar("F", bound=NamedTuple)
 
 
 class Generic:
-    """A function that is another one for each class of its first argument."""
+    """A function with one implementation for each class of its first argument."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._bodies: dict[type, Compiled] = {}
+        self._implementations: dict[type, Compiled] = {}
         self.kind = _GenericType(self)
 
     def dispatch(self, owner: type) -> Compiled:
-        """The compiled function for a class; raises `LookupError` where there is none."""
-        if owner not in self._bodies:
-            raise LookupError(f"{self.name} has no body for {owner.__module__}.{owner.__qualname__}")
-        return self._bodies[owner]
+        """Return the compiled implementation for a class; raise `LookupError` if there is none."""
+        if owner not in self._implementations:
+            raise LookupError(
+                f"{self.name} has no implementation for {owner.__module__}.{owner.__qualname__}"
+            )
+        return self._implementations[owner]
 
-    def register(self, owner: type, body: Compiled) -> None:
-        """Have a body for one more class: once, while modules are loaded, as code on disk has it inside.
+    def register(self, owner: type, implementation: Compiled) -> None:
+        """Register the implementation for a class; call this at import only, since cached code contains it.
 
-        Raises `ValueError` for a class with the name of another: numba takes a tuple that it is given for one
-        that it was given before if class and fields have the same names, and the fields the same types.
+        Raise `ValueError` if a class of the same name is registered: numba takes named tuples for equal if
+        the names of their classes and fields are, and the types of their fields.
         """
-        if any(known.__name__ == owner.__name__ for known in self._bodies):
-            raise ValueError(f"{self.name} has a body for a {owner.__name__} already")
-        self._bodies[owner] = body
+        if any(known.__name__ == owner.__name__ for known in self._implementations):
+            raise ValueError(f"{self.name} has an implementation for a class {owner.__name__} already")
+        self._implementations[owner] = implementation
 
     def folder_of(self, owner: type) -> Path:
-        """Where the body for a class is."""
+        """Return the folder of the source file of the implementation for a class."""
         return Path(self.dispatch(owner).py_func.__code__.co_filename).parent
 
 
 class _GenericType(types.Callable, types.Opaque):
-    """The type of a generic: numba asks it what a call of these arguments is."""
+    """The numba type of a `Generic`; it resolves a call to the implementation for the argument's class."""
 
     def __init__(self, generic: Generic) -> None:
         self.generic = generic
-        make: Function = super().__init__  # which has no hints
+        make: Function = super().__init__  # has no type hints
         make(f"generic({generic.name})")
 
     @property
     def key(self) -> int:
         return id(self.generic)
 
-    def _chosen(self, state: Kind) -> Kind:
+    def _dispatched(self, state: Kind) -> Kind:
         kind = state.pointee if isinstance(state, Reference) else state
         if not isinstance(kind, types.BaseNamedTuple):
-            raise errors.TypingError(f"{self.generic.name} of {state}, which is no state of a design")
+            raise errors.TypingError(f"{self.generic.name}: expected a named tuple, got {state}")
         try:
             return typeof(self.generic.dispatch(cast(Kind, kind).instance_class))
         except LookupError as error:
             raise errors.TypingError(str(error)) from error
 
     def get_call_type(self, context: TypingContext, args: Sequence[Kind], kws: Kind) -> Signature:
-        return self._chosen(args[0]).get_call_type(context, args, kws)
+        return self._dispatched(args[0]).get_call_type(context, args, kws)
 
     def get_call_signatures(self) -> tuple[tuple[()], bool]:
         return (), True
 
     def get_impl_key(self, sig: Signature) -> object:
-        return self._chosen(sig.args[0]).get_impl_key(sig)
+        return self._dispatched(sig.args[0]).get_impl_key(sig)
 
 
 extending.register_model(_GenericType)(models.OpaqueModel)
@@ -96,12 +98,12 @@ imputils.lower_constant(_GenericType)(lambda context, *_: context.get_dummy_valu
 
 
 def generics(interface: type[F]) -> F:
-    """The functions of an interface, a `NamedTuple` of callables, for compiled callers of whatever design."""
-    make = cast(Callable[..., F], interface)  # the bodies' place is taken by what chooses them
+    """Return generic functions for an interface, a `NamedTuple` of callables."""
+    make = cast(Callable[..., F], interface)  # generic functions take the place of implementations
     return make(*map(Generic, interface._fields))
 
 
-def implement(owner: type, interface: F, bodies: F) -> None:
-    """Let `bodies` be the functions of an interface for the states of class `owner`."""
-    for generic, body in zip(cast(tuple[Generic, ...], interface), bodies, strict=True):
-        generic.register(owner, body)
+def implement(owner: type, interface: F, implementations: F) -> None:
+    """Register `implementations` as the implementations of an interface for states of class `owner`."""
+    for generic, implementation in zip(cast(tuple[Generic, ...], interface), implementations, strict=True):
+        generic.register(owner, implementation)

@@ -1,4 +1,4 @@
-"""Names for objects of numba and llvmlite, whose packages have no hints: to mypy they are anything."""
+"""Type aliases for objects of numba and llvmlite, which have no type hints: all are Any to mypy."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 TypingContext: TypeAlias = Any
-"""Numba's typing context, or a template of it."""
+"""Numba's typing context, or an attribute template."""
 Context: TypeAlias = Any
 """Numba's target context."""
 Kind: TypeAlias = Any
-"""A type of numba's (`numba.types`)."""
+"""A numba type (`numba.types`)."""
 Signature: TypeAlias = Any
 """The signature of a compiled function."""
 Value: TypeAlias = Any
-"""A value of LLVM's IR."""
+"""An LLVM value."""
 Values: TypeAlias = Sequence[Value]
-"""The arguments of a call, in order."""
+"""Arguments of a call, in order."""
 Function: TypeAlias = Callable[..., Any]
-"""Any function: decorators return what they are given, so its own hints hold."""
+"""Any function; decorators return their argument's type, so its own hints apply."""
 Compiled: TypeAlias = Any
-"""A compiled function, or what stands for one."""
+"""A compiled function or another object of numba."""
 Module: TypeAlias = Any
-"""A module of numba's."""
+"""A module of numba."""
 Generated: TypeAlias = tuple[Kind, Callable[[Context, ir.IRBuilder, Signature, Values], Value]]
-"""What a function decorated with `leaf` returns: a signature, and the function that builds its code."""
+"""Result of a generator of LLVM IR: the signature, and the function that emits the code."""

@@ -1,7 +1,7 @@
-"""Compiled functions as plain Python, in the same process: to read along, step through, and replay a failure.
+"""Run compiled functions as plain Python in the same process, to debug them and to replay a failure.
 
-`plain(f)` runs the same lines, so breakpoints and coverage work, and with the same arrays, in which it leaves
-the same bytes. It takes a thousand times as long.
+`plain(f)` runs the same source, so breakpoints and coverage work, on the same arrays, which end up with the
+same bytes. It is about a thousand times slower.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _WIDTHS = {"int64": ctypes.c_ssize_t, "int32": ctypes.c_int32, "uint32": ctypes.
 
 
 def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
-    """The function as plain Python, with all compiled ones that it calls; integers wrap as compiled.
+    """Return a compiled function, and all compiled functions that it calls, as plain Python.
 
-    `instead` has Python functions for some of those, by the compiled one.
+    Integers wrap as in compiled code. `instead` maps compiled functions to Python functions that replace
+    them.
     """
     body = _Namespaces(instead or {}).function(function)
 
@@ -41,7 +42,7 @@ def plain(function: F, instead: Mapping[Compiled, Function] | None = None) -> F:
 
 
 class _Namespaces:
-    """A copy of each module's globals in which compiled functions are plain."""
+    """Copies of modules' globals in which compiled functions are replaced by their plain form."""
 
     def __init__(self, instead: Mapping[Compiled, Function]) -> None:
         self._instead = {id(compiled): replacement for compiled, replacement in instead.items()}
@@ -57,11 +58,13 @@ class _Namespaces:
         if id(original) not in self._of:
             self._of[id(original)] = dict(original)
             self._of[id(original)].update(
-                (name, twin) for name, value in original.items() if (twin := self._twin(value)) is not None
+                (name, form)
+                for name, value in original.items()
+                if (form := self._plain_form(value)) is not None
             )
         return self._of[id(original)]
 
-    def _twin(self, value: object) -> Function | None:
+    def _plain_form(self, value: object) -> Function | None:
         if id(value) in self._instead:
             return self._instead[id(value)]
         if hasattr(value, "plain"):
@@ -69,33 +72,19 @@ class _Namespaces:
         if isinstance(value, types.ExternalFunction):
             return _from_libc(value)
         if isinstance(value, Generic):
-            return self._chosen(value)
-        return self._late(value) if isinstance(value, Dispatcher) else None
+            return self._dispatcher(value)
+        return self._lazy_form(value) if isinstance(value, Dispatcher) else None
 
-    def _chosen(self, generic: Generic) -> Function:
-        """The body for the class of the first argument."""
-        made: dict[type, Function] = {}
+    def _dispatcher(self, generic: Generic) -> Function:
+        form: Function = functools.cache(
+            lambda owner: cast(Function, self._plain_form(generic.dispatch(owner)))
+        )
+        return lambda state, *args: form(type(state))(state, *args)
 
-        def call(state: object, *args: object) -> object:
-            owner = type(state)
-            if owner not in made:
-                twin = self._twin(generic.dispatch(owner))
-                assert twin is not None
-                made[owner] = twin
-            return made[owner](state, *args)
-
-        return call
-
-    def _late(self, compiled: Compiled) -> Function:
-        """A function that is made at its first call, as modules may need each other's."""
-        made: list[Function] = []
-
-        def call(*args: object) -> object:
-            if not made:
-                made.append(self.function(compiled))
-            return made[0](*args)
-
-        return call
+    def _lazy_form(self, compiled: Compiled) -> Function:
+        """Return a function that is built at its first call, since modules may refer to each other."""
+        form = functools.cache(lambda: self.function(compiled))
+        return lambda *args: form()(*args)
 
 
 def _from_libc(external: Compiled) -> Function:

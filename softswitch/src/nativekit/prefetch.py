@@ -1,4 +1,4 @@
-"""What caches are told: memory that will be read soon. Nothing else can tell that they have been told."""
+"""Prefetch hints. They change timing and nothing else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, V
 from nativekit.records import LINE
 
 _READ, _ALL_LEVELS, _DATA = 0, 3, 1
-"""What LLVM's `prefetch` is told: for a read, into every cache, and no code."""
+"""Arguments of LLVM's `prefetch`: for a read, into all levels of the cache, of data."""
 
 
 def _touch_plain(_address: int) -> None:
@@ -19,7 +19,7 @@ def _touch_plain(_address: int) -> None:
 
 @leaf(_touch_plain)
 def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
-    """Have the caches fetch the line at an address, which need not be anybody's, and do not wait for it."""
+    """Prefetch the cache line at an address, which may be unmapped."""
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         pointer, word = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -34,6 +34,6 @@ def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
 
 @compiled
 def prefetch_lines(address: int, octets: int) -> None:
-    """`prefetch` all lines of so many bytes."""
+    """Prefetch the cache lines of `octets` bytes."""
     for at in range(0, octets, LINE):
         prefetch(address + at)

@@ -1,4 +1,4 @@
-"""Records in arrays: the state of compiled functions.
+"""Arrays of records, which hold the state of compiled functions.
 
 A record is declared as a class. Its annotations are the fields for type checkers, and `dtype_of` makes
 numpy's dtype of them::
@@ -9,7 +9,7 @@ numpy's dtype of them::
         key: np.uint64
         key_at: Annotated[NDArray[np.int32], LANES]
 
-Numba compiles functions for the dtype, and does not look at annotations.
+Numba compiles functions for the dtype, and ignores annotations.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 LINE = 64
-"""Bytes that caches fetch together."""
+"""Size of a cache line in bytes."""
 
 Dtype: TypeAlias = np.dtype[Any]
-"""A dtype of records, or of numbers that only run time knows."""
+"""A dtype of records, or of numbers known only at run time."""
 Int8: TypeAlias = Annotated[int, np.int8]
 Int32: TypeAlias = Annotated[int, np.int32]
 UInt8: TypeAlias = Annotated[int, np.uint8]
@@ -75,7 +75,7 @@ class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
 
 
 class RecordTable(Records[R_co]):
-    """The type of arrays with more axes than one: the first index selects an array of records."""
+    """The type of record arrays with two or more axes: the first index selects an array of records."""
 
     if TYPE_CHECKING:
 
@@ -92,14 +92,14 @@ class RecordTable(Records[R_co]):
 def dtype_of(kind: type) -> Dtype:
     """Return the dtype of records of a class: its fields in order, those of base classes first.
 
-    An `int` is a signed 64-bit integer. Raises `ValueError` for a name that numpy's records have themselves.
+    An `int` is an int64. Raise `ValueError` for a name that numpy's records have themselves.
     """
     hints = get_type_hints(kind, include_extras=True)
     return record(*((name, *_field_of(hints[name])) for name in _names_of(kind)))
 
 
 def _names_of(kind: type) -> list[str]:
-    """The fields' names, where a class may say that its own come first."""
+    """Return the fields' names; a class with `OWN_FIELDS_FIRST` puts its own before those of its bases."""
     bases = list(reversed(kind.__mro__))
     if "OWN_FIELDS_FIRST" in vars(kind):
         bases = [kind, *bases[:-1]]
@@ -107,7 +107,7 @@ def _names_of(kind: type) -> list[str]:
 
 
 def _field_of(hint: Any) -> tuple[Any, ...]:
-    """Numpy's type of a field, and the shape of an array in it."""
+    """Return the numpy type of a field, and the shape if it is an array."""
     if get_origin(hint) is not Annotated:
         return (_SCALARS.get(hint, hint),)
     inner, *extras = get_args(hint)
@@ -119,7 +119,7 @@ def _field_of(hint: Any) -> tuple[Any, ...]:
 
 
 def _element_of(array: Any) -> Any:
-    """The dtype of an array's elements: of `Records[R]` or of `NDArray[number]`."""
+    """Return the dtype of an array's elements, from `Records[R]` or `NDArray[number]`."""
     if get_origin(array) is Records:
         return dtype_of(get_args(array)[0])
     [number] = get_args(get_args(array)[1])
@@ -127,16 +127,17 @@ def _element_of(array: Any) -> Any:
 
 
 def record(*fields: Any) -> Dtype:
-    """A dtype of `(name, type[, shape])` fields; a bare name is a signed 64-bit integer.
+    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64.
 
-    Raises `ValueError` for a name that numpy's records have themselves: plain Python would read that.
+    Raise `ValueError` for a name that numpy's records have themselves: plain Python would read that
+    attribute.
     """
     whole = [(field, np.int64) if isinstance(field, str) else field for field in fields]
     return checked(np.dtype(whole))
 
 
 def checked(dtype: Dtype) -> Dtype:
-    """The dtype, if plain Python can read all of its fields as attributes; else `ValueError`."""
+    """Return the dtype; raise `ValueError` if plain Python cannot read all of its fields as attributes."""
     taken = [name for name in dtype.names or () if hasattr(np.record, name)]
     if taken:
         raise ValueError(f"fields {', '.join(taken)}: numpy's records have attributes of these names")
@@ -150,23 +151,23 @@ def records(shape: tuple[int, int], dtype: type[R]) -> RecordTable[R]: ...
 @overload
 def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...
 def records(shape: int | Sequence[int], dtype: Any) -> Any:
-    """An array of records, all 0, of a class or a dtype; of a dtype they have any fields to type checkers."""
+    """Return an array of zeroed records; those of a dtype have any field for type checkers."""
     return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
 
 
 def one(kind: type[R]) -> R:
-    """Return one record, all 0."""
+    """Return one zeroed record."""
     return records(1, kind)[0]
 
 
 def with_arrays(state: R, **arrays: object) -> R:
-    """Return a state with other arrays in place of those of these names."""
+    """Return a state in which the arrays of these names are replaced."""
     replaced: R = cast(Any, state)._replace(**arrays)  # a `NamedTuple`, which no protocol can say
     return replaced
 
 
 def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
-    """An array of zeros that begins where a line of the caches does: a record of a line is then in one."""
+    """Return an array of zeros aligned to a cache line, so that a record of one line never straddles two."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
     octets = np.zeros(size + LINE - 1, np.uint8)

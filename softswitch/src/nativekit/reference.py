@@ -1,8 +1,8 @@
-"""Tuples of arrays that stay where they are: functions take a pointer, and no reference is counted.
+"""References to named tuples of arrays: functions take one pointer, and numba counts no references.
 
-Numba hands a tuple over as all the words of all its arrays (five hundred for a simulated world) in every
-call, and counts a reference at each access: together most of the time of what is made of many small
-functions. A function that takes `as_ref(state)` reads of it what it needs, and looks the same.
+Numba passes a tuple as all words of all its arrays in every call (five hundred for a simulated world), and
+counts a reference at each access. In code of many small functions that is most of the time. A function that
+begins with `state = as_ref(state)` reads only the fields it uses, and its source does not change otherwise.
 """
 
 from __future__ import annotations
@@ -47,31 +47,31 @@ WriteWords = Callable[[object, Octets], int]
 
 
 class Reference(types.Type):
-    """A `NamedTuple` of type `of`, by its address."""
+    """The numba type of a pointer to a named tuple of type `pointee`."""
 
     def __init__(self, pointee: Kind) -> None:
         self.pointee = pointee
-        make: Function = super().__init__  # which has no hints
+        make: Function = super().__init__  # has no type hints
         make(name=f"Reference({pointee})")
 
     @property
     def key(self) -> object:
-        """Not the name, which two classes may share."""
+        """The key of the pointee's type: two classes may share the name."""
         return self.pointee.key
 
     def index_of(self, field: str) -> int:
-        """Number of a field; -1 where there is none."""
+        """Return the position of a field, or -1."""
         return self.pointee.fields.index(field) if field in self.pointee.fields else -1
 
 
 @extending.register_model(Reference)
 class _Pointer(models.PrimitiveModel):
     def __init__(self, manager: Compiled, kind: Reference) -> None:
-        make: Function = super().__init__  # which has no hints
+        make: Function = super().__init__  # has no type hints
         make(manager, kind, manager.lookup(kind.pointee).get_value_type().as_pointer())
 
 
-def _kind_of(_template: TypingContext, kind: Reference, field: str) -> Kind:
+def _field_type(_template: TypingContext, kind: Reference, field: str) -> Kind:
     at = kind.index_of(field)
     return None if at < 0 else _by_reference(kind.pointee.types[at])
 
@@ -83,7 +83,7 @@ def _by_reference(kind: Kind) -> Kind:
 @extending.infer_getattr
 class _Fields(templates.AttributeTemplate):
     key = Reference
-    generic_resolve: Compiled = _kind_of
+    generic_resolve: Compiled = _field_type
 
 
 def _field(context: Context, builder: ir.IRBuilder, kind: Reference, value: Value, field: str) -> Value:
@@ -99,7 +99,7 @@ extending.lower_getattr_generic(Reference)(_field)
 
 
 def _uncounted(context: Context, builder: ir.IRBuilder, kind: Kind, value: Value) -> Value:
-    """The same arrays with no owner: numba leaves their counting out."""
+    """Return the same arrays without an owner, so that numba omits reference counting."""
     if isinstance(kind, types.BaseTuple):
         parts = [
             _uncounted(context, builder, each, builder.extract_value(value, i))
@@ -120,7 +120,7 @@ def _borrowed_plain(value: T) -> T:
 
 @leaf(_borrowed_plain)
 def as_ref(_typing: TypingContext, value: Kind) -> Generated:
-    """The same arrays by reference, for the time of a call from Python, which holds them."""
+    """Return a reference to the tuple, valid during one call from Python, whose caller holds the arrays."""
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         if not isinstance(value, types.BaseNamedTuple):
@@ -144,9 +144,9 @@ def _row_as_plain(stacked: T, at: int) -> T:
 
 @leaf(_row_as_plain)
 def row(typing: TypingContext, stacked: Kind, at: Kind) -> Generated:
-    """Row `at` of a tuple whose arrays have one more axis in front: a tuple of the same class, borrowed.
+    """Return row `at` of a tuple whose arrays have a leading axis, as a reference to a tuple of its class.
 
-    Arrays that are only read are shared by all rows and have no such axis.
+    Read-only arrays are shared by all rows and have no such axis.
     """
     result = _row_kind(typing, stacked.pointee, at)
 
@@ -195,22 +195,22 @@ def _row(
 
 
 def pinned_ref(state: T, write: WriteWords | None = None) -> T:
-    """The same tuple for entry points alone, which take it by its address: for many short calls from Python.
+    """Return a reference to the tuple for entry points, which then unbox no arrays.
 
-    Its arrays would be looked up in each call, half a microsecond each. `write` is an entry point of
-    `write_words`, of whoever keeps machine code for such states apart.
+    Unboxing costs half a microsecond an array in each call. `write` is an entry point of `write_words`, for
+    callers that cache the machine code of their states separately.
     """
     return cast(T, _PinnedRef(state, write or _write))
 
 
 def unwrap_ref(given: T) -> T:
-    """The tuple of what may be a `pinned_ref`."""
+    """Return the tuple behind a `pinned_ref`, or the argument itself."""
     return cast(T, given.state) if isinstance(given, _PinnedRef) else given
 
 
 class _PinnedRef:
     def __init__(self, state: object, write: WriteWords) -> None:
-        self.state = state  # so that its arrays stay
+        self.state = state  # keeps its arrays alive
         self._place = np.zeros(write(state, np.zeros(0, np.uint8)), np.uint8)
         write(state, self._place)
         self.address: int = self._place.ctypes.data
@@ -230,7 +230,7 @@ extending.unbox(Reference)(_address_of)
 
 
 def write_words(state: object, place: Octets) -> int:
-    """Write a tuple into bytes, where these are enough; returns how many are."""
+    """Copy a tuple's words into `place` if they fit, and return the number of bytes needed."""
     return _write_at(state, place)
 
 
@@ -245,10 +245,10 @@ def _write_plain(_state: object, _place: Octets) -> int:
 @leaf(_write_plain)
 def _write_at(_typing: TypingContext, state: Kind, place: Kind) -> Generated:
     def code(context: Context, builder: ir.IRBuilder, signature: Signature, values: Values) -> Value:
-        room = make_array(place)(context, builder, values[1])
+        buffer = make_array(place)(context, builder, values[1])
         needed = context.get_constant(types.intp, context.get_abi_sizeof(values[0].type))
-        with builder.if_then(builder.icmp_signed("<=", needed, room.nitems)):
-            at = builder.bitcast(room.data, values[0].type.as_pointer())
+        with builder.if_then(builder.icmp_signed("<=", needed, buffer.nitems)):
+            at = builder.bitcast(buffer.data, values[0].type.as_pointer())
             builder.store(values[0], at)
         return needed
 
