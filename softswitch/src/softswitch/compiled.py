@@ -45,7 +45,7 @@ class CompiledPipeline(StatePipeline):
         self.waiting_address = self._memory.waiting_address
         self._out = (ctypes.c_char * OUT_CAPACITY)()
 
-    def run_by(self, code: MachineCode, program: ir.Program) -> None:
+    def use_code(self, code: MachineCode, program: ir.Program) -> None:
         """Process packets by other machine code on the same state; no loop may be running the previous code.
 
         `program` may differ from the previous one only in parameters of calculations.

@@ -282,7 +282,7 @@ class SwitchPorts:
         if pauses:
             loop.stop()
         if code is not None:
-            changed.run_by(code, changed.program)
+            changed.use_code(code, changed.program)
         if rate is not None:
             loop.set_rate(rate, port, priority)
         if depth is not None:
@@ -302,7 +302,7 @@ class SwitchPorts:
         program = replace(running.program, calculations=changed)
         code = MachineCode(program, self._priority_queues, buffered=running.waiting_bytes > 0)
         loop.stop()
-        running.run_by(code, program)
+        running.use_code(code, program)
         loop.start(running)
 
     def _need_sockets(self, what: str) -> PortLoop:

@@ -116,7 +116,9 @@ class Xxh64:
                     word = int.from_bytes(data[at + 8 * i : at + 8 * i + 8], "little")
                     lanes[i] = _xxh_round(lanes[i], word)
                 at += XXH_STRIPE
-            result = sum(_rotate(lane, turn) for lane, turn in zip(lanes, (1, 7, 12, 18), strict=True))
+            result = sum(
+                _rotate(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)
+            )
             for lane in lanes:
                 result = (result ^ _xxh_round(0, lane)) * p1 + p4 & _WORD
         result = result + len(data) & _WORD
@@ -133,9 +135,9 @@ class Xxh64:
         return result ^ result >> 32
 
 
-def _rotate(value: int, turn: int) -> int:
+def _rotate(value: int, rotation: int) -> int:
     value &= _WORD
-    return (value << turn | value >> (64 - turn)) & _WORD
+    return (value << rotation | value >> (64 - rotation)) & _WORD
 
 
 def _xxh_round(accumulator: int, word: int) -> int:

@@ -10,8 +10,8 @@ PLACEHOLDER = re.compile(r"(?<!\\)\{.*?(?<!\\)\}", re.DOTALL)
 
 def format_message(message: str, values: Iterable[int]) -> str:
     r"""Put values in for the `{}` of a text, in order and in decimal; `\{` and `\}` are braces."""
-    left = iter(values)
-    text = PLACEHOLDER.sub(lambda found: str(next(left, found[0])), message)
+    remaining = iter(values)
+    text = PLACEHOLDER.sub(lambda found: str(next(remaining, found[0])), message)
     return text.replace("\\{", "{").replace("\\}", "}")
 
 

@@ -39,8 +39,8 @@ class OutputWriter:
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
         """Append the payload to the headers, which lie from `start` to `end`."""
         packet, b = self.packet, self.b
-        left = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
-        packet.copy_bytes(end, left, size)
+        source = byte_offset(b, packet.get("frame"), resize(b, packet.get("cursor"), 64))
+        packet.copy_bytes(end, source, size)
 
     def finish(self, kind: llvm.Value, length: llvm.Value) -> None:
         """Write the head of the record for which `reserve` returned the address."""

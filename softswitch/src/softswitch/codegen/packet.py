@@ -132,8 +132,8 @@ class Packet(Storage):
         assert self.too_short is not None
         cursor = self.get("cursor")
         needed = -(-(offset + width) // 8)
-        left = b.sub(self.get("ingress_length"), cursor)
-        self.require(b.icmp_unsigned(">=", left, integer(32, needed)), self.too_short)
+        remaining = b.sub(self.get("ingress_length"), cursor)
+        self.require(b.icmp_unsigned(">=", remaining, integer(32, needed)), self.too_short)
         address = byte_offset(b, self.get("frame"), b.zext(cursor, I64))
         before, after = offset % 8, -(offset + width) % 8
         widths = [part for part in (before, width, after) if part]

@@ -98,8 +98,8 @@ class _ParserEmitter:
         b, packet = self.b, self.packet
         assert packet.too_short is not None
         cursor = packet.get("cursor")
-        left = b.sub(packet.get("ingress_length"), cursor)
-        packet.require(b.icmp_unsigned(">=", left, size), packet.too_short)
+        remaining = b.sub(packet.get("ingress_length"), cursor)
+        packet.require(b.icmp_unsigned(">=", remaining, size), packet.too_short)
         packet.set("cursor", b.add(cursor, size))
         return byte_offset(b, packet.get("frame"), b.zext(cursor, I64))
 
@@ -126,8 +126,8 @@ class _ParserEmitter:
         # BMv2 adds the varbit field's previous width, which is 0 unless the header was extracted before.
         checked = b.add(packet.header_bytes(instance), varbit)
         assert packet.too_short is not None
-        left = b.sub(packet.get("ingress_length"), packet.get("cursor"))
-        packet.require(b.icmp_unsigned(">=", left, checked), packet.too_short)
+        remaining = b.sub(packet.get("ingress_length"), packet.get("cursor"))
+        packet.require(b.icmp_unsigned(">=", remaining, checked), packet.too_short)
         fits = b.icmp_unsigned("<=", checked, integer(32, extract.max_bytes))
         packet.require(fits, self._failure(CoreError.HEADER_TOO_SHORT))
         packet.extract(instance, self._take(b.add(fixed, varbit)), varbit)
@@ -209,12 +209,12 @@ def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
 def can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
     """Return whether a state is reachable from itself."""
     seen: set[int] = set()
-    open_ = [start]
-    while open_:
-        for case in states[open_.pop()].cases:
+    pending = [start]
+    while pending:
+        for case in states[pending.pop()].cases:
             if case.state == start:
                 return True
             if case.state is not None and case.state not in seen:
                 seen.add(case.state)
-                open_.append(case.state)
+                pending.append(case.state)
     return False

@@ -69,11 +69,11 @@ def load_fields(
     start = 0
     for bits, fields in runs(widths):
         run = load_bits(b, byte_offset(b, address, start), bits // 8)
-        left = bits
+        remaining = bits
         for position in fields:
-            left -= widths[position]
+            remaining -= widths[position]
             if wanted is None or position in wanted:
-                part = b.lshr(run, integer(bits, left)) if left else run
+                part = b.lshr(run, integer(bits, remaining)) if remaining else run
                 values.append(resize(b, part, widths[position]))
         start += bits // 8
     return values
@@ -94,11 +94,11 @@ def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Val
     """Concatenate integers of the given widths, the first on top."""
     total = sum(width for _, width in parts)
     joined = None
-    left = total
+    remaining = total
     for value, width in parts:
-        left -= width
+        remaining -= width
         wide = resize(b, value, total)
-        wide = b.shl(wide, integer(total, left)) if left else wide
+        wide = b.shl(wide, integer(total, remaining)) if remaining else wide
         joined = wide if joined is None else b.or_(joined, wide)
     assert joined is not None
     return joined

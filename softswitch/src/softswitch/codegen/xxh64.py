@@ -48,8 +48,8 @@ class _Xxh64:
                 accumulator.set(self._round(accumulator.get(), self._take(64)))
         values = [accumulator.get() for accumulator in accumulators]
         total: llvm.Value = integer(64, 0)
-        for value, turn in zip(values, (1, 7, 12, 18), strict=True):
-            total = b.add(total, self._rotated(value, turn))
+        for value, rotation in zip(values, (1, 7, 12, 18), strict=True):
+            total = b.add(total, self._rotated(value, rotation))
         for value in values:
             total = b.add(b.mul(b.xor(total, self._round(integer(64, 0), value)), P1), P4)
         self.hash.set(total)
@@ -75,6 +75,6 @@ class _Xxh64:
         added = self.b.add(accumulator, self.b.mul(value, P2))
         return self.b.mul(self._rotated(added, 31), P1)
 
-    def _rotated(self, value: llvm.Value, turn: int) -> llvm.Value:
-        left, right = self.b.shl(value, integer(64, turn)), self.b.lshr(value, integer(64, 64 - turn))
+    def _rotated(self, value: llvm.Value, rotation: int) -> llvm.Value:
+        left, right = self.b.shl(value, integer(64, rotation)), self.b.lshr(value, integer(64, 64 - rotation))
         return self.b.or_(left, right)

@@ -152,7 +152,7 @@ class TracedPipeline(InterpretedPipeline):
         number = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
         queue = next(queue for queue in self._queues.values() if number in queue)
         for before in [each for each in queue if each < number]:
-            self.lost(queue.pop(before), "the queue of its port was full")
+            self.report_dropped(queue.pop(before), "the queue of its port was full")
         return queue.pop(number)
 
 

@@ -67,9 +67,9 @@ class InterpretedPipeline:
     def leave(self, waiting: WaitingPacket, depths: QueueDepths, now: int) -> PassResult:
         return self._traffic.leave(waiting, depths, now)
 
-    def lost(self, waiting: WaitingPacket, reason: str) -> None:
+    def report_dropped(self, waiting: WaitingPacket, reason: str) -> None:
         """Report to the observer that a packet was dropped from its queue."""
-        self._traffic.lost(waiting, reason)
+        self._traffic.report_dropped(waiting, reason)
 
     def take_notices(self) -> list[Notice]:
         taken, self._externs.notices = self._externs.notices, []

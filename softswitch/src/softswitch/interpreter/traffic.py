@@ -88,7 +88,7 @@ class TrafficManager:
         self._pass_all(lambda queued: waiting.append(_waiting(queued)), MAX_PASSES - 1)
         return PassResult(outputs, waiting)
 
-    def lost(self, packet: WaitingPacket, reason: str) -> None:
+    def report_dropped(self, packet: WaitingPacket, reason: str) -> None:
         """Report to the observer that a packet was dropped from its queue."""
         assert isinstance(packet.packet, Packet)
         self._observer.dropped(packet.packet, reason)

@@ -68,18 +68,18 @@ def read_key(layout: TableLayout, record: Sequence[int], mask_words: Sequence[in
     value = join_words(record[: layout.field_words])
     mask = join_words(mask_words)
     bounds = layout.bounds
-    left = sum(part.width for part in layout.table.key)
+    remaining = sum(part.width for part in layout.table.key)
     key: list[ir.Match] = []
     for part in layout.table.key:
-        left -= part.width
+        remaining -= part.width
         ones = (1 << part.width) - 1
         if part.kind is ir.MatchKind.EXACT:
-            key.append(value >> left & ones)
+            key.append(value >> remaining & ones)
         elif part.kind is ir.MatchKind.RANGE:
             count = words_of(part.width)
             low, high = (join_words(record[at : at + count]) for at in (bounds, bounds + count))
             key.append(ir.Between(low, high))
             bounds += 2 * count
         else:
-            key.append(ir.Masked(value >> left & ones, mask >> left & ones))
+            key.append(ir.Masked(value >> remaining & ones, mask >> remaining & ones))
     return tuple(key)

@@ -2,8 +2,8 @@
 
     uint32 port, priority, length, enq_qdepth, deq_qdepth, the packet (`codegen.storage`), its payload
 
-`length` is the packet's current length in bytes. The function leaves both depths 0, and whoever queues the
-packet fills them in; only a function of the same program can read the rest.
+`length` is the packet's current length in bytes. The function leaves both depths 0, and the code that queues
+the packet fills them in; only a function of the same program can read the rest.
 """
 
 from __future__ import annotations
