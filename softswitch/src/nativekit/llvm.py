@@ -10,13 +10,12 @@ from llvmlite import ir
 TypingContext: TypeAlias = Any
 """Numba's typing context, or an attribute template."""
 Context: TypeAlias = Any
-"""Numba's target context."""
+"""Numba's target context, which lowers types to LLVM."""
 Kind: TypeAlias = Any
 """A numba type (`numba.types`)."""
 Signature: TypeAlias = Any
 """The signature of a compiled function."""
 Value: TypeAlias = Any
-"""An LLVM value."""
 Values: TypeAlias = Sequence[Value]
 """Arguments of a call, in order."""
 Function: TypeAlias = Callable[..., Any]

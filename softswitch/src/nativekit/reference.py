@@ -114,11 +114,11 @@ def _uncounted(context: Context, builder: ir.IRBuilder, kind: Kind, value: Value
     return array._getvalue()
 
 
-def _borrowed_plain(value: T) -> T:
+def _as_ref_plain(value: T) -> T:
     return value
 
 
-@leaf(_borrowed_plain)
+@leaf(_as_ref_plain)
 def as_ref(_typing: TypingContext, value: Kind) -> Generated:
     """Return a reference to the tuple, valid during one call from Python, whose caller holds the arrays."""
 
@@ -238,7 +238,7 @@ _write = cached_entry_point(write_words, Path(__file__).parent, ())
 
 
 def _write_plain(_state: object, _place: Octets) -> int:
-    """Write nothing: only machine code has words to write."""
+    """Write nothing: plain Python has no machine words."""
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Shorthands for llvmlite."""
+"""Shorthands for llvmlite's types, constants and address arithmetic."""
 
 from __future__ import annotations
 

@@ -105,7 +105,6 @@ class Storage:
         self._zero(self.size())
 
     def clear_metadata(self) -> None:
-        """Zero all metadata."""
         self._zero(self._offset_of_slot(self._metadata_slots))
 
     def _zero(self, size: llvm.Value) -> None:

@@ -31,7 +31,6 @@ class Expressions:
         self.parameters = parameters or []
 
     def value(self, item: Json) -> ir.Expression:
-        """Load an expression."""
         if "type" not in item:
             return self._operation(item)
         kind, value = item["type"], item["value"]

@@ -15,7 +15,6 @@ _JUMPS = {"_jump": 0, "_jump_if_zero": 1}
 
 
 def load_action(scope: Scope, item: Json) -> ir.Action:
-    """Load one action."""
     parameters = [data["bitwidth"] for data in item["runtime_data"]]
     body: list[ir.Statement] = []
     locations: list[str] = []

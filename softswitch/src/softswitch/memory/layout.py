@@ -138,7 +138,7 @@ class TableLayout:
 
     @property
     def counter(self) -> int:
-        """Packets, then bytes."""
+        """Words of packets, then bytes."""
         return self.action + 1
 
     @property

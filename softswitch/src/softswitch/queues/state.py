@@ -36,7 +36,7 @@ class Queues(NamedTuple):
     """Queues of n ports with k priorities each, both counted from 0; higher priorities go first."""
 
     pool: Any
-    """One POOL record."""
+    """One POOL record, the head of the list of free slots."""
     ports: Any
     """PORT records, shape (n,)."""
     queues: Any
