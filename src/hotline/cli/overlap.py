@@ -173,9 +173,7 @@ def _compare_packets(
         for done, model in enumerate(models):
             progress(done, len(models))
             comparisons.append(
-                run_interruptibly(
-                    partial(compare_with_model, model, network, schedules[model.name])
-                )
+                run_interruptibly(partial(compare_with_model, model, network, schedules[model.name]))
             )
         return comparisons
 
