@@ -45,7 +45,7 @@ def local_cluster(processes: int) -> Iterator[Client]:
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     # No limit of memory: a process that needs more than its share is not to be killed for it.
-    cluster: Any = LocalCluster(
+    cluster: Any = LocalCluster(  # which has no hints
         n_workers=processes,
         threads_per_worker=1,
         memory_limit=0,
@@ -68,7 +68,7 @@ def local_cluster(processes: int) -> Iterator[Client]:
 
 
 def side_by_side(
-    function: Callable[..., T], tasks: Sequence[tuple[Any, ...]], scheduler: str | None, processes: int
+    function: Callable[..., T], tasks: Sequence[tuple[object, ...]], scheduler: str | None, processes: int
 ) -> Iterator[tuple[int, T]]:
     """Number and result of each task, the function's arguments, as they come; its first error is raised.
 

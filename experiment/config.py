@@ -250,12 +250,12 @@ class Config(RunSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _size(cls, given: Any) -> Any:
+    def _size(cls, given: Any) -> Any:  # whatever pydantic is given
         """What agents carry depends on their codec, where nobody has said how much."""
         return with_sizes(given, cls.sized_for(given)) if isinstance(given, dict) else given
 
     @classmethod
-    def sized_for(cls, given: Mapping[str, Any]) -> object:
+    def sized_for(cls, given: Mapping[str, object]) -> object:
         """The codec that sizes are chosen for."""
         return given.get("codec")
 
@@ -364,7 +364,7 @@ def load_config(arguments: Iterable[str]) -> Config:
 
 
 def load_config_as(
-    model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, Any] | None = None
+    model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, object] | None = None
 ) -> AnyConfig:
     """The same of a configuration that has more settings; those of Python's own go above all others."""
     mine = settings or {}
@@ -381,7 +381,7 @@ def load_config_as(
         raise ConfigError(_describe(first, given, file, model)) from None
 
 
-def config_of(model: type[AnyModel], values: Mapping[str, Any]) -> AnyModel:
+def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
     """The same of values that were put together; ConfigError names the setting."""
     try:
         return model.model_validate(values)
@@ -401,7 +401,7 @@ def _split(argument: str) -> tuple[str, str]:
     return name, value
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, object]:
     try:
         return tomli.loads(file.read_text())
     except OSError as error:
@@ -439,6 +439,6 @@ def _siblings(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[s
     """Names of the settings of the table that a setting is in."""
     if len(path) == 1:
         return model.model_fields
-    table: Any = model.model_fields[str(path[0])].annotation
+    table: Any = model.model_fields[str(path[0])].annotation  # a model, where a setting is in it
     names: Iterable[str] = table.model_fields
     return names

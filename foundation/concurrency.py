@@ -24,11 +24,12 @@ async def gather_or_cancel(coroutines: Iterable[Coroutine[object, object, T]]) -
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     """Call a function in a thread, as `asyncio.to_thread` does; the loop's end does not wait for the call."""
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
+    # What is given is a result or an exception.
     def settle(give: Callable[[Any], None], value: object) -> None:
         if not result.done():
             give(value)

@@ -83,7 +83,7 @@ class SimulationConfig(Config):
         return self.network.rack or 1
 
     @classmethod
-    def sized_for(cls, given: Mapping[str, Any]) -> object:
+    def sized_for(cls, given: Mapping[str, object]) -> object:
         """None: in virtual time agents are compiled, whatever they read datagrams by."""
         return None
 
@@ -104,7 +104,7 @@ class SimulationConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _make_enough_steps(cls, given: Any) -> Any:
+    def _make_enough_steps(cls, given: Any) -> Any:  # whatever pydantic is given
         """As long a trace as so many workers take, where nobody has said; what is wrong is told later."""
         if not isinstance(given, dict) or "trace_steps" in given:
             return given

@@ -55,7 +55,7 @@ def _imports(source: bytes) -> frozenset[str]:
     return frozenset(names)
 
 
-def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:
+def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:  # handlers and cases are no statements
     """All of a block, and of the blocks in it."""
     for statement in block:
         yield statement

@@ -219,27 +219,28 @@ row_of = cast(Compiled, row).plain
 
 
 @cache
-def _virtual(client: type[BaseClient]) -> Any:
+def _virtual(client: type[BaseClient]) -> Any:  # a class of the design's, with `VirtualClient` mixed in
     """The client of a design, for a world."""
     return type(f"Virtual{client.__name__}", (VirtualClient, client), {})
 
 
-def _stacked(arrays: Sequence[Any]) -> Any:
+def _stacked(arrays: Sequence[Any]) -> Any:  # arrays or records, of whatever type
     """Arrays, or records, of one kind as one with an axis in front; shorter ones end in zeros."""
     first = arrays[0]
     shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
-    stacked: Any = zeros((len(arrays), *shape), first.dtype)
+    stacked: NDArray[Any] = zeros((len(arrays), *shape), first.dtype)
     for k, each in enumerate(arrays):
         # Zeros take no memory before something is written there.
         if not first.shape or np.frombuffer(each, np.uint8).any():
-            stacked[(k, *(slice(size) for size in each.shape))] = each
+            at: tuple[int | slice, ...] = (k, *(slice(size) for size in each.shape))
+            stacked[at] = each
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
 
-def _stacked_tuples(tuples: Sequence[Any]) -> Any:
+def _stacked_tuples(tuples: Sequence[Any]) -> Any:  # states of a design's own class
     """Tuples of one class as one; what is only read is that of the first."""
 
-    def stacked(columns: Sequence[Any]) -> Any:
+    def stacked(columns: Sequence[Any]) -> Any:  # arrays, or tuples of them
         if hasattr(columns[0], "_fields"):
             return _stacked_tuples(columns)
         return _stacked(columns) if columns[0].flags.writeable else columns[0]

@@ -20,7 +20,7 @@ from foundation.concurrency import gather_or_cancel
 
 log = logging.getLogger(__name__)
 
-Message = dict[str, Any]
+Message = dict[str, Any]  # JSON
 T = TypeVar("T")
 
 _LINE_LIMIT = 1 << 20
@@ -334,7 +334,7 @@ async def call_all(
     return await gather_or_cancel(agent.call(command, patience, on_progress) for agent in agents)
 
 
-async def supervised(work: Coroutine[Any, Any, T], deaths: Iterable[Coroutine[Any, Any, None]]) -> T:
+async def supervised(work: Coroutine[object, None, T], deaths: Iterable[Coroutine[object, None, None]]) -> T:
     """Await the work, but cancel it as soon as one of `deaths` ends, and raise what that raises."""
     task = asyncio.ensure_future(work)
     watches = [asyncio.ensure_future(death) for death in deaths]

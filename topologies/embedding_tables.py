@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +40,7 @@ class Table:
         """Number of parameters of all rows."""
         return self.rows * self.dim
 
-    def parameters(self, keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    def parameters(self, keys: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the parameters of rows [n], row by row [n * dim]."""
         wide = np.asarray(keys, np.int64)
         if self.dim == 1:
@@ -96,7 +95,7 @@ class Tables(Mapping[str, Table]):
         return None
 
 
-def declare(declared: Any) -> Tables:
+def declare(declared: object) -> Tables:
     """Make tables from the JSON of `Tables.declared`; raise `TableError` if it is invalid."""
     if not isinstance(declared, dict):
         raise TableError(f"tables = {declared!r}: a name and a size for each is right")

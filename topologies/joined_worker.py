@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-Message = dict[str, Any]
+Message = dict[str, Any]  # JSON
 
 
 @dataclass(eq=False, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from experiment.designs import prepare
 from experiment.phases.measure import measure
@@ -33,7 +32,7 @@ class RunningCluster:
 
     session: RealSession
     space: KeySpace
-    traffic: Callable[[], Coroutine[Any, Any, None]]
+    traffic: Callable[[], Coroutine[object, None, None]]
     """Runs all phases, to the last RPC."""
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import polars as pl
 
@@ -70,7 +70,7 @@ class RealSession(Session):
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
         """Let all workers run the planned steps, and return what each of them did."""
         start_ns = self.clock_ns() + START_AHEAD_NS
-        command: dict[str, Any] = {
+        command: dict[str, object] = {
             "cmd": "run",
             "job": planned.arm.job,
             "first_step": planned.first_step,
@@ -152,7 +152,7 @@ class RealSession(Session):
         ):
             yield controller
 
-    async def retry_after_deaths(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def retry_after_deaths(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Repeat idempotent work until no process of the run has died during it."""
         while True:
             await self.health.until_whole()

@@ -143,7 +143,7 @@ class UpBackend:
         await switch.until_it_listens()
         await self.prepare()
 
-    async def _watch(self, death: Coroutine[Any, Any, None]) -> None:
+    async def _watch(self, death: Coroutine[object, None, None]) -> None:
         try:
             await death
         except HotlineError as error:

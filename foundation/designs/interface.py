@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from typing_extensions import NamedTuple
 
@@ -194,9 +194,22 @@ class ServerHalf(NamedTuple, Generic[S]):
     """(state, datagram): and, a while later, have them fetch the parameters."""
 
 
+class ScapyLayer(Protocol):
+    """A module that has Scapy dissect a design's frames."""
+
+    @staticmethod
+    def outward(datagram: bytes) -> bytes:
+        """Pass a datagram of an agent through Scapy's layer."""
+
+    @staticmethod
+    def inward(datagram: bytes) -> bytes:
+        """Pass a datagram on its way into an agent through Scapy's layer; what is none becomes nothing."""
+
+
 class Agents(NamedTuple):
     """What agents, real or simulated, make of a design (`hosts.designs`)."""
 
+    # What these return is of a room above, which this one cannot name.
     client: Callable[..., Any]
     """(caller, n_ps, space, clock, window, *, largest, machine, log): a worker's calls for one job, a
     `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
@@ -209,13 +222,12 @@ class Agents(NamedTuple):
     """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state): a server with what
     Python does for it, a `hosts.ps.core.Core`; `state` is one that there is already, or None."""
     scapy: str
-    """Module that has Scapy dissect the design's frames; `outward` and `inward` pass a datagram through
-    Scapy's layer, on its way out of an agent and into one. What is none comes in as nothing."""
+    """Name of the `ScapyLayer`."""
 
     @property
-    def wire(self) -> Any:
+    def wire(self) -> ScapyLayer:
         """That module: it takes half a second to import."""
-        return import_module(self.scapy)
+        return cast(ScapyLayer, import_module(self.scapy))
 
 
 class Hosts(NamedTuple):
@@ -234,15 +246,15 @@ class Hosts(NamedTuple):
         return addressing.server_port(self.workers, number, self.workers_at_a_port)
 
 
-async def _is_never_changed(_controller: Any, _arm: Arm) -> bool:
+async def _is_never_changed(_controller: object, _arm: Arm) -> bool:
     return False
 
 
-async def _holds_nothing(_controller: Any, _arm: Arm) -> dict[int, int]:
+async def _holds_nothing(_controller: object, _arm: Arm) -> dict[int, int]:
     return {}
 
 
-async def _never_overflows(_controller: Any) -> int:
+async def _never_overflows(_controller: object) -> int:
     return 0
 
 
@@ -250,6 +262,7 @@ class Control(NamedTuple):
     """What a controller does for a design (`controller.designs`). Where the switch holds no
     parameters between operations, rows are all that there is."""
 
+    # Controllers and rows are of a room above, which this one cannot name.
     rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
     """(hosts, arms, epoch): what is in the switch's tables from the beginning; callers have that epoch."""
     is_changed: Callable[[Any, Arm], Awaitable[bool]] = _is_never_changed

@@ -13,7 +13,6 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +94,7 @@ async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
         path.unlink(missing_ok=True)
 
 
-def send(rows: NDArray[Any], path: Path) -> None:
+def send(rows: NDArray[np.void], path: Path) -> None:
     """Send the statistics of one PS, [n] of `ROW`, to the collector; `DataError` unless it has them."""
     try:
         with socket.socket(socket.AF_UNIX) as connected:
@@ -112,12 +111,12 @@ def send(rows: NDArray[Any], path: Path) -> None:
         raise DataError(f"log collector {path}: {answer.get('error', 'it has not kept them')}")
 
 
-def _parse(octets: bytes) -> NDArray[Any]:
+def _parse(octets: bytes) -> NDArray[np.void]:
     count = COUNT.unpack_from(octets)[0] if len(octets) >= COUNT.size else 0
     wanted = COUNT.size + count * ROW.itemsize
     if not count or len(octets) != wanted:
         raise DataError(f"statistics of {len(octets):,} bytes; {counted(count, 'row')} would be {wanted:,}")
-    rows: NDArray[Any] = np.frombuffer(octets, ROW, count, COUNT.size)
+    rows: NDArray[np.void] = np.frombuffer(octets, ROW, count, COUNT.size)
     if (rows["ps"] != rows["ps"][0]).any():
         raise DataError(f"statistics must be of one PS, not of {np.unique(rows['ps']).tolist()}")
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -42,6 +42,9 @@ def write_into_folder(path: Path, text: str) -> None:
     write_text(path, text)
 
 
+Column: TypeAlias = Any  # an array, or a number or text for all rows: what polars takes
+
+
 class Parts:
     """Numbered parts DIRECTORY/NAME-<n>.parquet of one log, each complete in itself."""
 
@@ -51,7 +54,7 @@ class Parts:
         self._schema = schema
         self._next = len(list(directory.glob(f"{name}-*.parquet")))
 
-    def write(self, columns: Mapping[str, Any]) -> None:
+    def write(self, columns: Mapping[str, Column]) -> None:
         """Write a part, if there is anything to write; it appears whole or not at all.
 
         `columns` has an array, or a number or text for all rows, for each column of the log.
@@ -66,7 +69,7 @@ class Parts:
         self._next += 1
 
 
-def save_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
     """Write arrays by name as an .npz archive."""
     with whole(path) as partial, partial.open("wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Annotated, Any, NamedTuple, TypeAlias, get_type_hints
+from typing import Annotated, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def layout(lanes: int = LANES) -> struct.Struct:
     return struct.Struct("!" + "".join(codes[bits] for bits in bits_of_fields(lanes).values()))
 
 
-def dtype(lanes: int = LANES) -> np.dtype[Any]:
+def dtype(lanes: int = LANES) -> np.dtype[np.void]:
     """The header as a record of numpy's."""
     return np.dtype([(name, f">u{bits // 8}") for name, bits in bits_of_fields(lanes).items()])
 

@@ -72,10 +72,15 @@ class HotlineControl(Packet):
     ]
 
 
-_NUMBERS: dict[int, Any] = {8: ByteField, 16: ShortField, 32: IntField, 64: LongField}
+_NUMBERS: dict[int, Any] = {  # Scapy has no hints
+    8: ByteField,
+    16: ShortField,
+    32: IntField,
+    64: LongField,
+}
 
 
-def _field(name: str) -> Any:
+def _field(name: str) -> Any:  # likewise
     """A field of the header, shown as what it is."""
     default, bits = int(Header._field_defaults[name]), bits_of_fields()[name]
     match name:

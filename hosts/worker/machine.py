@@ -32,7 +32,7 @@ def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int,
 
 
 # Of an array: Python cannot pass a datagram's record by itself.
-_receive_first: Any = _receive
+_receive_first: Any = _receive  # which an interface of records has no type for
 COMPILED: Machine = entry_points(halves.WORKER, _NAMES, worker_states)._replace(receive=_receive_first)
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, VALUE_BYTES, VALUES, Header
 from foundation.protocol.rpc import EMPTY, PUSH, Key, Request, Rpc, encode, well_formed
 from hosts.worker.window import WindowHeader, WindowState, is_answered
-from nativekit.compile import compiled, int64
+from nativekit.compile import compiled, inlined, int64
 from nativekit.records import Ints, Records
 
 
@@ -63,7 +63,7 @@ def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
     return space
 
 
-@compiled
+@inlined
 def key_of(state: RpcsState, i: int) -> Key:
     """Return the key that the operation's position `i` stands for."""
     at = int64(state.positions[i])
@@ -76,7 +76,7 @@ def peer(state: RpcsState, s: int) -> int:
     return int64(state.calls[state.slots[s].call].ps)
 
 
-@compiled
+@inlined
 def write_head(
     state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
 ) -> int:
@@ -92,7 +92,7 @@ def write_head(
     return HEADER_BYTES + count * (KEY_BYTES + VALUE_BYTES if op == PUSH else KEY_BYTES)
 
 
-@compiled
+@inlined
 def is_expected(state: RpcsState, rpc: Rpc, h: Header, length: int) -> bool:
     """Whether a datagram with this header answers a slot's request; counts the datagrams that do not."""
     me = state.me

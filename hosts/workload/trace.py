@@ -139,7 +139,7 @@ class Trace:
             raise DataError(f"{directory}: cannot be read as a trace: {error}") from error
 
 
-def _samples(columns: dict[str, NDArray[Any]]) -> Samples:
+def _samples(columns: dict[str, NDArray[Any]]) -> Samples:  # likewise
     return Samples(x=columns.pop("x", None), **columns)
 
 
@@ -148,7 +148,7 @@ def _columns(samples: Samples) -> dict[str, NDArray[np.generic]]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _map(directory: Path, name: str) -> NDArray[Any]:
+def _map(directory: Path, name: str) -> NDArray[Any]:  # of the type that the file has
     return np.asarray(np.load(directory / f"{name}.npy", mmap_mode="r"))
 
 

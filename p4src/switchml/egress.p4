@@ -25,7 +25,7 @@ control HotlineEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     }
 
     apply {
-        if (meta.kind == PacketKind.REQUEST) {
+        if (meta.receiver != 0) {
             if (std.egress_rid != 0) {
                 meta.receiver = std.egress_rid;
             }

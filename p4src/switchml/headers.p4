@@ -71,7 +71,7 @@ struct metadata_t {
     PacketKind    kind;
     DropReason    drop_reason;      // of a packet of kind DROPPED
     bool          has_route;
-    bit<16>       receiver;         // number of the sender among the workers of all jobs, from 1 on
+    bit<16>       receiver;         // number of the sender among the workers of all jobs; 0 is no worker
     bit<16>       group;            // multicast group of the workers of its job
     workers_t     worker;           // the bit of the sender
     bit<8>        worker_count;     // of its job

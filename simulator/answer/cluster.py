@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pydantic import Field
 
@@ -49,7 +48,7 @@ class Cluster(Strict):
 
 def on_cores_of_their_own(hosts: Hosts) -> Hosts:
     """The same costs of agents that share no core, neither with each other nor with the switch."""
-    alone: dict[str, Any] = {"worker_cores": None, "server_cores": None, "program_ns": None, "hit_ns": 0}
+    alone: dict[str, object] = {"worker_cores": None, "server_cores": None, "program_ns": None, "hit_ns": 0}
     return hosts.model_copy(update=alone)
 
 
@@ -69,7 +68,7 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         raise SimulationError(
             f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {MAX_TOP_K:,}"
         )
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "workers": cluster.workers,
         "servers": cluster.servers,
         "top_k": cluster.top_k,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from analysis.record import RunRecord, Virtual
+from analysis.statistics import Comparison
 from analysis.summary import Summary
 from experiment.phases.workload import generate_trace, read_data
 from foundation.designs.arms import judged
@@ -44,7 +44,7 @@ def virtual(run: Path, record: RunRecord, summary: Summary) -> Virtual:
         )
 
 
-def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: Any) -> SimulationConfig:
+def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
     """The run's first load alone, in blocks as short as their steps allow."""
     first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
@@ -52,6 +52,6 @@ def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: Any) 
     return like(record, hosts, arms, **first, **short, **more)
 
 
-def _differences(made: Made) -> Any:
+def _differences(made: Made) -> dict[str, Comparison]:
     _, lead = judged(made.record.design)
     return next(iter(made.summary.loads.values())).differences[lead.name]

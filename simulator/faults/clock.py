@@ -52,14 +52,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def due(self) -> int:
         """When something is due next, ns; NEVER where nothing is."""
-        loop: Any = self
+        loop: Any = self  # likewise
         while loop._scheduled and loop._scheduled[0]._cancelled:
             loop._run_once()
         # Rounded up, so that what is due then is.
         return int(loop._scheduled[0]._when * _NS) + 1 if loop._scheduled else NEVER
 
     def _has_work(self) -> bool:
-        loop: Any = self
+        loop: Any = self  # likewise
         scheduled = loop._scheduled
         return bool(loop._ready) or bool(scheduled and scheduled[0]._when <= self.time())
 

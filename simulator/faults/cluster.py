@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from random import Random
+from typing import Protocol
 
 from controller.controller import Controller
-from controller.tables import Worker
+from controller.tables import Row, Worker
 from experiment.config import EPOCH
 from experiment.health import Health
 from foundation.protocol.header import PS_CALLER_BASE
@@ -28,7 +29,7 @@ class Stage(Protocol):
     """Who plays the schedule."""
 
     bed: Bed
-    random: Any
+    random: Random
     wanted: list[int]
 
     def at(self, after_ns: int, what: Callable[[], None]) -> None:
@@ -96,7 +97,7 @@ class Virtual:
         """One among others, which may outbid it."""
         return Controller(switch=self._stage.session())
 
-    def rows(self, epoch: int) -> Sequence[Any]:
+    def rows(self, epoch: int) -> Sequence[Row]:
         """Of the arm; a worker that has come back since has another epoch."""
         return [
             replace(row, epoch=epoch if row.worker >= PS_CALLER_BASE else self.epochs[row.worker - 1])

@@ -27,7 +27,7 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
         share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
         is_extreme=random.random() < 0.25,
     )  # fmt: skip
-    rates: dict[str, Any]
+    rates: dict[str, Any]  # settings of a schedule
     if fault in NETWORK:
         rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
         return replace(schedule, **rates)

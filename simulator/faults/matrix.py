@@ -155,7 +155,7 @@ def tally_of(schedule: Schedule, outcome: Outcome, redrawn: int = 0) -> Tally:
     )
 
 
-def as_rows(found: dict[Row, Tally]) -> list[dict[str, Any]]:
+def as_rows(found: dict[Row, Tally]) -> list[dict[str, Any]]:  # JSON
     """The matrix as `runs/faults.json` has it."""
     return [
         {

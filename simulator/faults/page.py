@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,11 @@ _COLUMNS = (
     "misread", "recovery p50, ms", "p99, ms",
 )  # fmt: skip
 
+Cells = Mapping[str, Any]
+"""A row of the table, as JSON has it."""
 
-def renew_table(page: Path, rows: Sequence[dict[str, Any]], took_s: float) -> None:
+
+def renew_table(page: Path, rows: Sequence[Cells], took_s: float) -> None:
     """Replace what is between the marks; raises `DataError` where there are none."""
     before, after = around_table(page)
     table = "\n".join(table_of(rows, took_s))
@@ -38,7 +41,7 @@ def around_table(page: Path) -> tuple[str, str]:
     return before, after
 
 
-def table_of(rows: Sequence[dict[str, Any]], took_s: float) -> Iterator[str]:
+def table_of(rows: Sequence[Cells], took_s: float) -> Iterator[str]:
     """Lines of Markdown."""
     schedules, sent = (sum(row[name] for row in rows) for name in ("schedules", "sent"))
     lost = sum(row["lost"] + row["doubled"] for row in rows)

@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable, Coroutine, Mapping
 from itertools import count
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ class Player:
         self.wanted = self.random.sample(range(KEYS), schedule.hot)
         bed.reset(schedule, self.wanted)
         self.clock = VirtualLoop()
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: set[asyncio.Task[object]] = set()
         self.sessions: list[Session] = []
         self.cluster = Virtual(self)
         self.strikes = list(schedule.strikes)
@@ -199,7 +199,7 @@ class Player:
         """Do something later."""
         heapq.heappush(self._timers, (self.bed.now + after_ns, next(self._order), what))
 
-    def begin(self, coroutine: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    def begin(self, coroutine: Coroutine[object, None, object]) -> asyncio.Task[object]:
         """Start a coroutine."""
         self.clock.now = self.bed.now
         task = self.clock.begin(coroutine)
@@ -256,7 +256,7 @@ class Player:
         """
         await self.at_last(lambda: self.load(self.session(), self.wanted))
 
-    def kill(self, session: Session, task: asyncio.Task[Any]) -> None:
+    def kill(self, session: Session, task: asyncio.Task[object]) -> None:
         """A controller dies: what it does from now on has no effect."""
         session.killed = True
         if self.bed.switch.primary is session:
@@ -264,7 +264,7 @@ class Player:
         task.cancel()
         self.clock.run_due(self.bed.now)
 
-    async def at_last(self, what: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def at_last(self, what: Callable[[], Coroutine[object, object, None]]) -> None:
         """Have controllers do something, one after the other, until one has done it."""
         pause_s = 0.002
         while True:

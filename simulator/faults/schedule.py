@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from foundation.designs.arms import arms_to_strike
 from foundation.designs.interface import Arm
@@ -68,5 +67,5 @@ class Schedule:
     @classmethod
     def from_json(cls, text: str) -> Schedule:
         """What `to_json` has written."""
-        given: dict[str, Any] = json.loads(text)
+        given = json.loads(text)
         return cls(**{**given, "strikes": tuple(Strike(**each) for each in given["strikes"])})

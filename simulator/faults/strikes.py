@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from controller.errors import NotPrimary
 from experiment.faults import KILLED, ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
@@ -222,7 +222,7 @@ class ControllerKilled(Fault):
         """It had not ended before."""
         return self._is_cut
 
-    def _die(self, session: Session, task: asyncio.Task[Any]) -> None:
+    def _die(self, session: Session, task: asyncio.Task[object]) -> None:
         self._is_cut = not task.done()
         self._player.kill(session, task)
         self._player.at(self._lasts_ns, self._follow)
@@ -247,7 +247,7 @@ class SecondController(Fault):
         """The first was told."""
         return self._first.done() and isinstance(self._first.exception(), NotPrimary)
 
-    def _supersede(self, _: Session, task: asyncio.Task[Any]) -> None:
+    def _supersede(self, _: Session, task: asyncio.Task[object]) -> None:
         player, self._first = self._player, task
         player.wanted = _another_set(player)
         player.begin(player.load_wanted()).add_done_callback(lambda _: self.end())
@@ -269,7 +269,7 @@ class HotSetChanges(Fault):
         """There was something to move."""
         return self._were != self._entries()
 
-    def _entries(self) -> set[tuple[int, Any]]:
+    def _entries(self) -> set[tuple[int, object]]:
         return {(entry.key, entry.state) for entry in self._bed.switch.entries}
 
 
@@ -291,7 +291,7 @@ class DiskFull(Fault):
 
 
 def _while_moving(
-    player: Player, keys: list[int], what: Callable[[Session, asyncio.Task[Any]], None]
+    player: Player, keys: list[int], what: Callable[[Session, asyncio.Task[object]], None]
 ) -> None:
     """Do something while a controller loads a hot set, when a random part of what it has to write is written.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from analysis.errors import AnalysisError
 from analysis.record import RunRecord
@@ -18,7 +17,7 @@ _OF_PROCESSES = (
 """Settings that virtual time has no use for."""
 
 
-def like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: Any) -> SimulationConfig:
+def like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
     """The run again, at the rates that it was offered; raises `AnalysisError` for a simulated run.
 
     Its agents share cores as they did; the kernel's switch runs on its senders'. An arm that only repeats
@@ -46,5 +45,5 @@ def shared_cores(record: RunRecord) -> dict[str, int]:
     }
 
 
-def _cores(placed: Any) -> int:
+def _cores(placed: object) -> int:
     return len(placed) if isinstance(placed, list) and placed else 1

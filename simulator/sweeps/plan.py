@@ -10,7 +10,7 @@ from experiment.config import config_of
 from simulator.config import SimulationConfig
 from simulator.errors import SimulationError
 
-Changes = Mapping[str, Any]
+Changes = Mapping[str, Any]  # settings by their dotted names
 """Setting, with a dot before that of a table, -> value."""
 
 

@@ -6,9 +6,9 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hosts.switchml.packet import VALUES, Packet
 from simulator.switchml.rules import Switch
@@ -38,7 +38,7 @@ class State(NamedTuple):
     arrivals: tuple[Arrival, ...] = ()
 
     @property
-    def key(self) -> Any:
+    def key(self) -> Hashable:
         """Equal where the same may happen from here on."""
         entries = [
             (each.bitmap, each.missing, each.values[0], each.number)

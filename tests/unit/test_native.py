@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,7 +14,20 @@ from nativekit.bits import popcount, swap16, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
 from nativekit.prefetch import prefetch, prefetch_lines
-from nativekit.records import LINE, record, records, zeros
+from nativekit.records import (
+    LINE,
+    Int32,
+    Octets,
+    Records,
+    UInt16,
+    Words,
+    dtype_of,
+    one,
+    record,
+    records,
+    with_arrays,
+    zeros,
+)
 from nativekit.reference import as_ref
 
 WORD = st.integers(0, 2**64 - 1)
@@ -94,6 +107,62 @@ def test_plain_takes_stand_ins() -> None:
 def test_a_field_that_plain_python_could_not_read_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"fields {name}: numpy's records have attributes"):
         record("good", name)
+
+
+class Inner:
+    number: UInt16
+    rate: float
+
+
+class Base:
+    first: int
+    key: np.uint64
+
+
+class Derived(Base):
+    small: Int32
+    lanes: Annotated[Words, 4]
+    grid: Annotated[Octets, (2, 3)]
+    inner: Annotated[Records[Inner], 2]
+    given: Annotated[Records[Inner], np.dtype([("other", "i8")]), 2]
+
+
+class OwnFirst(Base):
+    OWN_FIELDS_FIRST = True
+
+    own: int
+
+
+class Refused:
+    size: int
+
+
+def test_the_annotations_of_a_class_are_a_record_s_fields() -> None:
+    inner = [("number", "u2"), ("rate", "f8")]
+    assert dtype_of(Derived) == np.dtype(
+        [
+            ("first", "i8"), ("key", "u8"), ("small", "i4"), ("lanes", "u4", (4,)), ("grid", "u1", (2, 3)),
+            ("inner", inner, (2,)), ("given", [("other", "i8")], (2,)),
+        ]
+    )  # fmt: skip
+    assert dtype_of(OwnFirst).names == ("own", "first", "key")
+    made, table = one(Derived), records((2, 3), Inner)
+    made.lanes[1], made.inner[1].rate = 7, 0.5
+    assert (made.lanes.tolist(), made.inner["rate"].tolist()) == ([0, 7, 0, 0], [0.0, 0.5])
+    assert len(table[1]) == 3 and table[1, 2].number == 0
+    with pytest.raises(ValueError, match="fields size: numpy's records have attributes"):
+        dtype_of(Refused)
+
+
+class _Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+def test_a_state_goes_on_with_other_arrays() -> None:
+    before = _Pair(np.zeros(1), np.popcount(1))
+    after = with_arrays(before, other=before.one)
+    assert after.other is before.one and before.other.all()
 
 
 @entry_point

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Ite
     for j in range(len(server.jobs)):
         for start in range(0, server.cells.shape[1], _CHUNK):
             at = slice(start, start + _CHUNK)
-            parts: dict[str, NDArray[Any]] = {"cells": server.cells[j, at], "lent": server.lent[j, at]}
+            parts: dict[str, NDArray[np.generic]] = {"cells": server.cells[j, at], "lent": server.lent[j, at]}
             for name, part in parts.items():
                 if np.frombuffer(part, np.uint8).any():
                     yield f"{name} {j} {start}", part.tobytes()

@@ -123,7 +123,7 @@ class Mover(Generic[ReplyTo]):
         """No command is under way."""
         return not self._queue
 
-    def standing(self) -> dict[str, Any]:
+    def standing(self) -> dict[str, Any]:  # JSON
         """What a mover that is idle must know to go on after a restart, for JSON."""
         return {
             "epoch": self._caller.epoch,
@@ -133,7 +133,7 @@ class Mover(Generic[ReplyTo]):
             "done": [[slot, *identity, answer.hex()] for slot, (identity, answer) in self._done.items()],
         }
 
-    def take_up(self, standing: dict[str, Any]) -> None:
+    def take_up(self, standing: dict[str, Any]) -> None:  # JSON
         """Go on where one that has just been made stood."""
         self._caller = self._caller._replace(epoch=standing["epoch"])
         self._switch = self._new_client(self._caller)

@@ -60,7 +60,7 @@ class Records(np.recarray[tuple[int, ...], Dtype], Generic[R_co]):
     """The type of arrays of records of class `R`. At run time they are numpy's recarrays."""
 
     if TYPE_CHECKING:
-
+        # Columns are arrays of whatever number the field is.
         @overload  # type: ignore[override]  # a record is of its class, and not of numpy's
         def __getitem__(self, at: slice | NDArray[Any]) -> Records[R_co]: ...
         @overload
@@ -106,7 +106,7 @@ def _names_of(kind: type) -> list[str]:
     return [name for base in bases for name in get_annotations(base)]
 
 
-def _field_of(hint: Any) -> tuple[Any, ...]:
+def _field_of(hint: Any) -> tuple[Any, ...]:  # a hint may be anything
     """Return the numpy type of a field, and the shape if it is an array."""
     if get_origin(hint) is not Annotated:
         return (_SCALARS.get(hint, hint),)
@@ -118,7 +118,7 @@ def _field_of(hint: Any) -> tuple[Any, ...]:
     return (given[0] if given else _element_of(inner), shape if isinstance(shape, tuple) else (shape,))
 
 
-def _element_of(array: Any) -> Any:
+def _element_of(array: Any) -> Any:  # likewise
     """Return the dtype of an array's elements, from `Records[R]` or `NDArray[number]`."""
     if get_origin(array) is Records:
         return dtype_of(get_args(array)[0])
@@ -126,7 +126,7 @@ def _element_of(array: Any) -> Any:
     return number
 
 
-def record(*fields: Any) -> Dtype:
+def record(*fields: Any) -> Dtype:  # what numpy takes
     """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64.
 
     Raise `ValueError` for a name that numpy's records have themselves: plain Python would read that
@@ -149,7 +149,7 @@ def records(shape: int, dtype: type[R]) -> Records[R]: ...
 @overload
 def records(shape: tuple[int, int], dtype: type[R]) -> RecordTable[R]: ...
 @overload
-def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...
+def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...  # of unknown fields
 def records(shape: int | Sequence[int], dtype: Any) -> Any:
     """Return an array of zeroed records; those of a dtype have any field for type checkers."""
     return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
@@ -166,7 +166,7 @@ def with_arrays(state: R, **arrays: object) -> R:
     return replaced
 
 
-def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:
+def zeros(shape: int | Sequence[int], dtype: Any) -> NDArray[Any]:  # of whatever that is
     """Return an array of zeros aligned to a cache line, so that a record of one line never straddles two."""
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
