@@ -160,7 +160,7 @@ class _Pair(NamedTuple):
 
 
 def test_a_state_goes_on_with_other_arrays() -> None:
-    before = _Pair(np.zeros(1), np.popcount(1))
+    before = _Pair(np.zeros(1), np.ones(1))
     after = with_arrays(before, other=before.one)
     assert after.other is before.one and before.other.all()
 
