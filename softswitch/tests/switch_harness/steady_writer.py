@@ -13,14 +13,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import finsy as fy
-from finsy.proto import p4r
 
 from softswitch.conformance.client import P4RuntimeClient, pipeline_config
 from softswitch.conformance.errors import P4RuntimeError
+from softswitch.p4runtime.messages import adopt, p4r
+from switch_harness.foreign import read_p4info
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "compiled" / "control"
 CONFIG = pipeline_config(PROGRAM)
-SCHEMA = fy.P4Schema(CONFIG.p4info)
+SCHEMA = fy.P4Schema(read_p4info(PROGRAM))
 RECEIVER = 0x020000000002
 PORT = 2
 _UNAVAILABLE, _ALREADY_EXISTS = 14, 6
@@ -34,7 +35,7 @@ def entry(address: int) -> p4r.Entity:
         action=fy.Action("forward_to", port=PORT),
         metadata=address.to_bytes(6, "big"),
     )
-    return wanted.encode(SCHEMA)
+    return adopt(wanted.encode(SCHEMA))
 
 
 def main(address: str) -> None:
@@ -56,9 +57,9 @@ def main(address: str) -> None:
             written += 1
             print(written, flush=True)
         entries = switch.client.read(
-            fy.P4TableEntry("forward", counter_data=fy.P4CounterData()).encode(SCHEMA)
+            adopt(fy.P4TableEntry("forward", counter_data=fy.P4CounterData()).encode(SCHEMA))
         )
-        [cell] = switch.client.read(fy.P4RegisterEntry("cells", index=0).encode(SCHEMA))
+        [cell] = switch.client.read(adopt(fy.P4RegisterEntry("cells", index=0).encode(SCHEMA)))
     there = {int.from_bytes(e.table_entry.metadata, "big"): e.table_entry.counter_data for e in entries}
     print(
         json.dumps(
