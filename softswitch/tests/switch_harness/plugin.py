@@ -40,6 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     And processes run the code of this checkout, wherever `.venv` was made. None compiles anew what another
     has compiled: to rewrite the assertions of all tests takes each of xdist's 12 s.
     """
+    config.addinivalue_line("markers", "no_cover: of pytest-cov, which need not be there")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
