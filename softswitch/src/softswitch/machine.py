@@ -11,9 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from google.protobuf import text_format
-from google.protobuf.message import DecodeError
-
 from softswitch.cache import compile_lock
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import KernelError, ProgramError, SwitchError
@@ -21,7 +18,8 @@ from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.p4runtime.kept import Kept
-from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.p4runtime.loaded_config import read_file, read_p4info
+from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters, describe
 from softswitch.runtime.switch import SwitchRuntime
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
     from softswitch.explain.live import Trace
 
 _LOG = logging.getLogger(__name__)
-BINARY_P4INFO = (".bin", ".binpb", ".pb")  # other names are protobuf's text format
 
 
 class Machine:
@@ -109,7 +106,7 @@ class Machine:
         filters = [parse_filter(text) for text in self._settings.trace_filters]
         if filters and program is not None:
             try:
-                loaded = load_program(_read(program))
+                loaded = load_program(read_file(program))
             except ProgramError as error:
                 raise SwitchError(f"{program}: {error}") from error
             for each in filters:
@@ -129,8 +126,8 @@ class Machine:
             self._load_first(program, p4info)
 
     def _load_first(self, program: Path, p4info: Path | None) -> None:
-        data = _read(program)
-        message = _p4info(p4info) if p4info is not None else None
+        data = read_file(program)
+        message = read_p4info(p4info) if p4info is not None else None
         try:
             config = p4r.ForwardingPipelineConfig(p4info=message, p4_device_config=data)
             if message is not None:
@@ -146,12 +143,12 @@ class Machine:
         pinned = Kept(folder)
         config = pinned.config()
         unpin_hint = f"`--unpin {folder.parent}` removes it"
-        if program is not None and _read(program) != config.p4_device_config:
+        if program is not None and read_file(program) != config.p4_device_config:
             raise SwitchError(
                 f"{program}: expected the program pinned in {folder.parent}: "
                 f"`--no-p4` resumes that, {unpin_hint}"
             )
-        if p4info is not None and _p4info(p4info) != config.p4info:
+        if p4info is not None and read_p4info(p4info) != config.p4info:
             raise SwitchError(
                 f"{p4info}: expected the P4Info pinned in {folder.parent}: omit it; {unpin_hint}"
             )
@@ -164,22 +161,3 @@ class Machine:
 
 def _say(text: str) -> None:
     print(f"softswitch: {text}", file=sys.stderr, flush=True)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SwitchError(f"{path}: {error.strerror}") from None
-
-
-def _p4info(path: Path) -> p4i.P4Info:
-    data = _read(path)
-    try:
-        if path.suffix in BINARY_P4INFO:
-            return p4i.P4Info.FromString(data)
-        return text_format.Parse(data, p4i.P4Info())
-    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        form = "binary" if path.suffix in BINARY_P4INFO else "text"
-        reason = str(error) or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO)}"
-        raise SwitchError(f"{path} is not P4Info in protobuf's {form} format: {reason}") from None

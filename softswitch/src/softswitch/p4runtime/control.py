@@ -10,10 +10,7 @@ from grpc import StatusCode
 
 from softswitch.errors import SwitchError
 from softswitch.ir import Program
-from softswitch.load import load_program
 from softswitch.p4runtime.batch import DELETE, INSERT, MODIFY, Batch
-from softswitch.p4runtime.consistency import check, with_widths
-from softswitch.p4runtime.device_config import program_in
 from softswitch.p4runtime.entities.counters import CounterEntries
 from softswitch.p4runtime.entities.digests import DigestEntries
 from softswitch.p4runtime.entities.direct_counters import DirectCounterEntries
@@ -30,8 +27,8 @@ from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
 from softswitch.p4runtime.entities.value_sets import ValueSetEntries
 from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.loaded_config import LoadedConfig, check_complete
 from softswitch.p4runtime.messages import p4r
-from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.plain.writer import PlainWriter, TakesOperations
@@ -55,22 +52,27 @@ class EntityKind(Protocol):
 
 
 class ControlledPipeline(Generic[PL]):
-    """A pipeline made from a `ForwardingPipelineConfig`; `Refusal` where it cannot be realized.
+    """A pipeline with its P4Runtime service, as functions of this process; `Refusal` if it cannot be made.
 
+    `config` is a message, or one that several pipelines share. `make` gives the pipeline of its program;
     `clock` tells the time that the pipeline has, in µs since start.
+
+    Table entries of an exact match and an action alone are in the pipeline and nowhere else. So a caller
+    who has written nothing else may put the pipeline into another state, by `load_image` for example.
     """
 
     def __init__(
-        self, config: p4r.ForwardingPipelineConfig, make: Callable[[Program], PL], clock: Clock
+        self,
+        config: p4r.ForwardingPipelineConfig | LoadedConfig,
+        make: Callable[[Program], PL],
+        clock: Clock,
     ) -> None:
-        _check_complete(config)
-        self.config = config
+        loaded = config if isinstance(config, LoadedConfig) else LoadedConfig(config)
+        program, p4info = loaded.program, loaded.p4info
+        self.config = loaded.message
         self._clock = clock
         self._kept: Kept | None = None
         try:
-            program = load_program(program_in(config.p4_device_config))
-            p4info = P4Info(with_widths(config.p4info, program))
-            check(p4info, program)
             self.pipeline = make(program)
         except SwitchError as error:
             raise invalid(str(error)) from error
@@ -109,7 +111,7 @@ class ControlledPipeline(Generic[PL]):
 
     def take_over(self, config: p4r.ForwardingPipelineConfig) -> bool:
         """Take over a config, with its cookie, that describes this same pipeline; whether it does."""
-        _check_complete(config)
+        check_complete(config)
         same_program = config.p4_device_config == self.config.p4_device_config
         if same := same_program and config.p4info == self.config.p4info:
             if self._kept is not None:
@@ -225,11 +227,6 @@ class ControlledPipeline(Generic[PL]):
         if handler is None:
             raise unimplemented(f"{kind} is not supported by softswitch")
         return kind, handler
-
-
-def _check_complete(config: p4r.ForwardingPipelineConfig) -> None:
-    if not config.HasField("p4info") or not config.p4_device_config:
-        raise invalid("the pipeline config needs p4info and p4_device_config (BMv2 JSON)")
 
 
 def _responses(entities: Iterator[p4r.Entity]) -> Iterator[p4r.ReadResponse]:

@@ -49,6 +49,8 @@ class Entries:
         self._profiles = profiles
         self._rows = {name: i for i, name in enumerate(layout.tables)}
         self._tables = rows(layout.tables.values(), memory.log_address)
+        self._counts = np.array([each.header + ENTRIES for each in layout.tables.values()], dtype=np.int64)
+        """Offset of the word with the number of entries, of each table."""
         self._install_const_entries()
         # Compile these functions now: later they would be compiled with the mutex held, which stops packets.
         self._look_up(self._encoded([]))
@@ -83,7 +85,7 @@ class Entries:
         """
         memory, count = self._memory, len(starts) - 1
         with memory.control:
-            entries = np.array([self.count(name) for name in self._rows], dtype=np.int64)
+            entries = memory.words[self._counts].astype(np.int64)
             seen = np.zeros(1 << (2 * count).bit_length(), dtype=np.int32)
             if not write.can_apply_all(memory.words, self._tables, ops, starts, entries, seen):
                 return False

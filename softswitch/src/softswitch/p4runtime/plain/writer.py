@@ -74,13 +74,15 @@ class PlainWriter:
             row = pipeline.row_of(store.name)
             tables.append((store.table.id, row, words, first, end, first_action, len(actions)))
             self._most_words = max(self._most_words, 2 + words + most)
+        self._notes = [store.notes for store in self._stores]
+        self._names = {store.name for store in self._stores}
         self._tables = np.array(tables, dtype=TABLE_ROW)
         self._actions = np.array(actions, dtype=ACTION_ROW)
         self._fields = np.array(fields, dtype=FIELD)
 
     def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
         """What updates come to; None where one is not plain, or of a table that somebody watches."""
-        if not self._stores or any(store.notes or store.name in watched for store in self._stores):
+        if not self._stores or any(self._notes) or (watched and not self._names.isdisjoint(watched)):
             return None
         count = len(scanned.updates)
         ops = np.empty(count * self._most_words, dtype=np.uint64)

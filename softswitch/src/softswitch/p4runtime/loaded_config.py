@@ -1,0 +1,70 @@
+"""Pipeline configs, read from files and loaded; pipelines of one program share a loaded one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+
+from softswitch.errors import SwitchError
+from softswitch.load import load_program
+from softswitch.p4runtime.consistency import check, with_widths
+from softswitch.p4runtime.device_config import program_in
+from softswitch.p4runtime.messages import p4i, p4r
+from softswitch.p4runtime.p4info import P4Info
+from softswitch.p4runtime.status import invalid
+
+BINARY_P4INFO = (".bin", ".binpb", ".pb")
+"""Suffixes of files of P4Info in protobuf's binary format; all others are in its text format."""
+
+
+class LoadedConfig:
+    """The program and the P4Info of a `ForwardingPipelineConfig`; `Refusal` if they cannot be realized.
+
+    It is immutable. To load it once for many pipelines saves parsing and checking it for each.
+    """
+
+    def __init__(self, message: p4r.ForwardingPipelineConfig) -> None:
+        check_complete(message)
+        self.message = message
+        try:
+            self.program = load_program(program_in(message.p4_device_config))
+            self.p4info = P4Info(with_widths(message.p4info, self.program))
+            check(self.p4info, self.program)
+        except SwitchError as error:
+            raise invalid(str(error)) from error
+
+    @classmethod
+    def read(cls, program: Path, p4info: Path) -> LoadedConfig:
+        """Load the BMv2 JSON and the P4Info that p4c wrote; `SwitchError` if that fails."""
+        return cls(
+            p4r.ForwardingPipelineConfig(p4info=read_p4info(p4info), p4_device_config=read_file(program))
+        )
+
+
+def check_complete(message: p4r.ForwardingPipelineConfig) -> None:
+    """Raise `Refusal` unless a config has both a P4Info and a program."""
+    if not message.HasField("p4info") or not message.p4_device_config:
+        raise invalid("the pipeline config needs p4info and p4_device_config (BMv2 JSON)")
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file; `SwitchError` if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SwitchError(f"{path}: {error.strerror}") from None
+
+
+def read_p4info(path: Path) -> p4i.P4Info:
+    """Read a file of P4Info, whose suffix tells the format; `SwitchError` if it is not in that format."""
+    data = read_file(path)
+    try:
+        if path.suffix in BINARY_P4INFO:
+            return p4i.P4Info.FromString(data)
+        return text_format.Parse(data, p4i.P4Info())
+    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
+        form = "binary" if path.suffix in BINARY_P4INFO else "text"
+        reason = str(error) or f"the file is binary; names of binary P4Info end in {', '.join(BINARY_P4INFO)}"
+        raise SwitchError(f"{path} is not P4Info in protobuf's {form} format: {reason}") from None
