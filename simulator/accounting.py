@@ -16,7 +16,7 @@ def account(session: SimulatedSession) -> Accounting:
             models = [client.model for client in arm.network.clients]
             mismatched += sum(int((model != arm.book.sums).sum()) for model in models)
             continue
-        held = arm.board.held(arm.network.arm.job, session.trace.space)
+        held = arm.switch.held(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
             mine = store.held()
             held[session.trace.space.positions(mine.keys)] += mine.values
@@ -26,6 +26,6 @@ def account(session: SimulatedSession) -> Accounting:
     is_logged = not session.config.is_lockstep
     found = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged)
     found.overflows = sum(
-        arm.board.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
+        arm.switch.overflows() for arm in session.arms.values() if arm.network.arm.settings.aggregates
     )
     return found

@@ -28,7 +28,7 @@ from simulator.books import ArmBook
 from simulator.config import SimulationConfig
 from simulator.drive import Clock, drive, pass_time
 from simulator.logs import BlockLog, SimulatedLogs
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import Simulated
 
 RPC_S = 10e-6
@@ -49,7 +49,7 @@ class SimulatedArm:
     """An arm's network and its switch, and what its workers have pushed."""
 
     network: Simulated
-    board: Switchboard
+    switch: SimulatedSwitch
     book: ArmBook
 
 
@@ -176,9 +176,9 @@ class SimulatedSession(Session):
         with self.reporter.phase("load", len(arms)) as phase:
             for done, arm in enumerate(arms, start=1):
                 network = self.arms[arm.name].network
-                self.arms[arm.name].board.load(arm.job, keys)
+                self.arms[arm.name].switch.load(arm.job, keys)
                 for store in network.stores:
-                    self.arms[arm.name].board.contents.lend(store, wanted)
+                    self.arms[arm.name].switch.contents.lend(store, wanted)
                 for client in network.clients:
                     client.hint(wanted)
                 phase.update(done)
@@ -212,16 +212,16 @@ def open_session(
 
 def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> SimulatedArm:
     chosen = design(config.design)
-    board = Switchboard(chosen, config.network.traffic_manager)
-    board.install(rows(config, [arm]))
+    switch = SimulatedSwitch(chosen, config.network.traffic_manager)
+    switch.install(rows(config, [arm]))
     network = Simulated(
-        chosen, arm, board, trace.space, trace.largest_batch, config.workers,
+        chosen, arm, switch, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,
         window=config.window,
     )  # fmt: skip
     for client in network.clients:
         client.join(config.workers)
-    return SimulatedArm(network, board, ArmBook(trace.space.size))
+    return SimulatedArm(network, switch, ArmBook(trace.space.size))
 
 
 def _model(config: SimulationConfig, training: Hyperparameters | None) -> Model:

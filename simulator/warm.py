@@ -9,7 +9,7 @@ from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from simulator.costs import Hosts, Network
 from simulator.loop import awake, resume, run
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import Simulated
 
 
@@ -17,7 +17,7 @@ def warm(name: str = DEFAULT) -> None:
     """Takes a quarter of a minute after every change of the code that is compiled, and else no time."""
     chosen = design(name)
     arm = chosen.arms[0]
-    network = Simulated(chosen, arm, Switchboard(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
+    network = Simulated(chosen, arm, SimulatedSwitch(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
     awake(network.pinned_ref, 0)
     run(network.pinned_ref, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))

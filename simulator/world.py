@@ -39,6 +39,7 @@ from simulator.costs import (
 )
 from simulator.events import put_event as compiled_put_event
 from simulator.loop import MARGIN
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.state import (
     ASIDE,
     FRAME,
@@ -52,7 +53,6 @@ from simulator.state import (
     World,
     WorldHeader,
 )
-from simulator.switchboard import Switchboard
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
 from softswitch.queues import make_queues
@@ -106,7 +106,7 @@ class Simulated:
     """One arm's network: a world, its workers' clients and its servers' parameters."""
 
     def __init__(
-        self, design: Design, arm: Arm, board: Switchboard, space: KeySpace, largest: int, workers: int,
+        self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
         servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0, keeps: bool = False,
         window: int = WINDOW,
     ) -> None:  # fmt: skip
@@ -123,12 +123,12 @@ class Simulated:
         ]  # fmt: skip
         n = workers + servers
         # The world has their addresses only.
-        self._board, self._out = board, np.zeros(OUT_CAPACITY, np.uint8)
+        self._switch, self._out = switch, np.zeros(OUT_CAPACITY, np.uint8)
         ports = _ports(workers, servers, network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            me=_me(arm, workers, servers, network, board, self._out, seed),
+            me=_me(arm, workers, servers, network, switch, self._out, seed),
             heap=records(frames_at_once + 8 * n + 4 * MARGIN, Event),
             frames=frames_for(frames_at_once),
             free=np.arange(frames_at_once)[::-1].copy(),
@@ -140,7 +140,7 @@ class Simulated:
             at_port=_at_port(ports),
             spells=spells_of(network, workers),
             port_queues=queues,
-            waiting=np.zeros((len(queues.slots), _record_bytes(board)), np.uint8),
+            waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
             aside=np.zeros((ASIDE, 2), np.int64),
             agents=_agents(workers, servers, hosts),
             inbox=np.zeros((n, INBOX), np.int64),
@@ -253,14 +253,14 @@ def _me(
     workers: int,
     servers: int,
     network: Network,
-    board: Switchboard,
+    switch: SimulatedSwitch,
     out: NDArray[np.uint8],
     seed: int,
 ) -> WorldHeader:
     me = one(WorldHeader)
     me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
     me.rack, me.connections = network.rack or 0, 1 if arm.settings.proxies else workers
-    me.process, me.memory = board.pipeline.process_address, board.pipeline.state_address
+    me.process, me.memory = switch.pipeline.process_address, switch.pipeline.state_address
     me.out, me.out_bytes = out.ctypes.data, len(out)
     me.switch_latency, me.switch_ps = switch_times_of(network)
     return me
@@ -279,9 +279,9 @@ def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
     )
 
 
-def _record_bytes(board: Switchboard) -> int:
+def _record_bytes(switch: SimulatedSwitch) -> int:
     """Of a packet that waits, in whole words."""
-    return RECORD_HEAD_BYTES + (board.pipeline.waiting_bytes + FRAME.itemsize + 7) // 8 * 8
+    return RECORD_HEAD_BYTES + (switch.pipeline.waiting_bytes + FRAME.itemsize + 7) // 8 * 8
 
 
 def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,8 +16,8 @@ from simulator.costs import Hosts as Costs
 from simulator.costs import Network, Spell
 from simulator.dense.schedule import Schedule
 from simulator.dense.subject import Subject
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.state import ME, NOBODY, SPELL_BEGINS, World, record_of
-from simulator.switchboard import Switchboard
 from simulator.world import Simulated, put_event
 
 COSTS = Costs(
@@ -30,11 +30,11 @@ _NOT_READ = {"frames", "heap", "inbox", "burst", "aside", "waiting", "port_queue
 _NOT_READ_OF_AGENTS = {"sent", "early", "log"}
 
 
-def board_of(design: Design, arm: Arm, workers: int, servers: int) -> Switchboard:
+def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
     """A switch with an arm's rows."""
-    board = Switchboard(design)
-    board.install(CONTROL.of(design).rows(Hosts(workers, servers), [arm], 0))
-    return board
+    switch = SimulatedSwitch(design)
+    switch.install(CONTROL.of(design).rows(Hosts(workers, servers), [arm], 0))
+    return switch
 
 
 class Bed:
@@ -43,12 +43,14 @@ class Bed:
     def __init__(self, subject: Subject, workers: int) -> None:
         self._subject = subject
         design, arm = subject.design, subject.arm
-        self._board = board_of(design, arm, workers, SERVERS)
-        self._provisioned = self._board.pipeline.memory_image()
+        self._switch = switch_of(design, arm, workers, SERVERS)
+        self._provisioned = self._switch.pipeline.memory_image()
         # The cables' settings are each schedule's; there is one spell to be had.
         network = Network(spells=(Spell(host="w1", from_ms=0, for_ms=1),))
         space = KeySpace(subject.range.most_values)
-        self.network = Simulated(design, arm, self._board, space, 1, workers, SERVERS, network, COSTS, seed=1)
+        self.network = Simulated(
+            design, arm, self._switch, space, 1, workers, SERVERS, network, COSTS, seed=1
+        )
         self.world = self.network.world
         self.world.me.events = 0
         self._me = record_of(self.world).copy()
@@ -78,7 +80,7 @@ class Bed:
 
     def restart_switch(self) -> None:
         """It has its rows, and nothing else."""
-        self._board.pipeline.load_image(self._provisioned)
+        self._switch.pipeline.load_image(self._provisioned)
 
 
 @cache

@@ -13,7 +13,7 @@ from hosts.dense.packet import HEADER, VALUE_BYTES
 from hosts.keys import KeySpace
 from hosts.worker.vectors import VectorClient
 from simulator.costs import Hosts, Network
-from simulator.dense.bed import board_of
+from simulator.dense.bed import switch_of
 from simulator.dense.player import go_on
 from simulator.dense.subject import Subject
 from simulator.errors import SimulationError
@@ -72,7 +72,7 @@ def measure(
     packets = window or fitting(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm
     simulated = Simulated(
-        design, arm, board_of(design, arm, workers, servers), KeySpace(values), 1, workers, servers, network,
+        design, arm, switch_of(design, arm, workers, servers), KeySpace(values), 1, workers, servers, network,
         hosts, seed,
     )  # fmt: skip
     clients = cast(list[VectorClient], simulated.clients)

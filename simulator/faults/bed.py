@@ -29,11 +29,10 @@ from simulator.faults.servers import VirtualServer
 from simulator.faults.switch import VirtualSwitch
 from simulator.links import carry
 from simulator.loop import awake
+from simulator.simulated_switch import CompiledConfig
 from simulator.state import AT_SWITCH, FRAME, ME, World, record_of
 from simulator.switch import pass_from
 from simulator.world import Simulated, row_of
-from softswitch.ir import Program
-from softswitch.jit import MachineCode
 
 _COSTS = Hosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
@@ -50,16 +49,16 @@ Pristine = list[tuple[NDArray[np.generic], NDArray[np.generic]]]
 
 
 class Bed:
-    """Three workers, two servers and a switch, in one arm. `code` is another program than ours."""
+    """Three workers, two servers and a switch, in one arm. `compiled` replaces the design's program."""
 
-    def __init__(self, arm: Arm, code: tuple[Program, MachineCode] | None = None) -> None:
+    def __init__(self, arm: Arm, compiled: CompiledConfig | None = None) -> None:
         self.arm = arm
         self.space = KeySpace(KEYS)
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
         self.design = design(arm.design)
-        self.switch = VirtualSwitch(arm.design, code)
+        self.switch = VirtualSwitch(arm.design, compiled)
         self.network = Simulated(
-            self.design, arm, self.switch.board, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
+            self.design, arm, self.switch, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
             journal_bytes=_JOURNAL_BYTES, keeps=True,
         )  # fmt: skip
         self.world = self.network.world
@@ -90,7 +89,7 @@ class Bed:
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
         self.servers = [
-            VirtualServer(self.network, self.switch.board.contents, self.space, p, SERVERS, lambda: self.now)
+            VirtualServer(self.network, self.switch.contents, self.space, p, SERVERS, lambda: self.now)
             for p in range(SERVERS)
         ]
 
@@ -134,9 +133,9 @@ class Bed:
         switch = self.switch
         switch.restart()
         switch.restarts = switch.sessions = 0
-        switch.board.pipeline.load_image(self._provisioned)
+        switch.pipeline.load_image(self._provisioned)
         switch.rows = {row.identity: row for row in self.rows}
-        contents = switch.board.contents
+        contents = switch.contents
         arriving = contents.arriving([], self.arm.job, hot)
         switch.write([Update(Change.INSERT, row) for row in arriving])
         keys = np.array(hot, np.uint64)
@@ -245,8 +244,8 @@ class Bed:
 
     def held(self) -> NDArray[np.uint32]:
         """Value of each key, wherever it is."""
-        board = self.switch.board
-        total = board.contents.values(board.pipeline, self.switch.entries, self.space)
+        switch = self.switch
+        total = switch.contents.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:
             held = server.store.held()
             total[self.space.positions(held.keys)] += held.values
@@ -259,7 +258,7 @@ class Bed:
 
     def in_motion(self) -> list[Entry]:
         """Entries of keys that are on their way."""
-        return [entry for entry in self.switch.entries if self.switch.board.contents.is_moving(entry)]
+        return [entry for entry in self.switch.entries if self.switch.contents.is_moving(entry)]
 
 
 def _arrays(world: World) -> Iterator[NDArray[np.generic]]:

@@ -299,7 +299,7 @@ def _while_moving(
     """
     session = player.session()
     switch = player.bed.switch
-    writes = switch.board.contents.writes(switch.entries, player.bed.arm.job, keys)
+    writes = switch.contents.writes(switch.entries, player.bed.arm.job, keys)
     least = player.random.randrange(max(writes, 2) // 2)
     fired: list[bool] = []
 

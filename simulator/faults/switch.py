@@ -4,9 +4,10 @@ restarts."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import replace
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from functools import cache
+from itertools import chain
 from random import Random
 from types import TracebackType
 from typing import TypeVar
@@ -16,16 +17,16 @@ from typing_extensions import Self
 from controller.client import SwitchClient
 from controller.errors import DeviceError, NotPrimary
 from controller.tables import Change, Row, Update
+from foundation.designs.interface import Design
 from foundation.designs.registry import design
 from foundation.protocol.frames import packet_out_header
 from simulator.contents import Entry
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import CompiledConfig, SimulatedSwitch
 from softswitch.errors import StateError
-from softswitch.ir import Program
-from softswitch.ir.tables import Table
 from softswitch.jit import MachineCode
-from softswitch.load import load_program
 from softswitch.memory.rows import Words
+from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
+from softswitch.p4runtime.messages import p4r
 
 R = TypeVar("R", bound=Row)
 _LARGEST = 64
@@ -37,34 +38,40 @@ _SLOWEST_S = 200e-6
 
 
 @cache
-def small(name: str) -> tuple[Program, MachineCode]:
-    """A design's program with small tables, registers and counters, in machine code."""
-    return compiled(load_program(design(name).program.read_bytes()))
+def small(name: str) -> CompiledConfig:
+    """Return a design's program with small tables, registers and counters, in machine code."""
+    chosen = design(name)
+    return compiled(chosen, chosen.program.read_bytes())
 
 
-def compiled(program: Program) -> tuple[Program, MachineCode]:
-    """A program with small tables, registers and counters, in machine code."""
-    nodes = {
-        name: replace(node, size=min(node.size, _LARGEST)) if isinstance(node, Table) else node
-        for name, node in program.ingress.nodes.items()
-    }
-    program = replace(
-        program,
-        counters=tuple(replace(each, size=min(each.size, _LARGEST)) for each in program.counters),
-        ingress=replace(program.ingress, nodes=nodes),
-        registers=tuple(
-            replace(each, size=min(each.size, _LARGEST * (_WINDOW if "cells" in each.name else 1)))
-            for each in program.registers
-        ),
-    )
-    return program, MachineCode(program)
+def compiled(chosen: Design, program: bytes) -> CompiledConfig:
+    """Compile a program of a design, made so that its tables, registers and counters are small."""
+    description, p4info = json.loads(program), read_p4info(chosen.p4info)
+    for table in chain(*(each["tables"] for each in description["pipelines"] if each["name"] == "ingress")):
+        table["max_size"] = min(table["max_size"], _LARGEST)
+    for counter in (each for each in description["counter_arrays"] if not each["is_direct"]):
+        counter["size"] = min(counter["size"], _LARGEST)
+    for register in description["register_arrays"]:
+        register["size"] = min(register["size"], _cells(register["name"]))
+    for counter_info in p4info.counters:
+        counter_info.size = min(counter_info.size, _LARGEST)
+    for register_info in p4info.registers:
+        register_info.size = min(register_info.size, _cells(register_info.preamble.name))
+    device_config = json.dumps(description).encode()
+    config = LoadedConfig(p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=device_config))
+    return CompiledConfig(config, MachineCode(config.program))
 
 
-class VirtualSwitch:
-    """One switch with a design's program. `rows` are its entries as the controller has them."""
+def _cells(register: str) -> int:
+    """Most cells of a register: one for each row of a table, or for each RPC of its window."""
+    return _LARGEST * (_WINDOW if "cells" in register else 1)
 
-    def __init__(self, name: str, code: tuple[Program, MachineCode] | None = None) -> None:
-        self.board = Switchboard(design(name), compiled=code or small(name))
+
+class VirtualSwitch(SimulatedSwitch):
+    """A switch that can be off and restart. `rows` are its entries as the controller has them."""
+
+    def __init__(self, name: str, compiled: CompiledConfig | None = None) -> None:
+        super().__init__(design(name), compiled=compiled or small(name))
         self.rows: dict[object, Row] = {}
         self.is_off = False
         self.restarts = 0
@@ -74,20 +81,20 @@ class VirtualSwitch:
 
     def image(self) -> Words:
         """Tables, counters and registers as they are now; not the multicast groups, which ours never has."""
-        pipeline = self.board.pipeline
-        return pipeline.memory_image()[: pipeline.code.layout.replication.multicast]
+        return self.pipeline.memory_image()[: self.pipeline.code.layout.replication.multicast]
 
     def restart(self) -> None:
         """Come up with nothing: no entries, all registers 0, no controller."""
-        self.board.pipeline.load_image(self._empty)
+        self.pipeline.load_image(self._empty)
         self.rows.clear()
         self.primary, self.is_off = None, False
         self.restarts += 1
 
-    def write(self, updates: Sequence[Update]) -> None:
+    def write(self, updates: Iterable[Update]) -> None:
         """Apply updates; `DeviceError` for what the switch refuses."""
+        updates = list(updates)
         try:
-            self.board.write(updates)
+            super().write(updates)
         except StateError as error:
             raise DeviceError(f"the switch refused {error}") from error
         for update in updates:
@@ -99,7 +106,7 @@ class VirtualSwitch:
     @property
     def entries(self) -> list[Entry]:
         """Those of parameters."""
-        return [row for row in self.rows.values() if self.board.contents.is_entry(row)]
+        return [row for row in self.rows.values() if self.contents.is_entry(row)]
 
 
 class Session(SwitchClient):

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from controller.hotset.control import CONTROL
-from controller.tables import Change, HotParam, State, Update
+from controller.tables import HotParam, State
 from foundation.designs.hotset import BOTH, DESIGN
 from foundation.designs.interface import Hosts
 from foundation.protocol import addressing, codec, frames
 from foundation.protocol.codec import Message
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import HOTLINE_PORT, KEYS, VALUES, WINDOW_BITS, Header, Op
-from simulator.switchboard import write_rows
+from simulator.row_writer import RowWriter
 from softswitch.explain.events import Event
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.loaded_config import LoadedConfig
 
 WORKER, EPOCH = 1, 1
 HOSTS = Hosts(workers=2, servers=1)
@@ -61,13 +63,14 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
 
 def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
     """Return the program with the tables of the arm *both* and these hot keys, and its recorder."""
-    loaded = program()
-    recorder = Recorder(loaded)
-    pipeline = InterpretedPipeline(loaded, observer=recorder)
+    config = LoadedConfig.read(DESIGN.program, DESIGN.p4info)
+    recorder = Recorder(config.program)
+    control = ControlledPipeline(
+        config, lambda loaded: InterpretedPipeline(loaded, observer=recorder), clock=lambda: 0
+    )
     params = [HotParam(BOTH.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
-    rows = [*CONTROL.rows(HOSTS, [BOTH], EPOCH), *params]
-    write_rows(pipeline, (Update(Change.INSERT, row) for row in rows))
-    return pipeline, recorder
+    RowWriter(control).insert([*CONTROL.rows(HOSTS, [BOTH], EPOCH), *params])
+    return control.pipeline, recorder
 
 
 def _frame(op: Op, keys: Sequence[int], turn: int) -> bytes:

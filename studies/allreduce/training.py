@@ -29,7 +29,7 @@ from simulator.books import ArmBook
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
 from simulator.drive import Clock, drive
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import Simulated
 from studies.allreduce.trained import Course, Trained
 
@@ -163,17 +163,17 @@ def _network(
     design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
 ) -> Simulated:
     """With all parameters in the switch, where it can hold them."""
-    board = Switchboard(design)
-    board.install(CONTROL.of(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
+    switch = SimulatedSwitch(design)
+    switch.install(CONTROL.of(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
     simulated = Simulated(
-        design, arm, board, trace.space, trace.largest_batch, job.workers, job.servers, network, costs,
+        design, arm, switch, trace.space, trace.largest_batch, job.workers, job.servers, network, costs,
         job.seed,
     )  # fmt: skip
     if arm.settings.aggregates and design.name not in WAITS:
         keys: NDArray[np.uint64] = trace.space.all()
-        board.load(arm.job, keys.tolist())
+        switch.load(arm.job, keys.tolist())
         for store in simulated.stores:
-            board.contents.lend(store, keys)
+            switch.contents.lend(store, keys)
         for client in simulated.clients:
             client.hint(keys)
     if design.name in WAITS:

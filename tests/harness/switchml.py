@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from controller.switchml.control import CONTROL
-from controller.tables import Change, Update
 from foundation.designs import switchml
 from foundation.designs.interface import Arm, Hosts
 from foundation.designs.switchml import DESIGN
@@ -16,12 +14,12 @@ from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
 from hosts.switchml.packet import Packet, parse
-from simulator.switchboard import write_rows
-from softswitch.compiled import CompiledPipeline
+from simulator.row_writer import RowWriter
+from simulator.simulated_switch import compiled_config
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.ir import Program
-from softswitch.jit import MachineCode
-from softswitch.load import load_program
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
+from softswitch.p4runtime.messages import p4r
 from softswitch.state.pipeline import StatePipeline
 
 
@@ -30,14 +28,21 @@ def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
     return Arm("tested", 9, switchml.NAME, switchml.SwitchML(check, patience_us), "#000000", about="")
 
 
-@cache
-def compiled_program() -> tuple[Program, MachineCode]:
-    program = load_program(DESIGN.program.read_bytes())
-    return program, MachineCode(program)
+def _config_of(description: Mapping[str, Any]) -> LoadedConfig:
+    device_config = json.dumps(description).encode()
+    p4info = read_p4info(DESIGN.p4info)
+    return LoadedConfig(p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=device_config))
 
 
-def _interpreted(description: Mapping[str, Any]) -> InterpretedPipeline:
-    return InterpretedPipeline(load_program(json.dumps(description).encode()))
+def _control(
+    description: Mapping[str, Any] | None, pipeline: StatePipeline | None
+) -> ControlledPipeline[Any]:
+    compiled = compiled_config(DESIGN)
+    if pipeline is not None:
+        return ControlledPipeline(compiled.config, lambda _: pipeline, clock=lambda: 0)
+    if description is not None:
+        return ControlledPipeline(_config_of(description), InterpretedPipeline, clock=lambda: 0)
+    return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
 
 
 def described() -> dict[str, Any]:
@@ -54,10 +59,9 @@ class SwitchUnderTest:
         pipeline: StatePipeline | None = None,
     ) -> None:  # fmt: skip
         self.workers, self.arm = workers, arm or arm_with()
-        made = CompiledPipeline(*compiled_program()) if description is None else _interpreted(description)
-        self.pipeline: Any = pipeline or made
-        rows = CONTROL.rows(Hosts(workers, 1), [self.arm], 0)
-        write_rows(self.pipeline, [Update(Change.INSERT, row) for row in rows])
+        control = _control(description, pipeline)
+        RowWriter(control).insert(CONTROL.rows(Hosts(workers, 1), [self.arm], 0))
+        self.pipeline = control.pipeline
 
     def frame(self, worker: int, datagram: bytes) -> bytes:
         """A frame of a worker to the switch."""

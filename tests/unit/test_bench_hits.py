@@ -16,7 +16,7 @@ from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES
 from hosts.workload.generator import R1
 from softswitch.compiled import CompiledPipeline
-from softswitch.load import load_program
+from softswitch.p4runtime.loaded_config import LoadedConfig
 from switch_bench.baseline import C_LOOP
 from switch_bench.errors import BenchError
 from switch_bench.processes import Cores
@@ -27,15 +27,15 @@ from switch_bench.workload import FIRST_SEQ, INGRESS
 from tools.bench import counters, drawn, hotline, timed
 from tools.bench.sections import hits as section
 
-PROGRAM = load_program(hotline.PROGRAM.json.read_bytes())
+CONFIG = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
 FIRST = count(0, 128)  # whole turns of a caller's window
 SOFTWARE = {"task clock": (1, 1), "page faults": (1, 2)}
 
 
 @pytest.fixture(scope="module")
 def switch() -> CompiledPipeline:
-    pipeline = CompiledPipeline(PROGRAM)
-    assert not any(pipeline.write_entries(drawn.entries(2)))
+    pipeline = CompiledPipeline(CONFIG.program)
+    section.install(CONFIG, pipeline, drawn.hot_rows(2))
     return pipeline
 
 

@@ -30,7 +30,7 @@ from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.import_graph import ROOT
 from simulator.loop import ASKED, QUIET, awake, resume, run
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import Simulated
 from tests.designs.echo.agents import WORKERS
 from tests.designs.echo.server import make_mirror
@@ -50,10 +50,10 @@ def test_in_virtual_time(loss: float) -> None:
     """Servers send of themselves, when it is time; workers reach each other; what is lost is sent again."""
     echo = design(ECHO)
     config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
-    board = Switchboard(echo)
-    board.install(rows(config, list(echo.arms)))
+    switch = SimulatedSwitch(echo)
+    switch.install(rows(config, list(echo.arms)))
     network = Simulated(
-        echo, echo.arms[0], board, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), Hosts(), 1
+        echo, echo.arms[0], switch, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), Hosts(), 1
     )
     world = network.world
     for w in range(WORKERS):

@@ -7,14 +7,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.tables import Change, HotParam, Row, State, TableEntry
+from controller.tables import HotParam, Row, State
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, dtype, offset_of
 from foundation.protocol.packing import pack_hashed
 from hosts.workload.generator import R1, calibrate
-from simulator.switchboard import entry_write
-from softswitch.pipeline import EntryWrite
 from switch_bench.workload import INGRESS
 from tools.bench import hotline
 
@@ -35,7 +33,7 @@ class Drawn(NamedTuple):
     """[n, LANES]"""
 
 
-def entries(jobs: int) -> list[EntryWrite]:
+def hot_rows(jobs: int) -> list[Row]:
     """What lets the pushes pass, and the hot set of each job, with slots by falling popularity."""
     rows: list[Row] = [*hotline.network()]
     keys = _keys()[: R1.hot]
@@ -45,8 +43,7 @@ def entries(jobs: int) -> list[EntryWrite]:
         for key, lane in zip(keys.tolist(), lanes_of(keys).tolist(), strict=True):
             rows.append(HotParam(job, key, lane, taken[lane], State.HOT))
             taken[lane] += 1
-    entries = (row.entry() for row in rows)
-    return [entry_write(Change.INSERT, entry) for entry in entries if isinstance(entry, TableEntry)]
+    return rows
 
 
 def hits(jobs: int, count: int) -> Drawn:

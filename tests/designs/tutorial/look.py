@@ -20,7 +20,7 @@ from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.drive import Clock, drive, pass_time
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import Simulated
 
 WORKERS, SERVERS, KEYS, PUSHES = 4, 2, 200, 25
@@ -51,9 +51,9 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     """Run it, and print what there is."""
     found = design(name)
     arm, cables = found.arms[-1], Network.model_validate(faults)
-    board = Switchboard(found)
-    board.install(rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
-    network = Simulated(found, arm, board, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed)
+    switch = SimulatedSwitch(found)
+    switch.install(rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
+    network = Simulated(found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed)
     clients = network.clients
     drive(
         network, [Pushes(each) for each in clients], [Clock() for _ in clients], Hosts(), lambda _agent: None
@@ -64,8 +64,8 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     packets = [int(server.jobs["packets"].sum()) for server in network.servers]
     added = sum(int(store.held().values.sum()) for store in network.stores)
     print(f"servers: {packets} packets, {added} updates added")
-    for register in board.pipeline.program.registers:
-        cells = board.pipeline.read_register(register.name, 0, register.size)
+    for register in switch.pipeline.program.registers:
+        cells = switch.pipeline.read_register(register.name, 0, register.size)
         print(f"{register.name}: {', '.join(map(str, cells[:8]))}, ...; total {sum(cells)}")
 
 

@@ -6,9 +6,11 @@ from random import Random
 
 import pytest
 
+from foundation.designs.switchml import DESIGN
+from simulator.simulated_switch import compiled_config
 from softswitch.kernel.pipeline import DirectPipeline
 from switch_harness.effort import steps
-from tests.harness.switchml import SwitchUnderTest, arm_with, compiled_program
+from tests.harness.switchml import SwitchUnderTest, arm_with
 from tests.unit.switchml.test_program import LANES, SLOTS, Step
 
 pytestmark = pytest.mark.usefixtures("kernel_datapath")
@@ -33,7 +35,7 @@ def drawn(random: Random) -> Step:
 @pytest.mark.parametrize(("check", "patience_us"), [(False, 0), (True, 40)], ids=["published", "patience"])
 def test_it_is_what_the_compiled_program_is(check: bool, patience_us: int) -> None:
     random, now = Random(f"{check}"), 0
-    program, _ = compiled_program()
+    program = compiled_config(DESIGN).config.program
     arm, pipeline = arm_with(check, patience_us), DirectPipeline(program)
     try:
         here = SwitchUnderTest(WORKERS, arm, pipeline=pipeline)

@@ -15,7 +15,7 @@ from simulator.books import ArmBook, WorkerBook
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.drive import Clock, drive, pass_time
-from simulator.switchboard import Switchboard
+from simulator.simulated_switch import SimulatedSwitch
 from simulator.world import Simulated, VirtualClient
 
 PARAMETERS = 300
@@ -62,16 +62,16 @@ class Bed:
         hot: Sequence[int] = (), seed: int = 1,
     ) -> None:  # fmt: skip
         self.space = KeySpace(PARAMETERS)
-        self.board = Switchboard(design(DEFAULT), network.traffic_manager)
-        self.board.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
+        self.switch = SimulatedSwitch(design(DEFAULT), network.traffic_manager)
+        self.switch.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
         self.network = Simulated(
-            design(DEFAULT), arm, self.board, self.space, PARAMETERS, workers, servers, network, hosts, seed
+            design(DEFAULT), arm, self.switch, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )  # fmt: skip
         self.book = ArmBook(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
-            self.board.load(arm.job, list(hot))
+            self.switch.load(arm.job, list(hot))
             for store in self.network.stores:
                 at = store.locate(keys)
                 store.give_away(at[store.known(at)])
@@ -95,7 +95,7 @@ class Bed:
 
     def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
         """Value of every parameter, wherever it is."""
-        held = self.board.held(self.network.arm.job, self.space)
+        held = self.switch.held(self.network.arm.job, self.space)
         for store in self.network.stores:
             mine = store.held()
             held[self.space.positions(mine.keys)] += mine.values

@@ -30,7 +30,6 @@ from simulator.faults.play import play_schedule
 from simulator.faults.schedule import Schedule
 from simulator.faults.shortest import shortest
 from simulator.faults.switch import compiled
-from softswitch.load import load_program
 from tests.harness.faults import fails_soon
 
 _delta_of = plain(delta_of)
@@ -126,7 +125,7 @@ def program_without(assignment: str) -> Any:
         found += len(action["primitives"]) - len(kept)
         action["primitives"] = kept
     assert found == 1
-    return compiled(load_program(json.dumps(description).encode()))
+    return compiled(design(DEFAULT), json.dumps(description).encode())
 
 
 def _is_at(step: dict[str, Any], file: str, line: int) -> bool:

@@ -73,8 +73,8 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
         assert bed.network.world.down.dropped.sum() == 0 == bed.network.world.down.waited.sum()
     if arm.settings.aggregates:
         # The switch holds what is hot.
-        assert bed.board.held(arm.job, bed.space)[::2].any()
-        assert not bed.board.held(arm.job, bed.space)[1::2].any()
+        assert bed.switch.held(arm.job, bed.space)[::2].any()
+        assert not bed.switch.held(arm.job, bed.space)[1::2].any()
 
 
 @pytest.mark.parametrize("arm", [NEITHER, HOT], ids=lambda arm: arm.name)

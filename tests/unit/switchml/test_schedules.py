@@ -114,7 +114,7 @@ def test_a_sum_is_judged_by_its_format() -> None:
 
 def test_a_stall_is_told_when_patience_ends_and_not_when_something_is_due_again() -> None:
     """Its two workers wait for each other, and send again every second."""
-    played = play(PUBLISHED, draw(RANGE, "loss", 3023))
+    played = play(PUBLISHED, draw(RANGE, "loss", 3130))
     assert played.cell is Cell.STALLED
     for client in played.bed.network.clients:
         me = client.state.me

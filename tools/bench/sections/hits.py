@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
 
+from controller.tables import Row
 from hosts.workload.generator import R1
+from simulator.row_writer import RowWriter
 from softswitch.compiled import CompiledPipeline
-from softswitch.load import load_program
+from softswitch.errors import StateError
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.loaded_config import LoadedConfig
+from softswitch.pipeline import ControlPlane
 from switch_bench.baseline import C_LOOP
 from switch_bench.errors import BenchError
 from switch_bench.processes import pinned
@@ -80,23 +85,25 @@ def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> 
 @contextmanager
 def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
     """What runs packets, by name."""
-    program = load_program(hotline.PROGRAM.json.read_bytes())
-    entries = drawn.entries(jobs)
+    config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
+    rows = drawn.hot_rows(jobs)
     with ExitStack() as opened:
-        pipeline = CompiledPipeline(program)
-        _install(pipeline.write_entries(entries))
+        pipeline = CompiledPipeline(config.program)
+        install(config, pipeline, rows)
         targets = {SOFTSWITCH: timed.sockets(pipeline)}
         if KERNEL in stage.switches():
-            in_kernel = OnLoopback(program)
+            in_kernel = OnLoopback(config.program)
             opened.callback(in_kernel.close)
-            _install(in_kernel.write_entries(entries))
+            install(config, in_kernel, rows)
             targets[KERNEL] = timed.kernel(in_kernel)
         yield targets | {C_LOOP: timed.c_loop(jobs * R1.hot)}
 
 
-def _install(errors: list[Exception | None]) -> None:
-    refused = [error for error in errors if error]
-    if refused:
+def install(config: LoadedConfig, pipeline: ControlPlane, rows: Iterable[Row]) -> None:
+    """Insert rows into a pipeline; `BenchError` if it refuses one."""
+    try:
+        RowWriter(ControlledPipeline(config, lambda _: pipeline, clock=lambda: 0)).insert(rows)
+    except StateError as error:
         raise BenchError(
-            f"{hotline.PROGRAM.json.name}: the pipeline refused entries of the bench: {refused[0]}"
-        )
+            f"{hotline.PROGRAM.json.name}: the pipeline refused entries of the bench: {error}"
+        ) from error

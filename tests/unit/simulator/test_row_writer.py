@@ -1,0 +1,85 @@
+"""Rows that are written to a switch in this process are those that a controller reads from it."""
+
+from __future__ import annotations
+
+import finsy as fy
+import pytest
+from finsy.proto import p4r
+
+from controller.designs import CONTROL
+from controller.tables import Change, Group, HotParam, Replica, Row, State, Update
+from foundation.designs.hotset import BOTH
+from foundation.designs.interface import Design, Hosts
+from foundation.designs.registry import design
+from foundation.protocol.hashing import lane_of
+from simulator.row_writer import RowWriter
+from simulator.simulated_switch import compiled_config
+from softswitch.compiled import CompiledPipeline
+from softswitch.errors import StateError
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.messages import adopt
+
+HOTSET = design("hotset")
+GROUP = Group(5, (Replica(1), Replica(2, 7)))
+
+
+def controlled(of: Design) -> ControlledPipeline[CompiledPipeline]:
+    compiled = compiled_config(of)
+    return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
+
+
+def param(key: int, slot: int = 3, state: State = State.HOT) -> HotParam:
+    return HotParam(BOTH.job, key, lane_of(key), slot, state)
+
+
+def read(control: ControlledPipeline[CompiledPipeline], of: Design, kind: type[Row]) -> set[Row]:
+    """All rows of a kind, read as a controller reads them."""
+    schema = fy.P4Schema(of.p4info)
+    queries = [fy.P4TableEntry(kind.CONTROL + table).encode(schema) for table in kind.TABLES]
+    responses, refusals = control.read(adopt(p4r.ReadRequest(entities=queries)))
+    assert not any(refusals)
+    found = [p4r.Entity.FromString(each.SerializeToString()) for part in responses for each in part.entities]
+    return {kind.of(fy.P4TableEntry.decode(each, schema)) for each in found}
+
+
+@pytest.mark.parametrize("name", ["hotset", "none", "switchml"])
+def test_rows_are_read_as_they_were_written(name: str) -> None:
+    of = design(name)
+    control = controlled(of)
+    rows = [*CONTROL.of(of).rows(Hosts(workers=3, servers=2), list(of.arms), 1)]
+    if of is HOTSET:
+        rows += [param(key, slot, state) for slot, state in enumerate(State) for key in (slot, 2**63 + slot)]
+    RowWriter(control).insert(rows)
+    kinds = {type(row) for row in rows} - {Group}
+    assert kinds
+    for kind in kinds:
+        assert read(control, of, kind) == {row for row in rows if type(row) is kind}
+
+
+def test_rows_are_changed_and_deleted() -> None:
+    control = controlled(HOTSET)
+    writer = RowWriter(control)
+    writer.insert([param(1), param(2), GROUP])
+    replaced = param(2, slot=4, state=State.PARKED)
+    changes = [Update(Change.DELETE, param(1)), Update(Change.MODIFY, replaced), Update(Change.DELETE, GROUP)]
+    writer.write(changes)
+    assert read(control, HOTSET, HotParam) == {replaced}
+    writer.insert([GROUP])
+
+
+@pytest.mark.parametrize("others", [0, 100], ids=["alone", "among many"])
+def test_a_refusal_names_the_row_and_the_reason(others: int) -> None:
+    control = controlled(HOTSET)
+    writer = RowWriter(control)
+    writer.insert([param(1)])
+    many = [param(key) for key in range(2, 2 + others)]
+    expected = rf"^insert of HotParam\(job={BOTH.job}, key=1, .*\): ALREADY_EXISTS: .* is already there$"
+    with pytest.raises(StateError, match=expected):
+        writer.insert([param(1), *many])
+    assert read(control, HOTSET, HotParam) == {param(1), *many}
+    with pytest.raises(StateError, match=r"^modify of HotParam\(.*\): NOT_FOUND: table"):
+        writer.write([Update(Change.MODIFY, param(5000))])
+
+
+def test_nothing_is_nothing() -> None:
+    RowWriter(controlled(HOTSET)).write([])
