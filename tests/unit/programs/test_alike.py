@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from foundation.protocol.header import LANES
 from softswitch.compiled import CompiledPipeline
+from softswitch.conformance.direct import DirectPipeline
 from softswitch.conformance.pairs import Pair
 from softswitch.conformance.runner import Outcome, Verdict, run
 from softswitch.conformance.targets import TARGETS
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
 from softswitch.kernel.hooks import Hook
-from softswitch.kernel.pipeline import DirectPipeline
 from softswitch.pipeline import Change, ControlPlane, Pipeline
 from switch_harness.effort import examples, seeds, steps
 from switch_harness.kernel import OnLoopback, is_taken

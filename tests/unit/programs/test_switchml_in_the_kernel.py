@@ -8,7 +8,7 @@ import pytest
 
 from foundation.designs.switchml import DESIGN
 from simulator.simulated_switch import compiled_config
-from softswitch.kernel.pipeline import DirectPipeline
+from softswitch.conformance.direct import DirectPipeline
 from switch_harness.effort import steps
 from tests.harness.switchml import SwitchUnderTest, arm_with
 from tests.unit.switchml.test_program import LANES, SLOTS, Step

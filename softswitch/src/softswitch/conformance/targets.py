@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 from softswitch.compiled import CompiledPipeline
 from softswitch.conformance import bmv2
+from softswitch.conformance.direct import DirectPipeline
 from softswitch.conformance.errors import Unsupported
 from softswitch.conformance.target import Target
 from softswitch.errors import KernelError, UnsupportedConstruct
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
-from softswitch.kernel.pipeline import DirectPipeline
 from softswitch.load import load_program
 from softswitch.p4runtime.messages import p4r
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from softswitch import ir
-from softswitch.kernel import bpf, control, direct, front
+from softswitch.kernel import bpf, control, front
 from softswitch.kernel.arena import CONSTANTS, Arena
 from softswitch.kernel.assembler import with_maps
 from softswitch.kernel.generation import Generation
@@ -18,7 +18,7 @@ from softswitch.kernel.notices import NoticeRing
 from softswitch.kernel.program import Code
 from softswitch.kernel.target import ARENA_MAP, BUFFER_MAP, RING_MAP
 from softswitch.memory.layout import Layout, make_layout
-from softswitch.pipeline import Notice, Output
+from softswitch.pipeline import Notice
 from softswitch.state.pipeline import StatePipeline
 
 Build = Callable[[ir.Program, Layout, int], Code]
@@ -70,22 +70,6 @@ def _close(
     arena.close()
     if generation is not None and not generation.is_current:
         generation.remove()
-
-
-class DirectPipeline(KernelPipeline):
-    """A `Pipeline` whose frames are handed over in memory (`direct`)."""
-
-    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
-        super().__init__(program, direct.build_direct, bpf.XDP, direct.MAILBOX_BYTES, priority_queues)
-        start = self.arena.mailbox + control.MAILBOX_BYTES
-        self._box = self.arena.view(start, direct.MAILBOX_BYTES).view(np.uint8)
-        self._run = bpf.TestRun(self.descriptor, bpf.XDP)
-
-    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Run one frame (`Pipeline.process`)."""
-        direct.put(self._box, port, frame, t_in, now)
-        self._run(bytes(64))
-        return self._outputs(direct.take(self._box))
 
 
 class AttachedPipeline(KernelPipeline):

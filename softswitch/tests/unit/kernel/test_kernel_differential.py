@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from softswitch.conformance.direct import DirectPipeline
 from softswitch.errors import KernelError
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
-from softswitch.kernel.pipeline import DirectPipeline
 from switch_harness.constructs import CONSTRUCTS, compiled
 from switch_harness.effort import seeds, steps
 from switch_harness.state import StateDrawer, cells

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 
-from softswitch.kernel.pipeline import DirectPipeline
+from softswitch.conformance.direct import DirectPipeline
 from switch_harness.effort import examples
 from switch_harness.p4runtime import DELETE, INSERT, MODIFY
 from switch_harness.plain_writes import REQUESTS, Batches, Twins, forward, request, write_all

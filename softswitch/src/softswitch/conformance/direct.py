@@ -1,4 +1,4 @@
-"""The front end without frames of the kernel's: the mailbox has the frame and takes what comes out.
+"""The kernel's pipeline without interfaces: a mailbox has the frame, and takes what comes out.
 
     port, length, t_in, now     words; then the answer: the number of records
     frame                       `FRAME_BYTES`
@@ -17,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from softswitch import ir
-from softswitch.kernel import control
+from softswitch.kernel import bpf, control
 from softswitch.kernel.arena import MAILBOX
+from softswitch.kernel.pipeline import KernelPipeline
 from softswitch.kernel.program import Builder, Code
 from softswitch.llvmir import I64, byte_offset, integer, resize
 from softswitch.memory.layout import Layout
 from softswitch.memory.output import read_records
+from softswitch.pipeline import Output
 
 _HEAD = struct.Struct("<QQQQQ")
 FRAME = 64
@@ -48,6 +50,22 @@ def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) 
     b.store(b.zext(count, I64), byte_offset(b, box, _COUNT))
     b.ret(builder.lost)
     return builder.finish()
+
+
+class DirectPipeline(KernelPipeline):
+    """A `Pipeline` in the kernel whose frames are handed over in memory."""
+
+    def __init__(self, program: ir.Program, priority_queues: int = 1) -> None:
+        super().__init__(program, build_direct, bpf.XDP, MAILBOX_BYTES, priority_queues)
+        start = self.arena.mailbox + control.MAILBOX_BYTES
+        self._box = self.arena.view(start, MAILBOX_BYTES).view(np.uint8)
+        self._run = bpf.TestRun(self.descriptor, bpf.XDP)
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        """Run one frame (`Pipeline.process`)."""
+        put(self._box, port, frame, t_in, now)
+        self._run(bytes(64))
+        return self._outputs(take(self._box))
 
 
 def put(box: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
