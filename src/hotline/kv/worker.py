@@ -67,11 +67,11 @@ class Worker:
             self.rank: int = terms["rank"]
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
-            """Workers of the job."""
+            """Number of workers of the job."""
             self.arm: str = terms["arm"]
-            """The way in which the switch helps, as reports name it."""
+            """Name of the arm in reports; it says how the switch helps."""
             self.seed: int = terms["seed"]
-            """The run's: the same for all workers and arms."""
+            """Seed of the run, the same for all workers and arms."""
             self._join(terms)
         except BaseException:
             self._connection.close()
