@@ -1,1 +1,9 @@
-"""The zoo: all designs side by side in virtual time, on the same links and the same vectors."""
+"""Comparison of all-reduce schemes and the hot set, simulated on the same links with the same vectors."""
+
+from __future__ import annotations
+
+from foundation.errors import HotlineError
+
+
+class AllReduceError(HotlineError):
+    """A comparison that cannot be made."""

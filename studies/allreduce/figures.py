@@ -1,4 +1,4 @@
-"""Figures of the zoo."""
+"""The figures of a comparison."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from analysis.figures.model import Axis, Figure, Panel, Series
-from studies.allreduce.contenders import contender
-from studies.allreduce.numbers import Learned, Limit, Line, Numbers
-from studies.allreduce.parts import COLOURS, NAMES, OF_LINKS
+from studies.allreduce.breakdown import COLOURS, LINK_PARTS, PARTS
+from studies.allreduce.numbers import Limit, Line, Numbers, TrainingRow
+from studies.allreduce.schemes import scheme_of
 from studies.allreduce.training import ARMS
 
 _MILLIONS = 1e-6
-_LEAST_LOSS = 0.00001
-"""Where no loss is drawn on an axis that is logarithmic."""
+_MIN_LOSS = 0.00001
+"""Value drawn on a logarithmic axis for runs without loss."""
 
 
 def figures_of(numbers: Numbers) -> Iterator[Figure]:
-    """All that there are."""
     n, workers = f"{numbers.values:,} values", f"{numbers.workers} workers"
     goodput = Axis("million values/s of a worker", is_log=True)
     yield Figure(
@@ -42,7 +41,7 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
         Axis("ms", is_log=True), list(_panels(numbers.ms_by_length, 1.0)),
         caption=f"{workers}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
-    yield parts(numbers.limits, f"{n}, {workers}")
+    yield breakdown(numbers.limits, f"{n}, {workers}")
     yield from _courses(numbers.training)
 
 
@@ -52,15 +51,16 @@ def _panels(lines: Sequence[Line], scale: float) -> Iterator[Panel]:
 
 
 def _series(line: Line, scale: float) -> Series:
-    of = contender(line.contender)
+    scheme = scheme_of(line.contender)
     low, high = (None if each is None else scale * np.array(each) for each in (line.low, line.high))
-    # Without loss, on an axis that has no 0.
-    x = [each or _LEAST_LOSS for each in line.x]
-    return Series(line.contender, np.array(x), scale * np.array(line.y), of.colour, of.dash, low, high)
+    x = [each or _MIN_LOSS for each in line.x]
+    return Series(
+        line.contender, np.array(x), scale * np.array(line.y), scheme.colour, scheme.dash, low, high
+    )
 
 
-def parts(limits: Sequence[Limit], what: str) -> Figure:
-    """What the time is made of, as far as links go: hosts and loss are in the table."""
+def breakdown(limits: Sequence[Limit], what: str) -> Figure:
+    """Draw the parts of the time that are due to links; the table has those of hosts and loss, too."""
     panels = []
     for gbit in dict.fromkeys(limit.gbit for limit in limits):
         found = [limit for limit in limits if limit.gbit == gbit]
@@ -69,8 +69,8 @@ def parts(limits: Sequence[Limit], what: str) -> Figure:
             Series(
                 part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in found]), colour
             )
-            for part, colour in zip(NAMES, COLOURS, strict=True)
-            if part in OF_LINKS
+            for part, colour in zip(PARTS, COLOURS, strict=True)
+            if part in LINK_PARTS
         ]
         panels.append(Panel(f"{gbit:g} Gbit/s", series))
     return Figure(
@@ -80,7 +80,7 @@ def parts(limits: Sequence[Limit], what: str) -> Figure:
     )  # fmt: skip
 
 
-def _courses(training: Sequence[Learned]) -> Iterator[Figure]:
+def _courses(training: Sequence[TrainingRow]) -> Iterator[Figure]:
     for name, along, title in (
         ("zoo-loss-steps", "step", "mini-batches of all workers"),
         ("zoo-loss-time", "ms", "ms"),

@@ -1,4 +1,4 @@
-"""What designs keep in the switch, read from their compiled programs."""
+"""The register memory of each design in the switch, read from the compiled programs."""
 
 from __future__ import annotations
 
@@ -10,33 +10,32 @@ from foundation.designs.interface import Design
 from foundation.settings import Strict
 from hosts.switchml.packet import SLOTS, VALUES
 
-_OF_SETTINGS = {"stale_chunk_filter.numbers": "check", "slot_timeout.since": "patience"}
-"""Registers that only a setting of ours uses."""
+_OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since")
+"""Registers of settings that the published SwitchML does not have."""
 
 
 class Memory(Strict):
-    """Of an arm's program."""
+    """The registers of an arm's program."""
 
     arm: str
     slots: int
-    """That hold values."""
+    """Number of slots with values."""
     values: int
-    """Of a slot."""
+    """Number of values per slot."""
     value_bytes: int
-    """Of all values."""
+    """Bytes of all values."""
     other_bytes: int
-    """Of whatever else it keeps in registers: bits, counters, exponents, answers."""
+    """Bytes of other registers: bits, counters, exponents, answers."""
 
     @property
     def bytes(self) -> int:
-        """Of all registers."""
         return self.value_bytes + self.other_bytes
 
 
 def memories() -> list[Memory]:
-    """Of all designs."""
+    """Return the memory of all designs."""
     every = _registers(switchml.DESIGN)
-    published = {name: n for name, n in every.items() if not any(key in name for key in _OF_SETTINGS)}
+    published = {name: n for name, n in every.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
     checked = {name: n for name, n in every.items() if "slot_timeout.since" not in name}
     hot = _registers(hotset.DESIGN)
     entries = 2 * SLOTS
@@ -59,11 +58,11 @@ def _memory(arm: str, registers: dict[str, int], of_values: str, slots: int, val
 
 
 def _slots_of(registers: dict[str, int]) -> int:
-    """Of one lane of the hot set."""
+    """Return the slots of one lane of the hot set."""
     return registers["HotlineIngress.aggregate_00.values"] // 4
 
 
 def _registers(design: Design) -> dict[str, int]:
-    """Name -> bytes."""
+    """Return the bytes of each register of a program, by name."""
     program: dict[str, Any] = json.loads(design.program.read_bytes())
     return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}

@@ -1,14 +1,16 @@
-"""All that the page says, as numbers: its tables, its figures and `--json` are made of these."""
+"""The numbers of a comparison, from which its tables, its figures and its JSON output are made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+from foundation.logs.errors import DataError, reason_of
 from foundation.settings import Strict
 from simulator.dense.measure import Reduced
-from studies.allreduce.contenders import CONTENDERS, Contender
+from simulator.task_cache import Progress, run_cached
+from studies.allreduce.breakdown import parts_of
 from studies.allreduce.memory import Memory, memories
-from studies.allreduce.parts import parts_of
 from studies.allreduce.plan import (
     GBITS,
     Plan,
@@ -20,31 +22,34 @@ from studies.allreduce.plan import (
     in_parts,
     layers_of,
     of_layers,
+    points_of,
     trainings,
 )
-from studies.allreduce.point import Point, Reduce
-from studies.allreduce.trained import Trained
+from studies.allreduce.point import Point, PointResult, Reduce, run_point, task_of
+from studies.allreduce.schemes import SCHEMES, Scheme
+from studies.allreduce.training_result import TrainingResult
 
-Results = Mapping[str, Reduced | Trained]
-"""By the point's name."""
-NEAR_LOSS = 0.1
-"""A loss counts as learned that is so much of the way from it back to chance above the best one."""
+Results = Mapping[str, Reduced | TrainingResult]
+"""Results by the names of their points."""
+LEARNED_MARGIN = 0.1
+"""A loss counts as learned up to this share of the way from the best loss back to that of chance."""
 
 
 class Line(Strict):
-    """One contender along something, at a bandwidth."""
+    """A curve of one scheme at one bandwidth."""
 
     contender: str
     gbit: float
     x: list[float]
     y: list[float]
     low: list[float] | None = None
-    """The least and the most of several seeds."""
+    """Minimum of the seeds; None for a single seed."""
     high: list[float] | None = None
+    """Maximum of the seeds; None for a single seed."""
 
 
 class Limit(Strict):
-    """An all-reduce beside what links need, and what its time is made of."""
+    """The time of an all-reduce, its lower limits by links, and its breakdown."""
 
     contender: str
     gbit: float
@@ -52,18 +57,18 @@ class Limit(Strict):
     servers: int
     values: int
     ms: float
-    """With hosts that take no time."""
+    """Time with hosts that take no time."""
     payload_ms: float
-    """The limit that links set for the values alone."""
+    """Lower limit by the transmission of the values alone."""
     limit_ms: float
-    """With headers, acknowledgements, preambles and gaps."""
+    """Lower limit with headers, acknowledgements, preambles and gaps."""
     parts_ms: dict[str, float]
-    """With our hosts and loss, too: these add up to the time of the last run, `whole_ms`."""
+    """Time of each part, including those by hosts and loss; the sum is `whole_ms`."""
     whole_ms: float
 
 
 class Octets(Strict):
-    """Frame bytes a value on every link."""
+    """Frame bytes per value on every link."""
 
     contender: str
     workers: int
@@ -75,8 +80,8 @@ class Octets(Strict):
     server_down: float
 
 
-class Learned(Strict):
-    """A job that trains, beside others of the same question."""
+class TrainingRow(Strict):
+    """The numbers of a training job."""
 
     question: str
     arm: str
@@ -89,13 +94,14 @@ class Learned(Strict):
     server_packets_per_step: float
     last_loss: float
     ms_to_loss: float | None
-    """Until the loss was first as low as `loss`."""
+    """Time until the loss was first at most `loss`; None if never."""
     loss: float
+    """Loss that counts as learned in this question."""
     course: dict[str, list[float]]
 
 
-class Headline(Strict):
-    """A step of training with a contender's all-reduce of all gradients."""
+class ModelStep(Strict):
+    """A training step of a model with a scheme's all-reduce of all gradients."""
 
     contender: str
     gbit: float
@@ -104,79 +110,101 @@ class Headline(Strict):
     compute_ms: float
     all_reduce_ms: float
     after_ms: float
-    """A step, where the all-reduce begins when computing has ended."""
+    """Time of a step whose all-reduce begins after computing."""
     beside_ms: float
-    """Where all of it is hidden behind computing that can be."""
+    """Time of a step whose all-reduce overlaps with backward as far as possible."""
 
 
 class Numbers(Strict):
-    """Everything."""
+    """All numbers of a comparison."""
 
     values: int
     workers: int
     goodput_by_workers: list[Line]
-    """Values/s of a worker, likewise the next two."""
+    """Values/s of a worker, as in the next two fields."""
     goodput_by_packet: list[Line]
     goodput_by_loss: list[Line]
     ms_by_length: list[Line]
     octets: list[Octets]
     limits: list[Limit]
     memory: list[Memory]
-    training: list[Learned]
-    headlines: list[Headline]
+    training: list[TrainingRow]
+    headlines: list[ModelStep]
+
+
+def run_plan(plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: Progress) -> Numbers:
+    """Run the points of a plan that have no cached result in `folder`/points, and compute the numbers.
+
+    Raises `DataError` if the folder cannot be made, `ClusterError`, and the error of the first point that
+    fails.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be made: {reason_of(error)}") from error
+    points = points_of(plan)
+    tasks = [task_of(point, folder) for point in points]
+    results = run_cached(run_point, PointResult, tasks, scheduler, processes, progress)
+    return numbers_of(plan, {point.name: each.result for point, each in zip(points, results, strict=True)})
 
 
 def numbers_of(plan: Plan, results: Results) -> Numbers:
-    """All that these results give."""
+    """Compute the numbers of a comparison."""
 
     def reduced(point: Point) -> Reduced:
         found = results[point.name]
         assert isinstance(found, Reduced)
         return found
 
-    every = [(of, gbit) for gbit in GBITS for of in CONTENDERS]
+    curves = [(scheme, gbit) for gbit in GBITS for scheme in SCHEMES]
     return Numbers(
         values=plan.values,
-        workers=base(plan, CONTENDERS[0], GBITS[0]).workers,
-        goodput_by_workers=[_line(of, g, by_workers(plan, of, g), "workers", reduced) for of, g in every],
-        goodput_by_packet=[_line(of, g, by_size(plan, of, g), "chunk_size", reduced) for of, g in every],
-        goodput_by_loss=[_loss_line(of, g, by_loss(plan, of, g), reduced) for of, g in every],
+        workers=base(plan, SCHEMES[0], GBITS[0]).workers,
+        goodput_by_workers=[
+            _line(scheme, g, by_workers(plan, scheme, g), "workers", reduced) for scheme, g in curves
+        ],
+        goodput_by_packet=[
+            _line(scheme, g, by_size(plan, scheme, g), "chunk_size", reduced) for scheme, g in curves
+        ],
+        goodput_by_loss=[
+            _loss_line(scheme, g, by_loss(plan, scheme, g), reduced) for scheme, g in curves
+        ],
         ms_by_length=[
             Line(
-                contender=of.name, gbit=g,
-                x=[float(each.values) for each in by_length(plan, of, g)],
-                y=[1e3 * reduced(each).seconds for each in by_length(plan, of, g)],
+                contender=scheme.name, gbit=g,
+                x=[float(each.values) for each in by_length(plan, scheme, g)],
+                y=[1e3 * reduced(each).seconds for each in by_length(plan, scheme, g)],
             )
-            for of, g in every
+            for scheme, g in curves
         ],
         octets=[
-            _octets(of, reduced(each))
-            for of in CONTENDERS
-            for each in by_size(plan, of, GBITS[0])
+            _octets(scheme, reduced(each))
+            for scheme in SCHEMES
+            for each in by_size(plan, scheme, GBITS[0])
         ],
-        limits=[_limit(of, g, in_parts(plan, of, g), reduced) for of, g in every],
+        limits=[_limit(scheme, g, in_parts(plan, scheme, g), reduced) for scheme, g in curves],
         memory=memories(),
         training=[each for question in trainings(plan) for each in _learned(plan, question, results)],
-        headlines=[each for of, g in every for each in _headlines(plan, of, g, reduced)],
+        headlines=[each for scheme, g in curves for each in _headlines(plan, scheme, g, reduced)],
     )  # fmt: skip
 
 
-Reading = Callable[[Point], Reduced]
+ReducedOf = Callable[[Point], Reduced]
 
 
-def _line(of: Contender, gbit: float, points: Sequence[Reduce], x: str, reduced: Reading) -> Line:
+def _line(scheme: Scheme, gbit: float, points: Sequence[Reduce], x: str, reduced: ReducedOf) -> Line:
     return Line(
-        contender=of.name, gbit=gbit,
+        contender=scheme.name, gbit=gbit,
         x=[float(getattr(each, x)) for each in points],
         y=[reduced(each).values_per_s for each in points],
     )  # fmt: skip
 
 
-def _loss_line(of: Contender, gbit: float, points: Sequence[Sequence[Reduce]], reduced: Reading) -> Line:
-    """The median of the seeds."""
+def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], reduced: ReducedOf) -> Line:
+    """Make a curve of the medians of the seeds, with their range."""
     rates = [sorted(reduced(each).values_per_s for each in seeds) for seeds in points]
     return Line(
-        contender=of.name, gbit=gbit,
+        contender=scheme.name, gbit=gbit,
         x=[seeds[0].loss for seeds in points],
         y=[each[len(each) // 2] for each in rates],
         low=[each[0] for each in rates],
@@ -184,34 +212,34 @@ def _loss_line(of: Contender, gbit: float, points: Sequence[Sequence[Reduce]], r
     )  # fmt: skip
 
 
-def _octets(of: Contender, found: Reduced) -> Octets:
+def _octets(scheme: Scheme, found: Reduced) -> Octets:
     return Octets(
-        contender=of.name, workers=found.workers, servers=found.servers, chunk_size=found.chunk_size,
+        contender=scheme.name, workers=found.workers, servers=found.servers, chunk_size=found.chunk_size,
         worker_up=found.worker_up, worker_down=found.worker_down,
         server_up=found.server_up, server_down=found.server_down,
     )  # fmt: skip
 
 
-def _limit(of: Contender, gbit: float, points: Mapping[str, Reduce], reduced: Reading) -> Limit:
+def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], reduced: ReducedOf) -> Limit:
     runs = {name: reduced(point) for name, point in points.items()}
-    far, parts = runs["far"], parts_of(points["far"], runs)
+    far, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
-        contender=of.name, gbit=gbit, workers=far.workers, servers=far.servers, values=far.values,
+        contender=scheme.name, gbit=gbit, workers=far.workers, servers=far.servers, values=far.values,
         ms=1e3 * far.seconds, payload_ms=1e3 * far.payload_limit_s, limit_ms=1e3 * far.limit_s,
         parts_ms={name: 1e3 * seconds for name, seconds in parts.items()},
-        whole_ms=1e3 * runs["lossy"].seconds,
+        whole_ms=1e3 * runs["loss"].seconds,
     )  # fmt: skip
 
 
-def _learned(plan: Plan, question: str, results: Results) -> list[Learned]:
+def _learned(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
     jobs = trainings(plan)[question]
     found = {job.arm: results[job.name] for job in jobs}
-    trained = {arm: each for arm, each in found.items() if isinstance(each, Trained)}
+    trained = {arm: each for arm, each in found.items() if isinstance(each, TrainingResult)}
     best = min(each.last_loss for each in trained.values())
     chance = next(iter(trained.values())).chance_loss
-    loss = best + NEAR_LOSS * (chance - best)
+    loss = best + LEARNED_MARGIN * (chance - best)
     return [
-        Learned(
+        TrainingRow(
             question=question, arm=arm, waits=each.waits, steps_per_s=each.steps_per_s,
             step_us=each.step_us, bytes_per_step=each.bytes_per_step,
             packets_per_step=each.packets_per_step, server_packets_per_step=each.server_packets_per_step,
@@ -221,17 +249,17 @@ def _learned(plan: Plan, question: str, results: Results) -> list[Learned]:
     ]  # fmt: skip
 
 
-def _headlines(plan: Plan, of: Contender, gbit: float, reduced: Reading) -> list[Headline]:
+def _headlines(plan: Plan, scheme: Scheme, gbit: float, reduced: ReducedOf) -> list[ModelStep]:
     model = layers_of(plan)
     found = []
-    for point in of_layers(plan, of, gbit):
+    for point in of_layers(plan, scheme, gbit):
         assert model is not None
-        took, compute = 1e3 * reduced(point).seconds, model.step_us / 1e3
+        all_reduce_ms, compute_ms = 1e3 * reduced(point).seconds, model.step_us / 1e3
         found.append(
-            Headline(
-                contender=of.name, gbit=gbit, workers=point.workers, model=model.label, compute_ms=compute,
-                all_reduce_ms=took,
-                after_ms=compute + took, beside_ms=max(compute, model.before_backward_us / 1e3 + took),
+            ModelStep(
+                contender=scheme.name, gbit=gbit, workers=point.workers, model=model.label,
+                compute_ms=compute_ms, all_reduce_ms=all_reduce_ms, after_ms=compute_ms + all_reduce_ms,
+                beside_ms=max(compute_ms, model.before_backward_us / 1e3 + all_reduce_ms),
             )
         )  # fmt: skip
     return found

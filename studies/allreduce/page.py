@@ -1,4 +1,4 @@
-"""The page of the zoo, and its figures as files."""
+"""The page of a comparison, with its figures as files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
 from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
+from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
-from studies.allreduce.numbers import Learned, Line, Numbers
-from studies.allreduce.parts import NAMES
+from studies.allreduce.numbers import Line, Numbers, TrainingRow
 from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
 
 _READING = (
@@ -34,18 +34,21 @@ _READING = (
 
 
 def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
-    """Write report.html, numbers.json and the folder `figures`; the path of the report."""
-    drawn = list(figures_of(numbers))
+    """Write report.html, numbers.json and the folder `figures`, and return the report's path.
+
+    Raises `DataError`.
+    """
+    figures = list(figures_of(numbers))
     target = folder / "figures"
     try:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DataError(f"{target}: cannot be made: {reason_of(error)}") from error
-    write_figures(drawn, target)
+    write_figures(figures, target)
     page = Page(
         title="The zoo: designs side by side",
         ran=ran,
-        plots=[plot(figure) for figure in drawn],
+        plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),
         reading=_READING,
     )
@@ -56,7 +59,7 @@ def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -
 
 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
-    """With their headings."""
+    """Return the tables by their headings."""
     found: list[tuple[str, Sequence[Table]]] = [
         ("Goodput", [
             goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
@@ -73,22 +76,22 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 
 def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
-    """A column for each value of x, which is a share with unit %."""
+    """Return a table with a column for each x, which is a share if the unit is %."""
     rows: list[Row] = [
         (f"{line.contender}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
         for line in lines
     ]
-    told = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in lines[0].x)
-    return Table(title, ("", *told), rows)
+    columns = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in lines[0].x)
+    return Table(title, ("", *columns), rows)
 
 
 def _three_digits(number: float) -> str:
-    """1,320 and 0.735, and no powers of ten."""
+    """Format a number with three significant digits and no exponent, such as 1,320 or 0.735."""
     return f"{float(f'{number:.3g}'):,g}"
 
 
 def limits(numbers: Numbers) -> Table:
-    """Time, limits, and how far it is from them."""
+    """Return the table of times and their limits."""
     rows: list[Row] = [
         (
             f"{each.contender}, {each.gbit:g} Gbit/s",
@@ -107,27 +110,27 @@ def limits(numbers: Numbers) -> Table:
 
 
 def parts(numbers: Numbers) -> Table:
-    """What it is made of."""
+    """Return the table of the breakdown."""
     rows: list[Row] = [
         (
             f"{each.contender}, {each.gbit:g} Gbit/s",
-            *(plain(f"{each.parts_ms[name]:,.3f}") for name in NAMES),
+            *(plain(f"{each.parts_ms[name]:,.3f}") for name in PARTS),
             plain(f"{each.whole_ms:,.3f}"),
         )
         for each in numbers.limits
     ]
-    return Table("What the time is made of, ms", ("", *NAMES, "together"), rows)
+    return Table("What the time is made of, ms", ("", *PARTS, "together"), rows)
 
 
 def octets(numbers: Numbers) -> Table:
-    """Up is to the switch."""
+    """Return the table of frame bytes; up is towards the switch."""
     rows: list[Row] = [
         (
             each.contender,
             *map(plain, (f"{each.workers}", f"{each.servers}", f"{each.chunk_size}")),
             *(
-                plain(f"{of:.2f}")
-                for of in (each.worker_up, each.worker_down, each.server_up, each.server_down)
+                plain(f"{rate:.2f}")
+                for rate in (each.worker_up, each.worker_down, each.server_up, each.server_down)
             ),
         )
         for each in numbers.octets
@@ -142,7 +145,7 @@ def octets(numbers: Numbers) -> Table:
 
 
 def memory(numbers: Numbers) -> Table:
-    """In registers of the compiled programs."""
+    """Return the table of register memory."""
     rows: list[Row] = [
         (
             each.arm,
@@ -157,7 +160,7 @@ def memory(numbers: Numbers) -> Table:
 
 
 def training(question: str, numbers: Numbers) -> Table:
-    """A row for each arm."""
+    """Return the table of a training question, with a row for each arm."""
     found = [each for each in numbers.training if each.question == question]
     rows: list[Row] = [
         (
@@ -179,7 +182,7 @@ def training(question: str, numbers: Numbers) -> Table:
 
 
 def headlines(numbers: Numbers) -> Table:
-    """A step of a model with each."""
+    """Return the table of a model's step times with each scheme."""
     rows: list[Row] = [
         (
             f"{each.contender}, {each.gbit:g} Gbit/s",
@@ -194,5 +197,5 @@ def headlines(numbers: Numbers) -> Table:
     return Table(f"{numbers.headlines[0].model}, {numbers.headlines[0].workers} workers", head, rows)
 
 
-def _questions(found: Sequence[Learned]) -> list[str]:
+def _questions(found: Sequence[TrainingRow]) -> list[str]:
     return list(dict.fromkeys(each.question for each in found))

@@ -1,4 +1,4 @@
-"""What is done: the points of each question, at 10 and 100 Gbit/s."""
+"""The points of a comparison, by question, at 10 and 100 Gbit/s."""
 
 from __future__ import annotations
 
@@ -6,109 +6,118 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from studies.allreduce.contenders import CONTENDERS, Contender
 from studies.allreduce.point import Point, Reduce, Train
+from studies.allreduce.schemes import SCHEMES, Scheme
 from studies.allreduce.training import ARMS
 from studies.dense.catalogue import Model, open_model
 
 GBITS = (10.0, 100.0)
 BASE_WORKERS, LAYER_WORKERS = 8, 4
-"""The second of the table of layers, whose vector is long."""
+"""Numbers of workers; the second for the long vector of a table of layers."""
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
-LOSS_IN_PARTS = 0.001
-"""Where the time of an all-reduce is told by its parts."""
+BREAKDOWN_LOSS = 0.001
+"""Share of lost frames in the breakdown of an all-reduce's time."""
 SIZES = (64, 128, 256, 360)
-"""Values of a packet, as far as a design takes them."""
+"""Values per packet; those that a design does not support are left out."""
 VALUE_BYTES = 4
 TRAINING_SERVERS = 2
 COMPUTE_US, STRAGGLER = 1_000.0, 4.0
-"""Where one worker is slow: what a step computes, and how much longer it takes that worker."""
-PARTS = ("near", "far", "ours", "lossy")
+"""Computing time of a step, and the slow-down of the first worker, in jobs with a straggler."""
+BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
+"""Runs of the same all-reduce, each with one more source of delay than the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much of it."""
+    """The extent of a comparison."""
 
     workers: tuple[int, ...]
     values: int
-    """Of a vector, where it is not said otherwise."""
+    """Default number of values of a vector."""
     lengths: tuple[int, ...]
-    """Of vectors, where time is told against them."""
+    """Numbers of values of a vector in the figure of time against length."""
     seeds: int
-    """Under loss."""
+    """Number of seeds of runs with loss."""
     steps: int
-    """Of each worker that trains."""
+    """Steps of each worker that trains."""
     model: str | None
-    """A table of layers whose gradients are added up as one vector; None: no such vector."""
+    """Table of layers whose gradients are reduced as one vector; None leaves it out."""
 
 
 FULL = Plan((2, 4, 8, 16, 32), 500_000, (1_000, 10_000, 100_000, 1_000_000), 3, 100, "resnet50")
 QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, None)
 
 
-def base(plan: Plan, of: Contender, gbit: float) -> Reduce:
-    """An all-reduce that others differ from in one thing."""
+def base(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
+    """Return the all-reduce from which others differ in one setting."""
     return Reduce(
-        contender=of.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
-        chunk_size=of.subject.chunk_size,
+        scheme=scheme.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
+        chunk_size=scheme.subject.chunk_size,
     )  # fmt: skip
 
 
-def with_(point: Reduce, **changes: object) -> Reduce:
-    """Another in that."""
+def _changed(point: Reduce, **changes: object) -> Reduce:
     return point.model_copy(update=changes)
 
 
-def by_workers(plan: Plan, of: Contender, gbit: float) -> list[Reduce]:
-    """Along the number of workers."""
-    return [with_(base(plan, of, gbit), workers=workers) for workers in plan.workers]
+def by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    """Return all-reduces with each number of workers."""
+    return [_changed(base(plan, scheme, gbit), workers=workers) for workers in plan.workers]
 
 
-def by_size(plan: Plan, of: Contender, gbit: float) -> list[Reduce]:
-    """Along the values of a packet."""
-    least, most = of.subject.chunk_sizes
-    return [with_(base(plan, of, gbit), chunk_size=size) for size in SIZES if least <= size <= most]
-
-
-def by_loss(plan: Plan, of: Contender, gbit: float) -> list[list[Reduce]]:
-    """Along the share of frames that are lost, with each seed; what differs by a check alone has one."""
-    seeds = range(1, (1 if of.is_checked else plan.seeds) + 1)
+def by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    """Return all-reduces with each supported packet size."""
+    smallest, largest = scheme.subject.chunk_sizes
     return [
-        [with_(base(plan, of, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
+        _changed(base(plan, scheme, gbit), chunk_size=size) for size in SIZES if smallest <= size <= largest
+    ]
+
+
+def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
+    """Return all-reduces with each share of lost frames, each with all seeds or, if checked, with one."""
+    seeds = range(1, (1 if scheme.is_checked else plan.seeds) + 1)
+    return [
+        [_changed(base(plan, scheme, gbit), loss=loss, seed=seed) for seed in (seeds if loss else (1,))]
         for loss in LOSSES
     ]
 
 
-def by_length(plan: Plan, of: Contender, gbit: float) -> list[Reduce]:
-    """Along the length of the vector."""
-    return [with_(base(plan, of, gbit), values=values) for values in plan.lengths]
+def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    """Return all-reduces with each length of the vector."""
+    return [_changed(base(plan, scheme, gbit), values=values) for values in plan.lengths]
 
 
-def in_parts(plan: Plan, of: Contender, gbit: float) -> dict[str, Reduce]:
-    """The same all-reduce where less and less is left out, by `PARTS`."""
-    far = base(plan, of, gbit)
-    ours = with_(far, hosts="ours")
-    found = (with_(far, is_far=False), far, ours, with_(ours, loss=LOSS_IN_PARTS))
-    return dict(zip(PARTS, found, strict=True))
+def in_parts(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
+    """Return the runs of a breakdown, by `BREAKDOWN_RUNS`."""
+    latency = base(plan, scheme, gbit)
+    with_hosts = _changed(latency, hosts="measured")
+    runs = (
+        _changed(latency, has_latency=False),
+        latency,
+        with_hosts,
+        _changed(with_hosts, loss=BREAKDOWN_LOSS),
+    )
+    return dict(zip(BREAKDOWN_RUNS, runs, strict=True))
 
 
 def layers_of(plan: Plan) -> Model | None:
-    """The table of layers."""
     return None if plan.model is None else open_model(plan.model)
 
 
-def of_layers(plan: Plan, of: Contender, gbit: float) -> list[Reduce]:
-    """All gradients of a table of layers as one vector; a check changes no frame, and is left out."""
+def of_layers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
+    """Return an all-reduce of all gradients of the table of layers.
+
+    There is none for a checked scheme, whose frames are those of the other.
+    """
     model = layers_of(plan)
-    if model is None or of.is_checked:
+    if model is None or scheme.is_checked:
         return []
     values = model.layers.bytes // VALUE_BYTES
-    return [with_(base(plan, of, gbit), values=values, workers=LAYER_WORKERS)]
+    return [_changed(base(plan, scheme, gbit), values=values, workers=LAYER_WORKERS)]
 
 
 def trainings(plan: Plan) -> dict[str, list[Train]]:
-    """What is asked -> the jobs of all arms."""
+    """Return the training jobs of all arms, by question."""
 
     def jobs(gbit: float, hosts: str = "ideal", compute_us: float = 0.0, slow: float = 1.0) -> list[Train]:
         return [
@@ -124,24 +133,25 @@ def trainings(plan: Plan) -> dict[str, list[Train]]:
     return {
         "10 Gbit/s": jobs(10),
         "100 Gbit/s": jobs(100),
-        "10 Gbit/s, with what our agents take": jobs(10, "ours"),
+        "10 Gbit/s, with what our agents take": jobs(10, "measured"),
         f"10 Gbit/s, computing {COMPUTE_US:,.0f} µs a step": jobs(10, "ideal", COMPUTE_US),
         f"the same, one worker {STRAGGLER:g} times as slow": jobs(10, "ideal", COMPUTE_US, STRAGGLER),
     }
 
 
 def points_of(plan: Plan) -> list[Point]:
-    """All of them once, those that take longest first, so that none is left to the end alone."""
-    every: Iterator[Point] = chain(_reductions(plan), *trainings(plan).values())
-    found = {point.name: point for point in every}
-    return sorted(found.values(), key=lambda point: -point.cost)
+    """Return each point once, those that take longest first, to keep all processes busy until the end."""
+    points: Iterator[Point] = chain(_reductions(plan), *trainings(plan).values())
+    unique = {point.name: point for point in points}
+    return sorted(unique.values(), key=lambda point: -point.cost)
 
 
 def _reductions(plan: Plan) -> Iterator[Reduce]:
-    for of in CONTENDERS:
+    for scheme in SCHEMES:
         for gbit in GBITS:
-            many: tuple[Iterable[Reduce], ...] = (
-                by_workers(plan, of, gbit), by_size(plan, of, gbit), *by_loss(plan, of, gbit),
-                by_length(plan, of, gbit), in_parts(plan, of, gbit).values(), of_layers(plan, of, gbit),
+            reductions: tuple[Iterable[Reduce], ...] = (
+                by_workers(plan, scheme, gbit), by_size(plan, scheme, gbit), *by_loss(plan, scheme, gbit),
+                by_length(plan, scheme, gbit), in_parts(plan, scheme, gbit).values(),
+                of_layers(plan, scheme, gbit),
             )  # fmt: skip
-            yield from chain(*many)
+            yield from chain(*reductions)

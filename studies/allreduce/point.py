@@ -1,4 +1,4 @@
-"""One point: an all-reduce, or a job that trains, in virtual time. The same wherever it is done."""
+"""A point: a simulated all-reduce or training job, whose result depends on its settings and the code only."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
 from simulator.import_graph import ROOT, needed_by
 from simulator.task_cache import CachedResult, Task
-from studies.allreduce.contenders import contender
-from studies.allreduce.trained import Trained
+from studies.allreduce.schemes import scheme_of
 from studies.allreduce.training import ARMS, DESIGNS, Training, train
+from studies.allreduce.training_result import TrainingResult
 
 DELAY_US, SWITCH_US, SWITCH_MPPS, QUEUE_KB = 1.0, 1.0, 1_000.0, 1_024.0
-"""Of each cable, one way; of the switch, which is a device of its own; of the queue before a cable."""
+"""One-way delay of a cable, delay and rate of the dedicated switch, size of the queue before a cable."""
 
 
 class Reduce(Strict):
     """An all-reduce of float32 values."""
 
     kind: Literal["reduce"] = "reduce"
-    contender: str
+    scheme: str
     gbit: float
     workers: int
     values: int
     chunk_size: int
-    """Values of a packet."""
+    """Number of values per packet."""
     loss: float = 0.0
-    """Of frames, on every cable."""
-    is_far: bool = True
-    """Whether cables and switch take any time but for bytes."""
-    hosts: Literal["ideal", "ours"] = "ideal"
-    """Hosts that take no time, or as long as our agents do."""
+    """Share of frames lost on every cable."""
+    has_latency: bool = True
+    """Whether cables and the switch have a delay besides the transmission of bytes."""
+    hosts: Literal["ideal", "measured"] = "ideal"
+    """Hosts that take no time, or the agents' measured time."""
     seed: int = 1
 
     @property
     def name(self) -> str:
-        """Of its file."""
+        """The stem of the result's file."""
         parts = (
-            self.contender.replace(", ", "-").replace(" ", "-"),
+            self.scheme.replace(", ", "-").replace(" ", "-"),
             f"{self.gbit:g}g-{self.workers}w-{self.values}v-{self.chunk_size}",
             *([f"loss-{self.loss:g}"] if self.loss else []),
-            *([] if self.is_far else ["near"]),
+            *([] if self.has_latency else ["no-latency"]),
             *([] if self.hosts == "ideal" else [self.hosts]),
             *([f"seed-{self.seed}"] if self.seed != 1 else []),
         )
@@ -58,104 +58,95 @@ class Reduce(Strict):
 
     @property
     def cost(self) -> float:
-        """How long it takes, more or less."""
+        """A number that is roughly proportional to the duration of the simulation."""
         return self.workers * self.values / self.chunk_size
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """That it is done by, with all that they need."""
-        return "studies.allreduce.contenders", "simulator.dense.measure", *modules_of(self.design)
+        """Names of the modules that the result depends on, with all that they import."""
+        return "studies.allreduce.schemes", "simulator.dense.measure", *modules_of(self.design)
 
     @property
     def design(self) -> Design:
-        """Whose it is."""
-        return contender(self.contender).subject.design
+        return scheme_of(self.scheme).subject.design
 
     @property
     def network(self) -> Network:
-        """Its cables and switch."""
-        return link(self.gbit, self.loss, self.is_far)
+        return make_network(self.gbit, self.loss, self.has_latency)
 
-    def do(self) -> Reduced:
-        """Do it."""
-        of = contender(self.contender)
+    def run(self) -> Reduced:
+        scheme = scheme_of(self.scheme)
         return measure(
-            of.subject, self.workers, of.servers(self.workers), self.values, self.network,
-            hosts=hosts(self.hosts), chunk_size=self.chunk_size, seed=self.seed,
+            scheme.subject, self.workers, scheme.servers(self.workers), self.values, self.network,
+            hosts=host_costs(self.hosts), chunk_size=self.chunk_size, seed=self.seed,
         )  # fmt: skip
 
 
 class Train(Training):
-    """A job that trains."""
+    """A training job and its hosts."""
 
     kind: Literal["train"] = "train"
-    hosts: Literal["ideal", "ours"] = "ideal"
+    hosts: Literal["ideal", "measured"] = "ideal"
 
     @property
     def name(self) -> str:
-        """Of its file."""
         slow = f"-{self.compute_us:g}us-{self.straggler:g}" if self.compute_us else ""
         return f"train-{self.arm}-{self.gbit:g}g-{self.workers}w-{self.steps}-{self.hosts}{slow}"
 
     @property
     def cost(self) -> float:
-        """How long it takes, more or less."""
         return self.workers * self.steps * 300
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """That it is done by, with all that they need."""
         return "studies.allreduce.training", *modules_of(self.design)
 
     @property
     def design(self) -> Design:
-        """Whose it is."""
         return DESIGNS[ARMS[self.arm].design]
 
     @property
     def network(self) -> Network:
-        """Its cables and switch."""
-        return link(self.gbit)
+        return make_network(self.gbit)
 
-    def do(self) -> Trained:
-        """Do it."""
-        return train(self, self.network, hosts(self.hosts))
+    def run(self) -> TrainingResult:
+        return train(self, self.network, host_costs(self.hosts))
 
 
 Point = Reduce | Train
 _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
-class Done(CachedResult):
-    """A point's file: made of what, and what came out."""
+class PointResult(CachedResult):
+    """The result of a point in its file."""
 
-    result: Reduced | Trained = Field(union_mode="left_to_right")
-    real_s: float
-    """It took so long, on the machine that did it."""
+    result: Reduced | TrainingResult = Field(union_mode="left_to_right")
+    wall_s: float
+    """Duration of the simulation."""
 
 
-def link(gbit: float, loss: float = 0.0, is_far: bool = True) -> Network:
-    """Cables of so many Gbit/s at a switch of its own."""
+def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Network:
+    """Make a network of cables of `gbit` Gbit/s at a dedicated switch."""
     return Network(
-        rate_mbit=1_000 * gbit, delay_us=DELAY_US if is_far else 0.0, queue_kb=QUEUE_KB, loss=loss,
-        switch_us=SWITCH_US if is_far else 0.0, switch_mpps=SWITCH_MPPS,
+        rate_mbit=1_000 * gbit, delay_us=DELAY_US if has_latency else 0.0, queue_kb=QUEUE_KB, loss=loss,
+        switch_us=SWITCH_US if has_latency else 0.0, switch_mpps=SWITCH_MPPS,
     )  # fmt: skip
 
 
-def hosts(name: str) -> Hosts:
-    """What agents take; each has a core of its own."""
+def host_costs(name: str) -> Hosts:
+    """Return the costs of hosts, of which each agent has a dedicated core."""
     return IDEAL if name == "ideal" else Hosts()
 
 
 def task_of(point: Point, folder: Path) -> Task:
-    """What there is to do, and where the result is kept."""
+    """Return the task of a point, whose result is cached in `folder`/points."""
     file = folder / "points" / f"{point.name}.json"
     return Task(point.name, file, fingerprint(point), point.model_dump_json())
 
 
 def fingerprint(point: Point) -> str:
-    """A digest of all that the result depends on."""
-    settings = (point, point.network, hosts(point.hosts))
+    """Return a digest of everything that the result depends on."""
+    settings = (point, point.network, host_costs(point.hosts))
     code = digest(point.design.program, point.modules)
     text = " ".join([code, *(each.model_dump_json() for each in settings)])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -163,17 +154,17 @@ def fingerprint(point: Point) -> str:
 
 @cache
 def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
-    """Of a compiled program, and of modules with all that they need."""
-    made = hashlib.sha256(program.read_bytes())
+    """Return a digest of a compiled P4 program, and of modules with all that they import."""
+    hashed = hashlib.sha256(program.read_bytes())
     for name, file in sorted(needed_by(modules, root).items()):
-        made.update(f"{name}\0".encode() + file.read_bytes())
-    return made.hexdigest()
+        hashed.update(f"{name}\0".encode() + file.read_bytes())
+    return hashed.hexdigest()
 
 
-def do_point(text: str) -> str:
-    """Do a point (JSON); returns a `Done` as JSON."""
+def run_point(text: str) -> str:
+    """Run a point, given as JSON, and return its `PointResult` as JSON."""
     point = _POINT.validate_json(text)
-    begun = time.perf_counter()
-    result = point.do()
-    real_s = time.perf_counter() - begun
-    return Done(fingerprint=fingerprint(point), result=result, real_s=real_s).model_dump_json()
+    start = time.perf_counter()
+    result = point.run()
+    wall_s = time.perf_counter() - start
+    return PointResult(fingerprint=fingerprint(point), result=result, wall_s=wall_s).model_dump_json()

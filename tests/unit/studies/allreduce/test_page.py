@@ -1,4 +1,4 @@
-"""Numbers, page and command of the zoo, from results that are made up."""
+"""Numbers, page and verb of the all-reduce comparison, with fake results."""
 
 from __future__ import annotations
 
@@ -20,28 +20,30 @@ from simulator.dense.measure import Reduced
 from studies.allreduce import page as zoo_page
 from studies.allreduce import plan as plans
 from studies.allreduce import point as points
-from studies.allreduce.contenders import CONTENDERS, contender
+from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
-from studies.allreduce.numbers import Line, Numbers, numbers_of
+from studies.allreduce.numbers import Line, Numbers, numbers_of, run_plan
 from studies.allreduce.page import tables_of, write_page
-from studies.allreduce.parts import NAMES
 from studies.allreduce.plan import FULL, QUICK, Plan, by_loss, points_of, trainings
-from studies.allreduce.point import Done, Point, Reduce, fingerprint
-from studies.allreduce.trained import Course, Trained
-from studies.allreduce.training import ARMS, WAITS
-from studies.allreduce.zoo import do_plan
+from studies.allreduce.point import Point, PointResult, Reduce, fingerprint
+from studies.allreduce.schemes import SCHEMES, scheme_of
+from studies.allreduce.training import ARMS, SYNCHRONOUS
+from studies.allreduce.training_result import LossCurve, TrainingResult
 from studies.dense.catalogue import open_model
 
 SMALL = Plan(workers=(2, 4), values=100_000, lengths=(1_000, 10_000), seeds=3, steps=20, model="resnet50")
 
 
-def made_up(point: Point) -> Reduced | Trained:
-    """Seconds from the values and the bandwidth; a part more for each thing that is not left out."""
+def fake_result(point: Point) -> Reduced | TrainingResult:
+    """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
     if isinstance(point, Reduce):
-        payload = (
-            contender(point.contender).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
+        payload = scheme_of(point.scheme).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
+        more = (
+            1.25
+            + 0.25 * point.has_latency
+            + 0.5 * (point.hosts == "measured")
+            + 1_000 * point.loss * point.seed
         )
-        more = 1.25 + 0.25 * point.is_far + 0.5 * (point.hosts == "ours") + 1_000 * point.loss * point.seed
         return Reduced(
             workers=point.workers, servers=2, values=point.values, chunk_size=point.chunk_size, window=64,
             seconds=payload * more, limit_s=1.125 * payload, payload_limit_s=payload,
@@ -50,24 +52,24 @@ def made_up(point: Point) -> Reduced | Trained:
         )  # fmt: skip
     losses = [0.7 - 0.01 * k for k in range(20)]
     numbers = [float(k) for k in range(20)]
-    return Trained(
-        waits=ARMS[point.arm].design in WAITS, keys_per_step=3, parameters=9, step_us=1_234.5,
+    return TrainingResult(
+        waits=ARMS[point.arm].design in SYNCHRONOUS, keys_per_step=3, parameters=9, step_us=1_234.5,
         steps_per_s=9_876.0, bytes_per_step=55_443.0, packets_per_step=321.0, server_packets_per_step=12.0,
-        retransmissions=0, chance_loss=0.69, course=Course(step=numbers, ms=numbers, loss=losses),
+        retransmissions=0, chance_loss=0.69, course=LossCurve(step=numbers, ms=numbers, loss=losses),
     )  # fmt: skip
 
 
 def numbers(plan: Plan = SMALL) -> Numbers:
-    return numbers_of(plan, {point.name: made_up(point) for point in points_of(plan)})
+    return numbers_of(plan, {point.name: fake_result(point) for point in points_of(plan)})
 
 
 def cells(found: Numbers) -> dict[str, list[list[str]]]:
-    """Title of a table -> its rows."""
+    """Return the rows of each table, by its title."""
     return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
 
 
-def undrawn(*_: object) -> None:
-    """Figures as files take seconds."""
+def skip_figures(*_: object) -> None:
+    """Replace the writing of figures, which takes seconds."""
 
 
 # -- numbers
@@ -76,23 +78,23 @@ def undrawn(*_: object) -> None:
 def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
     found = numbers()
     line = next(each for each in found.goodput_by_workers if (each.contender, each.gbit) == ("switchml", 10))
-    # 100,000 values of 32 bits at 10 Gbit/s are 0.32 ms, half as long again with all that is made up.
+    # 100,000 values of 32 bits at 10 Gbit/s take 0.32 ms, and the fake delays half as long again.
     assert line.x == [2, 4] and line.y == pytest.approx([1e5 / (1.5 * 0.32e-3)] * 2)
     lossy = next(each for each in found.goodput_by_loss if (each.contender, each.gbit) == ("ring", 100))
     assert lossy.x == list(plans.LOSSES) and lossy.low is not None and lossy.high is not None
     assert lossy.low[0] == lossy.y[0] == lossy.high[0]
     assert lossy.y[1] == pytest.approx(1e5 / (1.75 * 0.032e-3 * (1.5 + 0.1 * 2)))
     assert all(low < y < high for low, y, high in list(zip(lossy.low, lossy.y, lossy.high, strict=True))[1:])
-    assert [len(each) for each in by_loss(SMALL, CONTENDERS[0], 10.0)] == [1, 3, 3, 3]
+    assert [len(each) for each in by_loss(SMALL, SCHEMES[0], 10.0)] == [1, 3, 3, 3]
 
 
 def test_limits_and_parts_add_up() -> None:
     found = numbers().limits
     assert [(each.contender, each.gbit) for each in found] == [
-        (of.name, gbit) for gbit in (10, 100) for of in CONTENDERS
+        (of.name, gbit) for gbit in (10, 100) for of in SCHEMES
     ]
     for each in found:
-        assert list(each.parts_ms) == list(NAMES)
+        assert list(each.parts_ms) == list(PARTS)
         assert math.fsum(each.parts_ms.values()) == pytest.approx(each.whole_ms)
         assert each.whole_ms == pytest.approx(3 * each.payload_ms)
         assert each.parts_ms["headers"] == pytest.approx(0.125 * each.payload_ms)
@@ -103,7 +105,7 @@ def test_limits_and_parts_add_up() -> None:
 def test_a_step_of_a_model() -> None:
     model = open_model("resnet50")
     found = {(each.contender, each.gbit): each for each in numbers().headlines}
-    assert ("switchml-checked", 10) not in found and len(found) == 2 * (len(CONTENDERS) - 1)
+    assert ("switchml-checked", 10) not in found and len(found) == 2 * (len(SCHEMES) - 1)
     at = found["switchml", 10.0]
     took = 1.5 * 25_557_032 * 32e-9 / 10 * 1e3
     assert at.all_reduce_ms == pytest.approx(took, rel=1e-3) and at.workers == 4
@@ -114,7 +116,7 @@ def test_a_step_of_a_model() -> None:
     assert numbers(QUICK).headlines == []
 
 
-def test_training_is_held_against_what_the_best_has_learned() -> None:
+def test_training_is_compared_with_the_best_loss() -> None:
     for each in numbers().training:
         # The last tenth: 0.52 and 0.51; a tenth of the way back to 0.69.
         assert each.last_loss == pytest.approx(0.515)
@@ -128,7 +130,7 @@ def test_training_is_held_against_what_the_best_has_learned() -> None:
 
 
 def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
+    monkeypatch.setattr(zoo_page, "write_figures", skip_figures)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
@@ -165,7 +167,7 @@ def test_figures_have_what_tables_have() -> None:
         assert not figure.is_empty
     [first, second] = drawn["zoo-workers"].panels
     assert (first.title, second.title) == ("10 Gbit/s", "100 Gbit/s")
-    assert [series.name for series in first.series] == [each.name for each in CONTENDERS]
+    assert [series.name for series in first.series] == [each.name for each in SCHEMES]
     assert first.series[0].y.tolist() == [1e-6 * y for y in found.goodput_by_workers[0].y]
     bars = drawn["zoo-parts"].panels[0].series
     assert sum(series.y[0] for series in bars) == pytest.approx(
@@ -179,7 +181,7 @@ def test_figures_have_what_tables_have() -> None:
 
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the points that are done, one after the other; what comes of them is made up."""
+    """Return the names of the points as they are run, with fake results."""
     names: list[str] = []
 
     def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
@@ -187,7 +189,7 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         for k, [text] in enumerate(tasks):
             point = points._POINT.validate_json(text)
             names.append(point.name)
-            result = Done(fingerprint=fingerprint(point), result=made_up(point), real_s=1.0)
+            result = PointResult(fingerprint=fingerprint(point), result=fake_result(point), wall_s=1.0)
             found.append((k, result.model_dump_json()))
         return found
 
@@ -195,21 +197,21 @@ def done(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def untold(done: int, total: int, name: str) -> None:
-    """Nobody is told."""
+def no_progress(done: int, total: int, name: str) -> None:
+    pass
 
 
 def test_what_is_done_is_not_done_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
 ) -> None:
-    first = do_plan(SMALL, tmp_path, None, 1, untold)
+    first = run_plan(SMALL, tmp_path, None, 1, no_progress)
     every = len(points_of(SMALL))
     assert len(done) == len(set(done)) == every and first == numbers()
-    assert do_plan(SMALL, tmp_path, None, 1, untold) == first and len(done) == every
+    assert run_plan(SMALL, tmp_path, None, 1, no_progress) == first and len(done) == every
     monkeypatch.setattr(points, "SWITCH_US", 2.0)
-    do_plan(SMALL, tmp_path, None, 1, untold)
-    near = sum(isinstance(point, Reduce) and not point.is_far for point in points_of(SMALL))
-    assert len(done) == 2 * every - near and near == 2 * len(CONTENDERS)
+    run_plan(SMALL, tmp_path, None, 1, no_progress)
+    near = sum(isinstance(point, Reduce) and not point.has_latency for point in points_of(SMALL))
+    assert len(done) == 2 * every - near and near == 2 * len(SCHEMES)
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
@@ -217,14 +219,14 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
-    monkeypatch.setattr(zoo_page, "write_figures", undrawn)
-    again = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
-    assert again.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
+    monkeypatch.setattr(zoo_page, "write_figures", skip_figures)
+    second = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
+    assert second.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
     assert (tmp_path / "zoo" / "figures" / "zoo-workers.csv").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "told"),
+    ("options", "code", "message"),
     [
         (["--processes", "0"], 2, "0 is not in the range"),
         (["--scheduler", "nowhere"], 1, "--scheduler nowhere"),
@@ -233,13 +235,13 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list
         (["ring"], 2, "unexpected extra argument (ring)"),
     ],
 )
-def test_what_cannot_be_is_told(
-    options: list[str], code: int, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_refusals(
+    options: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
     run = CliRunner().invoke(hotline, ["zoo", *options])
-    assert (run.exit_code, run.stdout) == (code, "") and told in run.stderr
+    assert (run.exit_code, run.stdout) == (code, "") and message in run.stderr
     assert not Path("runs/zoo/report.html").exists()
 
 
@@ -249,9 +251,9 @@ def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        do_plan(SMALL, tmp_path, None, 1, interrupted)
+        run_plan(SMALL, tmp_path, None, 1, interrupted)
     assert len(list((tmp_path / "points").glob("*.json"))) == 3
-    do_plan(SMALL, tmp_path, None, 1, untold)
+    run_plan(SMALL, tmp_path, None, 1, no_progress)
     assert len(done) == 2 * len(points_of(SMALL)) - 3
 
 
@@ -267,5 +269,5 @@ def test_rates_have_three_digits_and_no_powers_of_ten() -> None:
     table = zoo_page.goodput("lost", lines, "%")
     assert list(table.columns) == ["", "0 %", "0.01 %", "1 %"]
     [row] = table.rows
-    assert [str(cell) for cell in row[1:]] == [str(plain(told)) for told in ("1,320", "22.9", "0.735")]
+    assert [str(cell) for cell in row[1:]] == [str(plain(message)) for message in ("1,320", "22.9", "0.735")]
     assert list(zoo_page.goodput("workers", lines).columns)[1:] == ["0", "0.0001", "0.01"]

@@ -1,4 +1,4 @@
-"""Points of the zoo, counted by hand on small vectors."""
+"""Points of the all-reduce comparison against calculations by hand, for small vectors."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from pathlib import Path
 import pytest
 
 from simulator.dense.measure import Reduced
-from studies.allreduce.contenders import CONTENDERS, contender
-from studies.allreduce.errors import ZooError
+from studies.allreduce import AllReduceError
+from studies.allreduce.breakdown import PARTS, parts_of
 from studies.allreduce.memory import memories
-from studies.allreduce.parts import NAMES, parts_of
 from studies.allreduce.plan import FULL, QUICK, Plan, base, by_size, in_parts, points_of
 from studies.allreduce.point import Reduce, task_of
+from studies.allreduce.schemes import SCHEMES, scheme_of
 
 TINY = Plan(workers=(2, 3), values=6_400, lengths=(640,), seeds=1, steps=5, model=None)
 OCTETS = 14 + 20 + 8 + 10 + 4 * 64
-"""Of SwitchML's frame: Ethernet, IPv4, UDP, header, 64 values."""
+"""Bytes of SwitchML's frame: Ethernet, IPv4, UDP, header, 64 values."""
 FRAME_NS = int((OCTETS + 24) * 0.8)
-"""With preamble, checksum and gap, at 10 Gbit/s."""
+"""Time of a frame with preamble, checksum and gap, at 10 Gbit/s."""
 CHUNKS, BATCH = 100, 64
-"""Of 6,400 values; a batch of packets has exponents only."""
+"""Packets of 6,400 values, and of the first batch, which has exponents only."""
 
 
 def of(name: str, **changes: object) -> Reduce:
-    return base(TINY, contender(name), 10.0).model_copy(update={"workers": 2, **changes})
+    return base(TINY, scheme_of(name), 10.0).model_copy(update={"workers": 2, **changes})
 
 
 def with_few_workers(name: str, gbit: float, workers: int) -> tuple[dict[str, Reduce], dict[str, Reduced]]:
     points = {
         part: point.model_copy(update={"workers": workers})
-        for part, point in in_parts(TINY, contender(name), gbit).items()
+        for part, point in in_parts(TINY, scheme_of(name), gbit).items()
     }
-    return points, {part: point.do() for part, point in points.items()}
+    return points, {part: point.run() for part, point in points.items()}
 
 
 def test_octets_and_goodput_of_switchml() -> None:
-    """Each packet goes up once and its sum comes down once; cables and switch take no time but for bytes."""
-    found = of("switchml", is_far=False).do()
+    """Each packet goes up once and its sum comes down once; cables and switch have no delay."""
+    found = of("switchml", has_latency=False).run()
     packets = CHUNKS + BATCH
     assert OCTETS / 64 == 4.8125
     assert found.worker_up == found.worker_down == packets * OCTETS / found.values
@@ -51,17 +51,17 @@ def test_octets_and_goodput_of_switchml() -> None:
 
 
 def test_a_check_costs_no_byte_and_no_time() -> None:
-    assert of("switchml").do() == of("switchml-checked").do()
+    assert of("switchml").run() == of("switchml-checked").run()
 
 
-@pytest.mark.parametrize("name", [each.name for each in CONTENDERS])
+@pytest.mark.parametrize("name", [each.name for each in SCHEMES])
 def test_parts_add_up_to_the_whole(name: str) -> None:
     points, runs = with_few_workers(name, 10.0, 4)
-    found = parts_of(points["far"], runs)
-    assert list(found) == list(NAMES) and sum(found.values()) == pytest.approx(runs["lossy"].seconds)
-    assert sum(list(found.values())[:5]) == pytest.approx(runs["far"].seconds)
-    assert found["values"] == runs["far"].payload_limit_s
-    assert min(found[part] for part in NAMES[:-1]) >= 0
+    found = parts_of(points["latency"], runs)
+    assert list(found) == list(PARTS) and sum(found.values()) == pytest.approx(runs["loss"].seconds)
+    assert sum(list(found.values())[:5]) == pytest.approx(runs["latency"].seconds)
+    assert found["values"] == runs["latency"].payload_limit_s
+    assert min(found[part] for part in PARTS[:-1]) >= 0
     trip_us = 3 if name.startswith("switchml") else 6
     # Of a ring the last acknowledgements come while others fill up.
     assert 0.9 * trip_us < found["a round trip"] * 1e6 < trip_us + 1e-6
@@ -73,24 +73,26 @@ def test_the_window_is_what_is_left_of_latency() -> None:
     """At 100 Gbit/s 64 packets of 64 values leave in less than a round trip: the sender waits, window by
     window."""
     points, runs = with_few_workers("switchml", 100.0, 2)
-    found = parts_of(points["far"], runs)
+    found = parts_of(points["latency"], runs)
     assert found["the window"] > 1e-6
 
 
 def test_servers_follow_workers() -> None:
-    [one] = [each for each in CONTENDERS if each.workers_a_server == 4]
+    [one] = [each for each in SCHEMES if each.workers_per_server == 4]
     assert [one.servers(workers) for workers in (2, 4, 5, 32)] == [1, 1, 2, 8]
-    assert [contender("psdense").servers(workers) for workers in (2, 32)] == [2, 32]
-    assert contender("ring").servers(32) == 1
-    with pytest.raises(ZooError, match="contender 'rong' is none of switchml, switchml-checked, psdense"):
-        contender("rong")
+    assert [scheme_of("psdense").servers(workers) for workers in (2, 32)] == [2, 32]
+    assert scheme_of("ring").servers(32) == 1
+    with pytest.raises(
+        AllReduceError, match="'rong' is no scheme; expected one of switchml, switchml-checked"
+    ):
+        scheme_of("rong")
 
 
 def test_packets_are_as_large_as_a_design_takes_them() -> None:
-    sizes = {each.name: [point.chunk_size for point in by_size(FULL, each, 10.0)] for each in CONTENDERS}
+    sizes = {each.name: [point.chunk_size for point in by_size(FULL, each, 10.0)] for each in SCHEMES}
     assert sizes["switchml"] == [64] and sizes["ring"] == [64, 128, 256, 360]
     with pytest.raises(ValueError, match="chunks of 256 values; 64 expected"):
-        of("switchml", chunk_size=256).do()
+        of("switchml", chunk_size=256).run()
 
 
 def test_memory_is_that_of_the_compiled_programs() -> None:

@@ -1,4 +1,4 @@
-"""Training a log's hot set: the same mini-batches in designs that wait and in designs that do not."""
+"""Training a log's hot set: the same mini-batches in synchronous and asynchronous designs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from hosts.workload.generator import Shape, generate
 from simulator.dense.measure import IDEAL
-from studies.allreduce.point import link
-from studies.allreduce.trained import SMOOTH, Course, Trained
-from studies.allreduce.training import ARMS, WAITS, Training, course_of, hot_part, train
+from studies.allreduce.point import make_network
+from studies.allreduce.training import ARMS, SYNCHRONOUS, Training, loss_curve, restrict_to_hot, train
+from studies.allreduce.training_result import SMOOTHED_BINS, LossCurve, TrainingResult
 from switch_harness.effort import examples
 
 SHAPE = Shape("clicks", 2_000, 60, 0.5, 40, 4)
-LOCKSTEP = ("switchml", "switchml-checked", "psdense", "ring")
+SYNCHRONOUS_ARMS = ("switchml", "switchml-checked", "psdense", "ring")
 
 
 def job(arm: str, **changes: object) -> Training:
@@ -25,25 +25,25 @@ def job(arm: str, **changes: object) -> Training:
     return found.model_copy(update=changes)
 
 
-def trained(arm: str, **changes: object) -> Trained:
-    return train(job(arm, **changes), link(10.0), IDEAL, SHAPE)
+def trained(arm: str, **changes: object) -> TrainingResult:
+    return train(job(arm, **changes), make_network(10.0), IDEAL, SHAPE)
 
 
 def test_all_arms_are_there() -> None:
-    assert set(ARMS) == {"none", "hot", *LOCKSTEP}
-    assert {arm.design for name, arm in ARMS.items() if name in LOCKSTEP} == WAITS
+    assert set(ARMS) == {"none", "hot", *SYNCHRONOUS_ARMS}
+    assert {arm.design for name, arm in ARMS.items() if name in SYNCHRONOUS_ARMS} == SYNCHRONOUS
 
 
 @settings(max_examples=examples(20))
 @given(seed=st.integers(0, 99), size=st.sampled_from([1, 7, 60, 5_000]), has_x=st.booleans())
 def test_the_hot_part_has_the_same_samples(seed: int, size: int, has_x: bool) -> None:
-    """Mini-batch by mini-batch: the features that are hot, with their values, in their order."""
+    """Each mini-batch has its hot features, with their values, in their order."""
     trace = generate(SHAPE, 2, 3, seed)
     assert trace.samples is not None
     if has_x:
         x = np.arange(len(trace.samples.column), dtype=np.float32)
         trace = replace(trace, samples=replace(trace.samples, x=x))
-    hot = hot_part(trace, size)
+    hot = restrict_to_hot(trace, size)
     updates = np.bincount(trace.position, minlength=SHAPE.parameters)
     keys = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])
     assert hot.space.size == len(keys) and hot.largest_batch <= len(keys)
@@ -62,7 +62,7 @@ def test_the_hot_part_has_the_same_samples(seed: int, size: int, has_x: bool) ->
 
 
 def test_designs_that_wait_learn_the_same_to_the_last_bit() -> None:
-    courses = [trained(arm).course.loss for arm in LOCKSTEP]
+    courses = [trained(arm).course.loss for arm in SYNCHRONOUS_ARMS]
     # Sums of integers do not depend on their order; that of workers within a step is by when they end.
     for other in courses[1:]:
         assert np.mean(other) == pytest.approx(np.mean(courses[0]), abs=1e-12)
@@ -98,13 +98,13 @@ def test_one_slow_worker_holds_up_those_who_wait() -> None:
 
 
 def test_a_course_is_in_the_order_of_ends() -> None:
-    found = course_of(np.array([3_000_000, 1_000_000, 2_000_000]), np.array([0.1, 0.3, 0.2]))
-    assert found == Course(step=[1, 2, 3], ms=[1.0, 2.0, 3.0], loss=[0.3, 0.2, 0.1])
+    found = loss_curve(np.array([3_000_000, 1_000_000, 2_000_000]), np.array([0.1, 0.3, 0.2]))
+    assert found == LossCurve(step=[1, 2, 3], ms=[1.0, 2.0, 3.0], loss=[0.3, 0.2, 0.1])
 
 
 def test_a_loss_is_reached_when_the_mean_of_some_is_as_low() -> None:
-    losses = [0.6, 0.1, *[0.5] * SMOOTH, *[0.2] * SMOOTH]
+    losses = [0.6, 0.1, *[0.5] * SMOOTHED_BINS, *[0.2] * SMOOTHED_BINS]
     numbers = [float(k + 1) for k in range(len(losses))]
-    of = Trained.model_construct(course=Course(step=numbers, ms=numbers, loss=losses))
+    of = TrainingResult.model_construct(course=LossCurve(step=numbers, ms=numbers, loss=losses))
     assert of.ms_to(0.2 + 1e-9) == len(losses) and of.ms_to(0.19) is None
     assert of.last_loss == 0.2

@@ -1,0 +1,50 @@
+"""The breakdown of an all-reduce's time into parts, by runs with one more source of delay each.
+
+The parts add up to the time of the last run:
+
+- *values*: transmission of the values alone on the busiest link, by calculation;
+- *headers*: its further busy time, with headers, acknowledgements, preambles and gaps;
+- *filling up*: filling the pipeline, with store and forward; cables and switch have no delay yet;
+- *a round trip*: at most one, from a worker to the switch or host that answers, by calculation;
+- *the window*: the rest of the delay of cables and switch: workers wait for results with a full window;
+- *hosts*: the agents' measured time per packet;
+- *retransmissions*: with lost frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simulator.dense.measure import Reduced
+from studies.allreduce.point import DELAY_US, SWITCH_US, Reduce
+from studies.allreduce.schemes import scheme_of
+
+PARTS = ("values", "headers", "filling up", "a round trip", "the window", "hosts", "retransmissions")
+COLOURS = ("#3b7dd8", "#9ecae1", "#8c6d31", "#2c9a57", "#e07b1a", "#9467bd", "#c44e52")
+LINK_PARTS = PARTS[:5]
+"""Parts with hosts that take no time, and without loss."""
+ONE_WAY_S = (2 * DELAY_US + SWITCH_US) / 1e6
+"""Delay from one host to another, or from a worker to the switch and back."""
+
+
+def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
+    """Return the seconds of each part, from the runs of `studies.allreduce.plan.in_parts`."""
+    ideal, latency, hosts, loss = (runs[name] for name in ("no-latency", "latency", "host-costs", "loss"))
+    delayed = latency.seconds - ideal.seconds
+    trip = min(round_trip_s(point), delayed)
+    found = (
+        ideal.payload_limit_s,
+        ideal.limit_s - ideal.payload_limit_s,
+        ideal.seconds - ideal.limit_s,
+        trip,
+        delayed - trip,
+        hosts.seconds - latency.seconds,
+        loss.seconds - hosts.seconds,
+    )
+    return dict(zip(PARTS, found, strict=True))
+
+
+def round_trip_s(point: Reduce) -> float:
+    """Return the round trip between a worker and what answers it: the switch, or another host."""
+    subject = scheme_of(point.scheme).subject
+    return ONE_WAY_S if subject.arm.settings.aggregates else 2 * ONE_WAY_S

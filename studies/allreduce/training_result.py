@@ -1,0 +1,59 @@
+"""The result of a training job."""
+
+from __future__ import annotations
+
+from foundation.settings import Strict
+
+SMOOTHED_BINS = 5
+"""Bins of a loss curve that are averaged, since the losses of few mini-batches are noisy."""
+
+
+class LossCurve(Strict):
+    """Mean losses of consecutive steps that began before the first worker finished its last one."""
+
+    step: list[float]
+    """Mini-batches of all workers done so far."""
+    ms: list[float]
+    """Simulated time in ms."""
+    loss: list[float]
+    """Mean log loss in nats, each before its update."""
+
+
+class TrainingResult(Strict):
+    """The result of a closed loop of steps of all workers."""
+
+    waits: bool
+    """Whether workers wait for each other."""
+    keys_per_step: float
+    """Mean number of distinct parameters of a mini-batch."""
+    parameters: int
+    """Parameters of the model, all of which are hot."""
+    step_us: float
+    """Mean time from the start of a worker's pull to the end of its push."""
+    steps_per_s: float
+    """Steps/s of all workers, until the first one finishes its last step."""
+    bytes_per_step: float
+    """Frame bytes per step on a worker's cable, in both directions."""
+    packets_per_step: float
+    """Frames per step on a worker's cable, in both directions."""
+    server_packets_per_step: float
+    """Frames per step of a worker on the servers' cables, in both directions."""
+    retransmissions: int
+    chance_loss: float
+    """Loss of a model that predicts the frequency of the labels."""
+    course: LossCurve
+
+    @property
+    def last_loss(self) -> float:
+        """Mean loss of the last tenth of the curve."""
+        losses = self.course.loss
+        last = losses[-max(1, len(losses) // 10) :]
+        return sum(last) / len(last)
+
+    def ms_to(self, loss: float) -> float | None:
+        """Return the ms until the mean of the last `SMOOTHED_BINS` losses is at most `loss`, or None."""
+        losses, times = self.course.loss, self.course.ms
+        for end in range(SMOOTHED_BINS, len(losses) + 1):
+            if sum(losses[end - SMOOTHED_BINS : end]) / SMOOTHED_BINS <= loss:
+                return times[end - 1]
+        return None
