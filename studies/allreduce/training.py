@@ -76,8 +76,8 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     clocks, recorder = [Clock() for _ in simulated.clients], ArmBook(trace.space.size)
     trainers = [
         Trainer(
-            w + 1, client, trace, LogisticRegression(chosen.scale, chosen.learning_rate), recorder.of_worker(),
-            Schedule(0, job.steps, 0, 0), clocks[w].read,
+            w + 1, client, trace, LogisticRegression(chosen.scale, chosen.learning_rate),
+            recorder.of_worker(), Schedule(0, job.steps, 0, 0), clocks[w].read,
             WorkerCost(compute_ns=round(1e3 * job.compute_us * (job.straggler if w == 0 else 1.0))),
             clocks[w].spin,
         )

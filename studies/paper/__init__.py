@@ -1,1 +1,1 @@
-"""All runs and measurements behind the figures of [DDL] and ours: `make paper` and `make map`."""
+"""The runs and measurements behind the figures of [DDL] and of this project: `make paper`, `make map`."""

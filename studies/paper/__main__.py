@@ -1,4 +1,4 @@
-"""`make paper`: all that the figures need, and their report; `make map`: the map alone."""
+"""`make paper`: all runs for the figures, and their report; `make map`: the map alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HZ = 2
 
 @click.group()
 def main() -> None:
-    """Run what the figures need, as root; what is done is not done again."""
+    """Run the stages behind the figures, as root; finished stages are reused."""
 
 
 _quick = click.option("--quick", is_flag=True, help="Fewer and shorter runs: 5 minutes.")
@@ -35,18 +35,18 @@ _into = click.option("--into", type=click.Path(path_type=Path, file_okay=False),
 @_quick
 @_into
 def all_(quick: bool, into: Path | None) -> None:
-    """All runs, and runs/paper/report.html."""
-    from studies.paper.plan import plan
+    """Run all stages, and write runs/paper/report.html."""
+    from studies.paper.plan import all_stages
     from studies.paper.report import write_paper
 
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
-    stages = plan(quick)
-    with _told():
-        begun = time.monotonic()
-        _do(stages, folder)
-        report = run_interruptibly(lambda: write_paper(stages, folder, [], _tell))
-    took = (time.monotonic() - begun) / 60
-    click.echo(f"{counted(len(stages), 'stage')}, {took:.1f} minutes; figures: {folder / 'figures'}")
+    stages = all_stages(quick)
+    with _one_line_errors():
+        start = time.monotonic()
+        _run(stages, folder)
+        report = run_interruptibly(lambda: write_paper(stages, folder, [], _report_drawing))
+    minutes = (time.monotonic() - start) / 60
+    click.echo(f"{counted(len(stages), 'stage')}, {minutes:.1f} minutes; figures: {folder / 'figures'}")
     click.echo(f"report: {report}")
 
 
@@ -56,68 +56,67 @@ def all_(quick: bool, into: Path | None) -> None:
 @click.option(
     "--data",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Your update log or training set: a point.",
+    help="Your update log or training set, marked on the map.",
 )
 def map_(quick: bool, into: Path | None, data: Path | None) -> None:
-    """The map of when offload pays, and where your own data are on it."""
+    """Draw the map of when offload pays, with your data on it."""
+    from studies.paper.map import marker_of
     from studies.paper.measured import read_measured
-    from studies.paper.own import place_of
-    from studies.paper.plan import map_plan
+    from studies.paper.plan import map_stages
     from studies.paper.report import write_map
     from studies.paper.stages import result_of
 
-    # Runs of `make paper` are those of the map, too.
+    # `make paper` and `make map` share these runs.
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
-    stages = map_plan(quick)
-    with _told():
-        own = [] if data is None else [run_interruptibly(lambda: place_of(data))]
-        _do(stages, folder)
+    stages = map_stages(quick)
+    with _one_line_errors():
+        markers = [] if data is None else [run_interruptibly(lambda: marker_of(data))]
+        _run(stages, folder)
         runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages}
-        mapped, page = run_interruptibly(lambda: write_map(runs, folder, own))
-    for place in own:
-        click.echo(
-            f"{place.name}: the top 2 % take {place.skew:.1%} of the updates, {place.keys:,.0f} keys a step"
-        )
-        for what, change in place.changes(mapped.costs).items():
-            click.echo(f"  {what}: {change:+.0%}")
+        offload_map, page = run_interruptibly(lambda: write_map(runs, folder, markers))
+    for marker in markers:
+        share, keys = f"{marker.skew:.1%}", f"{marker.keys:,.0f}"
+        click.echo(f"{marker.name}: the top 2 % take {share} of the updates, {keys} keys a step")
+        for title, change in marker.changes(offload_map.costs).items():
+            click.echo(f"  {title}: {change:+.0%}")
     click.echo(f"map: {page}")
 
 
-def _do(stages: Sequence[Stage], folder: Path) -> None:
+def _run(stages: Sequence[Stage], folder: Path) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from studies.paper.stages import do_stages
+    from studies.paper.stages import run_stages
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description:<24}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, refresh_per_second=_HZ, disable=not console.is_terminal) as bars:
         task = bars.add_task("", total=None)
-        told = ""
+        last_shown = ""
 
-        def show(done: float, whole: float, what: str) -> None:
-            nonlocal told
-            bars.update(task, completed=done, total=whole, description=what)
-            if what != told and not console.is_terminal:
-                console.print(f"{what}: {done:.0f} of some {whole:.0f} s")
-            told = what
+        def show(done: float, whole: float, activity: str) -> None:
+            nonlocal last_shown
+            bars.update(task, completed=done, total=whole, description=activity)
+            if activity != last_shown and not console.is_terminal:
+                console.print(f"{activity}: {done:.0f} of some {whole:.0f} s")
+            last_shown = activity
 
-        do_stages(stages, folder, show)
+        run_stages(stages, folder, show)
 
 
-def _tell(what: str) -> None:
-    click.echo(f"drawing: {what}", err=True)
+def _report_drawing(activity: str) -> None:
+    click.echo(f"drawing: {activity}", err=True)
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Errors and Ctrl-C in one line each."""
+def _one_line_errors() -> Iterator[None]:
+    """Print an error, or that Ctrl-C was pressed, in one line, and exit."""
     try:
         yield
     except HotlineError as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
-        click.echo("hotline: interrupted; the same command again goes on where it was", err=True)
+        click.echo("hotline: interrupted; repeat the command to go on with the unfinished stages", err=True)
         sys.exit(INTERRUPTED)
 
 

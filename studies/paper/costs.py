@@ -1,9 +1,8 @@
-"""What an RPC and a lane cost here, fitted to measured runs, and from there what offload gains anywhere.
+"""A linear cost model of RPCs and keys, fitted to measured runs, that predicts the effect of offload.
 
-A server's and a worker's CPU time a step, and how long an operation takes, are taken for sums of costs: so
-much for each RPC that a server answers, each that the switch answers, and each key. Least squares in
-proportion to what is measured, with no cost below 0. How far that is off is told: each run is predicted from
-the others.
+The CPU time per step of servers and workers, and the time of an operation, are sums of a cost per RPC that a
+server answers, per RPC that the switch answers, and per key. The fit minimizes relative squared errors, with
+costs of at least 0. Its error is measured by predicting each run from the others.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from scipy.optimize import nnls
 
 from analysis.figures.model import Values
 from studies.paper.measured import MeasuredRun
-from studies.paper.packing import Packed
+from studies.paper.packing import Packing
 
 METRICS = {
     "servers": "ps_cpu_us_per_step",
@@ -24,27 +23,27 @@ METRICS = {
     "pull": "pull_mean",
     "push": "push_mean",
 }
-"""What is predicted -> its metric in a summary."""
-_OPERATIONS_A_STEP = 2
+"""The metric in a summary of each predicted quantity."""
+_OPERATIONS_PER_STEP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A run: its packing, and what it measured of each metric without and with offload."""
+class MeasuredPoint:
+    """A run: its packing, and the measured quantities without and with offload."""
 
-    packed: Packed
+    packed: Packing
     without: dict[str, float]
-    with_hot: dict[str, float]
+    with_offload: dict[str, float]
 
     def ratio(self, what: str) -> float:
-        """What was measured with offload, as a part of without."""
-        return self.with_hot[what] / self.without[what]
+        """Return the measured ratio of a quantity with offload to without."""
+        return self.with_offload[what] / self.without[what]
 
 
-def point_of(run: MeasuredRun, packed: Packed) -> Point:
-    """A measured run as costs are fitted to it."""
+def measured_point(run: MeasuredRun, packed: Packing) -> MeasuredPoint:
+    """Extract the quantities of a run for the fit; raises `AnalysisError` if one was not measured."""
     found = {what: run.difference(metric) for what, metric in METRICS.items()}
-    return Point(
+    return MeasuredPoint(
         packed,
         {what: each.baseline for what, each in found.items()},
         {what: each.value for what, each in found.items()},
@@ -53,23 +52,23 @@ def point_of(run: MeasuredRun, packed: Packed) -> Point:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Costs of each metric, in µs: of an RPC at a server, of one at the switch alone, of a key."""
+    """Costs of each quantity, in µs: [RPC at a server, RPC at the switch only, key]."""
 
-    of: dict[str, Values]
+    by_metric: dict[str, Values]
 
     @staticmethod
-    def fit(points: Sequence[Point]) -> Costs:
-        """Of measured runs; three costs take two runs at least."""
+    def fit(points: Sequence[MeasuredPoint]) -> Costs:
+        """Fit costs to at least two runs, as each run has two measurements and there are three costs."""
         return Costs({what: _fit(points, what) for what in METRICS})
 
-    def ratio(self, what: str, packed: Packed) -> float:
-        """What a metric is with offload, as a part of without."""
-        without, with_hot = _features(packed)
-        return float(with_hot @ self.of[what] / (without @ self.of[what]))
+    def ratio(self, what: str, packed: Packing) -> float:
+        """Return the predicted ratio of a quantity with offload to without."""
+        without, with_offload = _features(packed)
+        return float(with_offload @ self.by_metric[what] / (without @ self.by_metric[what]))
 
 
-def errors(points: Sequence[Point]) -> dict[str, float]:
-    """Metric -> median of how far a run's ratio is from its prediction by the others, in parts."""
+def prediction_errors(points: Sequence[MeasuredPoint]) -> dict[str, float]:
+    """Return for each quantity the median error of a run's ratio as predicted from the other runs."""
     return {
         what: float(
             np.median(
@@ -86,18 +85,18 @@ def errors(points: Sequence[Point]) -> dict[str, float]:
     }
 
 
-def _features(packed: Packed) -> tuple[Values, Values]:
-    """RPCs at servers, RPCs at the switch alone, and keys, of a step without and with offload."""
+def _features(packed: Packing) -> tuple[Values, Values]:
+    """Return [RPCs at servers, RPCs at the switch only, keys] of a step, without and with offload."""
     without = np.array([packed.rpcs, 0.0, packed.keys])
-    with_hot = np.array([packed.to_servers, packed.rpcs_with - packed.to_servers, packed.keys])
-    return _OPERATIONS_A_STEP * without, _OPERATIONS_A_STEP * with_hot
+    with_offload = np.array([packed.to_servers, packed.rpcs_with - packed.to_servers, packed.keys])
+    return _OPERATIONS_PER_STEP * without, _OPERATIONS_PER_STEP * with_offload
 
 
-def _fit(points: Sequence[Point], what: str) -> Values:
+def _fit(points: Sequence[MeasuredPoint], what: str) -> Values:
     rows, targets = [], []
     for point in points:
         for features, measured in zip(
-            _features(point.packed), (point.without[what], point.with_hot[what]), strict=True
+            _features(point.packed), (point.without[what], point.with_offload[what]), strict=True
         ):
             rows.append(features / measured)
             targets.append(1.0)

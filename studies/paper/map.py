@@ -1,16 +1,19 @@
-"""When does offload pay? A map over skew and keys a step, from measured runs and the packing between them."""
+"""A map of the effect of offload over skew and keys per step, from measured runs and a cost model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series
-from studies.paper.costs import METRICS, Costs, Point, errors, point_of
+from foundation.logs.libsvm import SAMPLES_PER_STEP
+from hosts.workload import files
+from studies.paper.costs import METRICS, Costs, MeasuredPoint, measured_point, prediction_errors
 from studies.paper.measured import MeasuredRun
-from studies.paper.packing import Packed, pack_shape
+from studies.paper.packing import TOP_SHARE, Packing, pack_shape, pack_trace, skew_of
 
 SKEWS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 KEYS = (125, 250, 500, 1000, 2000, 4000, 8000)
@@ -20,7 +23,7 @@ PUBLISHED = {
     "Meta's DLRM reuse histogram": 0.16,
     "rating data": 0.185,
 }
-"""Skews of data that others use; of rating data the middle of 0.14 to 0.23."""
+"""Skews of published data; for rating data, the middle of 0.14 to 0.23."""
 TITLES = {
     "packets": "packets to the servers",
     "servers": "servers' CPU",
@@ -28,8 +31,7 @@ TITLES = {
     "pull": "time of a pull",
     "push": "time of a push",
 }
-
-
+_SERVERS = 2
 _CAPTION = (
     "Skew is the share of the updates that the top 2 % of the parameters take. Green gains, red "
     "loses, in % of what it is without offload. Dots are measured runs. Between them stands the "
@@ -40,8 +42,8 @@ _CAPTION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A point of the map that is marked."""
+class Marker:
+    """A marked position on the map."""
 
     name: str
     skew: float
@@ -49,51 +51,73 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
-    """The figure, and what its points say."""
+class DataMarker(Marker):
+    """A user's data on the map."""
+
+    packing: Packing
+    """Packing of the data's own keys."""
+
+    def changes(self, costs: Costs) -> dict[str, float]:
+        """Return the relative change of each metric by offload, by the metric's title."""
+        return {title: relative_change(what, self.packing, costs) for what, title in TITLES.items()}
+
+
+def marker_of(data: Path) -> DataMarker:
+    """Mark an update log (iteration, worker, key) or a libsvm training set; raises `DataError`."""
+    trace = files.load(data, 1, SAMPLES_PER_STEP)
+    packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), _SERVERS)
+    return DataMarker(data.name, skew_of(trace), packing.keys, packing)
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadMap:
+    """The figure with the data behind it."""
 
     figure: Figure
-    packed: dict[tuple[float, int], Packed]
-    """(skew, keys a step) -> packing."""
+    packings: dict[tuple[float, int], Packing]
+    """Packing by skew and keys per step."""
     costs: Costs
 
 
 def draw_map(
     runs: Sequence[MeasuredRun],
     servers: int,
-    places: Sequence[Place] = (),
+    markers: Sequence[Marker] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
-) -> Map:
-    """From runs of unlike skew and keys a step with as many workers and servers."""
+) -> OffloadMap:
+    """Draw the map from runs that differ in skew and keys per step only, with `servers` servers.
+
+    `progress` is called with the packings done and their number.
+    """
     measured = [
-        point_of(run, pack_shape(run.config.workload.share, run.config.workload.keys_per_step, servers))
+        measured_point(run, pack_shape(run.config.workload.share, run.config.workload.keys_per_step, servers))
         for run in runs
     ]
-    packed = {}
+    packings = {}
     for done, (skew, keys) in enumerate((skew, keys) for skew in SKEWS for keys in KEYS):
         progress(done, len(SKEWS) * len(KEYS))
-        packed[skew, keys] = pack_shape(skew, keys, servers)
+        packings[skew, keys] = pack_shape(skew, keys, servers)
     costs = Costs.fit(measured)
-    return Map(_figure(runs, measured, packed, costs, places), packed, costs)
+    return OffloadMap(_figure(runs, measured, packings, costs, markers), packings, costs)
 
 
-def change(what: str, packed: Packed, costs: Costs) -> float:
-    """Of a metric by offload, as a part of what it is without; negative is a gain."""
+def relative_change(what: str, packings: Packing, costs: Costs) -> float:
+    """Return the change of a quantity by offload, relative to its value without; negative is a gain."""
     if what == "packets":
-        return packed.to_servers / packed.rpcs - 1
-    return costs.ratio(what, packed) - 1
+        return packings.to_servers / packings.rpcs - 1
+    return costs.ratio(what, packings) - 1
 
 
 def _figure(
     runs: Sequence[MeasuredRun],
-    measured: Sequence[Point],
-    packed: dict[tuple[float, int], Packed],
+    measured: Sequence[MeasuredPoint],
+    packings: dict[tuple[float, int], Packing],
     costs: Costs,
-    places: Sequence[Place],
+    markers: Sequence[Marker],
 ) -> Figure:
-    off = errors(measured)
+    errors = prediction_errors(measured)
     facts: dict[Fact, float] = {
-        (what, f"{skew:g}", str(keys)): change(what, packed[skew, keys], costs)
+        (what, f"{skew:g}", str(keys)): relative_change(what, packings[skew, keys], costs)
         for what in TITLES
         for skew in SKEWS
         for keys in KEYS
@@ -105,13 +129,13 @@ def _figure(
         Axis("keys a step", is_log=True),
         [
             Panel(
-                f"{title}{f', predicted to ±{off[what]:.0%}' if what in off else ', counted'}",
+                f"{title}{f', predicted to ±{errors[what]:.0%}' if what in errors else ', counted'}",
                 [
                     _surface(what, facts),
                     *_measured(what, runs, measured),
                     *(
                         Series(place.name, np.array([place.skew]), np.array([place.keys]), "#7030a0")
-                        for place in places
+                        for place in markers
                     ),
                 ],
             )
@@ -128,7 +152,7 @@ def _surface(what: str, facts: dict[Fact, float]) -> Series:
     return Series("change", np.array(SKEWS), np.array(KEYS, dtype=np.float64), z=grid)
 
 
-def _measured(what: str, runs: Sequence[MeasuredRun], points: Sequence[Point]) -> list[Series]:
+def _measured(what: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredPoint]) -> list[Series]:
     if what not in METRICS:
         return []
     return [

@@ -1,4 +1,4 @@
-"""What a finished run says for figures over several runs."""
+"""A finished run, as figures over several runs read it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class MeasuredRun:
 
     @property
     def load(self) -> LoadSummary:
-        """Its first load."""
+        """The results at the first load."""
         return next(iter(self.summary.loads.values()))
 
     def difference(self, metric: str) -> Comparison:
-        """Of arm *hot* to the baseline; raises `AnalysisError` where it was not measured."""
+        """Compare arm *hot* with the baseline; raises `AnalysisError` if the metric was not measured."""
         found = self.load.differences.get(HOT.name, {}).get(metric)
         if found is None or found.ratio is None:
             raise AnalysisError(f"{self.folder}: {metric} of arm {HOT.name} was not measured")
@@ -38,7 +38,7 @@ class MeasuredRun:
 
 
 def read_measured(folder: Path) -> MeasuredRun:
-    """A run folder with a report; raises `AnalysisError`."""
+    """Read a run folder that has a report; raises `AnalysisError`."""
     record = read_record(folder)
     try:
         summary = Summary.model_validate_json((folder / "summary.json").read_bytes())

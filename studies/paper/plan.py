@@ -1,4 +1,4 @@
-"""What is run for the figures: each stage a run with its own settings, or Fig. 9's measurement."""
+"""The stages behind the figures: runs with different settings, and Fig. 9's measurement."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ARMS = measured(NAME)
 _ALL = [arm.name for arm in _ARMS]
 _SCALED = [arm.name for arm in _ARMS if not arm.is_repetition]
 _COMPARED = [arm.name for arm in _ARMS if arm.baseline is None or arm.is_repetition or arm == leading(NAME)]
-"""The arm that the design is judged by, its baseline, and that again."""
+"""The leading arm of the design, its baseline, and a repeat of that."""
 _KEYS, _STEPS = 3_000, 4_000
-"""Of the default run: keys a step, and steps of the trace, of which short runs take fewer."""
+"""Keys per step and steps of the trace in the default run; short runs have fewer steps."""
 _SHORT: Mapping[str, Any] = {
     "arms": _COMPARED,
     "loads": [0.5],
@@ -27,7 +27,7 @@ _SHORT: Mapping[str, Any] = {
     "virtual_time": False,
     "trace_steps": 1_500,
 }
-"""Enough for an interval, of few arms."""
+"""Settings of runs that are just long enough for intervals, with few arms."""
 _QUICK: Mapping[str, Any] = {
     **_SHORT,
     "rounds": 6,
@@ -42,22 +42,22 @@ _R2 = {"parameters": 150_000_000, "share": 0.7}
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One of them; `settings` are those of run.toml, and of Fig. 9 `rounds` and `most`."""
+    """A run with the settings of its run.toml, or Fig. 9's measurement with its options."""
 
     name: str
     seconds: float
-    """That it takes here (two cores, AMD EPYC), which the time left is told by."""
+    """Duration on two cores of an AMD EPYC, from which the remaining time is estimated."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_run: bool = True
 
 
-def plan(quick: bool) -> list[Stage]:
-    """All stages in order."""
+def all_stages(quick: bool) -> list[Stage]:
+    """Return all stages in order."""
     return [*_main(quick), *_map(quick), *_sweeps(quick)]
 
 
-def map_plan(quick: bool) -> list[Stage]:
-    """Those that the map takes; a quick one has no line along workers."""
+def map_stages(quick: bool) -> list[Stage]:
+    """Return the stages of the map; a quick one leaves out the numbers of workers."""
     return [*_map(quick), *(() if quick else _scales())]
 
 

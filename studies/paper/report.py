@@ -1,4 +1,4 @@
-"""`runs/paper/report.html`: the paper's evaluation with our own runs; and its figures as files."""
+"""The report of the paper's evaluation, repeated with this project's runs, with its figures as files."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from foundation.designs.hotset import HOT, NEITHER
 from foundation.logs.parts import write_text
 from studies.paper.connections.figure import CALLING, PANELS, delay_against_connections
 from studies.paper.connections.waiting import WAYS
-from studies.paper.map import Map, Place, draw_map
+from studies.paper.map import Marker, OffloadMap, draw_map
 from studies.paper.measured import MeasuredRun, read_measured
 from studies.paper.plan import Stage
 from studies.paper.stages import result_of
 from studies.paper.sweeps import by_workers, sweeps
 
-Step = Callable[[str], None]
-"""Told what is being drawn."""
+Progress = Callable[[str], None]
+"""Callback with the name of the current activity."""
 
 
-def write_paper(stages: Sequence[Stage], folder: Path, places: Sequence[Place], step: Step) -> Path:
-    """Write the report and the folder `figures`; the path of the report."""
+def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:
+    """Write report.html and the folder `figures`, and return the report's path."""
     runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages if stage.is_run}
     main = [run for name, run in runs.items() if name in ("r1", "r2")]
     sources = [of_run(run.folder) for run in main]
-    step("figures of the logs")
+    progress("figures of the logs")
     of_logs = list(figures(sources))
-    step("map")
-    mapped = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, places)
+    progress("map")
+    offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
     fig_9 = delay_against_connections(result_of(_named(stages, "connections"), folder))
-    found = [*of_logs, fig_9, mapped.figure, *sweeps(runs)]
-    drawn = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
+    found = [*of_logs, fig_9, offload_map.figure, *sweeps(runs)]
+    ordered = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
     target = folder / "figures"
     target.mkdir(exist_ok=True)
-    step("files")
-    write_figures(drawn, target)
-    page = _page(main, drawn, fig_9, runs)
+    progress("files")
+    write_figures(ordered, target)
+    page = _page(main, ordered, fig_9, runs)
     report = folder / "report.html"
     write_text(report, build(page))
     return report
@@ -54,7 +54,7 @@ def _named(stages: Sequence[Stage], name: str) -> Stage:
 
 
 def _page(
-    main: Sequence[MeasuredRun], drawn: Sequence[Figure], fig_9: Figure, runs: dict[str, MeasuredRun]
+    main: Sequence[MeasuredRun], ordered: Sequence[Figure], fig_9: Figure, runs: dict[str, MeasuredRun]
 ) -> Page:
     first = main[0]
     name = next(iter(first.summary.loads))
@@ -66,19 +66,19 @@ def _page(
         paper=[
             paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
         ],
-        tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_all(runs)])],
+        tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_run_table(runs)])],
         baseline=first.summary.baseline.name,
         differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
         facts=caveats(is_virtual=False),
         reading=reading(first.summary, is_virtual=False),
         glossary=glossary(first.summary.run_arms),
-        plots=[plot(figure) for figure in drawn],
+        plots=[plot(figure) for figure in ordered],
     )
 
 
 def slopes(fig_9: Figure) -> Table:
-    """µs that a thousand connections add, by arm and by who calls."""
+    """Return the table of the µs that 1,000 connections add, by arm and by who calls."""
     columns = [(CALLING[active], arm.name) for active, arm in PANELS]
     rows: list[Row] = [
         (way, *(plain(_slope(fig_9.facts, (way, *column))) for column in columns)) for way in WAYS
@@ -92,12 +92,12 @@ def slopes(fig_9: Figure) -> Table:
 def _slope(facts: Mapping[Fact, float], key: Fact) -> str:
     if (*key, "slope") not in facts:
         return "–"
-    # Nothing has no sign.
+    # Adding 0.0 turns -0.0 into 0.0.
     value, low, high = (round(1000 * facts[(*key, what)], 1) + 0.0 for what in ("slope", "low", "high"))
     return f"{value:,.1f} [{low:,.1f}, {high:,.1f}]"
 
 
-def _all(runs: dict[str, MeasuredRun]) -> Table:
+def _run_table(runs: dict[str, MeasuredRun]) -> Table:
     metrics = {
         "pull, hot": "pull_mean",
         "servers' CPU": "ps_cpu_us_per_step",
@@ -119,20 +119,22 @@ def _all(runs: dict[str, MeasuredRun]) -> Table:
 
 
 def _difference(run: MeasuredRun, metric: str) -> str:
-    found = run.difference(metric)
-    assert found.ratio is not None
-    if found.ratio_low is None or found.ratio_high is None:
-        return f"{100 * found.ratio:+.0f}"
-    return f"{100 * found.ratio:+.0f} [{100 * found.ratio_low:+.0f}, {100 * found.ratio_high:+.0f}]"
+    change = run.difference(metric)
+    assert change.ratio is not None
+    if change.ratio_low is None or change.ratio_high is None:
+        return f"{100 * change.ratio:+.0f}"
+    return f"{100 * change.ratio:+.0f} [{100 * change.ratio_low:+.0f}, {100 * change.ratio_high:+.0f}]"
 
 
-def write_map(runs: Mapping[str, MeasuredRun], folder: Path, places: Sequence[Place]) -> tuple[Map, Path]:
-    """Write the map's page and files; the map, and the path of the page. `runs` by the names of stages."""
-    of_scale = [run for name, run in runs.items() if name.startswith("scale-")]
-    mapped = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, places)
-    found = [mapped.figure, *([by_workers(of_scale)] if of_scale else [])]
+def write_map(
+    runs: Mapping[str, MeasuredRun], folder: Path, markers: Sequence[Marker]
+) -> tuple[OffloadMap, Path]:
+    """Write the map's page and files for runs by their stages' names; return the map and the page's path."""
+    scale_runs = [run for name, run in runs.items() if name.startswith("scale-")]
+    offload_map = draw_map([run for name, run in runs.items() if name.startswith("map-")], 2, markers)
+    found = [offload_map.figure, *([by_workers(scale_runs)] if scale_runs else [])]
     write_figures(found, folder)
     page = folder / "map.html"
-    drawn = [plot(figure) for figure in found]
-    write_text(page, build(Page(title="When does offload pay?", plots=drawn, reading=())))
-    return mapped, page
+    ordered = [plot(figure) for figure in found]
+    write_text(page, build(Page(title="When does offload pay?", plots=ordered, reading=())))
+    return offload_map, page

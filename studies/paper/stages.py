@@ -1,4 +1,4 @@
-"""Stages are done one after the other, each in a folder of its own; what is done is not done again."""
+"""Run stages one after the other, each in a folder, and reuse finished ones."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from foundation.logs.parts import write_text
 from studies.paper.plan import Stage
 
 Progress = Callable[[float, float, str], None]
-"""Told seconds done and in all, as planned, and what is being done."""
+"""Callback with the planned seconds done, their total, and the current activity."""
 _ROOT = Path(__file__).parents[2]
 _LOG = "stage.log"
-_WATCH_S = 0.2
-_END_S = 3.0
+_POLL_S = 0.2
+_KILL_AFTER_S = 3.0
 
 
 class StageFailed(HotlineError):
-    """A stage has failed; the text has its last line."""
+    """A stage failed; the text has its last line of output."""
 
 
 def result_of(stage: Stage, folder: Path) -> Path:
-    """What a finished stage has left: a run's folder, or Fig. 9's file."""
+    """Return the path of a stage's result: a run's folder, or Fig. 9's file."""
     return folder / stage.name / ("latest" if stage.is_run else "connections.parquet")
 
 
 def is_done(stage: Stage, folder: Path) -> bool:
-    """Whether it was done before, with the same settings."""
+    """Return whether the stage has a result with the same settings."""
     result = result_of(stage, folder)
     written = result / "report.html" if stage.is_run else result
     try:
@@ -45,25 +45,28 @@ def is_done(stage: Stage, folder: Path) -> bool:
     return same and written.exists()
 
 
-def do_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None:
-    """Do what is left of them; raises `StageFailed`. Ctrl-C ends a stage, and what was done before stays."""
-    whole = sum(stage.seconds for stage in stages)
+def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None:
+    """Run the unfinished stages; raises `StageFailed`.
+
+    Ctrl-C ends the current stage, and leaves the results of the finished ones.
+    """
+    total = sum(stage.seconds for stage in stages)
     done = 0.0
     for stage in stages:
-        progress(done, whole, stage.name)
+        progress(done, total, stage.name)
         if not is_done(stage, folder):
-            _do(stage, folder, partial(_pass, progress, done, whole, stage))
+            _run_stage(stage, folder, partial(_report_elapsed, progress, done, total, stage))
         done += stage.seconds
-    progress(whole, whole, "report")
+    progress(total, total, "report")
 
 
-def _pass(progress: Progress, before: float, whole: float, stage: Stage, seconds: float) -> None:
-    """Tell that a stage has gone on for so long; no more than was planned counts."""
-    progress(before + min(seconds, stage.seconds), whole, stage.name)
+def _report_elapsed(progress: Progress, before: float, total: float, stage: Stage, seconds: float) -> None:
+    """Report the progress of a stage, up to its planned duration."""
+    progress(before + min(seconds, stage.seconds), total, stage.name)
 
 
 def toml(settings: Mapping[str, Any]) -> str:
-    """Settings as a TOML file; tables come last."""
+    """Format settings as TOML, with tables last."""
     plain = [
         f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if not isinstance(value, dict)
     ]
@@ -79,14 +82,14 @@ def _settings(stage: Stage, folder: Path) -> dict[str, Any]:
     return {**stage.settings, "runs": str(folder / stage.name)} if stage.is_run else dict(stage.settings)
 
 
-def _do(stage: Stage, folder: Path, passed: Callable[[float], None]) -> None:
-    own = folder / stage.name
-    own.mkdir(parents=True, exist_ok=True)
-    config = own / "run.toml"
+def _run_stage(stage: Stage, folder: Path, report_elapsed: Callable[[float], None]) -> None:
+    stage_folder = folder / stage.name
+    stage_folder.mkdir(parents=True, exist_ok=True)
+    config = stage_folder / "run.toml"
     write_text(config, toml(_settings(stage, folder)))
-    begun = time.monotonic()
-    with (own / _LOG).open("wb") as log:
-        # In a session of its own: this process hears Ctrl-C, and passes it on.
+    start = time.monotonic()
+    with (stage_folder / _LOG).open("wb") as log:
+        # A new session keeps Ctrl-C from the process: `_terminate` passes it on.
         process = subprocess.Popen(
             _command(stage, folder, config),
             stdin=subprocess.DEVNULL,
@@ -96,18 +99,18 @@ def _do(stage: Stage, folder: Path, passed: Callable[[float], None]) -> None:
         )
         try:
             while process.poll() is None:
-                passed(time.monotonic() - begun)
-                time.sleep(_WATCH_S)
+                report_elapsed(time.monotonic() - start)
+                time.sleep(_POLL_S)
         except BaseException:
             print(f"hotline: ending stage {stage.name}", file=sys.stderr, flush=True)
-            _end(process)
+            _terminate(process)
             raise
     if process.returncode != 0:
         config.unlink()
-        lines = (own / _LOG).read_text(errors="replace").strip().splitlines()
-        last = lines[-1] if lines else "it said nothing"
+        lines = (stage_folder / _LOG).read_text(errors="replace").strip().splitlines()
+        last = lines[-1] if lines else "no output"
         raise StageFailed(
-            f"stage {stage.name} ended with code {process.returncode}: {last}; see {own / _LOG}"
+            f"stage {stage.name} ended with code {process.returncode}: {last}; see {stage_folder / _LOG}"
         )
 
 
@@ -118,11 +121,11 @@ def _command(stage: Stage, folder: Path, config: Path) -> list[str]:
     return [sys.executable, "-m", "studies.paper.connections", "-o", str(result_of(stage, folder)), *options]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """As Ctrl-C would, and by force where that takes too long."""
+def _terminate(process: subprocess.Popen[bytes]) -> None:
+    """Send SIGINT, and SIGKILL if the process does not end in time."""
     os.killpg(process.pid, signal.SIGINT)
     try:
-        process.wait(_END_S)
+        process.wait(_KILL_AFTER_S)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

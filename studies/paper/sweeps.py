@@ -1,4 +1,4 @@
-"""Figures over several runs: what k, the number of workers, skew, keys a step and the scale change."""
+"""Figures over several runs that differ in top k, number of workers, skew, or keys per step."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ METRICS = {
     "ps_packets_per_step": "packets to the servers a step",
 }
 CHANGED = {"packets": "ps_packets_per_step", **COSTS}
-"""What the map is of -> its metric in a summary."""
+"""The metric in a summary of each quantity of the map."""
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
-    """All that the runs of a plan give, by the names of its stages."""
-    of_k, scales, of_map = (
+    """Yield the figures of runs, given by the names of their stages."""
+    top_k_runs, scales, map_runs = (
         [run for name, run in runs.items() if name.startswith(prefix)]
         for prefix in ("top-k-", "scale-", "map-")
     )
-    if of_k:
+    if top_k_runs:
         title, along = "What the size of the hot set changes", "parameters in the switch (top-k)"
-        yield sweep(of_k, "sweep-top-k", title, along, lambda run: run.config.top_k)
-    if of_map:
-        by_skew, by_keys = _lines(of_map)
+        yield sweep(top_k_runs, "sweep-top-k", title, along, lambda run: run.config.top_k)
+    if map_runs:
+        by_skew, by_keys = _map_lines(map_runs)
         title, along = "What skew changes", "share of the updates that the top 2 % of the parameters take"
         yield sweep(by_skew, "sweep-skew", title, along, _skew)
         title, along = "What the size of a step changes", "keys a step"
@@ -47,16 +47,16 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
         yield utilisation(scales)
 
 
-def _lines(of_map: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
-    """Of runs on a grid: those of the largest steps, and those of the skew that most sizes of step have."""
-    largest = max(map(_keys, of_map))
-    found = Counter(map(_skew, of_map))
+def _map_lines(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
+    """Return the runs with the largest steps, and those with the most frequent skew, of runs on a grid."""
+    largest = max(map(_keys, map_runs))
+    found = Counter(map(_skew, map_runs))
     skew = max(found, key=lambda each: (found[each], each))
-    return [run for run in of_map if _keys(run) == largest], [run for run in of_map if _skew(run) == skew]
+    return [run for run in map_runs if _keys(run) == largest], [run for run in map_runs if _skew(run) == skew]
 
 
 def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
-    """The map's third direction: what offload changes in runs of unlike numbers of workers."""
+    """Draw the effect of offload against the number of workers."""
     ordered = sorted(runs, key=_workers)
     return Figure(
         "map-workers",
@@ -71,10 +71,12 @@ def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
 
 
 def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
-    found = [run.difference(metric) for run in runs]
+    changes = [run.difference(metric) for run in runs]
     low, value, high = (
         np.array([bound if bound is not None else float("nan") for bound in each])
-        for each in zip(*((of.ratio_low, of.ratio, of.ratio_high) for of in found), strict=True)
+        for each in zip(
+            *((change.ratio_low, change.ratio, change.ratio_high) for change in changes), strict=True
+        )
     )
     x = np.array([run.config.workers for run in runs], dtype=np.float64)
     return Series(f"{HOT.name} against {NEITHER.name}", x, value, colour_of(HOT.name, 1), low=low, high=high)
@@ -93,11 +95,11 @@ def _keys(run: MeasuredRun) -> float:
 
 
 def sweep(
-    runs: Sequence[MeasuredRun], name: str, title: str, along: str, of: Callable[[MeasuredRun], float]
+    runs: Sequence[MeasuredRun], name: str, title: str, along: str, setting_of: Callable[[MeasuredRun], float]
 ) -> Figure:
-    """The metrics against a setting of the runs, without and with the hot parameters in the switch."""
-    ordered = sorted(runs, key=of)
-    x = np.array([of(run) for run in ordered], dtype=np.float64)
+    """Draw the metrics against a setting of the runs, with and without offload."""
+    ordered = sorted(runs, key=setting_of)
+    x = np.array([setting_of(run) for run in ordered], dtype=np.float64)
     return Figure(
         name,
         title,
@@ -117,10 +119,10 @@ def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Ser
         for ratios in ([each.ratio_low for each in found], [each.ratio_high for each in found])
     ]
     without = np.array([each.baseline for each in found])
-    with_hot = np.array([each.value for each in found])
+    with_offload = np.array([each.value for each in found])
     return [
         Series(NEITHER.name, x, without, colour_of(NEITHER.name, 0)),
-        Series(HOT.name, x, with_hot, colour_of(HOT.name, 1), low=bounds[0], high=bounds[1]),
+        Series(HOT.name, x, with_offload, colour_of(HOT.name, 1), low=bounds[0], high=bounds[1]),
     ]
 
 
@@ -133,7 +135,7 @@ _UTILISATION = (
 
 
 def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
-    """[DDL] Fig. 8: CPU of workers and of servers against the number of workers, in parts of a core."""
+    """Draw [DDL] Fig. 8: CPU time of workers and servers against the number of workers, in cores."""
     by_size = sorted(runs, key=lambda run: (run.config.workers, run.config.servers))
     x = np.array([run.config.workers for run in by_size], dtype=np.float64)
     arms = ordered(block.arm for run in runs for block in run.record.blocks)
@@ -142,8 +144,8 @@ def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
         blocks = [[block for block in run.record.blocks if block.arm == arm] for run in by_size]
         if all(blocks):
             used = {
-                "workers": [_part([block.worker_cpu_s for block in of], of) for of in blocks],
-                "servers": [_part([block.servers.cpu_s for block in of], of) for of in blocks],
+                "workers": [_cpu_share([block.worker_cpu_s for block in each], each) for each in blocks],
+                "servers": [_cpu_share([block.servers.cpu_s for block in each], each) for each in blocks],
             }
             series = [
                 Series(name, x, np.array(values), colour_of(name, number))
@@ -161,6 +163,6 @@ def utilisation(runs: Sequence[MeasuredRun]) -> Figure:
     )
 
 
-def _part(cpu_s: Sequence[float], blocks: Sequence[Block]) -> float:
+def _cpu_share(cpu_s: Sequence[float], blocks: Sequence[Block]) -> float:
     seconds = sum(block.duration_ms for block in blocks) / 1e3
     return sum(cpu_s) / seconds if seconds else float("nan")

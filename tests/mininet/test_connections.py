@@ -31,12 +31,12 @@ def test_every_setting_is_measured_through_the_switch(tmp_path: Path) -> None:
     """Callers that the switch did not know, or a server that missed a socket, would have no answer."""
     output = tmp_path / "found" / "c.parquet"
     process = start(output, "--rounds", "1", "--most", "20")
-    told, errors = process.communicate(timeout=PATIENCE_S)
+    output_text, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors.count("Traceback")) == (0, 0), errors
     rows = pl.read_parquet(output)
     expected = {(each.way, each.connections, each.active, each.arm.name) for each in settings([1, 4, 16, 20])}
     assert set(rows.select("way", "connections", "active", "arm").iter_rows()) == expected
-    assert told == f"{output}: {len(expected)} measurements\n"
+    assert output_text == f"{output}: {len(expected)} measurements\n"
     assert (rows["mean_us"] > 0).all() and (rows["p50_us"] <= rows["p99_us"]).all()
     assert len([panel for panel in delay_against_connections(output).panels if panel.series]) == 6
 

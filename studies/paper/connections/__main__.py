@@ -17,7 +17,7 @@ from foundation.logs.parts import whole
 from topologies.signals import INTERRUPTED, STOP, SignalActions
 
 T = TypeVar("T")
-_NOTHING = "nothing was measured to the end"
+_NO_RESULT = "nothing was measured to the end"
 
 
 @click.command()
@@ -25,14 +25,15 @@ _NOTHING = "nothing was measured to the end"
 @click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True)
 @click.option(
     "--most",
+    "max_connections",
     type=click.IntRange(1, 4096),
     default=4096,
     show_default=True,
     help="Largest number of connections.",
 )
-def main(output: Path, rounds: int, most: int) -> int:
+def main(output: Path, rounds: int, max_connections: int) -> int:
     """Measure the delay of empty RPCs against connections."""
-    # Takes seconds, and Mininet: a signal is heard before.
+    # Imported late, since it takes seconds and Mininet: signals are handled before.
     from experiment.bars import progress_bar
     from foundation.protocol.addressing import switch_interfaces
     from studies.paper.connections.experiment import run
@@ -40,27 +41,27 @@ def main(output: Path, rounds: int, most: int) -> int:
     from topologies.run_lock import hold_run_lock
 
     logging.getLogger("finsy").setLevel(logging.ERROR)
-    connections = [number for number in CONNECTIONS if number < most] + [most]
+    connections = [number for number in CONNECTIONS if number < max_connections] + [max_connections]
     logs, interfaces = output.with_suffix(".logs"), switch_interfaces(1, 1)
     try:
         logs.mkdir(parents=True, exist_ok=True)
         with hold_run_lock(interfaces), progress_bar("connections") as progress:
             work = run(rounds, connections, logs, progress)
-            found = asyncio.run(_interruptible(work, interfaces))
+            measurements = asyncio.run(_run_interruptibly(work, interfaces))
         with whole(output) as file:
-            found.write_parquet(file)
+            measurements.write_parquet(file)
     except asyncio.CancelledError:
-        print(f"hotline: interrupted; {_NOTHING}", file=sys.stderr)
+        print(f"hotline: interrupted; {_NO_RESULT}", file=sys.stderr)
         return INTERRUPTED
     except (HotlineError, OSError) as error:
         print(f"hotline: {error}", file=sys.stderr)
         return 1
-    click.echo(f"{output}: {found.height} measurements")
+    click.echo(f"{output}: {measurements.height} measurements")
     return 0
 
 
-async def _interruptible(run: Coroutine[Any, Any, T], interfaces: Sequence[str]) -> T:
-    """Do it, and tear everything down when a signal comes, by force where that takes too long."""
+async def _run_interruptibly(run: Coroutine[Any, Any, T], interfaces: Sequence[str]) -> T:
+    """Run, and tear everything down on a signal, by force if that takes too long."""
     from topologies.run_lock import remove_killed_run
 
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(run)
@@ -68,10 +69,10 @@ async def _interruptible(run: Coroutine[Any, Any, T], interfaces: Sequence[str])
     def cancel() -> None:
         loop.call_soon_threadsafe(work.cancel)
 
-    def clear() -> None:
+    def remove_leftovers() -> None:
         remove_killed_run(interfaces)
 
-    with STOP.on_signal(SignalActions(lambda: _NOTHING, cancel=cancel, clean_up=clear)):
+    with STOP.on_signal(SignalActions(lambda: _NO_RESULT, cancel=cancel, clean_up=remove_leftovers)):
         return await work
 
 

@@ -25,12 +25,12 @@ from nativekit.reference import as_ref
 from studies.paper.connections.process import Handlers, ProcessConfig, run
 from studies.paper.connections.waiting import POLLFD
 
-_PATIENCE_S = 2
+_TIMEOUT_S = 2
 _POLLIN = 1
 
 
 class ClientConfig(ProcessConfig):
-    """Callers 1 to `callers` of a job, each with a UDP port from `first_port` on."""
+    """The configuration of callers 1 to `callers` of a job, with UDP ports from `first_port` on."""
 
     first_port: int
     callers: int
@@ -38,22 +38,24 @@ class ClientConfig(ProcessConfig):
 
 
 @entry_point
-def call_each(udp: Udp, request: Any, fds: Any, turns: Any, order: Any, polled: Any, took: Any) -> int:
-    """An empty RPC by each caller in `order` [n], one at a time.
+def call_each(
+    udp: Udp, request: Any, fds: Any, sequence_numbers: Any, order: Any, polled: Any, latencies: Any
+) -> int:
+    """Send an empty RPC by each caller in `order`[n], one at a time; return how many were answered in time.
 
-    `took` [n] is from sending to having read, ns; `turns` [callers] has the number of each one's next RPC.
-    Returns how many were answered in time.
+    The ns from sending to having read are written to `latencies`[n]; `sequence_numbers`[callers] are those
+    of the next RPCs.
     """
     udp, request = as_ref(udp), as_ref(request)
     timespec = np.zeros(2, np.int64)
-    timespec[0] = _PATIENCE_S
+    timespec[0] = _TIMEOUT_S
     for k in range(len(order)):
         caller = int64(order[k])
         fd = int64(fds[caller])
         request[0].worker = swap16(caller + 1)
-        request[0].seq = swap32(int64(turns[caller]))
-        turns[caller] += 1
-        began = clock(udp, MONOTONIC)
+        request[0].seq = swap32(int64(sequence_numbers[caller]))
+        sequence_numbers[caller] += 1
+        start = clock(udp, MONOTONIC)
         queue(udp, int64(request.ctypes.data), HEADER_BYTES, name_of(udp, 0))
         flush(udp, fd)
         polled[0].fd, polled[0].events = fd, _POLLIN
@@ -61,12 +63,12 @@ def call_each(udp: Udp, request: Any, fds: Any, turns: Any, order: Any, polled: 
             return k
         if take(udp, fd, 1) != 1:
             return k
-        took[k] = clock(udp, MONOTONIC) - began
+        latencies[k] = clock(udp, MONOTONIC) - start
     return len(order)
 
 
 class ClientProcess:
-    """The callers."""
+    """The process of the callers."""
 
     def __init__(self, config: ClientConfig, commands: Commands) -> None:
         self._config = config
@@ -75,45 +77,44 @@ class ClientProcess:
         head = Header(op=Op.EMPTY, job=config.job, epoch=config.epoch)
         self._request.head[0] = np.frombuffer(LAYOUT.pack(*head), np.uint32)
         self._open: list[socket.socket] = []
-        # The first turn of a slot is 1.
+        # Turns of a window slot begin at 1, so the first sequence number is WINDOW.
         self._turns: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
         self._polled = records(1, POLLFD)
         self._commands = commands
         self.connect()
 
     def connect(self) -> None:
-        """Open every caller's socket."""
+        """Open the sockets of all callers."""
         config = self._config
         for number in range(config.callers):
             self._open.append(open_udp((config.address, config.first_port + number)))
-        # Where the source of what is received will stand: the service, too.
+        # This name is the destination; received datagrams overwrite it with their source, which is the same.
         self._udp.state.names[0] = np.frombuffer(socket_name(config.service), np.uint8)
 
     def close(self) -> None:
-        """Close them."""
         for each in self._open:
             each.close()
 
     def measure(self, callers: int, rpcs: int, seed: int) -> dict[str, object]:
-        """So many RPCs, by as many callers in random order, each as often as another; latencies in µs."""
+        """Send `rpcs` RPCs by the first `callers` callers in random order; return latencies in µs."""
         fds = np.array([each.fileno() for each in self._open], np.int64)
         rng = np.random.default_rng(seed)
         rounds = -(-rpcs // callers)
         order = np.concatenate([rng.permutation(callers) for _ in range(rounds)])[:rpcs].astype(np.int64)
-        took = np.zeros(rpcs, np.int64)
-        answered = call_each(self._udp, self._request, fds, self._turns, order, self._polled, took)
+        latencies = np.zeros(rpcs, np.int64)
+        answered = call_each(self._udp, self._request, fds, self._turns, order, self._polled, latencies)
         if answered < rpcs:
             raise HotlineError(
-                f"caller {int(order[answered]) + 1} of {callers} had no answer in {_PATIENCE_S} s"
+                f"caller {int(order[answered]) + 1} of {callers} had no answer in {_TIMEOUT_S} s"
             )
-        us = took / 1e3
+        us = latencies / 1e3
         return {
             "mean": float(us.mean()),
             **{f"p{q}": float(np.percentile(us, q, method="inverted_cdf")) for q in (50, 99)},
         }
 
     def handlers(self) -> Handlers:
-        """The commands by name."""
+        """Return the commands by name."""
         return {"measure": self.measure}
 
     def wait(self) -> None:
@@ -124,7 +125,7 @@ class ClientProcess:
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
 def main(path: Path) -> None:
-    """Call; commands come as JSON lines on standard input."""
+    """Run the callers; commands are JSON lines on standard input."""
     run(path, ClientConfig, ClientProcess)
 
 

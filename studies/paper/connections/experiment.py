@@ -1,4 +1,4 @@
-"""The experiment: empty RPCs through the switch, to a server with 1 to 4,096 connections, in random order."""
+"""The experiment: empty RPCs through the switch to a server with 1 to 4,096 connections, in random order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_PORT = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class Measurement:
     """One measurement; times in µs from sending to having read."""
 
     round: int
@@ -39,16 +39,16 @@ class Measured:
     p50_us: float
     p99_us: float
     server_cpu_us: float
-    """Of the server's process, for each RPC."""
+    """CPU time of the server's process per RPC."""
 
 
 async def run(
     rounds: int, connections: Sequence[int], log_dir: Path, progress: Callable[[int, int], None]
 ) -> pl.DataFrame:
-    """Measure everything in each round, in random order; one row a measurement."""
+    """Measure all settings in each round, in random order; return a row for each measurement."""
     config = Config(workers=1, servers=1)
     placement = place(config.placement, 1, 1)
-    plan, rows, chance = settings(connections), list[Measured](), random.Random(1)
+    plan, rows, chance = settings(connections), list[Measurement](), random.Random(1)
     with network(config, placement, log_dir) as net:
         async with (
             _agents(net, placement, max(connections), log_dir) as (client, server),
@@ -59,7 +59,7 @@ async def run(
             for number in range(rounds):
                 chance.shuffle(plan)
                 for setting in plan:
-                    # One job for all, so that nothing else differs.
+                    # All settings use the same job, so that only its settings differ.
                     uses = settings_of(setting.arm)
                     await controller.install(Job(NEITHER.job, uses.offload, uses.proxy))
                     try:
@@ -70,28 +70,30 @@ async def run(
     return pl.DataFrame([{each.name: getattr(row, each.name) for each in fields(row)} for row in rows])
 
 
-async def _measure(number: int, setting: Setting, client: Agent, server: Agent) -> Measured:
+async def _measure(number: int, setting: Setting, client: Agent, server: Agent) -> Measurement:
     await server.call({"cmd": "listen", "way": setting.way, "peers": list(_peers(setting))})
-    # Round, and all connections have been used once.
+    # Warm up the server's loop and sockets.
     await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": _WARM_UP, "seed": number})
     before = await server.call({"cmd": "stats"})
-    took = await client.call({"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": number})
+    latencies = await client.call(
+        {"cmd": "measure", "callers": setting.callers, "rpcs": RPCS, "seed": number}
+    )
     after = await server.call({"cmd": "stats"})
-    return Measured(
+    return Measurement(
         round=number,
         way=setting.way,
         connections=setting.connections,
         active=setting.active,
         arm=setting.arm.name,
-        mean_us=took["mean"],
-        p50_us=took["p50"],
-        p99_us=took["p99"],
+        mean_us=latencies["mean"],
+        p50_us=latencies["p50"],
+        p99_us=latencies["p99"],
         server_cpu_us=1e6 * (after["cpu_s"] - before["cpu_s"]) / RPCS,
     )
 
 
 def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
-    """Whom the server has a connection with: each caller, or the switch."""
+    """Yield the peers of the server's connections: each caller, or the switch as their proxy."""
     if settings_of(setting.arm).proxy:
         yield addressing.service(1).address, HOTLINE_PORT
         return

@@ -17,11 +17,11 @@ from studies.paper.connections.waiting import WAYS
 
 CALLING = {True: "all call", False: "16 call, the others are idle"}
 PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not arm.settings.aggregates]
-"""Who calls (whether all do), and the arm."""
+"""Whether all callers call, and the arm, of each panel."""
 
 
 def delay_against_connections(file: Path) -> Figure:
-    """Fig. 9, from what `python -m studies.paper.connections` has written; raises `AnalysisError`."""
+    """Draw Fig. 9 from the file of `python -m studies.paper.connections`; raises `AnalysisError`."""
     try:
         rows = pl.read_parquet(file)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -45,7 +45,7 @@ def delay_against_connections(file: Path) -> Figure:
 
 def _of(rows: pl.DataFrame, way: str, active: bool, arm: str) -> pl.DataFrame:
     alike = (pl.col("way") == way) & (pl.col("arm") == arm)
-    # Where there are as few connections as call, nobody is idle.
+    # With up to 16 connections all of them call, so both curves share these points.
     calls = pl.col("active") == active if active else ~pl.col("active") | (pl.col("connections") <= 16)
     return rows.filter(alike & calls).sort("connections", "round")
 
@@ -67,12 +67,12 @@ def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
 
 
 def _interval(rounds: Values) -> tuple[float, float]:
-    """Of the mean; as wide as the rounds where these are too few."""
+    """Return the interval of the mean, or the range of the rounds if they are too few."""
     return interval(rounds) if len(rounds) >= MIN_ROUNDS else (float(rounds.min()), float(rounds.max()))
 
 
 def _slopes(rows: pl.DataFrame) -> Iterator[tuple[Fact, float]]:
-    """(way, who calls, arm, `slope` and its bounds): µs that a connection adds, by least squares."""
+    """Yield the µs that a connection adds, by least squares, with bounds, for each way, callers and arm."""
     for way, (active, arm) in product(WAYS, PANELS):
         rounds = _of(rows, way, active, arm.name).partition_by("round")
         slopes = np.array(

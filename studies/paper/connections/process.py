@@ -1,4 +1,4 @@
-"""What the two processes of Fig. 9 share: a configuration, as many sockets as they want, JSON lines."""
+"""The common part of Fig. 9's two processes: configuration, limit of sockets, commands as JSON lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Handlers = Mapping[str, Callable[..., dict[str, object]]]
 
 
 class ProcessConfig(Strict):
-    """Of either."""
+    """The configuration that both processes have."""
 
     address: str
     job: int
@@ -26,30 +26,28 @@ class ProcessConfig(Strict):
 
 
 class Process(Protocol):
-    """Either of them."""
+    """A process that executes commands."""
 
     def handlers(self) -> Handlers:
-        """The commands by name."""
+        """Return the commands by name."""
         ...
 
     def wait(self) -> None:
-        """Do what there is to do until there is a command, and take it in."""
+        """Work until there is a command, and read it."""
         ...
 
-    def close(self) -> None:
-        """Close all sockets."""
-        ...
+    def close(self) -> None: ...
 
 
 ConfigT = TypeVar("ConfigT", bound=ProcessConfig)
 
 
 def run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> None:
-    """Do commands until standard input ends; an error is one line of JSON and exit code 1."""
+    """Execute commands until standard input ends; an error is one line of JSON and exit code 1."""
     try:
         config: ConfigT = load_config(path, model)
         commands = Commands(sys.stdin.fileno())
-        with many_files(), closing(make(config, commands)) as process:
+        with raise_file_limit(), closing(make(config, commands)) as process:
             settle(config.cpu)
             say(ready=True)
             while not commands.closed:
@@ -64,8 +62,8 @@ def run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], Pr
 
 
 @contextmanager
-def many_files() -> Iterator[None]:
-    """Let this process open as many sockets as it may."""
+def raise_file_limit() -> Iterator[None]:
+    """Raise the soft limit of open files to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:

@@ -1,4 +1,4 @@
-"""`python -m studies.paper.connections.server`: a PS that waits for its sockets in one of four ways."""
+"""`python -m studies.paper.connections.server`: a PS with four ways to wait for its sockets."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import BURST, make_udp
 from studies.paper.connections.process import Handlers, ProcessConfig, run
-from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, Waiting, pollfds
+from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, pollfds
 
 
 class ServerConfig(ProcessConfig):
-    """Where it serves."""
+    """The configuration of the server."""
 
     port: int
 
 
 class ServerProcess:
-    """The server, its open sockets, and how it waits for them."""
+    """The process of the server."""
 
     def __init__(self, config: ServerConfig, commands: Commands) -> None:
         self._config = config
@@ -42,14 +42,14 @@ class ServerProcess:
         self._service = make_service()
         self._open: list[socket.socket] = []
         self._epoll = select.epoll()
-        self._waiting: Waiting | None = None
+        self._waiting: WaitSet | None = None
         self._loop: Any = None
         self.warm_up()
 
     def listen(self, way: str, peers: list[list[Any]]) -> dict[str, object]:
-        """Open sockets, one connected to each of the peers (address and port), and wait for them that way."""
+        """Open a socket connected to each peer (address, port), or one for all, to wait for this way."""
         if way not in WAYS:
-            raise HotlineError(f"way {way!r}: one of {', '.join(WAYS)} expected")
+            raise HotlineError(f"way {way!r}: expected one of {', '.join(WAYS)}")
         self.close()
         local = (self._config.address, self._config.port)
         if way == "shared":
@@ -64,42 +64,41 @@ class ServerProcess:
         return {"sockets": len(self._open)}
 
     def warm_up(self) -> None:
-        """Compile all loops, or load what was, before anybody waits for an answer."""
+        """Compile all loops, or load their machine code, before callers wait for answers."""
         readable, writable = os.pipe()
         os.write(writable, b"\n")
-        waiting = self._wait_for([], readable)
+        wait_set = self._wait_for([], readable)
         for loop in LOOPS.values():
-            loop(self._core.server.state, self._service, self._udp, waiting)
+            loop(self._core.server.state, self._service, self._udp, wait_set)
         for fd in (readable, writable):
             os.close(fd)
 
-    def _wait_for(self, sockets: list[int], commands: int) -> Waiting:
+    def _wait_for(self, sockets: list[int], commands: int) -> WaitSet:
         self._epoll.close()
         self._epoll = select.epoll()
         for fd in (*sockets, commands):
             self._epoll.register(fd, select.EPOLLIN)
         sources = make_sources(self._epoll.fileno())
         sources.state.commands = commands
-        return Waiting(pollfds([*sockets, commands]), sources)
+        return WaitSet(pollfds([*sockets, commands]), sources)
 
     def close(self) -> None:
-        """Close all sockets."""
         self._epoll.close()
         for each in self._open:
             each.close()
         self._open.clear()
 
     def stats(self) -> dict[str, object]:
-        """CPU time so far, in s, and requests that were answered."""
+        """Return the CPU time so far in s, and the number of requests answered."""
         counters = self._core.server.counters[self._config.job]
         return {"cpu_s": time.process_time(), "rpcs": int(counters.rpcs)}
 
     def handlers(self) -> Handlers:
-        """The commands by name."""
+        """Return the commands by name."""
         return {"listen": self.listen, "stats": self.stats}
 
     def wait(self) -> None:
-        """Answer until there is a command; without sockets wait for it."""
+        """Answer requests until there is a command, and read it."""
         if self._waiting is None:
             select.select([self._commands.fd], [], [])
         else:
@@ -112,7 +111,7 @@ class ServerProcess:
 @click.command()
 @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
 def main(path: Path) -> None:
-    """Serve empty RPCs; commands come as JSON lines on standard input."""
+    """Serve empty RPCs; commands are JSON lines on standard input."""
     run(path, ServerConfig, ServerProcess)
 
 

@@ -1,4 +1,4 @@
-"""What is measured for Fig. 9: each way to wait, few connections and many, busy and idle, proxy or not."""
+"""The settings of Fig. 9: ways to wait, numbers of connections, idle connections, and arms."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from studies.paper.connections.waiting import WAYS
 
 CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048
-"""Of each measurement, however many connections there are."""
+"""RPCs of each measurement."""
 FEW = 16
-"""Connections that call where the others are idle."""
+"""Connections that call while the others are idle."""
 ARMS = tuple(arm for arm in measured(NAME) if not arm.is_repetition)
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is measured."""
+    """The settings of a measurement."""
 
     way: str
     """How the server waits (`WAYS`)."""
     connections: int
-    """Callers that there are, each with a connection of its own, but for the proxy."""
+    """Number of callers, each with its own connection unless the switch is a proxy."""
     active: bool
-    """Whether all of them call, or `FEW` only."""
+    """Whether all of them call, or only `FEW`."""
     arm: Arm
-    """With the proxy the switch makes one connection of them; with offload it looks for hot keys."""
+    """With a proxy, the switch merges the connections; with offload, it looks for hot keys."""
 
     @property
     def callers(self) -> int:
-        """Those that call."""
+        """Number of connections that call."""
         return self.connections if self.active else min(FEW, self.connections)
 
 
 def settings(connections: Sequence[int]) -> list[Setting]:
-    """All of them; with as few connections as `FEW` all of them call in any case, as they do with offload."""
+    """Return all settings; up to `FEW` connections, and with offload, all connections call."""
     found = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
     return [
         each for each in found if each.active or (each.connections > FEW and not each.arm.settings.aggregates)

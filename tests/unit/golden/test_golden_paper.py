@@ -12,8 +12,8 @@ from analysis.record import read_record
 from analysis.report import write_report
 from studies.paper import map as maps
 from studies.paper.connections.figure import delay_against_connections
+from studies.paper.map import marker_of
 from studies.paper.measured import read_measured
-from studies.paper.own import place_of
 from studies.paper.plan import Stage
 from studies.paper.report import slopes, write_map, write_paper
 from studies.paper.stages import result_of
@@ -55,7 +55,7 @@ def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(folder: Path) -> None:
-    """Of offload by workers in per cent of *neither*, at 2 and 3 workers; every run is the golden one."""
+    """Every run is the golden one, so the effect of offload is the same for 2 and 3 workers."""
     steps: list[str] = []
     report = write_paper(STAGES, folder, [], steps.append)
     assert steps == ["figures of the logs", "map", "files"]
@@ -95,11 +95,11 @@ def test_fig_9s_table_has_slopes_with_intervals(folder: Path) -> None:
 
 
 @pytest.mark.soak
-def test_somebodys_own_log_is_a_point_of_the_map(folder: Path) -> None:
+def test_a_users_log_is_marked_on_the_map(folder: Path) -> None:
     log = folder / "updates.csv"
     rows = [f"{step},1,{key}" for step in range(50) for key in (1, 2, 100 + step, 200 + step)]
     log.write_text("\n".join(["iteration,worker,key", *rows]))
-    own = place_of(log)
+    own = marker_of(log)
     # 102 keys, of which the top 2 take 100 of 200 updates.
     assert (own.name, own.skew, own.keys) == ("updates.csv", 0.5, 4)
     runs = [stage for stage in STAGES if stage.name.startswith(("map-", "scale-"))]
@@ -109,4 +109,4 @@ def test_somebodys_own_log_is_a_point_of_the_map(folder: Path) -> None:
     assert all(f'id="{name}"' in page.read_text() for name in ("map", "map-workers"))
     changes = own.changes(mapped.costs)
     assert list(changes) == list(maps.TITLES.values())
-    assert changes["packets to the servers"] == own.packed.to_servers / own.packed.rpcs - 1
+    assert changes["packets to the servers"] == own.packing.to_servers / own.packing.rpcs - 1

@@ -1,4 +1,4 @@
-"""Fig. 9: servers that wait in four ways answer everybody; and what is drawn of known delays."""
+"""Fig. 9: servers with each way to wait answer all callers; the figure shows known delays."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from switch_harness.waiting import PATIENCE_S
 JOB, EPOCH = 2, 1
 
 
-class Lines:
-    """A process that is told what to do by JSON lines."""
+class CommandProcess:
+    """A process that is controlled by JSON lines."""
 
     def __init__(self, module: str, config: Path) -> None:
         self._process = subprocess.Popen(
@@ -60,19 +60,19 @@ class Lines:
 
 
 @contextmanager
-def started(folder: Path, module: str, **config: object) -> Iterator[Lines]:
+def started(folder: Path, module: str, **config: object) -> Iterator[CommandProcess]:
     file = folder / f"{module}.json"
     file.write_text(json.dumps({"job": JOB, "epoch": EPOCH, "address": "127.0.0.1", **config}))
-    lines = Lines(module, file)
+    process = CommandProcess(module, file)
     try:
-        yield lines
+        yield process
     finally:
-        lines.close()
+        process.close()
 
 
 @pytest.fixture
 def port() -> int:
-    """One that is free."""
+    """Return a free port."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         found: int = sock.getsockname()[1]
@@ -85,7 +85,7 @@ def request(caller: int, turn: int) -> bytes:
 
 
 def test_a_server_answers_every_connection(tmp_path: Path, port: int) -> None:
-    """In each way, also when several ask at once, and with the sockets of another way opened before."""
+    """Each way works with simultaneous requests, and after another way whose sockets were open."""
     with ExitStack() as stack:
         server = stack.enter_context(started(tmp_path, "server", port=port))
         callers = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(70)]
@@ -110,12 +110,12 @@ def test_a_server_answers_every_connection(tmp_path: Path, port: int) -> None:
 
 def test_an_unknown_way_is_named(tmp_path: Path, port: int) -> None:
     with started(tmp_path, "server", port=port) as server:
-        told = server.call(cmd="listen", way="select", peers=[])
-        assert told == {"error": "way 'select': one of scan, poll, epoll, shared expected"}
+        answer = server.call(cmd="listen", way="select", peers=[])
+        assert answer == {"error": "way 'select': expected one of scan, poll, epoll, shared"}
 
 
 @pytest.mark.soak
-def test_a_client_calls_with_each_caller_as_often(tmp_path: Path, port: int) -> None:
+def test_a_client_calls_equally_often_with_each_caller(tmp_path: Path, port: int) -> None:
     """Through the real server; 3 of 5 callers, in random order."""
     with ExitStack() as stack:
         server = stack.enter_context(started(tmp_path, "server", port=port))
@@ -127,7 +127,7 @@ def test_a_client_calls_with_each_caller_as_often(tmp_path: Path, port: int) -> 
         found = client.call(cmd="measure", callers=3, rpcs=60, seed=1)
         assert 0 < found["p50"] <= found["p99"] and found["mean"] > 0
         assert server.call(cmd="stats")["rpcs"] == 60
-        # They go on where they were: a server drops what it has had.
+        # Sequence numbers continue: a server drops duplicates.
         client.call(cmd="measure", callers=5, rpcs=10, seed=2)
         assert server.call(cmd="stats")["rpcs"] == 70
 
@@ -135,8 +135,8 @@ def test_a_client_calls_with_each_caller_as_often(tmp_path: Path, port: int) -> 
 def test_a_caller_without_an_answer_is_named(tmp_path: Path, port: int) -> None:
     first = port + 1 if port < 60_000 else port - 10
     with started(tmp_path, "client", first_port=first, callers=1, service=["127.0.0.1", port]) as client:
-        told = client.call(cmd="measure", callers=1, rpcs=1, seed=1)
-        assert told == {"error": "caller 1 of 1 had no answer in 2 s"}
+        answer = client.call(cmd="measure", callers=1, rpcs=1, seed=1)
+        assert answer == {"error": "caller 1 of 1 had no answer in 2 s"}
 
 
 def test_every_setting_once() -> None:
@@ -148,7 +148,7 @@ def test_every_setting_once() -> None:
 
 
 def measured(rounds: int) -> pl.DataFrame:
-    """A scanning server takes 50 µs, half a µs for each connection, and a µs for the round; the others 40."""
+    """Return delays of 50 µs, half a µs per connection, and a µs per round for *scan*; of 40 µs otherwise."""
     return pl.DataFrame(
         [
             {

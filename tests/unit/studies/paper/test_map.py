@@ -1,4 +1,4 @@
-"""Costs that are known are found again; the map shows what they say, and where measured runs lie."""
+"""The fit recovers known costs; the map shows their predictions and the measured runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from studies.paper import map as maps
-from studies.paper.costs import METRICS, Costs, Point, errors
-from studies.paper.map import KEYS, SKEWS, change, draw_map
-from studies.paper.packing import Packed
+from studies.paper.costs import METRICS, Costs, MeasuredPoint, prediction_errors
+from studies.paper.map import KEYS, SKEWS, draw_map, relative_change
+from studies.paper.packing import Packing
 
 COST = {
     "servers": (10.0, 0.0, 0.1),
@@ -18,23 +18,23 @@ COST = {
     "pull": (8.0, 1.0, 0.0),
     "push": (9.0, 3.0, 0.5),
 }
-"""µs of an RPC at a server, of one at the switch, of a key."""
+"""Costs in µs of an RPC at a server, of one at the switch, of a key."""
 
 
-def packed(skew: float, keys: int) -> Packed:
-    """Simple, and unlike for unlike data."""
+def packed(skew: float, keys: int) -> Packing:
+    """Return a simple packing that differs by data."""
     rpcs = keys / 32 + 1
-    return Packed(keys, skew, rpcs, rpcs * (1 + skew), rpcs * (1 - skew))
+    return Packing(keys, skew, rpcs, rpcs * (1 + skew), rpcs * (1 - skew))
 
 
-def point(skew: float, keys: int, off: float = 1.0) -> Point:
+def point(skew: float, keys: int, off: float = 1.0) -> MeasuredPoint:
     of = packed(skew, keys)
     without = {what: 2 * (server * of.rpcs + key * of.keys) for what, (server, _, key) in COST.items()}
-    with_hot = {
+    with_offload = {
         what: off * 2 * (server * of.to_servers + switch * (of.rpcs_with - of.to_servers) + key * of.keys)
         for what, (server, switch, key) in COST.items()
     }
-    return Point(of, without, with_hot)
+    return MeasuredPoint(of, without, with_offload)
 
 
 POINTS = [point(skew, keys) for skew in (0.1, 0.4, 0.7) for keys in (200, 3000)]
@@ -43,29 +43,31 @@ POINTS = [point(skew, keys) for skew in (0.1, 0.4, 0.7) for keys in (200, 3000)]
 def test_known_costs_are_found_and_predict_every_run() -> None:
     costs = Costs.fit(POINTS)
     for what, known in COST.items():
-        assert costs.of[what] == pytest.approx(known, abs=1e-6)
-    assert errors(POINTS) == pytest.approx(dict.fromkeys(METRICS, 0.0), abs=1e-6)
+        assert costs.by_metric[what] == pytest.approx(known, abs=1e-6)
+    assert prediction_errors(POINTS) == pytest.approx(dict.fromkeys(METRICS, 0.0), abs=1e-6)
     unseen = point(0.55, 900)
     assert costs.ratio("workers", unseen.packed) == pytest.approx(unseen.ratio("workers"))
 
 
-def test_no_cost_is_negative_and_a_run_that_does_not_fit_is_told() -> None:
+def test_no_cost_is_negative_and_errors_are_measured() -> None:
     crooked = [*POINTS, point(0.3, 1000, off=2.0)]
-    assert all((costs >= 0).all() for costs in Costs.fit(crooked).of.values())
-    assert all(0 < found < 1 for found in errors(crooked).values())
+    assert all((costs >= 0).all() for costs in Costs.fit(crooked).by_metric.values())
+    assert all(0 < found < 1 for found in prediction_errors(crooked).values())
 
 
 def test_change_is_a_part_of_what_it_is_without() -> None:
     costs = Costs.fit(POINTS)
     of = packed(0.5, 640)
-    assert change("packets", of, costs) == pytest.approx(-0.5)
+    assert relative_change("packets", of, costs) == pytest.approx(-0.5)
     known = 10 * of.rpcs + 0.1 * 640
-    assert change("servers", of, costs) == pytest.approx((10 * of.to_servers + 0.1 * 640) / known - 1)
+    assert relative_change("servers", of, costs) == pytest.approx(
+        (10 * of.to_servers + 0.1 * 640) / known - 1
+    )
 
 
 def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     class Run:
-        """Of a skew and keys a step."""
+        """A run with a skew and keys per step."""
 
         def __init__(self, skew: float, keys: int) -> None:
             shape = type("Shape", (), {"share": skew, "keys_per_step": keys})
@@ -74,9 +76,11 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     runs: list[Any] = [Run(skew, keys) for skew in (0.1, 0.7) for keys in (500, 3000)]
     monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
     monkeypatch.setattr(
-        maps, "point_of", lambda run, of: point(run.config.workload.share, run.config.workload.keys_per_step)
+        maps,
+        "measured_point",
+        lambda run, of: point(run.config.workload.share, run.config.workload.keys_per_step),
     )
-    found = draw_map(runs, 2, [maps.Place("mine", 0.42, 700.0)])
+    found = draw_map(runs, 2, [maps.Marker("mine", 0.42, 700.0)])
     packets, servers, *_ = found.figure.panels
     assert packets.title == "packets to the servers, counted"
     assert servers.title == "servers' CPU, predicted to ±0%"
@@ -84,7 +88,7 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     assert surface.z is not None and surface.z.shape == (len(KEYS), len(SKEWS))
     for row, keys in enumerate(KEYS):
         for column, skew in enumerate(SKEWS):
-            expected = change("servers", packed(skew, keys), Costs.fit(POINTS))
+            expected = relative_change("servers", packed(skew, keys), Costs.fit(POINTS))
             assert surface.z[row, column] == pytest.approx(expected, abs=1e-6)
     assert [(float(np.asarray(dot.x)[0]), float(dot.y[0])) for dot in dots[:-1]] == [
         (0.1, 500), (0.1, 3000), (0.7, 500), (0.7, 3000),

@@ -1,4 +1,4 @@
-"""What packing says of traces whose RPCs can be counted by hand."""
+"""The packing of traces whose RPCs can be counted by hand."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
 
 
 def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> None:
-    """What is hot in the second half alone is not in the set."""
+    """Keys that are hot only in the second half are not in the set."""
     first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
     found = pack_trace(trace([first] * 60 + [second] * 60), top_k=8, servers=1)
     assert found.served == 0 and (found.rpcs, found.rpcs_with, found.to_servers) == (1, 1, 1)
@@ -55,7 +55,7 @@ def test_two_servers_have_rpcs_of_their_own() -> None:
 
 
 def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counted exactly, and so the served share is a little less, as the hot set comes from other steps."""
+    """The served share is a little less than the skew, as the hot set comes from other steps."""
     monkeypatch.setattr(packing, "_PROFILE_LANES", 200_000)
     found = pack_shape(0.5, 2000, 2)
     assert found.keys == pytest.approx(2000, rel=0.05)
@@ -76,10 +76,10 @@ def test_generated_data_have_the_skew_that_was_asked_for(monkeypatch: pytest.Mon
         (3_000, 70, 0.69, 0.52),
     ],
 )
-def test_what_the_design_says_of_packing(
+def test_packing_is_that_of_the_design_page(
     keys_per_step: int, servers: int, rpcs: float, packets: float
 ) -> None:
-    """The table of docs/design.md."""
+    """The figures are those of the table in docs/design.md."""
     found = pack_shape(0.5, keys_per_step, servers, top_k=20_000)
     assert found.rpcs_with / found.rpcs == pytest.approx(rpcs, abs=0.005)
     assert found.to_servers / found.rpcs == pytest.approx(packets, abs=0.005)

@@ -1,4 +1,4 @@
-"""Stages: what is done is not done again, what fails is named, and Ctrl-C ends at once."""
+"""Stages: finished ones are reused, a failed one is named, and Ctrl-C ends at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import tomli
 
 from experiment.config import Config
 from studies.paper import stages
-from studies.paper.plan import Stage, map_plan, plan
-from studies.paper.stages import StageFailed, do_stages, is_done, result_of, toml
+from studies.paper.plan import Stage, all_stages, map_stages
+from studies.paper.stages import StageFailed, is_done, result_of, run_stages, toml
 
 DONE: list[str] = []
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[4]
 
 @pytest.fixture
 def shell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stages are shell commands, by their names; each leaves a line, and what it should."""
+    """Replace stages by shell commands that append their name to a file and make their result."""
 
     def command(stage: Stage, folder: Path, config: Path) -> list[str]:
         result = result_of(stage, folder)
@@ -48,11 +48,11 @@ def quiet(done: float, whole: float, what: str) -> None:
 
 def test_what_is_done_is_not_done_again_unless_its_settings_change(shell: None, tmp_path: Path) -> None:
     todo = [stage("a"), stage("b", is_run=False)]
-    do_stages(todo, tmp_path, quiet)
+    run_stages(todo, tmp_path, quiet)
     assert all(is_done(each, tmp_path) for each in todo)
-    do_stages([*todo, stage("c")], tmp_path, quiet)
+    run_stages([*todo, stage("c")], tmp_path, quiet)
     assert done(tmp_path) == ["a", "b", "c"]
-    do_stages([stage("a", then="false || true")], tmp_path, quiet)
+    run_stages([stage("a", then="false || true")], tmp_path, quiet)
     assert done(tmp_path) == ["a", "b", "c", "a"]
 
 
@@ -61,24 +61,24 @@ def test_a_stage_that_fails_is_named_with_its_last_line_and_done_again(shell: No
     with pytest.raises(
         StageFailed, match=r"^stage b ended with code 3: PS 1 did not answer; see .*/stage\.log$"
     ):
-        do_stages([stage("a"), broken, stage("c")], tmp_path, quiet)
+        run_stages([stage("a"), broken, stage("c")], tmp_path, quiet)
     assert done(tmp_path) == ["a", "b"] and not is_done(broken, tmp_path)
     with pytest.raises(StageFailed):
-        do_stages([stage("a"), broken], tmp_path, quiet)
+        run_stages([stage("a"), broken], tmp_path, quiet)
     assert done(tmp_path) == ["a", "b", "b"]
 
 
-def test_progress_is_told_in_seconds_as_planned(shell: None, tmp_path: Path) -> None:
-    told: list[tuple[float, float, str]] = []
-    do_stages([stage("a"), stage("b")], tmp_path, lambda *each: told.append(each))
-    assert {(whole, what) for _, whole, what in told} == {(20, "a"), (20, "b"), (20, "report")}
-    assert [at for at, _, _ in told] == sorted(at for at, _, _ in told) and told[-1][0] == 20
+def test_progress_is_in_planned_seconds(shell: None, tmp_path: Path) -> None:
+    reports: list[tuple[float, float, str]] = []
+    run_stages([stage("a"), stage("b")], tmp_path, lambda *each: reports.append(each))
+    assert {(whole, what) for _, whole, what in reports} == {(20, "a"), (20, "b"), (20, "report")}
+    assert [at for at, _, _ in reports] == sorted(at for at, _, _ in reports) and reports[-1][0] == 20
 
 
 def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
     shell: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The command hears it, too, and what it has started."""
+    """The stage's command and its children get the signal, too."""
     script = tmp_path / "long.py"
     script.write_text(
         "import os, signal, sys\n"
@@ -102,7 +102,7 @@ def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            do_stages([stage("a"), long], tmp_path, quiet)
+            run_stages([stage("a"), long], tmp_path, quiet)
     finally:
         thread.join()
         signal.signal(signal.SIGINT, before)
@@ -115,10 +115,10 @@ def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
 
 def test_the_plans_stages_are_good_configurations() -> None:
     for quick, minutes in ((True, 5), (False, 30)):
-        found = plan(quick)
+        found = all_stages(quick)
         assert len({each.name for each in found}) == len(found)
         assert sum(each.seconds for each in found) < 60 * minutes
-        assert [each for each in map_plan(quick) if each not in found] == []
+        assert [each for each in map_stages(quick) if each not in found] == []
         for each in found:
             if each.is_run:
                 values = tomli.loads(toml({**each.settings, "runs": "r"}))

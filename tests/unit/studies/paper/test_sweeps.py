@@ -22,7 +22,7 @@ def block(arm: str, workers_s: float, servers_s: float) -> Block:
 
 
 class Run:
-    """Of a hot set: each key in it takes a hundredth of a per cent off everything."""
+    """A run in which each key of the hot set reduces every metric by 0.01 %."""
 
     def __init__(self, workers: int, servers: int, top_k: int, skew: float = 0.5, keys: int = 1) -> None:
         workload = SimpleNamespace(share=skew, keys_per_step=keys)
@@ -49,13 +49,13 @@ def test_a_sweep_has_each_metric_without_and_with_offload_and_its_interval() -> 
     found = sweep(unordered, "s", "title", "top-k", lambda run: run.config.top_k)
     assert [panel.title for panel in found.panels] == list(METRICS.values())
     for number, panel in enumerate(found.panels):
-        without, with_hot = panel.series
-        assert list(without.x) == list(with_hot.x) == [1_000, 5_000]
+        without, with_offload = panel.series
+        assert list(without.x) == list(with_offload.x) == [1_000, 5_000]
         assert list(without.y) == [100 + number] * 2
-        assert list(with_hot.y) == pytest.approx([(100 + number) * 0.9, (100 + number) * 0.5])
-        assert with_hot.low is not None and with_hot.high is not None
-        assert list(with_hot.low) == pytest.approx([(100 + number) * 0.89, (100 + number) * 0.49])
-        assert list(with_hot.high) == pytest.approx([(100 + number) * 0.92, (100 + number) * 0.52])
+        assert list(with_offload.y) == pytest.approx([(100 + number) * 0.9, (100 + number) * 0.5])
+        assert with_offload.low is not None and with_offload.high is not None
+        assert list(with_offload.low) == pytest.approx([(100 + number) * 0.89, (100 + number) * 0.49])
+        assert list(with_offload.high) == pytest.approx([(100 + number) * 0.92, (100 + number) * 0.52])
 
 
 def on_grid(skew: float, keys: int) -> Any:
@@ -93,13 +93,13 @@ def test_what_offload_changes_by_the_number_of_workers() -> None:
     titles = ["packets to the servers", "servers' CPU", "workers' CPU", "time of a pull", "time of a push"]
     assert [panel.title for panel in found.panels] == titles
     for panel in found.panels:
-        [change] = panel.series
-        assert change.name == "hot against neither"
-        assert list(change.x) == [2, 16]
-        assert list(change.y) == pytest.approx([-0.1, -0.3])
-        assert change.low is not None and change.high is not None
-        assert list(change.low) == pytest.approx([-0.11, -0.31])
-        assert list(change.high) == pytest.approx([-0.08, -0.28])
+        [relative_change] = panel.series
+        assert relative_change.name == "hot against neither"
+        assert list(relative_change.x) == [2, 16]
+        assert list(relative_change.y) == pytest.approx([-0.1, -0.3])
+        assert relative_change.low is not None and relative_change.high is not None
+        assert list(relative_change.low) == pytest.approx([-0.11, -0.31])
+        assert list(relative_change.high) == pytest.approx([-0.08, -0.28])
 
 
 def test_utilisation_is_cpu_time_over_time_by_arm() -> None:
