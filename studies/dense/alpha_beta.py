@@ -7,7 +7,7 @@ Alone an all-reduce of s bytes takes α + β·s. While k of them transfer bytes,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,7 +85,7 @@ def simulate(layers: Layers, network: AlphaBetaModel, schedule: Schedule) -> Sch
     """Simulate a schedule on a network."""
     sizes, ready = buffers(layers, schedule)
     start_times, end_times = np.zeros(len(sizes)), np.zeros(len(sizes))
-    _simulate(ready, sizes.astype(np.float64), schedule.at_once, *constants(network), start_times, end_times)
+    _simulate(ready, sizes.astype(np.float64), schedule.at_once, constants(network), start_times, end_times)
     return ScheduleTiming(schedule, sizes, ready, start_times, end_times)
 
 
@@ -96,74 +96,60 @@ def buffers(layers: Layers, schedule: Schedule) -> tuple[NDArray[np.int64], NDAr
     return np.diff(np.cumsum(sizes)[last_gradients], prepend=0), ready[last_gradients]
 
 
-def constants(network: AlphaBetaModel) -> tuple[float, float, float]:
-    """Return α in µs, β in µs per byte, and `sharing`, as compiled functions take them."""
-    return network.alpha_us, network.beta_us, network.sharing
+class Constants(NamedTuple):
+    """The constants of a model, as compiled functions take them."""
+
+    alpha_us: float
+    beta_us: float
+    sharing: float
+
+
+def constants(network: AlphaBetaModel) -> Constants:
+    """Return the constants of a model."""
+    return Constants(network.alpha_us, network.beta_us, network.sharing)
 
 
 @entry_point
 def _simulate(
-    ready: Any,
-    sizes: Any,
-    at_once: int,
-    alpha: float,
-    beta: float,
-    sharing: float,
-    start_times: Any,
-    end_times: Any,
+    ready: Any, sizes: Any, at_once: int, network: Constants, start_times: Any, end_times: Any
 ) -> None:
     under_way, work, number = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), 0
     now = 0.0
     for buffer in range(len(ready)):
         now, number = admit(
-            work,
-            under_way,
-            number,
-            at_once,
-            now,
-            ready[buffer],
-            alpha,
-            beta,
-            sharing,
-            end_times,
-            buffer,
-            sizes[buffer],
+            work, under_way, number, at_once, now, ready[buffer], network, end_times, buffer, sizes[buffer]
         )
         start_times[buffer] = now
-    drain(work, under_way, number, now, beta, sharing, end_times)
+    drain(work, under_way, number, now, network, end_times)
 
 
 @compiled
 def admit(
-    work: Any, under_way: Any, number: int, at_once: int, now: float, ready: float,
-    alpha: float, beta: float, sharing: float, end_times: Any, buffer: int, size: float,
+    work: Any, under_way: Any, number: int, at_once: int, now: float, ready: float, network: Constants,
+    end_times: Any, buffer: int, size: float,
 ) -> tuple[float, int]:  # fmt: skip
     """Start a buffer once it is ready and there is room; return that time and the number under way."""
     while now < ready or number == at_once:
         if number == 0:
             now = ready
             break
-        now, number = advance(
-            work, under_way, number, now, ready, number == at_once, beta, sharing, end_times
-        )
-    work[number, STARTUP], work[number, BYTES], under_way[number] = alpha, size, buffer
+        now, number = advance(work, under_way, number, now, ready, number == at_once, network, end_times)
+    work[number, STARTUP], work[number, BYTES], under_way[number] = network.alpha_us, size, buffer
     return now, number + 1
 
 
 @compiled
-def drain(
-    work: Any, under_way: Any, number: int, now: float, beta: float, sharing: float, end_times: Any
-) -> float:
+def drain(work: Any, under_way: Any, number: int, now: float, network: Constants, end_times: Any) -> float:
     """Finish all that is under way, and return the time of the last end."""
     while number:
-        now, number = advance(work, under_way, number, now, now, True, beta, sharing, end_times)
+        now, number = advance(work, under_way, number, now, now, True, network, end_times)
     return now
 
 
 @compiled
 def advance(
-    work: Any, under_way: Any, number: int, now: float, until: float, to_event: bool,
-    beta: float, sharing: float, end_times: Any,
+    work: Any, under_way: Any, number: int, now: float, until: float, to_event: bool, network: Constants,
+    end_times: Any,
 ) -> tuple[float, int]:  # fmt: skip
     """Advance to the next end of a start-up or an all-reduce, or at most to `until` unless `to_event`.
 
@@ -172,7 +158,7 @@ def advance(
     moving = 0
     for k in range(number):
         moving += work[k, STARTUP] <= 0.0
-    us_per_byte = beta * (1.0 + sharing * (moving - 1))
+    us_per_byte = network.beta_us * (1.0 + network.sharing * (moving - 1))
     step = np.inf
     for k in range(number):
         step = min(step, work[k, STARTUP] if work[k, STARTUP] > 0.0 else work[k, BYTES] * us_per_byte)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -241,9 +241,3 @@ ARCHITECTURES: dict[str, Callable[[], list[Tensor]]] = {
     "bert-large": lambda: bert(24, 1024, 128),
     "dlrm": dlrm,
 }
-
-
-def parameter_counts() -> Iterator[tuple[str, int]]:
-    """Yield each model's name and number of parameters."""
-    for name, tensors in ARCHITECTURES.items():
-        yield name, sum(tensor.values for tensor in tensors())

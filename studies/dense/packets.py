@@ -198,15 +198,7 @@ def compare_with_model(
     return comparisons
 
 
-def link_of(network: AlphaBetaModel, workers: int = NODES) -> tuple[float, float]:
+def link_of(network: AlphaBetaModel) -> tuple[float, float]:
     """Return the Gbit/s, and the µs before each step, of a ring whose all-reduce takes α + β·s."""
-    steps = 2 * (workers - 1)
-    return 8 * steps / workers / network.beta_ns / GOODPUT_SHARE, network.alpha_us / steps
-
-
-def sharing_of(network: AlphaBetaModel, size: int, at_once: int) -> float:
-    """Measure f(k) by frames: the slow-down of the bytes of k simultaneous all-reduces of `size` bytes."""
-    gbit, startup_us = link_of(network)
-    sizes = np.full(at_once, size, np.int64)
-    result = simulate_rings(sizes, np.zeros(at_once), NODES, gbit, startup_us, at_once, adds=False)
-    return (result.end_us - network.alpha_us) / (network.beta_us * size)
+    steps = 2 * (NODES - 1)
+    return 8 * steps / NODES / network.beta_ns / GOODPUT_SHARE, network.alpha_us / steps

@@ -5,14 +5,14 @@ In both, each buffer is sent as soon as it is ready and there is room, in the or
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nativekit.compile import compiled, int64
 from studies.compile import entry_point
 from studies.dense import DenseError
-from studies.dense.alpha_beta import AlphaBetaModel, Schedule, admit, constants, drain, simulate
+from studies.dense.alpha_beta import AlphaBetaModel, Constants, Schedule, admit, constants, drain, simulate
 from studies.dense.layers import Layers
 
 MAX_LAYERS = 12
@@ -31,7 +31,7 @@ def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
     if len(sizes) > MAX_LAYERS:
         raise DenseError(f"expected at most {MAX_LAYERS} layers, got {len(sizes)}")
     best_mask = [
-        (*_try_all(ready, sizes.astype(np.float64), at_once, *constants(network)), at_once)
+        (*_try_all(ready, sizes.astype(np.float64), at_once, constants(network)), at_once)
         for at_once in range(1, network.max_at_once + 1)
     ]
     _, mask, at_once = min(best_mask)
@@ -56,7 +56,7 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
     n = len(sizes)
     width = 1 if at_once == 1 else min(max(_WORK // n**2, MIN_WIDTH), MAX_WIDTH)
     parents = np.zeros((n + 1, width, 2), np.int64)
-    _beam(ready, sums, at_once, *constants(network), tie_weight, parents)
+    _beam(ready, sums, at_once, constants(network), tie_weight, parents)
     last_gradients, at, state = list[int](), n, 0
     while at:
         last_gradients.append(at - 1)
@@ -65,9 +65,7 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
 
 
 @entry_point
-def _try_all(
-    ready: Any, sizes: Any, at_once: int, alpha: float, beta: float, sharing: float
-) -> tuple[float, int]:
+def _try_all(ready: Any, sizes: Any, at_once: int, network: Constants) -> tuple[float, int]:
     """Return the earliest end, and its mask: bit i is set if gradient i is the last of a buffer."""
     n = len(ready)
     under_way, work, no_times = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
@@ -78,117 +76,88 @@ def _try_all(
             buffered += sizes[i]
             if i == n - 1 or mask >> i & 1:
                 now, number = admit(
-                    work,
-                    under_way,
-                    number,
-                    at_once,
-                    now,
-                    ready[i],
-                    alpha,
-                    beta,
-                    sharing,
-                    no_times,
-                    0,
-                    buffered,
+                    work, under_way, number, at_once, now, ready[i], network, no_times, 0, buffered
                 )
                 buffered = 0.0
-        end = drain(work, under_way, number, now, beta, sharing, no_times)
+        end = drain(work, under_way, number, now, network, no_times)
         if end < earliest:
             earliest, best_mask = end, mask
     return earliest, best_mask
 
 
+class _States(NamedTuple):
+    """The network states of each prefix, sorted by their ends: n + 1 prefixes, up to `width` states each."""
+
+    ends: Any
+    """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
+    times: Any
+    """float64[n + 1, width]: start of the latest buffer."""
+    numbers: Any
+    """int64[n + 1, width]: all-reduces under way."""
+    work: Any
+    """float64[n + 1, width, at_once, 2]: their remaining work."""
+    parents: Any
+    """int64[n + 1, width, 2]: prefix and state that each continues."""
+
+
 @entry_point
-def _beam(
-    ready: Any,
-    sums: Any,
-    at_once: int,
-    alpha: float,
-    beta: float,
-    sharing: float,
-    tie_weight: float,
-    parents: Any,
-) -> None:
-    """Fill `parents`[prefix, state] with the prefix and state that each continues."""
+def _beam(ready: Any, sums: Any, at_once: int, network: Constants, tie_weight: float, parents: Any) -> None:
     n, width = len(ready), parents.shape[1]
-    end_times = np.full((n + 1, width), np.inf)
-    times, numbers = np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64)
-    works = np.zeros((n + 1, width, at_once, 2))
+    states = _States(
+        np.full((n + 1, width), np.inf), np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64),
+        np.zeros((n + 1, width, at_once, 2)), parents,
+    )  # fmt: skip
     work, trial = np.zeros((at_once, 2)), np.zeros((at_once, 2))
     under_way, no_times = np.zeros(at_once, np.int64), np.zeros(0)
-    end_times[0, 0] = 0.0
+    states.ends[0, 0] = 0.0
     for j in range(1, n + 1):
         for i in range(j):
             for w in range(width):
-                if end_times[i, w] == np.inf:
+                if states.ends[i, w] == np.inf:
                     break
-                work[:] = works[i, w]
+                work[:] = states.work[i, w]
                 now, number = admit(
-                    work, under_way, numbers[i, w], at_once, times[i, w], ready[j - 1],
-                    alpha, beta, sharing, no_times, 0, sums[j] - sums[i],
+                    work, under_way, states.numbers[i, w], at_once, states.times[i, w], ready[j - 1], network,
+                    no_times, 0, sums[j] - sums[i],
                 )  # fmt: skip
                 trial[:] = work
-                end = drain(trial, under_way, number, now, beta, sharing, no_times)
+                end = drain(trial, under_way, number, now, network, no_times)
                 if j < n and at_once > 1:
                     trial[:] = work
                     later, under_way_then = admit(
-                        trial, under_way, number, at_once, now, ready[n - 1],
-                        alpha, beta, sharing, no_times, 0, sums[n] - sums[j],
+                        trial, under_way, number, at_once, now, ready[n - 1], network, no_times, 0,
+                        sums[n] - sums[j],
                     )  # fmt: skip
-                    end = (
-                        drain(trial, under_way, under_way_then, later, beta, sharing, no_times)
-                        + tie_weight * end
-                    )
-                if end < end_times[j, width - 1] and not _is_there(
-                    end_times[j], times[j], numbers[j], works[j], now, number, work
-                ):
-                    _insert(
-                        end_times[j],
-                        times[j],
-                        numbers[j],
-                        works[j],
-                        parents[j],
-                        end,
-                        now,
-                        number,
-                        work,
-                        i,
-                        w,
-                    )
+                    end = drain(trial, under_way, under_way_then, later, network, no_times) + tie_weight * end
+                if end < states.ends[j, width - 1] and not _is_known(states, j, now, number, work):
+                    _insert(states, j, end, now, number, work, i, w)
 
 
 @compiled
-def _is_there(
-    end_times: Any, times: Any, numbers: Any, works: Any, now: float, number: int, work: Any
-) -> bool:
-    """Return whether a prefix has a state with the same time and the same remaining work."""
-    for k in range(len(end_times)):
-        if end_times[k] == np.inf:
+def _is_known(states: _States, j: int, now: float, number: int, work: Any) -> bool:
+    """Return whether prefix j has a state with the same time and the same remaining work."""
+    for k in range(states.ends.shape[1]):
+        if states.ends[j, k] == np.inf:
             return False
-        if numbers[k] == number and abs(times[k] - now) <= _TOLERANCE:
+        if states.numbers[j, k] == number and abs(states.times[j, k] - now) <= _TOLERANCE:
             difference = 0.0
             for a in range(number):
-                difference = max(
-                    difference,
-                    abs(works[k, a, 0] - work[a, 0]),
-                    abs(works[k, a, 1] - work[a, 1]),
-                )
+                for b in range(2):
+                    difference = max(difference, abs(states.work[j, k, a, b] - work[a, b]))
             if difference <= _TOLERANCE:
                 return True
     return False
 
 
 @compiled
-def _insert(
-    end_times: Any, times: Any, numbers: Any, works: Any, parents: Any,
-    end: float, now: float, number: int, work: Any, i: int, w: int,
-) -> None:  # fmt: skip
-    """Insert a state into those of its prefix, which are sorted by their ends; the last one is dropped."""
-    at = len(end_times) - 1
-    while at > 0 and end_times[at - 1] > end:
-        end_times[at], times[at], numbers[at] = end_times[at - 1], times[at - 1], numbers[at - 1]
-        works[at], parents[at] = works[at - 1], parents[at - 1]
+def _insert(states: _States, j: int, end: float, now: float, number: int, work: Any, i: int, w: int) -> None:
+    """Insert a state that continues state w of prefix i into those of prefix j, and drop the last one."""
+    at = states.ends.shape[1] - 1
+    while at > 0 and states.ends[j, at - 1] > end:
+        states.ends[j, at], states.times[j, at] = states.ends[j, at - 1], states.times[j, at - 1]
+        states.numbers[j, at] = states.numbers[j, at - 1]
+        states.work[j, at], states.parents[j, at] = states.work[j, at - 1], states.parents[j, at - 1]
         at -= 1
-    end_times[at], times[at], numbers[at] = end, now, number
-    works[at] = work
-    parents[at, 0], parents[at, 1] = i, w
+    states.ends[j, at], states.times[j, at], states.numbers[j, at] = end, now, number
+    states.work[j, at] = work
+    states.parents[j, at, 0], states.parents[j, at, 1] = i, w

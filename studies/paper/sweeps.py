@@ -73,10 +73,8 @@ def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
 def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
     changes = [run.difference(metric) for run in runs]
     low, value, high = (
-        np.array([bound if bound is not None else float("nan") for bound in each])
-        for each in zip(
-            *((change.ratio_low, change.ratio, change.ratio_high) for change in changes), strict=True
-        )
+        np.array([float("nan") if bound is None else bound for bound in bounds])
+        for bounds in zip(*((each.ratio_low, each.ratio, each.ratio_high) for each in changes), strict=True)
     )
     x = np.array([run.config.workers for run in runs], dtype=np.float64)
     return Series(f"{HOT.name} against {NEITHER.name}", x, value, colour_of(HOT.name, 1), low=low, high=high)

@@ -94,12 +94,12 @@ class Log:
         return next_access
 
 
-def make_log(batches: Iterable[Sequence[int]], learn: float = 0.5, name: str = "log") -> Log:
+def make_log(batches: Iterable[Sequence[int]], learn: float = 0.5) -> Log:
     """Make a log in memory from the updated keys of each step; the first `learn` of the steps train."""
     steps = [np.asarray(batch, np.uint64) for batch in batches]
     keys, accesses = np.unique(np.concatenate(steps), return_inverse=True)
     starts = np.append(0, np.cumsum([len(step) for step in steps], dtype=np.int64))
-    return Log(name, accesses.astype(np.uint32), starts, keys, training_length(len(steps), learn))
+    return Log("log", accesses.astype(np.uint32), starts, keys, training_length(len(steps), learn))
 
 
 def training_length(steps: int, learn: float) -> int:

@@ -18,11 +18,11 @@ from studies.dense.network import Network, addition_us
 from studies.dense.packets import (
     GOODPUT_SHARE,
     MTU,
+    NODES,
     PAYLOAD,
     compare_with_formula,
     compare_with_model,
     link_of,
-    sharing_of,
     simulate_rings,
 )
 from studies.dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
@@ -45,6 +45,14 @@ def end_times(
         np.array(sizes), np.array(ready), workers, 10.0, startup_us, 1, delay_us, adds
     ).end_times
     return [float(end) for end in found]
+
+
+def sharing_of(network: AlphaBetaModel, size: int, at_once: int) -> float:
+    """Measure f(k): the slow-down of the bytes of k simultaneous all-reduces of `size` bytes."""
+    gbit, startup_us = link_of(network)
+    sizes = np.full(at_once, size, np.int64)
+    result = simulate_rings(sizes, np.zeros(at_once), NODES, gbit, startup_us, at_once, adds=False)
+    return (result.end_us - network.alpha_us) / (network.beta_us * size)
 
 
 def test_a_frame_carries_what_an_ip_datagram_leaves() -> None:
