@@ -72,6 +72,18 @@ print("used")
 """
 
 SDIST = "import sys; from setuptools.build_meta import build_sdist; build_sdist(sys.argv[1])"
+FORBID = """
+import sys
+
+
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in FORBIDDEN:
+            raise ModuleNotFoundError(f"no {name} here", name=name)
+
+
+sys.meta_path.insert(0, Forbidden())
+"""
 PROJECT: dict[str, Any] = tomli.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -116,6 +128,28 @@ def test_its_license_files_are_the_texts_of_its_license() -> None:
     assert texts.keys() == {"Apache-2.0", "GPL-2.0-or-later"}
     assert "Apache License" in texts["Apache-2.0"]
     assert "GNU GENERAL PUBLIC LICENSE" in texts["GPL-2.0-or-later"]
+
+
+def test_its_distribution_has_its_data() -> None:
+    data = {
+        PACKAGES.joinpath(*package.split("."), name)
+        for package, names in PROJECT["tool"]["setuptools"]["package-data"].items()
+        for name in names
+    }
+    assert data == {*PACKAGES.glob("*/py.typed"), messages.FILE}
+    assert {file.parent.name for file in PACKAGES.glob("*/py.typed")} == OURS
+
+
+def test_it_runs_elsewhere_without_what_only_tests_and_bench_need(tmp_path: Path) -> None:
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    forbidden = {name.partition(">")[0] for names in extras for name in names}
+    forbidden |= {"foundation", "mininet", "scapy", "switch_bench", "switch_harness"}
+    script = tmp_path / "use.py"
+    script.write_text(f"FORBIDDEN = {sorted(forbidden)}\n{FORBID}\n{USE}")
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGES)}
+    command = [sys.executable, str(script), str(PROGRAM)]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "used\n"), done.stderr
 
 
 @pytest.mark.soak
