@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 from foundation.designs.registry import design
 from foundation.protocol.rpc import PUSH
 from hotline.cli.commands import hotline
-from hotline.cli.faults import faults as faults_command
 from simulator.faults import page as pages
 from simulator.faults.bed import Bed
 from simulator.faults.draw import draw
@@ -41,7 +40,6 @@ BOUND_MS = {"loss": 60_000, "everything": 60_000}
 """Of recovery. What is lost at random is sent again after a second at most, and may be lost many times; any
 other fault is over with the first or second retransmission behind it."""
 SOON_MS = 1_000
-PAGE = Path(__file__).parents[3] / "docs" / "reliability.md"
 
 
 @pytest.mark.no_cover
@@ -62,15 +60,6 @@ def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> No
 
 def test_there_are_enough_agents_and_faults() -> None:
     assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and len(FAULTS) >= 15
-
-
-def test_readme_and_guide_say_how_many_there_are() -> None:
-    [option] = [each for each in faults_command.params if each.name == "schedules"]
-    of_each: Any = option.default
-    rows, schedules = f"{len(ROWS)} rows of faults", f"{len(ROWS) * of_each:,} schedules"
-    guide = (PAGE.parent / "guide.md").read_text()
-    assert rows in guide and schedules in guide
-    assert schedules in (PAGE.parents[1] / "README.md").read_text()
 
 
 def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
