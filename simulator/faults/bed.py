@@ -45,8 +45,6 @@ _AS_THEY_WERE = ("frames", "heap", "inbox", "burst", "aside", "waiting")
 """Arrays of a world that nobody reads where nothing has been written."""
 _NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal")}
 
-Pristine = list[tuple[NDArray[np.generic], NDArray[np.generic]]]
-
 
 class Bed:
     """Three workers, two servers and a switch, in one arm. `compiled` replaces the design's program."""

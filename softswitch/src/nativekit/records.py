@@ -43,7 +43,6 @@ LINE = 64
 
 Dtype: TypeAlias = np.dtype[Any]
 """A dtype of records, or of numbers known only at run time."""
-Int8: TypeAlias = Annotated[int, np.int8]
 Int32: TypeAlias = Annotated[int, np.int32]
 UInt8: TypeAlias = Annotated[int, np.uint8]
 UInt16: TypeAlias = Annotated[int, np.uint16]

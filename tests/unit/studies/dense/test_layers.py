@@ -167,6 +167,11 @@ def test_the_tensors_of_a_module_together() -> None:
 # -- built-in models
 
 
+def parameter_counts() -> dict[str, int]:
+    """Return the number of parameters of each model."""
+    return {name: sum(tensor.values for tensor in tensors()) for name, tensors in ARCHITECTURES.items()}
+
+
 def test_parameters_are_those_that_are_published() -> None:
     found = parameter_counts()
     assert set(found) == set(ORIGINS) == {*MILLIONS, "dlrm"}
