@@ -33,10 +33,6 @@ MILLIONS = {
 """Parameters as published."""
 
 
-def parameter_counts() -> dict[str, int]:
-    return {name: sum(tensor.values for tensor in tensors()) for name, tensors in ARCHITECTURES.items()}
-
-
 def table(folder: Path, text: str, name: str = "mine.csv") -> Path:
     path = folder / name
     path.write_text(text)
