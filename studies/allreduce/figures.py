@@ -76,7 +76,7 @@ def breakdown(limits: Sequence[Limit], what: str) -> Figure:
     return Figure(
         "zoo-parts", "What the time of an all-reduce is made of", Axis("times the limit for values"),
         Axis(""), panels, kind="bars",
-        caption=f"{what}; hosts take no time, and nothing is lost. Parts are told below the tables.",
+        caption=f"{what}; hosts take no time, and nothing is lost. The text below explains the parts.",
     )  # fmt: skip
 
 

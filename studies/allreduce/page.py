@@ -5,31 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from analysis.figures.files import write_figures
-from analysis.page.build import Page, build
+from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
-from foundation.logs.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from studies.allreduce.breakdown import PARTS
 from studies.allreduce.figures import figures_of
 from studies.allreduce.numbers import Line, Numbers, TrainingRow
 from studies.allreduce.point import DELAY_US, QUEUE_KB, SWITCH_MPPS, SWITCH_US
+from studies.report import write_report
 
 _READING = (
-    "The same P4 programs and agents as in a real run, on a virtual clock. The switch is a device of its "
-    f"own: it takes {SWITCH_US:g} µs for a frame, and {SWITCH_MPPS:,.0f} million frames a second. A cable "
-    f"takes {DELAY_US:g} µs each way, and {QUEUE_KB:,.0f} KiB wait before it at most.",
-    "Where it is not said otherwise, hosts take no time, so that links alone do. A worker has up to 64 "
-    "packets on the way.",
+    "A simulation with the P4 programs and agents of real runs. The dedicated switch delays a frame by "
+    f"{SWITCH_US:g} µs and takes {SWITCH_MPPS:,.0f} million frames a second. A cable delays a frame by "
+    f"{DELAY_US:g} µs, and up to {QUEUE_KB:,.0f} KiB wait before it.",
+    "Unless stated otherwise, hosts take no time, so that only links do. A worker has up to 64 packets under "
+    "way.",
     "psdense has as many servers as workers, or one for four workers. switchml-checked also compares the "
     "numbers of chunks, which costs no byte on any link.",
-    "Each part of the time is what one run takes more than another. Values: what the busiest link needs for "
-    "the values alone. Headers: with acknowledgements, preambles and gaps. Filling up: until frames are "
-    "everywhere. A round trip: once, to whoever answers. The window: what workers wait for results beyond "
-    "that. Hosts: with what our agents take. Retransmissions: with 0.1 % of the frames lost.",
-    "R1's hot set: the model has the 20,000 parameters that are updated most. In hot and none a worker pulls "
-    "and pushes those of its mini-batch. In the others a push is an all-reduce of all 20,000.",
+    "Each part of the time is the difference between two runs. Values: transmission of the values alone on "
+    "the busiest link. Headers: the same for headers, acknowledgements, preambles and gaps. Filling up: "
+    "until all links are busy. A round trip: one, to the switch or host that answers. The window: further "
+    "waiting for results. Hosts: the agents' measured time. Retransmissions: with 0.1 % of the frames lost.",
+    "R1's hot set: the model has the 20,000 most updated parameters. In hot and none a worker pulls and "
+    "pushes those of its mini-batch. In the others a push is an all-reduce of all 20,000.",
 )
 
 
@@ -39,12 +38,6 @@ def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -
     Raises `DataError`.
     """
     figures = list(figures_of(numbers))
-    target = folder / "figures"
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{target}: cannot be made: {reason_of(error)}") from error
-    write_figures(figures, target)
     page = Page(
         title="The zoo: designs side by side",
         ran=ran,
@@ -52,9 +45,8 @@ def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -
         tables=tables_of(numbers),
         reading=_READING,
     )
+    report = write_report(page, figures, folder)
     write_text(folder / "numbers.json", numbers.model_dump_json(indent=2) + "\n")
-    report = folder / "report.html"
-    write_text(report, build(page))
     return report
 
 

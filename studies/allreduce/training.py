@@ -135,7 +135,7 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
     place[hot] = np.arange(len(hot))
     positions = place[trace.position]
     is_hot = positions >= 0
-    # For each parameter, the number of hot ones before it.
+    # The number of hot positions before each position of the trace.
     hot_before = np.append(0, np.cumsum(is_hot))
     samples, starts = trace.samples, trace.key_start
     batch = np.repeat(np.arange(len(starts) - 1), np.diff(samples.entry_start))

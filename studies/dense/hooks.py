@@ -68,9 +68,9 @@ def layers_of(
             for each in parameters.values():
                 each.grad = None
             clock.begin()
-            namespace = loss()
+            value = loss()
             clock.begin()
-            namespace.backward()
+            value.backward()
             wait()
     # A gradient that is accumulated twice is ready the second time.
     order = list(dict.fromkeys(reversed(clock.order)))

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from analysis.figures.files import write_figures
-from analysis.figures.model import Figure
-from analysis.page.build import Page, build
+from analysis.page.build import Page
 from analysis.page.plots import plot
 from analysis.wording import AnswerText, Row, Span, Table, plain
-from foundation.logs.errors import DataError, reason_of
-from foundation.logs.parts import write_text
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule
 from studies.dense.answers import COLUMNS, Requirements, StepTimes, requirements_of, step_times
 from studies.dense.catalogue import Model
@@ -20,6 +15,7 @@ from studies.dense.figures import by_workers, scaling_map, timeline
 from studies.dense.fusion import Fusion
 from studies.dense.network import Network
 from studies.dense.whatif import TARGET
+from studies.report import write_report
 
 _GLOSSARY = (
     ("scaling factor", "throughput on n workers, divided by n times the throughput on one"),
@@ -27,21 +23,21 @@ _GLOSSARY = (
     ("buffer", "gradients that are sent together"),
     (
         "estimate",
-        "a published time of a step, split by the arithmetic of the layers; nobody measured the layers",
+        "a published time of a step, split by the multiply-adds of the layers, which were not measured",
     ),
 )
 _READING_WHATIF = (
-    "T is the time of a step on one worker. All-reduces go one after the other, each as soon as its buffer "
-    "is ready; what of them is left when backward ends is added to T. Bandwidth is used fully unless a curve "
-    "is given, compression takes no time, and no start-up is counted unless one is given ([BOTTLENECK]).",
-    "A switch that sums sends each gradient up once and the sum down at the same time, and no worker adds.",
+    "T is the time of a step on one worker. All-reduces run one after the other, each as soon as its buffer "
+    "is ready; the time they take after the end of backward is added to T. Bandwidth is used fully unless a "
+    "curve is given, compression takes no time, and start-ups are counted only if given ([BOTTLENECK]).",
+    "With a switch that sums, each gradient goes up once while the sum comes down, and no worker adds.",
 )
 _READING_OVERLAP = (
-    "An all-reduce of s bytes takes α + β·s alone. While k of them move bytes, each takes f(k) times as long "
-    "for its bytes; start-ups slow nobody. Each buffer goes as soon as it is ready and there is room, in "
-    "backward's order.",
-    "MG-WFBP and ASC-WFBP merge as the later code of their authors does. That ASC-WFBP has as many under way "
-    "as promise the earliest end is our reading of its abstract. Best is a beam search over the same model.",
+    "A single all-reduce of s bytes takes α + β·s. While k of them transfer bytes, each takes f(k) times as "
+    "long for its bytes; start-ups do not interfere. Each buffer is sent as soon as it is ready and there is "
+    "room, in the order of backward.",
+    "MG-WFBP and ASC-WFBP merge as the later code of their authors does. That ASC-WFBP chooses the number "
+    "under way with the earliest end is our reading of its abstract. Best is a beam search over the model.",
 )
 
 
@@ -69,7 +65,7 @@ def write_whatif(
         reading=_READING_WHATIF,
         glossary=_GLOSSARY,
     )
-    return _write(page, figures, folder)
+    return write_report(page, figures, folder)
 
 
 def write_overlap(
@@ -89,7 +85,7 @@ def write_overlap(
         reading=_READING_OVERLAP,
         glossary=_GLOSSARY,
     )
-    return _write(page, figures, folder)
+    return write_report(page, figures, folder)
 
 
 def times_table(times: Sequence[StepTimes]) -> Table:
@@ -116,19 +112,3 @@ def _needed(requirements: Sequence[Requirements], target: float) -> Table:
 
 def _sources(models: Sequence[Model]) -> list[tuple[str, str]]:
     return [(model.label, model.source) for model in models]
-
-
-def _write(page: Page, figures: Sequence[Figure], folder: Path) -> Path:
-    """Write all files or none: they are moved into place when the last one has been written."""
-    target, report = folder / "figures", folder / "report.html"
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
-            written = write_figures(figures, Path(partial))
-            write_text(Path(partial, report.name), build(page))
-            for path in written:
-                path.replace(target / path.name)
-            Path(partial, report.name).replace(report)
-    except OSError as error:
-        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
-    return report

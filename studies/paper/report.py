@@ -22,13 +22,14 @@ from studies.paper.measured import MeasuredRun, read_measured
 from studies.paper.plan import Stage
 from studies.paper.stages import result_of
 from studies.paper.sweeps import by_workers, sweeps
+from studies.report import write_report
 
 Progress = Callable[[str], None]
 """Callback with the name of the current activity."""
 
 
 def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker], progress: Progress) -> Path:
-    """Write report.html and the folder `figures`, and return the report's path."""
+    """Write report.html and the folder `figures`, and return the report's path; raises `DataError`."""
     runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages if stage.is_run}
     main = [run for name, run in runs.items() if name in ("r1", "r2")]
     sources = [of_run(run.folder) for run in main]
@@ -39,14 +40,8 @@ def write_paper(stages: Sequence[Stage], folder: Path, markers: Sequence[Marker]
     fig_9 = delay_against_connections(result_of(_named(stages, "connections"), folder))
     found = [*of_logs, fig_9, offload_map.figure, *sweeps(runs)]
     ordered = sorted(found, key=lambda figure: (not figure.name.startswith("fig-"), figure.name))
-    target = folder / "figures"
-    target.mkdir(exist_ok=True)
     progress("files")
-    write_figures(ordered, target)
-    page = _page(main, ordered, fig_9, runs)
-    report = folder / "report.html"
-    write_text(report, build(page))
-    return report
+    return write_report(_page(main, ordered, fig_9, runs), ordered, folder)
 
 
 def _named(stages: Sequence[Stage], name: str) -> Stage:

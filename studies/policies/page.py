@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from analysis.figures.files import write_figures
-from analysis.page.build import Page, build
+from analysis.page.build import Page
 from analysis.page.plots import Plot, plot
 from analysis.wording import AnswerText, Row, Span, Table, plain
-from foundation.logs.errors import DataError, reason_of
-from foundation.logs.parts import write_text
 from studies.policies.figures import figures_of, shown_size
 from studies.policies.findings import findings, headline
 from studies.policies.results import WRITES_PER_MOVE, Study
 from studies.policies.rules import POLICIES
 from studies.policies.table import cells, columns, printed_sizes, write_table
+from studies.report import write_report
 
 _READING = (
     "A policy says which keys a switch keeps. Each of them serves the same accesses in the same order: by "
@@ -53,15 +51,9 @@ def write_page(study: Study, folder: Path) -> Path:
 
     Raises `DataError`.
     """
-    drawn, target = figures_of(study), folder / "figures"
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{target}: cannot be made: {reason_of(error)}") from error
-    write_figures(drawn, target)
+    figures = figures_of(study)
+    report = write_report(_page(study, [plot(figure) for figure in figures]), figures, folder)
     write_table(study, folder)
-    report = folder / "report.html"
-    write_text(report, build(_page(study, [plot(figure) for figure in drawn])))
     return report
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 from typing import Any
 
-import click
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +20,7 @@ from nativekit.compile import int64
 from nativekit.libc import ppoll
 from nativekit.records import records
 from nativekit.reference import as_ref
-from studies.paper.connections.process import Handlers, ProcessConfig, run
+from studies.paper.connections.process import Handlers, ProcessConfig, command
 from studies.paper.connections.waiting import POLLFD
 
 _TIMEOUT_S = 2
@@ -122,12 +120,5 @@ class ClientProcess:
         self._commands.read()
 
 
-@click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), required=True)
-def main(path: Path) -> None:
-    """Run the callers; commands are JSON lines on standard input."""
-    run(path, ClientConfig, ClientProcess)
-
-
 if __name__ == "__main__":
-    main()
+    command("Send empty RPCs.", ClientConfig, ClientProcess)()

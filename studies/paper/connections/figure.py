@@ -36,8 +36,8 @@ def delay_against_connections(file: Path) -> Figure:
             for active, arm in PANELS
         ],
         kind="points",
-        caption="[DDL] Fig. 9: it grows linearly. Servers that scan their sockets, poll them, are told by "
-        "epoll which are ready, or have one for all; as many RPCs whatever the connections, one at a time. "
+        caption="[DDL] Fig. 9: it grows linearly. Servers scan their sockets, poll them, wait for "
+        "ready ones with epoll, or share one socket; as many RPCs whatever the connections, one at a time. "
         "Empty RPCs have no key that could be hot: in arms hot and both the switch looks in vain.",
         facts=dict(_slopes(rows)),
     )

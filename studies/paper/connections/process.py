@@ -9,6 +9,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+import click
+
 from foundation.errors import HotlineError
 from foundation.settings import Strict
 from hosts.agent import Commands, execute, load_config, say, settle
@@ -42,7 +44,18 @@ class Process(Protocol):
 ConfigT = TypeVar("ConfigT", bound=ProcessConfig)
 
 
-def run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> None:
+def command(help: str, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> click.Command:
+    """Return the command line of a process, which reads its configuration from the file `--config`."""
+
+    @click.command(help=f"{help} Commands are JSON lines on standard input.")
+    @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
+    def main(path: Path) -> None:
+        _run(path, model, make)
+
+    return main
+
+
+def _run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> None:
     """Execute commands until standard input ends; an error is one line of JSON and exit code 1."""
     try:
         config: ConfigT = load_config(path, model)

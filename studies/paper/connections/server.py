@@ -6,10 +6,7 @@ import os
 import select
 import socket
 import time
-from pathlib import Path
 from typing import Any
-
-import click
 
 from foundation.errors import HotlineError
 from hosts.agent import Commands
@@ -19,7 +16,7 @@ from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
 from hosts.udp import BURST, make_udp
-from studies.paper.connections.process import Handlers, ProcessConfig, run
+from studies.paper.connections.process import Handlers, ProcessConfig, command
 from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, pollfds
 
 
@@ -108,12 +105,5 @@ class ServerProcess:
         self._commands.read()
 
 
-@click.command()
-@click.option("--config", "path", type=click.Path(path_type=Path), required=True)
-def main(path: Path) -> None:
-    """Serve empty RPCs; commands are JSON lines on standard input."""
-    run(path, ServerConfig, ServerProcess)
-
-
 if __name__ == "__main__":
-    main()
+    command("Serve empty RPCs.", ServerConfig, ServerProcess)()

@@ -25,7 +25,7 @@ Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
 
 class PeriodicSet(NamedTuple):
     state: Any
-    """uint8[distinct]: COLD, WANTED or HOT."""
+    """uint8[distinct]: COLD, PENDING or HOT."""
     moves: Any
 
 

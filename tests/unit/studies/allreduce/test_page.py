@@ -68,8 +68,9 @@ def cells(found: Numbers) -> dict[str, list[list[str]]]:
     return {table.title: table.texts() for _, tables in tables_of(found) for table in tables}
 
 
-def skip_figures(*_: object) -> None:
+def skip_figures(*_: object) -> list[Path]:
     """Replace the writing of figures, which takes seconds."""
+    return []
 
 
 # -- numbers
@@ -130,7 +131,7 @@ def test_training_is_compared_with_the_best_loss() -> None:
 
 
 def test_the_page_has_the_numbers_of_the_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo_page, "write_figures", skip_figures)
+    monkeypatch.setattr("studies.report.write_figures", skip_figures)
     found = numbers()
     page = write_page(found, [("plan", "small")], tmp_path).read_text()
     assert Numbers.model_validate_json((tmp_path / "numbers.json").read_bytes()) == found
@@ -219,7 +220,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
-    monkeypatch.setattr(zoo_page, "write_figures", skip_figures)
+    monkeypatch.setattr("studies.report.write_figures", skip_figures)
     second = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
     assert second.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
     assert (tmp_path / "zoo" / "figures" / "zoo-workers.csv").exists()

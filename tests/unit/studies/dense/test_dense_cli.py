@@ -273,7 +273,7 @@ def test_a_page_is_written_whole_or_not_at_all(
     assert invoke("overlap", mine, "--into", here)[0] == 0
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()}
     assert {path.name for path in here.iterdir()} == {"figures", "report.html"}
-    monkeypatch.setattr("studies.dense.page.write_text", full)
+    monkeypatch.setattr("studies.report.write_text", full)
     code, output, errors = invoke("overlap", mine, "--into", here)
     assert (code, output) == (1, "") and "No space left" in errors
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before

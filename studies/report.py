@@ -1,0 +1,32 @@
+"""The files of a study's page: report.html, and its figures in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from analysis.figures.files import write_figures
+from analysis.figures.model import Figure
+from analysis.page.build import Page, build
+from foundation.logs.errors import DataError, reason_of
+from foundation.logs.parts import write_text
+
+
+def write_report(page: Page, figures: Sequence[Figure], folder: Path) -> Path:
+    """Write report.html and the folder `figures`, and return the report's path; raises `DataError`.
+
+    All files are written or none: they are moved into place when the last one is complete.
+    """
+    target, report = folder / "figures", folder / "report.html"
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix="partial-", dir=folder) as partial:
+            written = write_figures(figures, Path(partial))
+            write_text(Path(partial, report.name), build(page))
+            for path in written:
+                path.replace(target / path.name)
+            Path(partial, report.name).replace(report)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
+    return report
