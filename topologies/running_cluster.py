@@ -53,15 +53,15 @@ async def agent_cluster(
             health=context.health,
             placement=context.placement,
         )
-        yield RunningCluster(session, trace.space, partial(_traffic, session, trace, context.placement.rest))
+        yield RunningCluster(session, trace.space, partial(_traffic, session, trace))
 
 
-async def _traffic(session: RealSession, trace: Trace, rest: int | None) -> None:
+async def _traffic(session: RealSession, trace: Trace) -> None:
     await prepare(design(session.config.design), session, trace)
     before = session.switch_threads()
     probed = await probe(session)
     idle = quiet_threads(before, session.switch_threads())
-    with isolated(rest, idle):
+    with isolated(session.placement.rest, idle):
         await calibrate(session, probed)
         await measure(session, partial(check_capacity, session, "middle"))
         await check_capacity(session, "end")

@@ -64,7 +64,7 @@ class _Server:
 
 
 class LoopbackCluster:
-    """`topologies.rendezvous.Backend` of threads."""
+    """A `topologies.rendezvous.Backend` whose servers are threads."""
 
     def __init__(self, size: int, n_ps: int = 2, chosen: str = "none") -> None:
         self.size, self._n_ps, self._design, self.sessions = size, n_ps, chosen, 0
@@ -88,7 +88,7 @@ class LoopbackCluster:
 
 
 class Meeting:
-    """A rendezvous with its loop in a thread; `cluster` is another one than this module's."""
+    """A rendezvous with its loop in a thread; `cluster` replaces the default `LoopbackCluster`."""
 
     def __init__(self, place: Path, size: int, cluster: Any = None) -> None:
         self.place = place
@@ -106,24 +106,24 @@ class Meeting:
         return Rendezvous(self.cluster, self.reports.append, self.joined_workers.append)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """On its loop."""
+        """Run a coroutine on the loop of the rendezvous."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
-    def order(self, joined: JoinedWorker, what: str, **values: object) -> Message | None:
-        """Its answer; None of one that leaves before."""
+    def send_command(self, joined: JoinedWorker, what: str, **values: object) -> Message | None:
+        """Send a command, and return its answer; None if the worker leaves before."""
 
         async def give() -> Message | None:
             return await asyncio.wait_for(joined.send_command(what, **values), PATIENCE_S)
 
         return self.do(give())
 
-    def breaks(self, why: str) -> None:
-        """As if a server had ended."""
-        self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, why)
+    def break_session(self, reason: str) -> None:
+        """Simulate the end of a server."""
+        self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, reason)
 
     def end(self) -> None:
-        """As often as it is called."""
+        """End the rendezvous; later calls do nothing."""
         if self._loop.is_closed():
             return
         self.do(self._open.__aexit__(None, None, None))

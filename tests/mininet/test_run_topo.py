@@ -19,6 +19,7 @@ from experiment.sizes import SIZES
 from foundation.logs.merge import finish_merge
 from tests.harness.arms import JOBS
 from tests.mininet.run_topo import (
+    Run,
     command_line,
     record_of,
     rpcs_to_servers,
@@ -99,13 +100,19 @@ def test_a_killed_server_or_switch_ends_the_run(tmp_path: Path, module: str) -> 
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
-@pytest.mark.soak
-def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) -> None:
+def kill_runner(tmp_path: Path) -> Run:
+    """Kill a runner in its first block; its switch and its logs are left behind."""
     with run_topo(tmp_path) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
         os.kill(run.process.pid, signal.SIGKILL)
         run.wait()
     assert run.agents("softswitch")
+    return run
+
+
+@pytest.mark.soak
+def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) -> None:
+    run = kill_runner(tmp_path)
     parts = next(run.runs.glob("*/parts"))
     assert not pl.read_parquet(sorted(parts.glob("operations-*.parquet"))[0]).is_empty()
     with run_topo(tmp_path, "ROUNDS=1", p4runtime_port=run.port) as again:
@@ -116,19 +123,14 @@ def test_what_a_killed_runner_leaves_is_removed_by_the_next_run(tmp_path: Path) 
 
 @pytest.mark.soak
 def test_cleanup_removes_what_a_killed_runner_leaves(tmp_path: Path) -> None:
-    with run_topo(tmp_path) as run:
-        run.wait_for_parts("operations-worker-1-*.parquet")
-        os.kill(run.process.pid, signal.SIGKILL)
-        run.wait()
-    assert run.agents("softswitch")
-    folder = next(run.runs.glob("*/parts")).parent
+    folder = next(kill_runner(tmp_path).runs.glob("*/parts")).parent
     cleanup = [sys.executable, "-m", "topologies.cleanup"]
     done = subprocess.run(cleanup, check=True, capture_output=True, text=True)
     assert done.stdout.startswith("removed ")
     assert not (folder / "parts").exists() and not (folder / "trace").exists()
     assert not pl.read_parquet(folder / "operations.parquet").is_empty()
     assert record_of(folder)["error"] == "it was killed"
-    # That nothing is left is what the fixture of every test here asserts.
+    # The fixture of every test here asserts that nothing is left on the machine.
     assert subprocess.run(cleanup, check=True, capture_output=True, text=True).stdout == ""
 
 

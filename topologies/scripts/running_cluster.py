@@ -35,12 +35,10 @@ async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
             placement=context.placement,
             arms=scripts.arms,
         )
-        yield RunningCluster(
-            session, scripts.space, partial(_traffic, session, scripts, context.placement.rest)
-        )
+        yield RunningCluster(session, scripts.space, partial(_traffic, session, scripts))
 
 
-async def _traffic(session: ScriptSession, scripts: ScriptGroup, rest: int | None) -> None:
+async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
     """Run all phases. Scripts set their own pace, so no loads are calibrated."""
     first = session.config.every_arm[0]
     with session.reporter.phase("first steps"):
@@ -52,7 +50,7 @@ async def _traffic(session: ScriptSession, scripts: ScriptGroup, rest: int | Non
         "trains": True,
     }
     await prepare(design(session.config.design), session, observed)
-    with isolated(rest, []):
+    with isolated(session.placement.rest):
         probed = await probe(session)
         _check_goes_on(session)
         await calibrate(session, probed)

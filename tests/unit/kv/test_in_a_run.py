@@ -41,11 +41,11 @@ def join(met: Meeting, rank: int = 0) -> tuple[hotline.Worker, JoinedWorker]:
 
 
 def opened(met: Meeting, joined: JoinedWorker, **values: object) -> None:
-    assert met.order(joined, "open", **{**OPENING, **values}) == {}
+    assert met.send_command(joined, "open", **{**OPENING, **values}) == {}
 
 
 def shut(met: Meeting, joined: JoinedWorker) -> dict[str, Any]:
-    told = met.order(joined, "shut")
+    told = met.send_command(joined, "shut")
     assert told is not None
     return told
 
@@ -174,9 +174,9 @@ def test_whatever_is_shut_out_is_pushed_once(
         for keys, value in pushes:
             expected[sorted(keys)] += value
         for _ in range(blocks):
-            if met.order(joined, "open", **OPENING) is not None:
-                steps += (met.order(joined, "shut") or {}).get("steps", 0)
-        met.order(joined, "open", **OPENING)
+            if met.send_command(joined, "open", **OPENING) is not None:
+                steps += (met.send_command(joined, "shut") or {}).get("steps", 0)
+        met.send_command(joined, "open", **OPENING)
         training.join(PATIENCE_S)
         assert not training.is_alive()
         steps += (joined.final_report["ran"] or {}).get("steps", 0)
@@ -193,17 +193,17 @@ def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: M
     kv.close()
     wait_for(joined.has_left.is_set)
     assert (joined.final_report["ran"]["steps"], joined.final_report["dropped_rows"]) == (2, 0)
-    assert met.order(joined, "shut") is None
+    assert met.send_command(joined, "shut") is None
 
 
 def test_hints_are_a_hot_set_s_and_one_that_cannot_be_read_is_told(met: Meeting, tmp_path: Path) -> None:
     kv, joined = join(met)
     hot = tmp_path / "hotset.parquet"
     pl.DataFrame({"key": [1, 2]}).write_parquet(hot)
-    assert met.order(joined, "hint", file=str(hot)) == {}
-    told = met.order(joined, "hint", file=str(tmp_path / "none.parquet"))
+    assert met.send_command(joined, "hint", file=str(hot)) == {}
+    told = met.send_command(joined, "hint", file=str(tmp_path / "none.parquet"))
     assert told is not None and "none.parquet" in told["error"]
-    assert met.order(joined, "flush") == {"dropped_rows": 0}
+    assert met.send_command(joined, "flush") == {"dropped_rows": 0}
     kv._leave(is_in_order=False)
 
 
@@ -219,7 +219,7 @@ def test_who_waits_for_a_block_hears_that_the_servers_are_gone(met: Meeting) -> 
 
     calling = threading.Thread(target=call)
     calling.start()
-    met.breaks("server ps-0 has ended")
+    met.break_session("server ps-0 has ended")
     calling.join(PATIENCE_S)
     assert "ps-0" in str(heard[0])
     kv._leave(is_in_order=False)

@@ -311,7 +311,7 @@ def test_whoever_waits_is_told_that_it_is_over(rig: Rig, end: str) -> None:
         server.mute = True
     ts = kv.push([1], ones(1), "items")
     breaks: Callable[[], None] = (
-        rig.met.end if end == "ended" else lambda: rig.met.breaks("ps-1 ended with code -9")
+        rig.met.end if end == "ended" else lambda: rig.met.break_session("ps-1 ended with code -9")
     )
     ends = threading.Thread(target=breaks)
     ends.start()

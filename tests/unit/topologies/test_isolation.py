@@ -28,34 +28,29 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             sleeper.wait()
 
 
-def test_others_share_one_cpu_for_a_while(others: list[int], tmp_path: Path) -> None:
-    usable = os.sched_getaffinity(0)
-    one = {min(usable)}
-    everybody = [threading.get_native_id(), *others]
-    with isolated(min(usable), others[:1], tmp_path / "kept") as moved:
-        assert [os.sched_getaffinity(each) for each in everybody] == [one] * 3
-        assert moved >= 2
-    assert [os.sched_getaffinity(each) for each in everybody] == [usable] * 3
-    assert not (tmp_path / "kept").exists()
-
-
-def test_without_a_cpu_for_them_nothing_is_moved(others: list[int], tmp_path: Path) -> None:
-    usable = os.sched_getaffinity(0)
-    with isolated(None, others[:1], tmp_path / "kept") as moved:
-        assert moved == 0
-        assert [os.sched_getaffinity(each) for each in others] == [usable] * 2
-        assert not (tmp_path / "kept").exists()
+@pytest.mark.parametrize("moves", [True, False])
+def test_others_share_one_cpu_for_a_while_if_there_is_one_for_them(
+    others: list[int], tmp_path: Path, moves: bool
+) -> None:
+    usable, file = os.sched_getaffinity(0), tmp_path / "affinity"
+    processes = [threading.get_native_id(), *others]
+    with isolated(min(usable) if moves else None, others[:1], file) as moved:
+        assert [os.sched_getaffinity(each) for each in processes] == [{min(usable)} if moves else usable] * 3
+        assert (moved >= 2) if moves else (moved == 0)
+        assert file.exists() == moves
+    assert [os.sched_getaffinity(each) for each in processes] == [usable] * 3
+    assert not file.exists()
 
 
 def test_what_a_killed_run_has_moved_is_given_back(others: list[int], tmp_path: Path) -> None:
     usable = os.sched_getaffinity(0)
-    kept = tmp_path / "kept"
-    kept.write_text(json.dumps({others[1]: sorted(usable), 2**22: [0]}))
+    file = tmp_path / "file"
+    file.write_text(json.dumps({others[1]: sorted(usable), 2**22: [0]}))
     os.sched_setaffinity(others[1], {min(usable)})
-    restore_affinities(kept)
+    restore_affinities(file)
     assert os.sched_getaffinity(others[1]) == usable
-    assert not kept.exists()
-    restore_affinities(kept)  # nothing is left to do
+    assert not file.exists()
+    restore_affinities(file)  # nothing is left to do
 
 
 def test_quiet_threads_did_less_than_a_twentieth() -> None:

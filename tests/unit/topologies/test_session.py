@@ -1,0 +1,139 @@
+"""What a session asks of workers, and when it repeats its work."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from controller.errors import DeviceError
+from experiment import health
+from experiment.config import Config
+from experiment.session import Planned
+from foundation.designs.arms import arm
+from foundation.logs.columns import OPERATIONS
+from tests.harness.sessions import real_session
+from tests.unit.analysis.synthetic import block
+from topologies.running_cluster import measure_empty_rpcs
+
+
+class LoggingWorker:
+    """A worker that writes its logs before it answers `flush`."""
+
+    def __init__(self, parts: Path) -> None:
+        self._parts = parts
+        self.unwritten: dict[str, list[int]] = {}
+        """Part file -> due times of its operations in µs."""
+
+    async def call(self, command: dict[str, Any], *_: object) -> dict[str, Any]:
+        assert command == {"cmd": "flush"}
+        for name, times in self.unwritten.items():
+            text = {"arm": "hot", "op": "pull", "measured": True}
+            rows = [{column: 0 for column in OPERATIONS} | text | {"scheduled_us": at} for at in times]
+            pl.DataFrame(rows, schema=OPERATIONS).write_parquet(self._parts / name)
+        self.unwritten = {}
+        return {}
+
+
+def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_measured(tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    worker = LoggingWorker(parts)
+    session = real_session(run=tmp_path, workers=[worker])
+    assert asyncio.run(session.new_operations()).is_empty()
+    worker.unwritten = {"operations-worker-1-0.parquet": [10, 20], "rpc-worker-1-0.parquet": [1]}
+    assert asyncio.run(session.new_operations())["scheduled_us"].to_list() == [10, 20]
+    repeated = block(0, 0.5, "hot").model_copy(update={"begun_us": 25, "ended_us": 35})
+    session.record.repeated_blocks.append(repeated)
+    worker.unwritten = {"operations-worker-1-1.parquet": [30, 40], "operations-worker-2-0.parquet": [50]}
+    found = asyncio.run(session.new_operations()).sort("scheduled_us")
+    assert found.select("scheduled_us", "measured").rows() == [(30, False), (40, True), (50, True)]
+    assert asyncio.run(session.new_operations()).is_empty()
+
+
+def test_it_is_done_again_until_nobody_has_died() -> None:
+    async def main() -> None:
+        made, attempts = real_session(), []
+
+        async def work() -> int:
+            attempts.append(made.health.is_whole)
+            if len(attempts) == 1:  # it would wait for ever
+                made.health.lose("s1")
+                asyncio.get_running_loop().call_later(0.01, made.health.regain, "s1")
+                await asyncio.Event().wait()
+            if len(attempts) == 2:
+                asyncio.get_running_loop().call_later(0.01, made.health.lose, "ps-0")
+                asyncio.get_running_loop().call_later(0.02, made.health.regain, "ps-0")
+                raise DeviceError("the switch has closed the connection")
+            if len(attempts) == 3:  # it ends well, but beside a death
+                made.health.lose("ps-1")
+                made.health.regain("ps-1")
+                await asyncio.sleep(0)
+            return len(attempts)
+
+        assert await asyncio.wait_for(made.retry_after_deaths(work), 30) == 4
+        assert attempts == [True] * 4
+
+    asyncio.run(main())
+
+
+def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "_KNOWN_S", 0.01)
+
+    async def work() -> None:
+        raise DeviceError("the switch refused it")
+
+    with pytest.raises(DeviceError, match="refused"):
+        asyncio.run(real_session().retry_after_deaths(work))
+
+
+class CommandLog:
+    """A worker that answers at once, and records commands and their time limits in s."""
+
+    name = "worker-1"
+
+    def __init__(self) -> None:
+        self.commands: list[dict[str, Any]] = []
+        self.patience: list[float] = []
+
+    async def call(self, command: Any, patience: float, on_progress: object = None) -> dict[str, Any]:
+        self.commands.append(command)
+        self.patience.append(patience)
+        return {"steps": command.get("steps", 0), "behind_ns": 0, "cpu_s": 0.0, "loss": None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "period_ns", "seconds"),
+    [
+        ({}, 0, 60 + 8),
+        ({"codec": "scapy"}, 0, 60 + 8 * 60),
+        ({}, 500_000_000, 60 + 8 * 5),
+        ({"codec": "scapy"}, 500_000_000, 60 + 8 * 5),
+        ({"faults": {"loss": 0.01}}, 0, 4 * 68),
+    ],
+)
+def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
+    worker = CommandLog()
+    session = real_session(Config.model_validate(settings), workers=[worker])
+    asyncio.run(session.run_steps(Planned(arm("neither"), 0, 8, period_ns)))
+    assert worker.patience == [seconds]
+
+
+def test_a_block_is_told_what_of_it_is_discarded() -> None:
+    worker = CommandLog()
+    session = real_session(Config(discard_ms=30), workers=[worker])
+    asyncio.run(session.run_steps(Planned(arm("neither"), first_step=100, steps=8, discarded=2)))
+    asked = {
+        name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
+    }
+    assert asked == {"first_step": 100, "steps": 8, "discard_ns": 30_000_000, "discard_steps": 2}
+
+
+def test_empty_rpcs_have_time_by_their_number() -> None:
+    worker = CommandLog()
+    session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
+    asyncio.run(measure_empty_rpcs(session))
+    assert worker.patience == [1030]
