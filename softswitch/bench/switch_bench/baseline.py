@@ -23,7 +23,7 @@ from softswitch.native import PROCESS, entry_point
 from softswitch.ports.epoll import watch
 from softswitch.ports.layout import BURST, EPOLL_EVENT, MMSGHDR
 from softswitch.ports.loop import PortLoop
-from softswitch.ports.ring import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
+from softswitch.ports.sockets import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
 from switch_bench.network import switch_interface
 from switch_bench.processes import pinned
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from softswitch.ports.ring import PortSocket, share_of
+from softswitch.ports.sockets import PortSocket, share_of
 from switch_bench.baseline import C_LOOP, PORT_LOOP, c_loop, interfaces, port_loop
 from switch_bench.network import host_interface, inside, network
 from switch_bench.processes import Cores, pinned

@@ -27,11 +27,11 @@ from softswitch.kernel.ports import KernelPorts
 from softswitch.kernel.probe import probe
 from softswitch.kernel.steering import check_cpu
 from softswitch.messages import pluralize
-from softswitch.ports.ends import ControlEnds
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop, check_ports
 from softswitch.ports.qdiscs import DELAYS, shaped
 from softswitch.ports.report import SwitchCounters, describe, plus
+from softswitch.ports.sockets import ControlSockets
 from softswitch.queues import Shape
 from softswitch.queues.shape import MAX_PACKETS, MAX_RATE
 from softswitch.settings import Datapath
@@ -49,13 +49,13 @@ LivePipeline: TypeAlias = "CompiledPipeline | AttachedPipeline | TracedPipeline"
 class SwitchPorts:
     """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on one datapath or the other.
 
-    With `shapes` there are queues before egress (`softswitch.queues`), of all ports, which the sockets have.
-    So there are where an interface is shaped (`softswitch.ports.holding`) when the switch starts. `pcap` is a
-    folder for the frames of each port. With a `trace` packets pass the interpreter, which tells what it does.
-    `rps_cpu` is where the kernel is to run the program (`softswitch.kernel.steering`).
+    With `shapes`, or if an interface is shaped when the switch starts (`softswitch.ports.backpressure`), all
+    ports have queues before egress (`softswitch.queues`), and the datapath is the sockets. `pcap` is a folder
+    for files of each port's frames. With a `trace`, packets pass the interpreter, which reports what it does.
+    `rps_cpu` is the CPU on which the kernel runs the program (`softswitch.kernel.steering`).
 
-    `reason` says why it is the sockets, where it is. Raises PortError where a port cannot be had, KernelError
-    where the kernel is asked for and cannot be the datapath.
+    `reason` says why the sockets are the datapath; None if they are not. Raises PortError if a port cannot be
+    opened, KernelError if the kernel is wanted and cannot be the datapath.
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class SwitchPorts:
         if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
         self._pins: Pins | None = None
-        self._ends = ControlEnds()
-        self.cpu_socket: socket.socket = self._ends.cpu_socket
-        self.notice_socket: socket.socket = self._ends.notice_socket
+        self._control = ControlSockets()
+        self.cpu_socket: socket.socket = self._control.cpu_socket
+        self.notice_socket: socket.socket = self._control.notice_socket
         self._kernel: KernelPorts | None = None
         self._sockets: PortLoop | None = None
         with contextlib.ExitStack() as undo:
-            undo.callback(self._ends.close)
+            undo.callback(self._control.close)
             if pin is not None:
                 self._pins = undo.enter_context(contextlib.closing(Pins(pin)))
                 self._pins.check(
@@ -190,7 +190,7 @@ class SwitchPorts:
             self._sockets = None
         if self._kernel is None:
             self._kernel = KernelPorts(
-                self._names, self._cpu_port, self._ends, self._hook, self._pins, self._rps_cpu
+                self._names, self._cpu_port, self._control, self._hook, self._pins, self._rps_cpu
             )
         return self._kernel
 
@@ -208,7 +208,7 @@ class SwitchPorts:
             self._cpu_port,
             self._impairments,
             self._busy_poll,
-            self._ends,
+            self._control,
             self._shapes,
             self._priority_queues,
             self._holding,
@@ -317,7 +317,7 @@ class SwitchPorts:
     def close(self) -> None:
         """Stop, and give the ports back; harmless when repeated."""
         self._used.close()
-        self._ends.close()
+        self._control.close()
         if self._pins is not None:
             self._pins.close()
 

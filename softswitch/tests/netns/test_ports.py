@@ -15,7 +15,7 @@ import pytest
 
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.loop import PortLoop
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 from switch_harness.native import Addressed, Stamps, Wires, read_stamp
 from switch_harness.net import CPU, ETHERNET, VLAN, Arrived, Net, addressed, frame, ip, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for

@@ -15,7 +15,7 @@ from softswitch.kernel.pins import Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.ports import KernelPorts
 from softswitch.load import load_program
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 from switch_harness import PROGRAMS
 from switch_harness.net import CPU, Net, frame, namespace
 from switch_harness.waiting import PATIENCE_S, wait_for

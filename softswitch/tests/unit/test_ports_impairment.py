@@ -2,7 +2,7 @@ import pytest
 
 from softswitch.ports.impairment import Direction, Impairment, parse_impairment
 from softswitch.ports.loop import PortLoop
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 
 
 @pytest.mark.parametrize(

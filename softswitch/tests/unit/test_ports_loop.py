@@ -11,11 +11,10 @@ from contextlib import closing, suppress
 
 import pytest
 
-from softswitch.ports.ends import ControlEnds
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import BURST
 from softswitch.ports.loop import PortLoop
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import ControlSockets, PortError
 from switch_harness.native import Stamps, Wires, read_stamp
 from switch_harness.waiting import PATIENCE_S, wait_for
 
@@ -255,8 +254,8 @@ def test_cpu_socket_is_a_datagram_socket(loop: PortLoop) -> None:
 
 def test_frames_that_wait_before_there_is_a_program_do_no_harm() -> None:
     """As where a switch is started again under traffic: it was a segmentation fault."""
-    with closing(ControlEnds()) as ends:
+    with closing(ControlSockets()) as ends:
         for _ in range(3):
             ends.cpu_socket.send(bytes(64))
-        with PortLoop({}, CPU, ends=ends) as loop:
+        with PortLoop({}, CPU, control_sockets=ends) as loop:
             loop.stop()

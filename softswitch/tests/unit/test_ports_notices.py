@@ -60,7 +60,7 @@ def test_what_nobody_reads_does_not_hold_up_the_loop_and_is_counted() -> None:
 def test_lost_notices_are_told_at_once_and_then_seldom(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(ports_loop, "TELL_EVERY_US", 3_600_000_000)
+    monkeypatch.setattr(ports_loop, "REPORT_INTERVAL_US", 3_600_000_000)
     pipeline = CompiledPipeline(compiled("digests_logs"))
     telling, _ = _telling_frame(pipeline)
     with PortLoop({}, CPU) as loop:

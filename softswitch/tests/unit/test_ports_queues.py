@@ -11,7 +11,7 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.jit import MachineCode
 from softswitch.ports.loop import PortLoop
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 from softswitch.queues import DEFAULT_DEPTH, Rate, Shape, parse_depth, parse_rate
 from softswitch.queues.shape import UNLIMITED, byte_depth, packet_depth
 from switch_harness import ecn

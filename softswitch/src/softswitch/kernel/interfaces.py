@@ -19,7 +19,7 @@ from softswitch.kernel.devices import PROMISCUOUS, UP, keep_tap, open_tap, set_f
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import CPU, Pins
 from softswitch.ports.qdiscs import qdiscs
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 
 # linux/if_packet.h, linux/if_tun.h, linux/sockios.h, linux/if.h
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1

@@ -26,10 +26,9 @@ from softswitch.kernel.interfaces import CpuInterface, Interface, sent_in_vain
 from softswitch.kernel.pins import STEERED, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.kernel.steering import Masks, put_back, steer
-from softswitch.ports.ends import ControlEnds
 from softswitch.ports.loop import check_ports
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import ControlSockets, PortError
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ class KernelPorts:
         self,
         ports: Mapping[int, str],
         cpu_port: int | None = None,
-        ends: ControlEnds | None = None,
+        ends: ControlSockets | None = None,
         hook: Hook = Hook.TCX,
         pins: Pins | None = None,
         rps_cpu: int | None = None,
@@ -68,8 +67,8 @@ class KernelPorts:
         self._cpu_lost = self._notices_lost = 0
         self._told: set[int] = set()
         with contextlib.ExitStack() as opened:
-            self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
-            self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
+            self._control = ends or opened.enter_context(contextlib.closing(ControlSockets()))
+            self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
             opened.callback(bpf.close, bpf.count_usage())
             self._programs = self._open_programs()
             opened.callback(bpf.close, self._programs)
@@ -228,7 +227,7 @@ class KernelPorts:
             for descriptor in (self._stop_event, pipeline.notices.descriptor):
                 poll.register(descriptor, select.EPOLLIN)
             if self._cpu is not None:
-                poll.register(self._ends.switch_end, select.EPOLLIN)
+                poll.register(self._control.switch_end, select.EPOLLIN)
                 poll.register(self._cpu.descriptor, select.EPOLLIN)
             while True:
                 ready = {descriptor for descriptor, _ in poll.poll(_LOOK_EVERY_S)}
@@ -237,7 +236,7 @@ class KernelPorts:
                     return
                 if pipeline.notices.descriptor in ready:
                     self._notices(pipeline)
-                if self._cpu is not None and self._ends.switch_end.fileno() in ready:
+                if self._cpu is not None and self._control.switch_end.fileno() in ready:
                     self._packets_out(self._cpu.descriptor)
                 if self._cpu is not None and self._cpu.descriptor in ready:
                     self._packets_in(self._cpu.descriptor)
@@ -260,14 +259,14 @@ class KernelPorts:
     def _notices(self, pipeline: AttachedPipeline) -> None:
         for record in pipeline.notices.take():
             try:
-                self._ends.notice_end.send(record, socket.MSG_DONTWAIT)
+                self._control.notice_end.send(record, socket.MSG_DONTWAIT)
             except OSError:
                 self._notices_lost += 1
 
     def _packets_out(self, cpu: int) -> None:
         for _ in range(_AT_ONCE):
             try:
-                frame = self._ends.switch_end.recv(_MOST_FRAME, socket.MSG_DONTWAIT)
+                frame = self._control.switch_end.recv(_MOST_FRAME, socket.MSG_DONTWAIT)
             except OSError:
                 return
             try:
@@ -282,7 +281,7 @@ class KernelPorts:
             except OSError:
                 return
             with contextlib.suppress(OSError):  # nobody reads them
-                self._ends.switch_end.send(frame, socket.MSG_DONTWAIT)
+                self._control.switch_end.send(frame, socket.MSG_DONTWAIT)
 
 
 def _losses(pipeline: AttachedPipeline) -> dict[str, int]:

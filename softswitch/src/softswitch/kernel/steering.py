@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 
 Masks = dict[str, str]
 """File of an rx queue -> the CPUs that it had."""

@@ -1,4 +1,4 @@
 """Ports of the switch: AF_PACKET rings, the compiled forwarding loop, and impairments for experiments.
 
-Nothing is imported here: reading a rate or an impairment takes none of what the loop needs.
+This module imports nothing, so that options can be parsed without loading the loop.
 """

@@ -1,4 +1,4 @@
-"""Frames of a port in pcap files, one for each direction, named and written as BMv2's `--pcap` does.
+"""Pcap files of a port's frames, one for each direction, with the names and the format of BMv2's `--pcap`.
 
 Each frame is one write, so that a reader finds whole frames at any time.
 """
@@ -7,22 +7,24 @@ import contextlib
 import os
 import struct
 from pathlib import Path
-from typing import Any
 
 from nativekit.compile import compiled, int64
 from nativekit.libc import writev
-from softswitch.ports.ring import PortError
+from nativekit.records import Records
+from softswitch.ports.layout import Frame, Switch
+from softswitch.ports.sockets import PortError
 
 _HEADER = struct.Struct("<IHHiIII")
 _MAGIC, _MAJOR, _MINOR, _SNAPLEN, _ETHERNET = 0xA1B2C3D4, 2, 4, 262_144, 1
 _RECORD_BYTES = 16
 NO_FILE = -1
 
-Switch = Any  # a SWITCH record
-
 
 def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tuple[int, int]:
-    """New files for what comes in and goes out, by descriptor, open as long as `opened`; raises PortError."""
+    """Create the files of an interface; return their descriptors, for IN and OUT, which `opened` closes.
+
+    Raises PortError if a file cannot be written.
+    """
     made = []
     for name in (f"{interface}_in.pcap", f"{interface}_out.pcap"):
         path = folder / name
@@ -39,10 +41,10 @@ def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tu
 
 
 @compiled
-def capture(switch: Switch, p: int, direction: int, frames: Any, count: int) -> None:
+def capture(switch: Switch, p: int, direction: int, frames: Records[Frame], count: int) -> None:
     """Write the first `count` frames, each with its own time.
 
-    A file that takes no more (the disk is full) ends there.
+    After a failed write (the disk is full) the file ends.
     """
     port = switch.ports[p]
     head, vector = switch.pcap_record, switch.iovec
@@ -52,7 +54,7 @@ def capture(switch: Switch, p: int, direction: int, frames: Any, count: int) -> 
         time = int64(switch.start_ns) // 1_000 + int64(frame.time)
         head[0], head[1] = time // 1_000_000, time % 1_000_000
         head[2] = head[3] = frame.length
-        vector[2], vector[3] = frame.base, frame.length
+        vector[2], vector[3] = frame.address, frame.length
         if writev(port.capture[direction], vector.ctypes.data, 2) != _RECORD_BYTES + frame.length:
             port.capture[direction] = NO_FILE
             return

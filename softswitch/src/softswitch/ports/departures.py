@@ -1,16 +1,15 @@
-"""Packets that wait between ingress and egress: into their queue, out of it, and a timer for the next one.
+"""Queues between ingress and egress: enqueue and dequeue packets, and set a timer for the next departure.
 
-Compiled code. The queues' clock is CLOCK_MONOTONIC, which nobody sets; timestamps have the switch's own.
+Compiled code. The clock of the queues is CLOCK_MONOTONIC, which is never set back; timestamps of packets are
+of the switch's own clock.
 """
-
-from typing import Any
 
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import clock_gettime, memcpy, timerfd_settime
 from nativekit.memory import pointer
 from softswitch.memory.output import HEAD, HEAD_BYTES
 from softswitch.memory.waiting import QUEUE_HEAD
-from softswitch.ports.layout import NO_PORT
+from softswitch.ports.layout import NO_PORT, Switch
 from softswitch.queues.fifo import hold, next_departure, put, take
 from softswitch.queues.state import NEVER, NONE, Queues
 from softswitch.v1model import PORT_NUMBERS
@@ -19,12 +18,10 @@ _NS = 1_000_000_000
 _CLOCK_MONOTONIC = 1
 _TFD_TIMER_ABSTIME = 1
 
-Switch = Any  # a SWITCH record
-
 
 @compiled
 def queue_clock(switch: Switch) -> int:
-    """The queues' time, in ns."""
+    """Return the time of the queues' clock, ns."""
     clock = switch.clock
     clock_gettime(_CLOCK_MONOTONIC, clock.ctypes.data)
     return int64(clock[0] * _NS + clock[1])
@@ -32,7 +29,7 @@ def queue_clock(switch: Switch) -> int:
 
 @compiled
 def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
-    """Put a waiting packet, with `length` bytes of data, into the queue of its port."""
+    """Enqueue a packet, with `length` bytes of data, at its port."""
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     number = int64(head.port)
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
@@ -48,12 +45,12 @@ def enqueue(switch: Switch, queues: Queues, record: int, length: int) -> None:
 
 @compiled
 def dequeue(switch: Switch, queues: Queues) -> int:
-    """Take out the next packet that may go; the address of its record, which says its depths, or 0."""
+    """Dequeue the next packet that may depart; return the address of its record with its depths, or 0."""
     s = NONE if next_departure(queues) == NEVER else take(queues, queue_clock(switch))
     if s == NONE:
         return int64(0)
     p = int64(queues.slots[s].port)
-    if switch.ports[p].holds:
+    if switch.ports[p].backpressure:
         hold(queues, p)
     record: int = int64(switch.records + s * switch.record_bytes)
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
@@ -63,22 +60,22 @@ def dequeue(switch: Switch, queues: Queues) -> int:
 
 @compiled
 def length_of(record: int) -> int:
-    """Bytes of data of a record."""
+    """Return the bytes of data of a record."""
     return int64(carray(pointer(record), 1, HEAD)[0].length)
 
 
 @compiled
 def is_due(switch: Switch, queues: Queues) -> bool:
-    """Whether a packet may leave its queue now."""
+    """Return whether a packet may depart now."""
     due = next_departure(queues)
     return due != NEVER and due <= queue_clock(switch)
 
 
 @compiled
 def set_timer(switch: Switch, queues: Queues) -> None:
-    """Have the timer go off when the next packet may go, or a held one be tried again.
+    """Set the timer for the next departure, or for the next attempt to send a pending frame.
 
-    One that has gone off stays so until it is set.
+    A timer that has expired stays readable until it is set.
     """
     due = min(next_departure(queues), int64(switch.retry_at))
     if due != switch.alarm:

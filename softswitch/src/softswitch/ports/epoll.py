@@ -1,4 +1,4 @@
-"""Wait for many descriptors, each reported by a number of one's own (`select.epoll` reports descriptors)."""
+"""epoll and timers through libc: `select.epoll` reports descriptors only, and not numbers of the caller."""
 
 import ctypes
 import os
@@ -15,14 +15,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def watch(epoll: int, descriptor: int, number: int) -> None:
-    """Let `epoll` report `number`, a 32-bit one, whenever the descriptor can be read; raises OSError."""
+    """Make `epoll` report a 32-bit number while the descriptor is readable; raises OSError."""
     event = np.zeros(1, EPOLL_EVENT)
     event["events"], event["data"] = select.EPOLLIN, number
     _check(_libc.epoll_ctl(epoll, _EPOLL_CTL_ADD, descriptor, ctypes.c_void_p(event.ctypes.data)))
 
 
 def make_timer() -> int:
-    """A timer's descriptor (`os.timerfd_create` is Python 3.13's); raises OSError."""
+    """Return a new timer's descriptor (`os.timerfd_create` needs Python 3.13); raises OSError."""
     return _check(_libc.timerfd_create(time.CLOCK_MONOTONIC, _TFD_NONBLOCK | _TFD_CLOEXEC))
 
 

@@ -1,13 +1,10 @@
-"""The compiled loop: wait -> take frames from the rings -> run the pipeline -> send.
+"""The compiled forwarding loop: wait, read frames from the rings, run the pipeline, send.
 
-A burst is what one port has waiting, 32 frames at most. It runs under the pipeline's mutex; its outputs are
-queued by egress port (`sending`) and sent when the mutex is free again. A buffered pipeline's packets wait
-between ingress and egress (`departures`) and go on as soon as their queues let them. Nothing here blocks but
-`epoll_wait`: what an egress port does not take at once is dropped and counted, so one slow port never holds
-up the others.
+A burst has the frames that wait at one port, 32 at most. It runs under the pipeline's mutex; its outputs are
+queued by egress port (`sending`) and sent after the mutex is released. With a buffered pipeline, packets wait
+in queues between ingress and egress (`departures`). Only `epoll_wait` blocks: a frame that its egress port
+refuses is dropped and counted, so that a slow port never delays the others.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -27,9 +24,9 @@ from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.native import call_process, entry_point
+from softswitch.ports.backpressure import drop_pending, resume, retry
 from softswitch.ports.capture import NO_FILE, capture
 from softswitch.ports.departures import dequeue, enqueue, is_due, length_of, set_timer
-from softswitch.ports.holding import drop_held, go_on, retry
 from softswitch.ports.layout import (
     BURST,
     IN,
@@ -41,8 +38,12 @@ from softswitch.ports.layout import (
     OUT_MARGIN,
     STOPPED,
     TIMER,
+    Port,
+    Switch,
 )
-from softswitch.ports.ring import (
+from softswitch.ports.reorder_buffer import append, clear, impair, recycle, release
+from softswitch.ports.sending import leave, send_all, send_queue
+from softswitch.ports.sockets import (
     TP_STATUS_GSO_TCP,
     TP_STATUS_KERNEL,
     TP_STATUS_USER,
@@ -50,8 +51,6 @@ from softswitch.ports.ring import (
     TPACKET2_HDR,
     VLAN_TAG,
 )
-from softswitch.ports.sending import leave, send_all, send_queue
-from softswitch.ports.shelf import append, clear, impair, recycle, release
 from softswitch.queues.fifo import clear as clear_queues
 from softswitch.queues.state import Queues
 
@@ -64,13 +63,10 @@ _MSG_TRUNC = 0x20
 _CLOCK_REALTIME = 0  # the clock of the ring's timestamps
 _SOL_SOCKET, _SO_ERROR = 1, 4
 
-Port = Any  # a PORT record
-Switch = Any  # a SWITCH record
-
 
 @compiled
 def now_us(switch: Switch) -> int:
-    """Time since the switch's start."""
+    """Return the time since the switch's start, µs."""
     clock = switch.clock
     clock_gettime(_CLOCK_REALTIME, clock.ctypes.data)
     us: int = (clock[0] * 1_000_000_000 + clock[1] - switch.start_ns) // 1_000
@@ -79,7 +75,7 @@ def now_us(switch: Switch) -> int:
 
 @compiled
 def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
-    """Put the tag that the kernel took out back behind the MAC addresses; returns the frame's new start."""
+    """Insert the VLAN tag that the kernel removed behind the MACs; return the frame's new address."""
     tagged = frame - VLAN_TAG
     memmove(tagged, frame, 12)
     tag = carray(pointer(tagged + 12), VLAN_TAG, np.uint8)
@@ -90,23 +86,23 @@ def restore_vlan_tag(frame: int, tci: int, tpid: int) -> int:
 
 @compiled
 def note_oversize(port: Port, length: int) -> None:
-    """Count a frame that is larger than what the port can receive."""
+    """Count a frame that is too large for the port to receive."""
     port.rx_oversize += 1
     port.largest = max(port.largest, length)
 
 
 @compiled
-def enter(switch: Switch, p: int, base: int, length: int, t_in: int, count: int) -> int:
-    """Add an arrived frame to the burst, through the port's shelf if it has one."""
+def enter(switch: Switch, p: int, address: int, length: int, t_in: int, count: int) -> int:
+    """Add an arrived frame to the burst, through the port's reorder buffer if any; return the new count."""
     if not switch.ports[p].impaired[IN]:
-        return append(switch.burst, count, base, length, t_in)
-    shelf, slots = switch.shelves[p, IN], switch.shelf_slots[p, IN]
-    return impair(shelf, slots, base, length, t_in, now_us(switch), switch.burst, count)
+        return append(switch.burst, count, address, length, t_in)
+    buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
+    return impair(buffer, slots, address, length, t_in, now_us(switch), switch.burst, count)
 
 
 @compiled
 def take_from_ring(switch: Switch, p: int) -> int:
-    """Fill the burst with what the kernel has put into the port's ring; the frames stay where they are."""
+    """Fill the burst with the frames in the port's ring, without copying them; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
     while port.head - port.tail < BURST:
@@ -121,18 +117,18 @@ def take_from_ring(switch: Switch, p: int) -> int:
         if header.tp_snaplen < header.tp_len or status & TP_STATUS_GSO_TCP:
             note_oversize(port, length)
             continue
-        base = slot + header.tp_mac
+        address = slot + header.tp_mac
         if status & TP_STATUS_VLAN_VALID:
-            base = restore_vlan_tag(base, header.tp_vlan_tci, header.tp_vlan_tpid)
+            address = restore_vlan_tag(address, header.tp_vlan_tci, header.tp_vlan_tpid)
             length += VLAN_TAG
         arrival = int64(header.tp_sec) * 1_000_000_000 + int64(header.tp_nsec)
-        count = enter(switch, p, base, length, (arrival - switch.start_ns) // 1_000, count)
+        count = enter(switch, p, address, length, (arrival - switch.start_ns) // 1_000, count)
     return count
 
 
 @compiled
-def give_back(port: Port) -> None:
-    """Return the slots that were read to the kernel; nothing to do for the CPU port."""
+def return_slots(port: Port) -> None:
+    """Return the slots that were read to the kernel; the CPU port has none."""
     while port.tail < port.head:
         store_release(port.ring + port.tail % port.slots * port.slot_size, TP_STATUS_KERNEL)
         port.tail += 1
@@ -140,25 +136,25 @@ def give_back(port: Port) -> None:
 
 @compiled
 def take_from_socket(switch: Switch, p: int) -> int:
-    """Fill the burst with datagrams that wait at the CPU port."""
+    """Fill the burst with the datagrams at the CPU port; return their number."""
     port = switch.ports[p]
     count: int = int64(0)
     for k in range(BURST):
-        base = switch.cpu_frames + k * switch.frame_bytes
-        length = recv(port.fd, base, switch.frame_bytes, _MSG_DONTWAIT | _MSG_TRUNC)
+        address = switch.cpu_frames + k * switch.frame_bytes
+        length = recv(port.fd, address, switch.frame_bytes, _MSG_DONTWAIT | _MSG_TRUNC)
         if length <= 0:
             break
         port.rx += 1
         if length > switch.frame_bytes:
             note_oversize(port, length)
             continue
-        count = enter(switch, p, base, length, now_us(switch), count)
+        count = enter(switch, p, address, length, now_us(switch), count)
     return count
 
 
 @compiled
 def take(switch: Switch, p: int) -> int:
-    """Fill the burst from port `p`; returns the number of frames."""
+    """Fill the burst from a port; return the number of frames."""
     if switch.ports[p].ring:
         return take_from_ring(switch, p)
     return take_from_socket(switch, p)
@@ -166,27 +162,30 @@ def take(switch: Switch, p: int) -> int:
 
 @compiled
 def lock(switch: Switch) -> None:
-    """Take the pipeline's mutex; a writer that waits for it goes first."""
+    """Lock the pipeline's mutex; waiting writers take precedence."""
     if load_acquire(switch.waiting):
         sched_yield()
     pthread_mutex_lock(switch.mutex)
 
 
 @compiled
-def notify(switch: Switch, base: int, length: int) -> None:
-    """Hand over a digest or log record as the pipeline wrote it."""
-    if send(switch.notice_fd, base, length, _MSG_DONTWAIT) < 0:
+def notify(switch: Switch, address: int, length: int) -> None:
+    """Send a digest or log record to the control plane, as the pipeline wrote it; count it if that fails."""
+    if send(switch.notice_fd, address, length, _MSG_DONTWAIT) < 0:
         switch.lost_notices += 1
 
 
 @compiled
 def run_pipeline(
-    switch: Switch, queues: Queues, port: int, base: int, length: int, t_in: int, now: int, used: int
+    switch: Switch, queues: Queues, port: int, address: int, length: int, t_in: int, now: int, used: int
 ) -> int:
-    """Run a frame, or a packet that departs, and queue its outputs; how far the output buffer is used now."""
+    """Process a frame, or a packet that departs, and queue its outputs.
+
+    `used` are the bytes of the output buffer in use; return the new number.
+    """
     out = switch.out
     outputs = call_process(
-        switch.process, switch.state, port, base, length, t_in, now, out + used, OUT_BYTES - used
+        switch.process, switch.state, port, address, length, t_in, now, out + used, OUT_BYTES - used
     )
     for _ in range(outputs):
         record = carray(pointer(out + used), 1, HEAD)[0]
@@ -203,7 +202,7 @@ def run_pipeline(
 
 @compiled
 def make_room(switch: Switch, used: int) -> int:
-    """Send what the output buffer has where another frame's outputs might not fit; how far it is used now."""
+    """Send the outputs if another frame's might not fit in the buffer; return the bytes in use afterwards."""
     if used <= OUT_BYTES - OUT_MARGIN:
         return used
     pthread_mutex_unlock(switch.mutex)
@@ -214,7 +213,7 @@ def make_room(switch: Switch, used: int) -> int:
 
 @compiled
 def depart(switch: Switch, queues: Queues, used: int) -> int:
-    """Run packets on that may leave their queues now, BURST at most: they may put others there."""
+    """Process at most BURST packets that may depart now, as each may enqueue others; return bytes in use."""
     for _ in range(BURST):
         record = dequeue(switch, queues)
         if not record:
@@ -228,82 +227,82 @@ def depart(switch: Switch, queues: Queues, used: int) -> int:
 
 @compiled
 def process_burst(switch: Switch, queues: Queues, port: int, count: int) -> None:
-    """Run the burst under the mutex, then send what came out."""
+    """Process the burst under the mutex, then send the outputs."""
     used: int = int64(0)
     lock(switch)
     for k in range(count):
         used = make_room(switch, used)
         frame = switch.burst[k]
         now = max(now_us(switch), frame.time)
-        used = run_pipeline(switch, queues, port, frame.base, frame.length, frame.time, now, used)
+        used = run_pipeline(switch, queues, port, frame.address, frame.length, frame.time, now, used)
         if switch.buffered:
             switch.entered = now
             used = depart(switch, queues, used)
     pthread_mutex_unlock(switch.mutex)
     send_all(switch)
-    if switch.holds:
-        go_on(switch, queues)
+    if switch.backpressure:
+        resume(switch, queues)
 
 
 @compiled
 def serve_queues(switch: Switch, queues: Queues) -> None:
-    """Let packets go whose time has come, and have the timer tell of the next one."""
-    if switch.holds:
+    """Process the packets that are due, and set the timer for the next departure."""
+    if switch.backpressure:
         retry(switch)
-        go_on(switch, queues)
-    for _ in range(BURST):  # a port that holds lets one go in each turn
+        resume(switch, queues)
+    for _ in range(BURST):  # a port with backpressure sends one in each turn
         if not is_due(switch, queues):
             break
         lock(switch)
         depart(switch, queues, 0)
         pthread_mutex_unlock(switch.mutex)
         send_all(switch)
-        if not switch.holds:
+        if not switch.backpressure:
             break
-        go_on(switch, queues)
+        resume(switch, queues)
     if not switch.busy_poll:
         set_timer(switch, queues)
 
 
 @compiled
 def serve(switch: Switch, queues: Queues, p: int) -> None:
-    """Take one burst from a port and process it."""
+    """Receive and process one burst of a port."""
     port = switch.ports[p]
     count = take(switch, p)
     if port.capture[IN] != NO_FILE:
         capture(switch, p, IN, switch.burst, count)
     if count:
         process_burst(switch, queues, port.number, count)
-    give_back(port)
+    return_slots(port)
     if port.impaired[IN]:
-        recycle(switch.shelf_slots[p, IN])
+        recycle(switch.reorder_slots[p, IN])
 
 
 @compiled
 def release_held(switch: Switch, queues: Queues) -> bool:
-    """Let frames go that have been held long enough; tells whether any are still held."""
+    """Release the frames whose deadline has come; return whether any are still held."""
     now = now_us(switch)
     still = 0
     for p in range(switch.port_count):
         port = switch.ports[p]
         if port.impaired[IN]:
-            shelf, slots = switch.shelves[p, IN], switch.shelf_slots[p, IN]
-            count = release(shelf, slots, now, 0, switch.burst, 0)
+            buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
+            count = release(buffer, slots, now, 0, switch.burst, 0)
             if count:
                 process_burst(switch, queues, port.number, count)
                 recycle(slots)
-            still += shelf.held
+            still += buffer.held
         if port.impaired[OUT]:
-            shelf, slots = switch.shelves[p, OUT], switch.shelf_slots[p, OUT]
-            switch.queued[p] = release(shelf, slots, now, 0, switch.queue[p], 0)
+            buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
+            switch.queued[p] = release(buffer, slots, now, 0, switch.queue[p], 0)
             send_queue(switch, p)
-            still += shelf.held
+            still += buffer.held
     return still > 0
 
 
 @compiled
 def clear_error(switch: Switch, p: int) -> None:
-    """Read a socket's pending error (its interface went down), so that epoll stops reporting it."""
+    """Clear a socket's pending error (its interface went down), so that epoll stops reporting it."""
     switch.error[1] = 4
     error = switch.error.ctypes.data
     getsockopt(switch.ports[p].fd, _SOL_SOCKET, _SO_ERROR, error, error + 4)
@@ -311,27 +310,27 @@ def clear_error(switch: Switch, p: int) -> None:
 
 @entry_point
 def discard(switch: Switch, queues: Queues) -> None:
-    """Drop and count what waits on any port or in a queue, and what is held: no pipeline will see it."""
+    """Drop and count all frames that wait at ports, in queues or in reorder buffers."""
     for p in range(switch.port_count):
         port = switch.ports[p]
         before = port.rx - 1
         while port.rx != before:
             before = port.rx
             port.discarded += take(switch, p)
-            give_back(port)
-            recycle(switch.shelf_slots[p, IN])
-        port.discarded += clear(switch.shelves[p, IN], switch.shelf_slots[p, IN])
-        port.tx_dropped += clear(switch.shelves[p, OUT], switch.shelf_slots[p, OUT])
+            return_slots(port)
+            recycle(switch.reorder_slots[p, IN])
+        port.discarded += clear(switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN])
+        port.tx_dropped += clear(switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT])
     clear_queues(queues)
-    drop_held(switch, queues)
+    drop_pending(switch, queues)
 
 
 @entry_point
 def run(switch: Switch, queues: Queues) -> int:
     """Forward until the stop event.
 
-    Returns STOPPED; or NOTICES_LOST, or the index of a port that has just had its first frame that was too
-    large: the caller tells the user and calls again.
+    Return STOPPED, or a reason for a warning, after which the caller calls again: NOTICES_LOST, or the index
+    of a port that has received its first frame that was too large.
     """
     held = switch.impaired != 0
     while True:
@@ -349,11 +348,11 @@ def run(switch: Switch, queues: Queues) -> int:
             if event.events & _EPOLLERR:
                 clear_error(switch, p)
             if event.events & _EPOLLIN:
-                silent = switch.ports[p].rx_oversize == 0
+                unwarned = switch.ports[p].rx_oversize == 0
                 serve(switch, queues, p)
-                if silent and switch.ports[p].rx_oversize:
+                if unwarned and switch.ports[p].rx_oversize:
                     return p
         if switch.impaired:
             held = release_held(switch, queues)
-        if switch.lost_notices > switch.told_notices and now_us(switch) >= switch.tell_at:
+        if switch.lost_notices > switch.reported_notices and now_us(switch) >= switch.report_at:
             return NOTICES_LOST

@@ -1,9 +1,9 @@
-"""Loss, duplication and reordering on one direction of one port, as the user asks for them."""
+"""The `--impair` option: loss, duplication and reordering in one direction of one port."""
 
 from dataclasses import dataclass
 from enum import Enum
 
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 
 _FLAGS = {"loss": "loss", "dup": "duplicate", "reorder": "reorder"}
 _SHAPE = "PORT:in|out:loss=P,dup=P,reorder=P,seed=N"
@@ -18,10 +18,10 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Impairment:
-    """Probabilities (0..1), each drawn for every frame, and the seed of the draws.
+    """Probabilities from 0 to 1, each drawn for every frame, and the seed of the draws.
 
     A reordered frame is held until one to four later ones have passed it, or for 5 ms. The sequence of
-    draws depends on seed, port and direction, and not on what other ports see.
+    draws depends on seed, port and direction, and not on frames of other ports.
     """
 
     loss: float = 0.0
@@ -31,7 +31,10 @@ class Impairment:
 
 
 def parse_impairment(text: str) -> tuple[tuple[int, Direction], Impairment]:
-    """Read the text of one flag, as `1:in:loss=0.05,dup=0.05,reorder=0.1,seed=7`; raises PortError."""
+    """Parse the value of one option, such as `1:in:loss=0.05,dup=0.05,reorder=0.1,seed=7`.
+
+    Raises PortError.
+    """
     try:
         port_text, direction_text, settings = text.split(":")
     except ValueError:

@@ -1,60 +1,88 @@
-"""The memory of the forwarding loop: one struct that Python fills in and the compiled code works on."""
+"""Memory of the forwarding loop: one record that Python fills in and compiled code works on.
+
+Numba compiles for the dtypes; the classes are their fields for type checkers (`nativekit.records`). All
+addresses are of this process.
+"""
 
 import platform
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
+from nativekit.records import Ints, Records, RecordTable, dtype_of
 from softswitch.v1model import PORT_NUMBERS
 
-FRAME = np.dtype([("base", "i8"), ("length", "i8"), ("time", "i8")])
-"""A frame by its address, with its arrival in us; the first two fields are a struct iovec."""
-
-SHELF_SLOTS = 16
-"""Frames that one shelf can hold; when it is full, frames pass in order."""
+REORDER_SLOTS = 16
+"""Frames that one reorder buffer can hold; while it is full, frames pass in order."""
 
 BURST = 32
+"""Frames that one port's turn processes at most."""
 DEPTH = 128
 """Frames queued for one egress port before they are sent, or taken from one ingress port with duplicates."""
 
 OUT_BYTES = 1 << 21
+"""Size of the output buffer."""
 OUT_MARGIN = 1 << 20
-"""Room that each frame's outputs find in the output buffer; a burst is cut where there is less."""
+"""Bytes of the output buffer that are free before each frame; with fewer, the burst is sent first."""
 
 MAX_PORTS = 65
-"""64, and the CPU port."""
+"""64 interfaces and the CPU port."""
 
 STOPPED = -1
 NOTICES_LOST = -2
-"""Why the loop returns, where it does not because of a port (by its index)."""
+"""Results of the loop besides the index of a port."""
 
 NO_PORT = -1
 TIMER = -2
-"""What epoll reports besides ports: the stop event, and that a packet may leave its queue."""
+"""Numbers that epoll reports besides ports: the stop event, and that a packet may leave its queue."""
 IN, OUT = 0, 1
+"""Directions of a port, as indices."""
 
-PORT = np.dtype(
-    [
-        ("number", "i8"),
-        ("fd", "i8"),
-        ("ring", "i8"),  # address of the first slot; 0 for the CPU port, which has no ring
-        ("slots", "i8"),
-        ("slot_size", "i8"),
-        ("head", "i8"),  # next slot to read
-        ("tail", "i8"),  # next slot to give back to the kernel
-        ("impaired", "i8", (2,)),  # by direction: IN, OUT
-        ("capture", "i8", (2,)),  # likewise: descriptor of the pcap file, -1 for none
-        ("holds", "i8"),  # a frame that the interface does not take now is kept for later
-        ("held", "i8"),  # address of that frame's memory, and its length; 0 where there is none
-        ("held_length", "i8"),
-        ("rx", "i8"),
-        ("tx", "i8"),
-        ("discarded", "i8"),  # received, and given to no pipeline
-        ("tx_dropped", "i8"),
-        ("rx_oversize", "i8"),
-        ("tx_oversize", "i8"),
-        ("largest", "i8"),  # bytes of the largest frame that was too large to receive
-    ]
-)
+
+class Frame:
+    """A frame by its address. The first two fields are a struct iovec."""
+
+    address: int
+    length: int
+    time: int
+    """Time of arrival, µs since start."""
+
+
+class Port:
+    """A port and its counters."""
+
+    number: int
+    fd: int
+    ring: int
+    """Address of the first slot; 0 for the CPU port, which has no ring."""
+    slots: int
+    slot_size: int
+    head: int
+    """Next slot to read."""
+    tail: int
+    """Next slot to return to the kernel."""
+    impaired: Annotated[Ints, 2]
+    """Whether frames are impaired, by direction."""
+    capture: Annotated[Ints, 2]
+    """Descriptor of the pcap file by direction; -1 without one."""
+    backpressure: int
+    """Whether a frame that the interface refuses waits until it is accepted (`ports.backpressure`)."""
+    pending: int
+    """Address of the memory of the frame that waits."""
+    pending_length: int
+    """Bytes of the frame that waits; 0 if none does."""
+    rx: int
+    tx: int
+    discarded: int
+    """Frames received while no pipeline ran."""
+    tx_dropped: int
+    rx_oversize: int
+    tx_oversize: int
+    largest: int
+    """Bytes of the largest frame that was too large to receive."""
+
+
 MMSGHDR = np.dtype(
     [
         ("msg_name", "i8"),
@@ -77,66 +105,122 @@ EPOLL_EVENT = np.dtype({
 })  # fmt: skip
 """struct epoll_event, which is packed on x86-64 only; `data` is the index of a port, NO_PORT or TIMER."""
 
+
+class EpollEvent:
+    """The fields of EPOLL_EVENT."""
+
+    events: int
+    data: int
+
+
 FREE, HELD, LEAVING = 0, 1, 2
-"""States of a slot on a shelf."""
+"""States of a slot of a reorder buffer."""
 
-SHELF = np.dtype(
-    [
-        ("loss", "f8"),
-        ("duplicate", "f8"),
-        ("reorder", "f8"),
-        ("random", "u8"),
-        ("held", "i8"),
-        ("lost", "i8"),
-        ("duplicated", "i8"),
-        ("reordered", "i8"),
-    ]
-)
-SHELF_SLOT = np.dtype(
-    [("state", "i8"), ("base", "i8"), ("length", "i8"), ("time", "i8"), ("passes", "i8"), ("deadline", "i8")]
-)
 
-SWITCH = np.dtype(
-    [
-        ("epoll", "i8"),
-        ("busy_poll", "i8"),
-        ("impaired", "i8"),  # any port, either direction
-        ("start_ns", "i8"),  # CLOCK_REALTIME at the switch's start
-        ("process", "i8"),  # the pipeline's function, state, mutex and number of waiting writers, by address
-        ("state", "i8"),
-        ("mutex", "i8"),
-        ("waiting", "i8"),
-        ("out", "i8"),  # address of OUT_BYTES that the pipeline writes to
-        ("cpu_frames", "i8"),  # address of BURST * frame_bytes for what comes from the CPU port
-        ("frame_bytes", "i8"),
-        ("no_such_port", "i8"),  # frames for a port that the switch does not have
-        ("buffered", "i8"),  # the pipeline has queues between ingress and egress
-        ("entered", "i8"),  # us; when the last frame came to its ingress: no egress is before
-        ("records", "i8"),  # address of what waits in them, `record_bytes` for each slot
-        ("record_bytes", "i8"),
-        ("timer", "i8"),  # timerfd, and the time in ns that it is set to
-        ("alarm", "i8"),
-        ("holds", "i8"),  # any port does
-        ("retry_at", "i8"),  # ns of the queues' clock; when held frames are tried again, NEVER without any
-        ("itimerspec", "i8", (4,)),
-        ("notice_fd", "i8"),  # where digests and log records go, one a datagram
-        ("lost_notices", "i8"),  # those that nobody took in time
-        ("told_notices", "i8"),  # as many of them as the user has been told of
-        ("tell_at", "i8"),  # us; not before, the user is told of more
-        ("clock", "i8", (2,)),  # struct timespec
-        ("pcap_record", "u4", (4,)),  # the head of a frame in a pcap file, and what writev(2) is given
-        ("iovec", "i8", (4,)),
-        ("error", "i4", (2,)),  # SO_ERROR and its size
-        ("port_count", "i8"),
-        ("ports", PORT, (MAX_PORTS,)),
-        ("index_of", "i8", (PORT_NUMBERS,)),
-        ("queued", "i8", (MAX_PORTS,)),
-        ("burst", FRAME, (DEPTH,)),  # what is about to be processed
-        ("queue", FRAME, (MAX_PORTS, DEPTH)),  # what is about to be sent
-        ("messages", MMSGHDR, (MAX_PORTS, DEPTH)),  # each points to its FRAME in `queue`
-        ("shelves", SHELF, (MAX_PORTS, 2)),
-        ("shelf_slots", SHELF_SLOT, (MAX_PORTS, 2, SHELF_SLOTS)),
-        ("events", EPOLL_EVENT, (MAX_PORTS + 2,)),
-    ]
-)
-"""All that the loop works on, in one struct. A port's index is its position in `ports`."""
+class ReorderBuffer:
+    """Impairments of one direction of a port: probabilities, state of the generator, and counters."""
+
+    loss: float
+    duplicate: float
+    reorder: float
+    random: np.uint64
+    held: int
+    """Frames in the slots now."""
+    lost: int
+    duplicated: int
+    reordered: int
+
+
+class ReorderSlot:
+    """A frame that waits in a reorder buffer."""
+
+    state: int
+    address: int
+    length: int
+    time: int
+    """Time of arrival, µs since start."""
+    passes: int
+    """Later frames that still have to pass."""
+    deadline: int
+    """Time at which the frame leaves in any case, µs since start."""
+
+
+FRAME, PORT = dtype_of(Frame), dtype_of(Port)
+REORDER_BUFFER, REORDER_SLOT = dtype_of(ReorderBuffer), dtype_of(ReorderSlot)
+
+
+class Switch:
+    """The memory that the loop works on. A port's index is its position in `ports`."""
+
+    epoll: int
+    busy_poll: int
+    impaired: int
+    """Whether any direction of any port is."""
+    start_ns: int
+    """CLOCK_REALTIME at the switch's start."""
+    process: int
+    """Address of the pipeline's packet function."""
+    state: int
+    """Address of the pipeline's state."""
+    mutex: int
+    """Address of the pipeline's mutex."""
+    waiting: int
+    """Address of the number of threads that wait for the mutex."""
+    out: int
+    """Address of the output buffer, of OUT_BYTES."""
+    cpu_frames: int
+    """Address of BURST * frame_bytes for frames from the CPU port."""
+    frame_bytes: int
+    no_such_port: int
+    """Frames for ports that the switch does not have."""
+    buffered: int
+    """Whether the pipeline has queues between ingress and egress."""
+    entered: int
+    """Time at which the last frame entered ingress, µs; no egress is earlier."""
+    records: int
+    """Address of the packets in these queues, `record_bytes` for each slot."""
+    record_bytes: int
+    timer: int
+    """Descriptor of the timer."""
+    alarm: int
+    """Time that the timer is set to, ns."""
+    backpressure: int
+    """Whether any port has it."""
+    retry_at: int
+    """Time at which pending frames are sent again, ns of the queues' clock; NEVER without any."""
+    itimerspec: Annotated[Ints, 4]
+    notice_fd: int
+    """Socket for digests and log records, one a datagram."""
+    lost_notices: int
+    """Notices that the control plane did not take in time."""
+    reported_notices: int
+    """Those of them that the log has reported."""
+    report_at: int
+    """Time of the next report at the earliest, µs since start."""
+    clock: Annotated[Ints, 2]
+    """A struct timespec."""
+    pcap_record: Annotated[NDArray[np.uint32], 4]
+    """Header of a frame in a pcap file."""
+    iovec: Annotated[Ints, 4]
+    """Arguments of writev(2)."""
+    error: Annotated[NDArray[np.int32], 2]
+    """SO_ERROR and its size."""
+    port_count: int
+    ports: Annotated[Records[Port], MAX_PORTS]
+    index_of: Annotated[Ints, PORT_NUMBERS]
+    """Index of a port by its number; NO_PORT if there is none."""
+    queued: Annotated[Ints, MAX_PORTS]
+    """Frames in `queue`."""
+    burst: Annotated[Records[Frame], DEPTH]
+    """Frames about to be processed."""
+    queue: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, DEPTH)]
+    """Frames about to be sent, by port."""
+    messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, DEPTH)]
+    """Arguments of sendmmsg(2); each points to its frame in `queue`."""
+    reorder_buffers: Annotated[RecordTable[ReorderBuffer], REORDER_BUFFER, (MAX_PORTS, 2)]
+    """By port and direction, as the next."""
+    reorder_slots: Annotated[RecordTable[Records[ReorderSlot]], REORDER_SLOT, (MAX_PORTS, 2, REORDER_SLOTS)]
+    events: Annotated[Records[EpollEvent], EPOLL_EVENT, MAX_PORTS + 2]
+
+
+SWITCH = dtype_of(Switch)

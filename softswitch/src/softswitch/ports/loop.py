@@ -1,4 +1,4 @@
-"""Ports of a running switch: opens the sockets, runs the compiled loop in a thread, counts."""
+"""Ports of a running switch: open the sockets, run the compiled loop in a thread, count."""
 
 import contextlib
 import logging
@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from softswitch.memory.output import record_bytes
 from softswitch.messages import pluralize
 from softswitch.ports import forwarding
+from softswitch.ports.backpressure import SEND_BUFFER
 from softswitch.ports.capture import NO_FILE, open_files
-from softswitch.ports.ends import ControlEnds
 from softswitch.ports.epoll import make_timer, watch
-from softswitch.ports.holding import SEND_BUFFER
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.ports.layout import (
     BURST,
@@ -31,20 +30,20 @@ from softswitch.ports.layout import (
     NOTICES_LOST,
     OUT,
     OUT_BYTES,
-    SHELF_SLOTS,
+    REORDER_SLOTS,
     STOPPED,
     SWITCH,
     TIMER,
 )
+from softswitch.ports.reorder_buffer import fill_reorder_buffer
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
-from softswitch.ports.ring import PortError, PortSocket, share_of
-from softswitch.ports.shelf import fill_shelf
+from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, share_of
 from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, copy_settings, make_queues
 from softswitch.queues.shape import UNLIMITED, packet_depth
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
-TELL_EVERY_US = 10_000_000  # between two warnings of lost notices
+REPORT_INTERVAL_US = 10_000_000  # between two warnings of lost notices
 _NS = 1_000_000_000
 _CPU_FRAME_BYTES = 2048  # where no interface's MTU says how large a frame may be
 
@@ -54,41 +53,41 @@ class NativePipeline(Protocol):
 
     @property
     def process_address(self) -> int:
-        """The function that runs one frame, of the type `native.PROCESS`."""
+        """Address of the packet function, whose signature is `native.PROCESS`."""
         ...
 
     @property
     def state_address(self) -> int:
-        """Its first argument."""
+        """Address of the state, the first argument of the packet function."""
         ...
 
     @property
     def mutex_address(self) -> int:
-        """The pthread_mutex_t that guards the state."""
+        """Address of the pthread_mutex_t that guards the state."""
         ...
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes of a waiting packet's record besides its payload; 0 where none waits (`memory.waiting`)."""
+        """Bytes of a waiting packet's record besides its payload (`memory.waiting`); 0 without queues."""
         ...
 
     @property
     def waiting_address(self) -> int:
-        """The uint32 number of threads that wait for the mutex."""
+        """Address of the number of threads that wait for the mutex, a uint32."""
         ...
 
 
 class PortLoop:
-    """The switch's ports, by number. Open until `close`; frames flow between `start` and `stop`.
+    """The switch's ports, by number. They are open until `close`; frames flow between `start` and `stop`.
 
-    `ports` maps port numbers to interface names. What is written to `cpu_socket` is processed as a frame
-    that came in on `cpu_port`, and frames for `cpu_port` can be read from it, one a datagram. Where `ports`
-    cannot be had it raises PortError. What packets tell the control plane can be read from `notice_socket`,
-    one notice a datagram (`CompiledPipeline.decode_notice`). Both sockets are those of `ends`, if given.
-    `shapes` are of the queues that a buffered pipeline has before egress, one of each of its priorities for
-    each port; others are for 64 packets and have no rate. Packets for the ports in `holding` wait there, one
-    after another, while the interface does not take them. Frames are written to files in the folder `pcap`.
-    The loop `before` had some of the same ports: its time goes on, and so do its queues' settings.
+    `ports` maps port numbers to interface names. A datagram written to `cpu_socket` is processed as a frame
+    received on `cpu_port`, and frames for `cpu_port` can be read from it. Digests and log records can be read
+    from `notice_socket`, one a datagram (`CompiledPipeline.decode_notice`). Both sockets are those of
+    `control_sockets`, if given. `shapes` gives rate and depth of the queues that a buffered pipeline has
+    before egress, one for each port and priority; by default 64 packets and no rate. `backpressure` has the
+    ports whose packets wait while the interface refuses them, and whether the socket's send buffer is to be
+    small. `pcap` is a folder for files of all frames. A loop `before` with some of the same ports passes its
+    clock and the settings of its queues on. Raises PortError if a port cannot be opened.
     """
 
     def __init__(
@@ -97,10 +96,10 @@ class PortLoop:
         cpu_port: int | None = None,
         impairments: Mapping[tuple[int, Direction], Impairment] = {},
         busy_poll: bool = False,
-        ends: ControlEnds | None = None,
+        control_sockets: ControlSockets | None = None,
         shapes: Mapping[int, Shape] = {},
         priority_queues: int = 1,
-        holding: Mapping[int, bool] = {},
+        backpressure: Mapping[int, bool] = {},
         pcap: Path | None = None,
         before: "PortLoop | None" = None,
     ) -> None:
@@ -113,8 +112,8 @@ class PortLoop:
                 opened.enter_context(contextlib.closing(PortSocket(number, name, share_of(len(ports)))))
                 for number, name in ports.items()
             ]
-            self._ends = ends or opened.enter_context(contextlib.closing(ControlEnds()))
-            self.cpu_socket, self.notice_socket = self._ends.cpu_socket, self._ends.notice_socket
+            self._control = control_sockets or opened.enter_context(contextlib.closing(ControlSockets()))
+            self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_event)
             self._timer = make_timer()
@@ -126,9 +125,8 @@ class PortLoop:
             self._records = np.zeros(0, np.uint8)
             self._switch = np.zeros(1, SWITCH)[0]
             unshaped = Shape(UNLIMITED, DEFAULT_DEPTH)
-            of_each = [shapes.get(number, unshaped) for number in self._numbers]
-            self._shapes = of_each
-            self._queues = make_queues(of_each, priority_queues)
+            self._shapes = [shapes.get(number, unshaped) for number in self._numbers]
+            self._queues = make_queues(self._shapes, priority_queues)
             self._fill(self._switch, busy_poll)
             if before is not None:
                 self._switch["start_ns"] = before._switch["start_ns"]
@@ -137,8 +135,8 @@ class PortLoop:
                 ]
                 self._make_room(int(before._queues.queues["max_packets"].sum()))
                 copy_settings(self._queues, before._queues, same)
-            self._shelf_frames = self._impair(self._switch, impairments)
-            self._held_frames = self._hold(self._switch, holding)
+            self._reorder_frames = self._impair(self._switch, impairments)
+            self._pending_frames = self._enable_backpressure(self._switch, backpressure)
             self._captured = 0 if pcap is None else self._capture(self._switch, pcap, opened)
             self._compile()
             self._opened = opened.pop_all()
@@ -150,7 +148,7 @@ class PortLoop:
         self.close()
 
     def start(self, pipeline: NativePipeline) -> None:
-        """Forward through `pipeline` from now on; frames that came in before are dropped."""
+        """Forward through `pipeline` from now on; frames received before are dropped."""
         if self._thread is not None:
             raise PortError("the ports are already running; stop them first")
         for part in ("process", "state", "mutex", "waiting"):
@@ -161,9 +159,9 @@ class PortLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding and wait until the loop has ended; harmless when it does not run.
+        """Stop forwarding and wait until the loop has ended; do nothing if it does not run.
 
-        Frames that the loop has not taken by then are dropped.
+        Frames that the loop has not processed by then are dropped.
         """
         if self._thread is not None:
             os.eventfd_write(self._stop_event, 1)
@@ -173,17 +171,20 @@ class PortLoop:
             forwarding.discard(self._switch, self._queues)
 
     def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
-        """Have queues send so many packets/s at most (0: no limit), from the next packet on."""
+        """Set the rate of queues in packets/s, from the next packet on; 0 is unlimited.
+
+        `port` and `priority` select queues; None selects all.
+        """
         gap = _NS // rate if rate else 0
         for queue in self._chosen(port, priority):
             queue["gap"] = gap
 
     def has_room(self, depth: int, port: int | None, priority: int | None) -> bool:
-        """Whether queues can hold so many packets as things are."""
+        """Return whether queues can be set to this depth, in packets, while the loop runs."""
         return self._needed(depth, port, priority) <= len(self._queues.slots)
 
     def set_depth(self, depth: int, port: int | None, priority: int | None) -> None:
-        """Have queues hold so many packets; where they have no room for that, while no loop runs."""
+        """Set the depth of queues in packets; unless `has_room`, the loop must not be running."""
         if not self.has_room(depth, port, priority):
             assert self._thread is None
             self._make_room(self._needed(depth, port, priority))
@@ -191,7 +192,7 @@ class PortLoop:
             queue["max_packets"], queue["max_bytes"] = packet_depth(depth)
 
     def _needed(self, depth: int, port: int | None, priority: int | None) -> int:
-        """Slots for all queues, with this depth of the chosen ones."""
+        """Return the slots that all queues need with this depth of the selected ones."""
         chosen = self._chosen(port, priority)
         others = int(self._queues.queues["max_packets"].sum()) - sum(
             int(queue["max_packets"]) for queue in chosen
@@ -199,25 +200,25 @@ class PortLoop:
         return others + depth * len(chosen)
 
     def _make_room(self, slots: int) -> None:
-        """Have so many slots, in queues with the same settings."""
+        """Replace the queues by some with the same settings and at least `slots` slots."""
         old = self._queues
         self._queues = make_queues(self._shapes, old.queues.shape[1], slots)
         copy_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
         self._queues.queues["dropped"] = old.queues["dropped"]
 
-    def _chosen(self, port: int | None, priority: int | None) -> list[Any]:
-        """The records of the queues of a port's priority, of a port, or of all ports."""
+    def _chosen(self, port: int | None, priority: int | None) -> list[np.void]:
+        """Return the records of the selected queues."""
         ports = range(len(self._numbers)) if port is None else [self._numbers.index(port)]
         priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
 
     def close(self) -> None:
-        """Stop, and close all sockets; harmless when repeated."""
+        """Stop, and close all sockets; closing twice is harmless."""
         self.stop()
         self._opened.close()
 
     def counters(self) -> SwitchCounters:
-        """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
+        """Return the counters of all ports, the CPU port included, and of the switch as a whole."""
         kernel_drops = [packet_socket.read_kernel_drops() for packet_socket in self._sockets]
         kernel_drops += [0] * (len(self._numbers) - len(self._sockets))
         return SwitchCounters(
@@ -227,14 +228,14 @@ class PortLoop:
         )
 
     def describe(self) -> list[str]:
-        """The counters as text, a line a port."""
+        """Return the counters as text, a line for each port."""
         return describe(self.counters())
 
     def now(self) -> int:
-        """The time that packets have, in µs since start."""
+        """Return the time of the packets' clock, µs since start."""
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
-    def _run(self, _pipeline: NativePipeline) -> None:  # holds the pipeline while the loop has its addresses
+    def _run(self, _pipeline: NativePipeline) -> None:  # a reference, since the loop has its addresses
         while (reason := forwarding.run(self._switch, self._queues)) != STOPPED:
             if reason == NOTICES_LOST:
                 self._report_lost_notices()
@@ -244,14 +245,14 @@ class PortLoop:
         self._report_cut_captures()
 
     def _report_lost_notices(self) -> None:
-        """Tell of the notices that were lost since it was last told."""
-        lost, told = int(self._switch["lost_notices"]), int(self._switch["told_notices"])
-        if lost == told:
+        """Log how many notices were lost since the last report."""
+        lost, reported = int(self._switch["lost_notices"]), int(self._switch["reported_notices"])
+        if lost == reported:
             return
-        self._switch["told_notices"], self._switch["tell_at"] = lost, self.now() + TELL_EVERY_US
+        self._switch["reported_notices"], self._switch["report_at"] = lost, self.now() + REPORT_INTERVAL_US
         _LOG.warning(
             "lost %s that the control plane did not take in time, %d since the start",
-            pluralize(lost - told, "digest or log record", "digests and log records"),
+            pluralize(lost - reported, "digest or log record", "digests and log records"),
             lost,
         )
 
@@ -275,7 +276,7 @@ class PortLoop:
         )
 
     def _count(self, p: int, kernel_drops: int) -> PortCounters:
-        counts, shelves = self._switch["ports"][p], self._switch["shelves"][p]
+        counts, buffers = self._switch["ports"][p], self._switch["reorder_buffers"][p]
         return PortCounters(
             name=self._names[self._numbers[p]],
             rx=int(counts["rx"]) + kernel_drops,
@@ -284,16 +285,16 @@ class PortLoop:
             tx_dropped=int(counts["tx_dropped"]),
             rx_oversize=int(counts["rx_oversize"]),
             tx_oversize=int(counts["tx_oversize"]),
-            lost=int(shelves["lost"].sum()),
-            duplicated=int(shelves["duplicated"].sum()),
-            reordered=int(shelves["reordered"].sum()),
+            lost=int(buffers["lost"].sum()),
+            duplicated=int(buffers["duplicated"].sum()),
+            reordered=int(buffers["reordered"].sum()),
             queue_dropped=int(self._queues.queues[p]["dropped"].sum()),
         )
 
     def _compile(self) -> None:
         """Compile the loop, or load it from the cache, by running it once with the stop event set.
 
-        Frames may wait already where a switch is started again, and there is no program for them yet.
+        Frames may be waiting already, for which there is no program yet: only the stop event is polled.
         """
         os.eventfd_write(self._stop_event, 1)
         with select.epoll() as nothing_else:
@@ -304,12 +305,12 @@ class PortLoop:
         forwarding.discard(self._switch, self._queues)
         os.eventfd_read(self._stop_event)
 
-    def _fill(self, switch: Any, busy_poll: bool) -> None:
+    def _fill(self, switch: np.void, busy_poll: bool) -> None:
         switch["epoll"], switch["busy_poll"] = self._epoll.fileno(), busy_poll
         switch["start_ns"] = time.time_ns()
         switch["out"], switch["cpu_frames"] = self._out.ctypes.data, self._cpu_frames.ctypes.data
         switch["frame_bytes"] = self._frame_bytes
-        switch["notice_fd"] = self._ends.notice_end.fileno()
+        switch["notice_fd"] = self._control.notice_end.fileno()
         queue = switch["queue"]
         switch["messages"]["msg_iov"] = queue.ctypes.data + FRAME.itemsize * np.arange(queue.size).reshape(
             queue.shape
@@ -317,7 +318,7 @@ class PortLoop:
         switch["messages"]["msg_iovlen"] = 1
         switch["index_of"] = NO_PORT
         switch["port_count"] = len(self._numbers)
-        fds = [*(packet_socket.fileno() for packet_socket in self._sockets), self._ends.switch_end.fileno()]
+        fds = [*(each.fileno() for each in self._sockets), self._control.switch_end.fileno()]
         for p, number in enumerate(self._numbers):
             switch["index_of"][number] = p
             switch["ports"][p]["number"], switch["ports"][p]["fd"] = number, fds[p]
@@ -331,7 +332,10 @@ class PortLoop:
             port["slot_size"] = packet_socket.slot_size
 
     def _make_records(self, waiting_bytes: int) -> None:
-        """Memory for the packets that wait, as large each as a frame that comes in; none where none waits."""
+        """Allocate a record for each slot of the queues, with room for a received frame; none without queues.
+
+        Raises PortError if there is not enough memory.
+        """
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
             size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)
@@ -343,32 +347,38 @@ class PortLoop:
                 ) from None
             self._switch["records"], self._switch["record_bytes"] = self._records.ctypes.data, size
 
-    def _hold(self, switch: Any, holding: Mapping[int, bool]) -> NDArray[np.uint8]:
-        """Memory for the frame that each of these ports may have to keep."""
-        frames = np.zeros((len(holding), self._frame_bytes), np.uint8)
-        for memory, (number, is_small) in zip(frames, holding.items(), strict=True):
+    def _enable_backpressure(self, switch: np.void, small: Mapping[int, bool]) -> NDArray[np.uint8]:
+        """Enable backpressure of these ports; return the memory of a pending frame for each.
+
+        Shrink the send buffer of the ports that map to true.
+        """
+        frames = np.zeros((len(small), self._frame_bytes), np.uint8)
+        for memory, (number, is_small) in zip(frames, small.items(), strict=True):
             p = self._numbers.index(number)
             port = switch["ports"][p]
-            port["holds"], port["held"] = 1, memory.ctypes.data
+            port["backpressure"], port["pending"] = 1, memory.ctypes.data
             if is_small:
                 self._sockets[p].socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        switch["holds"] = len(holding) > 0
+        switch["backpressure"] = len(small) > 0
         return frames
 
-    def _capture(self, switch: Any, folder: Path, opened: contextlib.ExitStack) -> int:
-        """Open the files of all interfaces, which are so many."""
+    def _capture(self, switch: np.void, folder: Path, opened: contextlib.ExitStack) -> int:
+        """Open the pcap files of all interfaces; return the number of interfaces."""
         for port, each in zip(switch["ports"], self._sockets, strict=False):
             port["capture"] = open_files(folder, each.interface, opened)
         return len(self._sockets)
 
     def _impair(
-        self, switch: Any, impairments: Mapping[tuple[int, Direction], Impairment]
+        self, switch: np.void, impairments: Mapping[tuple[int, Direction], Impairment]
     ) -> NDArray[np.uint8]:
-        frames = np.zeros((len(impairments), SHELF_SLOTS * self._frame_bytes), np.uint8)
+        """Initialize the reorder buffers; return the memory of the frames that they hold."""
+        frames = np.zeros((len(impairments), REORDER_SLOTS * self._frame_bytes), np.uint8)
         for memory, ((number, side), how) in zip(frames, impairments.items(), strict=True):
             p, direction = self._numbers.index(number), IN if side is Direction.IN else OUT
-            shelf, slots = switch["shelves"][p, direction], switch["shelf_slots"][p, direction]
-            fill_shelf(shelf, slots, memory.ctypes.data, self._frame_bytes, how, 2 * number + direction)
+            buffer, slots = switch["reorder_buffers"][p, direction], switch["reorder_slots"][p, direction]
+            fill_reorder_buffer(
+                buffer, slots, memory.ctypes.data, self._frame_bytes, how, 2 * number + direction
+            )
             switch["ports"][p]["impaired"][direction] = switch["impaired"] = 1
         return frames
 
@@ -379,7 +389,7 @@ def check_ports(
     impairments: Mapping[tuple[int, Direction], Impairment],
     shapes: Mapping[int, Shape] = {},
 ) -> None:
-    """Raise PortError where numbers are none of this switch's, or twice there."""
+    """Raise PortError if a port number is out of range, used twice, or unknown to an option."""
     numbers = [*ports, *([] if cpu_port is None else [cpu_port])]
     for number in numbers:
         if not 0 <= number < PORT_NUMBERS:

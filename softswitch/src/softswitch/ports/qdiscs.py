@@ -1,4 +1,4 @@
-"""Queueing disciplines of interfaces, by netlink: what they have dropped, and which of them shape."""
+"""Queueing disciplines of interfaces, read through netlink: their drops, and which of them shape."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 SHAPERS = frozenset({"cake", "cbq", "hfsc", "htb", "tbf"})
-"""Those that hold packets back to a rate, by which a queue builds up before them."""
+"""Kinds that limit the rate, so that packets queue up before them."""
 DELAYS = "netem"
-"""That keeps packets for a while whatever the rate."""
+"""The kind that delays packets at any rate."""
 
 # linux/rtnetlink.h, linux/netlink.h
 _GET_QDISC, _NEW_QDISC, _DONE, _DUMP_REQUEST = 38, 36, 3, 0x301
@@ -23,7 +23,7 @@ _ANSWER_BYTES = 1 << 16
 
 
 class Qdisc(NamedTuple):
-    """One of an interface, by its index; what a root has dropped counts that of its children."""
+    """A queueing discipline of an interface, given by its index; drops of a root include its children's."""
 
     interface: int
     is_root: bool
@@ -32,7 +32,7 @@ class Qdisc(NamedTuple):
 
 
 def qdiscs() -> Iterator[Qdisc]:
-    """All of this thread's network namespace."""
+    """Yield all queueing disciplines in this thread's network namespace."""
     for kind, message in _answers(_GET_QDISC, _QDISC.pack(0, 0, 0, 0, 0)):
         if kind == _NEW_QDISC:
             _, interface, _, parent, _ = _QDISC.unpack_from(message)
@@ -43,7 +43,7 @@ def qdiscs() -> Iterator[Qdisc]:
 
 
 def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
-    """The kinds of each of these interfaces that one of them shapes."""
+    """Return the kinds on each of these interfaces that has a shaper."""
     names = dict(socket.if_nameindex())
     kinds: dict[str, frozenset[str]] = {}
     for each in qdiscs():
@@ -53,7 +53,7 @@ def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
 
 
 def _answers(request: int, body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Kind and body of each message of a dump."""
+    """Yield type and body of each message of a dump."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
         netlink.send(_HEAD.pack(_HEAD.size + len(body), request, _DUMP_REQUEST, 1, 0) + body)
         while True:

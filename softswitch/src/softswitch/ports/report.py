@@ -1,4 +1,4 @@
-"""What the ports have counted, and as lines for people."""
+"""Counters of the ports, and their text."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from softswitch.errors import SwitchError
 class PortCounters(NamedTuple):
     """Frames of one port since it was opened; dropped ones by reason.
 
-    All that came is `rx`: what the pipeline was given (lost and duplicated ones apart), `rx_dropped` and
-    `rx_oversize`. All that the pipeline sent to the port is, likewise, `tx`, `tx_dropped` and `tx_oversize`;
-    what waited for that in vain, where ports have queues, is `queue_dropped`.
+    `rx` counts all arrivals: those that the pipeline processed (impairments aside), `rx_dropped` and
+    `rx_oversize`. The pipeline's outputs to the port are the sum of `tx`, `tx_dropped` and `tx_oversize`;
+    with queues before egress, `queue_dropped` counts packets that never became one.
     """
 
     name: str  # of the interface
     rx: int
     tx: int
     rx_dropped: int  # the ring was full, or no pipeline ran
-    tx_dropped: int  # the port would not take the frame (slow, down)
-    rx_oversize: int  # larger than a ring slot, or many in one
+    tx_dropped: int  # the interface refused the frame (slow, down)
+    rx_oversize: int  # larger than a ring slot, or merged by offloads
     tx_oversize: int  # larger than the interface's MTU
     lost: int  # by impairment, both directions, as the next two
     duplicated: int
     reordered: int
     queue_dropped: int = 0  # packets before egress: their queue was full, or the pipeline was stopped
-    program_ns: int = 0  # CPU time of the kernel's program for `rx`; 0 of the sockets
-    program_runs: tuple[int, ...] = ()  # by CPU: frames of `rx` that the program ran for there
+    program_ns: int = 0  # CPU time of the kernel's program for `rx`, ns; 0 with the datapath `sockets`
+    program_runs: tuple[int, ...] = ()  # frames of `rx` that the kernel's program processed, by CPU
 
 
 class SwitchCounters(NamedTuple):
-    """The ports by number, the CPU port included, and what is no port's."""
+    """Counters of the ports by number, the CPU port included, and of the switch as a whole."""
 
     ports: Mapping[int, PortCounters]
     no_such_port: int  # frames that the pipeline sent to a port that the switch does not have
-    lost_notices: int  # digests and log records that nobody read from `notice_socket` in time
+    lost_notices: int  # digests and log records that were not read from `notice_socket` in time
     lost_messages: int = 0  # packets, digests and notifications that a controller did not read in time
     datapath: str = "sockets"  # or "kernel"
 
     def write(self, path: Path) -> None:
-        """Write them as JSON, so that readers see the old file or the new one; raises SwitchError."""
+        """Write the counters as JSON, atomically; raises SwitchError."""
         ports = {number: port._asdict() for number, port in self.ports.items()}
         partial = path.with_name(path.name + ".partial")
         try:
@@ -56,7 +56,7 @@ class SwitchCounters(NamedTuple):
 
 
 def plus(before: SwitchCounters | None, now: SwitchCounters) -> SwitchCounters:
-    """What the ports of `now` have counted, with what they had counted before."""
+    """Return the counters of `now` with earlier ones of the same ports added."""
     if before is None:
         return now
     ports = {
@@ -89,7 +89,7 @@ _REASONS = {
 
 
 def describe(counters: SwitchCounters) -> list[str]:
-    """A line a port, with the reasons that have occurred, and one for each loss that is no port's."""
+    """Return a line for each port, with the drop reasons that occurred, and for each other loss."""
     lines = [_line(number, port) for number, port in counters.ports.items()]
     if counters.no_such_port:
         lines.append(f"sent to ports that the switch does not have: {counters.no_such_port}")

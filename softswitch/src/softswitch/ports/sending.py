@@ -1,32 +1,29 @@
-"""Frames on their way out: a list for each egress port, which is sent at once when the mutex is free.
+"""Lists of outgoing frames, one for each egress port, which are sent after the mutex is released.
 
 Compiled code.
 """
 
 import errno
-from typing import Any
 
 import numpy as np
 
 from nativekit.compile import carray, compiled
 from nativekit.libc import errno_location, sendmmsg
 from nativekit.memory import pointer
+from softswitch.ports.backpressure import can_wait, is_full, wait
 from softswitch.ports.capture import NO_FILE, capture
-from softswitch.ports.holding import is_full, keep, may_keep
-from softswitch.ports.layout import DEPTH, MMSGHDR, NO_PORT, OUT, SHELF_SLOTS
-from softswitch.ports.shelf import append, impair, recycle
+from softswitch.ports.layout import DEPTH, MMSGHDR, NO_PORT, OUT, REORDER_SLOTS, Switch
+from softswitch.ports.reorder_buffer import append, impair, recycle
 from softswitch.v1model import PORT_NUMBERS
 
 _MMSGHDR_BYTES = MMSGHDR.itemsize
 _MSG_DONTWAIT = 0x40
 _EAGAIN, _EMSGSIZE = errno.EAGAIN, errno.EMSGSIZE
 
-Switch = Any  # a SWITCH record
-
 
 @compiled
 def send_queue(switch: Switch, p: int) -> None:
-    """Send what is queued for a port, and drop what it does not take now, unless it holds that."""
+    """Send the frames queued for a port; drop and count those it refuses, unless one can wait."""
     port = switch.ports[p]
     messages = switch.messages[p].ctypes.data
     queued = switch.queued[p]
@@ -43,8 +40,8 @@ def send_queue(switch: Switch, p: int) -> None:
         if reason == _EMSGSIZE:
             port.tx_oversize += 1
             done += 1
-        elif may_keep(switch, p, switch.queue[p][done].length) and is_full(reason):
-            keep(switch, p, switch.queue[p][done].base, switch.queue[p][done].length)
+        elif can_wait(switch, p, switch.queue[p][done].length) and is_full(reason):
+            wait(switch, p, switch.queue[p][done].address, switch.queue[p][done].length)
             done += 1
         else:
             lost = queued - done if reason == _EAGAIN else 1
@@ -52,29 +49,29 @@ def send_queue(switch: Switch, p: int) -> None:
             done += lost
     switch.queued[p] = 0
     if port.impaired[OUT]:
-        recycle(switch.shelf_slots[p, OUT])
+        recycle(switch.reorder_slots[p, OUT])
 
 
 @compiled
 def send_all(switch: Switch) -> None:
-    """Send what is queued for every port."""
+    """Send the queued frames of all ports."""
     for p in range(switch.port_count):
         if switch.queued[p]:
             send_queue(switch, p)
 
 
 @compiled
-def leave(switch: Switch, number: int, base: int, length: int, now: int) -> None:
-    """Queue an output for its port, through the port's shelf if it has one."""
+def leave(switch: Switch, number: int, address: int, length: int, now: int) -> None:
+    """Queue an output for its port, through the port's reorder buffer if it has one."""
     p = switch.index_of[number] if number < PORT_NUMBERS else NO_PORT
     if p == NO_PORT:
         switch.no_such_port += 1
         return
-    if switch.queued[p] + 2 + SHELF_SLOTS > DEPTH:
+    if switch.queued[p] + 2 + REORDER_SLOTS > DEPTH:
         send_queue(switch, p)
     queue, count = switch.queue[p], switch.queued[p]
     if switch.ports[p].impaired[OUT]:
-        shelf, slots = switch.shelves[p, OUT], switch.shelf_slots[p, OUT]
-        switch.queued[p] = impair(shelf, slots, base, length, now, now, queue, count)
+        buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
+        switch.queued[p] = impair(buffer, slots, address, length, now, now, queue, count)
     else:
-        switch.queued[p] = append(queue, count, base, length, now)
+        switch.queued[p] = append(queue, count, address, length, now)

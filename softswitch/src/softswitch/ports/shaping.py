@@ -1,4 +1,4 @@
-"""Rates and queues of ports as flags have them: `1=1000pps`, `*=64kb`."""
+"""The options `--port-rate` and `--port-queue`: `1=1000pps`, `*=64kb`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 from softswitch.errors import SwitchError
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 from softswitch.queues import DEFAULT_DEPTH, Depth, Rate, Shape, parse_depth, parse_rate
 from softswitch.queues.shape import UNLIMITED
 
@@ -16,12 +16,12 @@ ALL = "*"
 
 
 def parse_port_rate(text: str) -> tuple[str, Rate]:
-    """Read PORT=RATE; raises PortError."""
+    """Parse PORT=RATE; raises PortError."""
     return _parse("--port-rate", text, parse_rate, "1=1000pps")
 
 
 def parse_port_queue(text: str) -> tuple[str, Depth]:
-    """Read PORT=DEPTH; raises PortError."""
+    """Parse PORT=DEPTH; raises PortError."""
     return _parse("--port-queue", text, parse_depth, "1=64")
 
 
@@ -39,7 +39,10 @@ def _parse(option: str, text: str, parse: Callable[[str], T], example: str) -> t
 def shapes_of(
     ports: Iterable[int], rates: Mapping[str, Rate], depths: Mapping[str, Depth]
 ) -> dict[int, Shape]:
-    """Shape of each port that is named, or of all `ports` where all are; a port's own value goes first."""
+    """Return the shape of each port that an option names; ALL names all `ports`.
+
+    A port's own value takes precedence over that of ALL.
+    """
     named = {int(name) for name in (*rates, *depths) if name != ALL}
     wanted = named.union(ports) if ALL in (*rates, *depths) else named
     return {

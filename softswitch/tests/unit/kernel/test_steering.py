@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from softswitch.cli import command
 from softswitch.kernel.steering import check_cpu, mask_of, put_back, steer
-from softswitch.ports.ring import PortError
+from softswitch.ports.sockets import PortError
 
 QUEUES = ["s1/queues/rx-0", "s1/queues/rx-1", "s2/queues/rx-0"]
 

@@ -30,9 +30,9 @@ def pipeline() -> CompiledPipeline:
 @contextmanager
 def switch() -> Iterator[PortLoop]:
     """One whose CPU port's other end takes a few frames at a time."""
-    with PortLoop({}, CPU, holding={CPU: False}) as loop:
+    with PortLoop({}, CPU, backpressure={CPU: False}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
-        loop._ends.switch_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
+        loop._control.switch_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
         yield loop
 
 

@@ -1,9 +1,10 @@
-"""One AF_PACKET socket a port: a TPACKET_V2 receive ring mapped into this process, and the way out.
+"""Sockets of the switch: one AF_PACKET socket for each port, and those to the control plane.
 
-V2 and not V3, because V3 hands frames over by the block and so trades latency for throughput. Frames are
-sent with sendmmsg(2) on the same socket and not from a transmit ring, whose pages the kernel must copy on
-veth: of 482 B in batches of 32, 1.4 µs of CPU a frame against 1.6. Nor past the interface's queueing
-discipline (PACKET_QDISC_BYPASS): that gains 4 %, and Mininet's link shaping would be ignored.
+A port's socket has a TPACKET_V2 receive ring, which is mapped into this process. V3 would deliver frames in
+blocks and so trade latency for throughput. Frames are sent with sendmmsg(2) on the same socket: a transmit
+ring costs more on veth, where the kernel copies its pages (1.6 µs of CPU a frame of 482 B instead of 1.4, in
+batches of 32). Bypassing the interface's queueing discipline (PACKET_QDISC_BYPASS) would gain 4 %, but would
+ignore Mininet's link shaping.
 """
 
 import errno
@@ -18,12 +19,13 @@ from numpy.typing import NDArray
 from softswitch.errors import SwitchError
 
 RING_BYTES = 1 << 23
-"""Memory of one receive ring at most: 4,096 slots at an MTU of 1,500 B, some 8 ms at full speed.
+"""Maximum memory of one receive ring: 4,096 slots at an MTU of 1,500 B, some 8 ms at full speed.
 
-So much, since another thread on the switch's core, as the control plane's, may have it for some ms.
+Another thread on the switch's core, such as the control plane's, may run for some ms.
 """
-_LEAST_RING_BYTES = 1 << 21
+_MIN_RING_BYTES = 1 << 21
 _ALL_RINGS_BYTES = 1 << 27
+_CONTROL_BUFFER_BYTES = 1 << 21  # some thousand frames in each direction
 
 TPACKET2_HDR = np.dtype(
     [
@@ -65,14 +67,14 @@ _BLOCK_BYTES = 1 << 16
 
 
 class PortError(SwitchError):
-    """A port that cannot be opened or described; the text names the port and its interface."""
+    """An error of a port or of an option about ports; the text names the port and its interface."""
 
 
 class PortSocket:
-    """The packet socket of interface `interface`, with its receive ring; frames come in at once.
+    """The packet socket of an interface, with its receive ring, which receives frames at once.
 
-    The slots hold every frame that the interface's MTU allows; larger ones (segmentation offload, an MTU
-    raised later) arrive cut, `tp_snaplen < tp_len`. Raises PortError.
+    The slots hold every frame that the interface's MTU allows. Larger frames (segmentation offload, or an MTU
+    that was raised later) arrive truncated: `tp_snaplen < tp_len`. Raises PortError if it cannot be opened.
     """
 
     def __init__(self, port: int, interface: str, ring_bytes: int = RING_BYTES) -> None:
@@ -111,26 +113,47 @@ class PortSocket:
         option(_SOL_PACKET, _PACKET_ADD_MEMBERSHIP, membership)
 
     def fileno(self) -> int:
-        """File descriptor of the socket."""
         return self.socket.fileno()
 
     def read_kernel_drops(self) -> int:
-        """Frames that found the ring full, since the port was opened."""
+        """Return how many frames the kernel has dropped because the ring was full."""
         statistics = self.socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-        self.kernel_drops += int.from_bytes(statistics[4:8], "little")  # the kernel counts from 0 again
+        self.kernel_drops += int.from_bytes(statistics[4:8], "little")  # reading resets the kernel's counter
         return self.kernel_drops
 
     def close(self) -> None:
-        """Give the ring and the socket back; harmless when repeated."""
+        """Close the ring and the socket; closing twice is harmless."""
         self._memory = None
         self._map.close()
         self.socket.close()
 
 
+class ControlSockets:
+    """Two pairs of datagram sockets between the ports and the control plane.
+
+    `cpu_socket` and `notice_socket` are the control plane's ends, `switch_end` and `notice_end` the ports'.
+    Frames of the CPU port and notices are a datagram each.
+    """
+
+    def __init__(self) -> None:
+        self.cpu_socket, self.switch_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notice_socket, self.notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        for end in self._all():
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CONTROL_BUFFER_BYTES)
+
+    def _all(self) -> tuple[socket.socket, ...]:
+        return self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end
+
+    def close(self) -> None:
+        """Close all four sockets; closing twice is harmless."""
+        for end in self._all():
+            end.close()
+
+
 def share_of(ports: int) -> int:
-    """Bytes of each ring where there are so many: a power of two, 128 MiB for all of 64 ports."""
+    """Return the bytes of each port's ring, a power of two; 64 rings have 128 MiB together."""
     share = _ALL_RINGS_BYTES // max(1, ports)
-    return max(_LEAST_RING_BYTES, min(RING_BYTES, 1 << (share.bit_length() - 1)))
+    return max(_MIN_RING_BYTES, min(RING_BYTES, 1 << (share.bit_length() - 1)))
 
 
 def _slot_size(any_socket: socket.socket, interface: str) -> int:

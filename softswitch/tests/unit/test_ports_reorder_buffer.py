@@ -7,10 +7,19 @@ from numpy.typing import NDArray
 
 from nativekit.compile import carray, int64
 from nativekit.memory import pointer
+from nativekit.records import records
 from softswitch.native import entry_point
 from softswitch.ports.impairment import Impairment
-from softswitch.ports.layout import FRAME, SHELF, SHELF_SLOT, SHELF_SLOTS
-from softswitch.ports.shelf import HOLD_US, Frames, Shelf, Slots, fill_shelf, impair, recycle, release
+from softswitch.ports.layout import REORDER_BUFFER, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
+from softswitch.ports.reorder_buffer import (
+    HOLD_US,
+    Frames,
+    Slots,
+    fill_reorder_buffer,
+    impair,
+    recycle,
+    release,
+)
 
 Numbers = NDArray[np.int64]
 FRAME_BYTES = 64
@@ -19,7 +28,7 @@ FOREVER = 10 * HOLD_US
 
 @entry_point
 def _pass(
-    shelf: Shelf,
+    buffer: ReorderBuffer,
     slots: Slots,
     sources: NDArray[np.int64],
     now: int,
@@ -29,15 +38,15 @@ def _pass(
     """Pass frames of 8 bytes, an int64 each, and note what comes out; returns how many."""
     total: int = int64(0)
     for k in range(len(sources)):
-        count = impair(shelf, slots, sources.ctypes.data + 8 * k, int64(8), int64(k), now, frames, int64(0))
+        count = impair(buffer, slots, sources.ctypes.data + 8 * k, int64(8), int64(k), now, frames, int64(0))
         total = _note(frames, count, taken, total)
         recycle(slots)
     return total
 
 
 @entry_point
-def _expire(shelf: Shelf, slots: Slots, now: int, frames: Frames, taken: Numbers, total: int) -> int:
-    count = release(shelf, slots, now, int64(0), frames, int64(0))
+def _expire(buffer: ReorderBuffer, slots: Slots, now: int, frames: Frames, taken: Numbers, total: int) -> int:
+    count = release(buffer, slots, now, int64(0), frames, int64(0))
     total = _note(frames, count, taken, total)
     recycle(slots)
     return total
@@ -46,7 +55,7 @@ def _expire(shelf: Shelf, slots: Slots, now: int, frames: Frames, taken: Numbers
 @entry_point
 def _note(frames: Frames, count: int, taken: Numbers, total: int) -> int:
     for frame in frames[:count]:
-        taken[total] = carray(pointer(frame.base), 1, np.int64)[0]
+        taken[total] = carray(pointer(frame.address), 1, np.int64)[0]
         total += 1
     return total
 
@@ -55,19 +64,19 @@ class Line:
     """One impaired direction."""
 
     def __init__(self, how: Impairment, salt: int = 0) -> None:
-        self.shelf = np.zeros(1, SHELF)[0]
-        self.slots = np.zeros(SHELF_SLOTS, SHELF_SLOT)
-        self._memory = np.zeros(SHELF_SLOTS * FRAME_BYTES, np.uint8)
-        self._frames = np.zeros(2 + SHELF_SLOTS, FRAME)
-        fill_shelf(self.shelf, self.slots, self._memory.ctypes.data, FRAME_BYTES, how, salt)
+        self.buffer = np.zeros(1, REORDER_BUFFER)[0]
+        self.slots = records(REORDER_SLOTS, ReorderSlot)
+        self._memory = np.zeros(REORDER_SLOTS * FRAME_BYTES, np.uint8)
+        self._frames = records(2 + REORDER_SLOTS, Frame)
+        fill_reorder_buffer(self.buffer, self.slots, self._memory.ctypes.data, FRAME_BYTES, how, salt)
 
     def carry(self, sources: list[int], *, drain: bool = True) -> list[int]:
         """Carry frames, all at time 0; `drain` lets those that are held go after a long time."""
         array = np.array(sources, np.int64)
         taken = np.full(2 * len(sources), -1, np.int64)
-        total = _pass(self.shelf, self.slots, array, 0, self._frames, taken)
+        total = _pass(self.buffer, self.slots, array, 0, self._frames, taken)
         if drain:
-            total = _expire(self.shelf, self.slots, FOREVER, self._frames, taken, total)
+            total = _expire(self.buffer, self.slots, FOREVER, self._frames, taken, total)
         numbers: list[int] = taken[:total].tolist()
         return numbers
 
@@ -85,19 +94,19 @@ def test_frames_are_lost_duplicated_and_reordered_but_never_kept(
 ) -> None:
     line = Line(Impairment(loss, duplicate, reorder, seed))
     came = Counter(line.carry(list(range(count))))
-    assert line.shelf["held"] == 0
+    assert line.buffer["held"] == 0
     assert set(came) <= set(range(count))
-    assert count - len(came) == line.shelf["lost"]
-    assert sum(times == 2 for times in came.values()) == line.shelf["duplicated"]
+    assert count - len(came) == line.buffer["lost"]
+    assert sum(times == 2 for times in came.values()) == line.buffer["duplicated"]
     assert max(came.values(), default=0) <= 2
 
 
 def test_probabilities_are_met() -> None:
     line = Line(Impairment(loss=0.05, duplicate=0.1, reorder=0.2))
     line.carry(list(range(20_000)))
-    assert 0.045 < line.shelf["lost"] / 20_000 < 0.055
-    assert 0.09 < line.shelf["duplicated"] / 19_000 < 0.11
-    assert 0.18 < line.shelf["reordered"] / 19_000 < 0.22
+    assert 0.045 < line.buffer["lost"] / 20_000 < 0.055
+    assert 0.09 < line.buffer["duplicated"] / 19_000 < 0.11
+    assert 0.18 < line.buffer["reordered"] / 19_000 < 0.22
 
 
 def test_a_held_frame_is_passed_by_one_to_four_later_ones() -> None:
@@ -111,15 +120,15 @@ def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
     line = Line(Impairment(reorder=1.0))
     assert line.carry([7], drain=False) == []
     taken = np.zeros(2, np.int64)
-    frames = np.zeros(2 + SHELF_SLOTS, FRAME)
-    assert _expire(line.shelf, line.slots, HOLD_US - 1, frames, taken, 0) == 0
-    assert _expire(line.shelf, line.slots, HOLD_US, frames, taken, 0) == 1
+    frames = records(2 + REORDER_SLOTS, Frame)
+    assert _expire(line.buffer, line.slots, HOLD_US - 1, frames, taken, 0) == 0
+    assert _expire(line.buffer, line.slots, HOLD_US, frames, taken, 0) == 1
     assert taken[0] == 7
 
 
 def test_a_full_shelf_lets_frames_pass() -> None:
-    came = Line(Impairment(reorder=1.0)).carry(list(range(3 * SHELF_SLOTS)), drain=False)
-    assert came[0] == SHELF_SLOTS
+    came = Line(Impairment(reorder=1.0)).carry(list(range(3 * REORDER_SLOTS)), drain=False)
+    assert came[0] == REORDER_SLOTS
 
 
 def test_seed_and_place_decide() -> None:

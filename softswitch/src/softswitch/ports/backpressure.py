@@ -1,0 +1,86 @@
+"""Backpressure of shaped interfaces: a frame that an interface refuses waits, and so does its port's queue.
+
+An interface with a shaper (tbf, htb) refuses frames beyond its rate. Its port sends packets one by one, each
+after the interface has accepted the previous one. So packets wait in the port's queue, whose depth the
+program sees. Compiled code.
+"""
+
+import errno
+
+import numpy as np
+
+from nativekit.compile import carray, compiled, int64
+from nativekit.libc import errno_location, memcpy, send
+from nativekit.memory import pointer
+from softswitch.ports.departures import queue_clock
+from softswitch.ports.layout import Switch
+from softswitch.queues.fifo import release
+from softswitch.queues.state import NEVER, Queues
+
+RETRY_NS = 100_000
+SEND_BUFFER = 4608
+"""Small SO_SNDBUF, in bytes. The kernel doubles it: room for 4 frames of 1,500 B, or 12 small ones."""
+_MSG_DONTWAIT = 0x40
+_EAGAIN, _ENOBUFS = errno.EAGAIN, errno.ENOBUFS
+
+
+@compiled
+def is_full(reason: int) -> bool:
+    """Return whether the errno of sending means that the interface may accept the frame later."""
+    return reason in (_EAGAIN, _ENOBUFS)
+
+
+@compiled
+def can_wait(switch: Switch, p: int, length: int) -> bool:
+    """Return whether a refused frame can wait; it may be too large if the MTU was raised."""
+    port = switch.ports[p]
+    return bool(port.backpressure and not port.pending_length and length <= switch.frame_bytes)
+
+
+@compiled
+def wait(switch: Switch, p: int, address: int, length: int) -> None:
+    """Copy a refused frame, and schedule the next attempt."""
+    port = switch.ports[p]
+    memcpy(port.pending, address, length)
+    port.pending_length = length
+    switch.retry_at = min(int64(switch.retry_at), queue_clock(switch) + RETRY_NS)
+
+
+@compiled
+def retry(switch: Switch) -> None:
+    """Send the pending frames again if it is time."""
+    if switch.retry_at == NEVER or queue_clock(switch) < switch.retry_at:
+        return
+    switch.retry_at = NEVER
+    for p in range(switch.port_count):
+        port = switch.ports[p]
+        if port.pending_length:
+            if send(port.fd, port.pending, port.pending_length, _MSG_DONTWAIT) >= 0:
+                port.tx += 1
+                port.pending_length = 0
+            elif is_full(carray(pointer(errno_location()), 1, np.int32)[0]):
+                switch.retry_at = queue_clock(switch) + RETRY_NS
+            else:
+                port.tx_dropped += 1
+                port.pending_length = 0
+
+
+@compiled
+def resume(switch: Switch, queues: Queues) -> None:
+    """Release the queues of ports that have no pending frame any more."""
+    for p in range(switch.port_count):
+        port = switch.ports[p]
+        if port.backpressure and queues.ports[p].held and not port.pending_length:
+            release(queues, p)
+
+
+@compiled
+def drop_pending(switch: Switch, queues: Queues) -> None:
+    """Drop and count the pending frames."""
+    switch.retry_at = NEVER
+    for p in range(switch.port_count):
+        port = switch.ports[p]
+        if port.pending_length:
+            port.tx_dropped += 1
+            port.pending_length = 0
+    resume(switch, queues)

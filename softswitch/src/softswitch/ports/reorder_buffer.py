@@ -1,0 +1,135 @@
+"""Loss, duplication and reordering: a buffer for each impaired direction, where frames wait for later ones.
+
+Compiled code. For each frame that enters, the frames that leave are appended to a list: none (it was lost or
+is held), one, two (it was duplicated), or more (held ones whose time has come).
+"""
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import compiled
+from nativekit.libc import memcpy
+from nativekit.records import Records
+from softswitch.hashing import GOLDEN, SPLITMIX, SPLITMIX_LAST
+from softswitch.ports.impairment import Impairment
+from softswitch.ports.layout import FREE, HELD, LEAVING, REORDER_SLOTS, Frame, ReorderBuffer, ReorderSlot
+
+HOLD_US = 5_000
+"""Maximum time that a frame is held."""
+_MAX_PASSES = 4  # later frames that pass a held one; 1 at least
+
+Frames: TypeAlias = Records[Frame]
+Slots: TypeAlias = Records[ReorderSlot]
+"""The REORDER_SLOTS slots of one buffer."""
+
+
+def fill_reorder_buffer(
+    buffer: np.void, slots: NDArray[np.void], memory: int, frame_bytes: int, how: Impairment, salt: int
+) -> None:
+    """Initialize an empty buffer, whose frames are at `memory`, `frame_bytes` for each of the slots."""
+    buffer["loss"], buffer["duplicate"], buffer["reorder"] = how.loss, how.duplicate, how.reorder
+    buffer["random"] = np.random.SeedSequence([how.seed, salt]).generate_state(1, np.uint64)[0]
+    slots["address"] = memory + frame_bytes * np.arange(REORDER_SLOTS)
+
+
+@compiled
+def draw(buffer: ReorderBuffer) -> float:
+    """Return the next random number in [0, 1) (splitmix64)."""
+    buffer.random += np.uint64(GOLDEN)
+    z = buffer.random
+    for shift, factor in SPLITMIX:
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z = z ^ (z >> np.uint64(SPLITMIX_LAST))
+    return float(z >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def append(frames: Frames, count: int, address: int, length: int, time: int) -> int:
+    """Append a frame after the first `count` ones; return the new count."""
+    frames[count].address = address
+    frames[count].length = length
+    frames[count].time = time
+    return count + 1
+
+
+@compiled
+def hold(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: int, now: int) -> bool:
+    """Copy a frame to a free slot; return whether there was one."""
+    for slot in slots:
+        if slot.state == FREE:
+            memcpy(slot.address, address, length)
+            slot.length = length
+            slot.time = time
+            slot.passes = 1 + int(draw(buffer) * _MAX_PASSES)
+            slot.deadline = now + HOLD_US
+            slot.state = HELD
+            buffer.held += 1
+            return True
+    return False
+
+
+@compiled
+def release(buffer: ReorderBuffer, slots: Slots, now: int, passed: int, frames: Frames, count: int) -> int:
+    """Append the held frames that enough later frames have passed, or whose deadline has come.
+
+    `passed` frames have passed since the last call.
+    """
+    for slot in slots:
+        if slot.state == HELD:
+            slot.passes -= passed
+            if slot.passes <= 0 or now >= slot.deadline:
+                slot.state = LEAVING
+                buffer.held -= 1
+                count = append(frames, count, slot.address, slot.length, slot.time)
+    return count
+
+
+@compiled
+def impair(
+    buffer: ReorderBuffer,
+    slots: Slots,
+    address: int,
+    length: int,
+    time: int,
+    now: int,
+    frames: Frames,
+    count: int,
+) -> int:
+    """Pass one frame through the buffer; append at most 2 + REORDER_SLOTS frames and return the new count."""
+    lost = draw(buffer) < buffer.loss
+    duplicated = draw(buffer) < buffer.duplicate
+    reordered = draw(buffer) < buffer.reorder
+    if lost:
+        buffer.lost += 1
+        return count
+    passed = 0
+    if reordered and hold(buffer, slots, address, length, time, now):
+        buffer.reordered += 1
+    else:
+        count = append(frames, count, address, length, time)
+        passed += 1
+    if duplicated:
+        buffer.duplicated += 1
+        count = append(frames, count, address, length, time)
+        passed += 1
+    return release(buffer, slots, now, passed, frames, count) if passed else count
+
+
+@compiled
+def recycle(slots: Slots) -> None:
+    """Free the slots of frames that have left; call it after the appended frames have been used."""
+    for slot in slots:
+        if slot.state == LEAVING:
+            slot.state = FREE
+
+
+@compiled
+def clear(buffer: ReorderBuffer, slots: Slots) -> int:
+    """Drop the held frames; return their number."""
+    count: int = buffer.held
+    buffer.held = 0
+    for slot in slots:
+        slot.state = FREE
+    return count
