@@ -124,7 +124,8 @@ async def _run(
     taken = read.since(read_before)
     after = await session.server_use()
     program = session.program_use()
-    behind_ns = max(answer.behind_ns for answer in answers)
+    # There is no answer from an arm whose scripts have all ended.
+    behind_ns = max((answer.behind_ns for answer in answers), default=0)
     block = Block(
         round=planned.round,
         load=planned.load,

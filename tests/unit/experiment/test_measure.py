@@ -177,6 +177,18 @@ def test_blocks_are_paced_at_their_load_for_their_time() -> None:
         assert block["steps"] * block["period_ns"] == pytest.approx(550e6, rel=0.05)
 
 
+def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
+    class Ended(PlayedSession):
+        async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+            ran = await super().run_steps(planned, on_progress)
+            return [] if planned.arm.name == "hot" else ran
+
+    session = Ended(Config(rounds=1))
+    play_on(session)
+    recorded = {block.arm for block in session.record.blocks}
+    assert {each["arm"] for each in session.played} - recorded == {"hot"}
+
+
 @pytest.mark.parametrize("changes", [{}, {"script": "train.py"}, {"block_ms": 201, "block_steps": 1}])
 def test_a_block_has_steps_behind_those_that_are_discarded(changes: dict[str, Any]) -> None:
     config = Config(rounds=1, **changes)
