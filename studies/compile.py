@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 
 import nativekit.compile
 import simulator
+from foundation.compiled import sources as agent_sources
 from nativekit.compile import cached_entry_point
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _STUDIES = Path(__file__).parent
-_CALLED = {
-    "dense": [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
-}
-"""Files outside a study with compiled functions that its own ones call."""
+_LINKS = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]
+_CALLED = {"dense": (*agent_sources(), *_LINKS)}
+"""Files outside a study whose functions and constants are in its machine code."""
 
 
 def entry_point(function: F) -> F:
