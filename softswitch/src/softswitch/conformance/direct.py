@@ -1,11 +1,10 @@
 """The kernel's pipeline without interfaces: a mailbox has the frame, and takes what comes out.
 
-    port, length, t_in, now     words; then the answer: the number of records
+    port, length, t_in, now     words; then the result: the number of records
     frame                       `FRAME_BYTES`
     records                     `OUT_BYTES` (`memory.output`)
 
-BPF_PROG_TEST_RUN calls it. So every frame is possible, and time is what the caller says: this is what tests
-compare with the interpreter.
+BPF_PROG_TEST_RUN calls it, with any frame and any time; tests compare it with the interpreter.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _XDP_DROP = 1
 
 
 def build_direct(program: ir.Program, layout: Layout, priority_queues: int = 1) -> Code:
-    """A program of kind `XDP` that runs the frame in the mailbox."""
+    """Return a program of type `XDP` that processes the frame in the mailbox."""
     builder = Builder("direct", _XDP_DROP, reads_clock=False)
     builder.add_program(program, layout, priority_queues)
     b, base = builder.b, builder.base
@@ -69,12 +68,12 @@ class DirectPipeline(KernelPipeline):
 
 
 def put(box: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
-    """Fill the mailbox."""
+    """Write a frame and its metadata into the mailbox."""
     box[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, 0), np.uint8)
     box[FRAME : FRAME + len(frame)] = np.frombuffer(frame, np.uint8)
 
 
 def take(box: npt.NDArray[np.uint8]) -> Iterator[tuple[int, bytes]]:
-    """Kind and data of each record that has come out."""
+    """Yield kind and data of each record of the output."""
     *_, count = _HEAD.unpack(box[: _HEAD.size].tobytes())
     return read_records(box[OUT : OUT + OUT_BYTES].data, count)

@@ -1,8 +1,7 @@
-"""The same program in the kernel: BPF on the interfaces themselves, with all state in a BPF arena.
+"""The datapath in the kernel: BPF programs on the interfaces, with all state in a BPF arena.
 
-`bpf` the system call · `arena` memory that programs and this process share · `target` what LLVM IR for BPF
-has otherwise · `assembler` object code to instructions that the kernel takes · `program` a P4 program as
-BPF, with the front ends `direct` and `front` · `control` reads and writes of the control plane · `pipeline`
-all of it as a `Pipeline` · `probe` whether this kernel can · `ports` the interfaces · `losses` what
-those drop.
+`bpf` wraps the system call. `arena` is the memory that programs and this process share. `target` has what
+LLVM IR for BPF needs, and `assembler` makes instructions of object code. `program` compiles a P4 program,
+with the front end `direct` or `front`. `control` has the control plane's reads and writes. `pipeline` makes a
+`Pipeline` of them. `probe` tells whether this kernel supports it. `ports` has the interfaces.
 """

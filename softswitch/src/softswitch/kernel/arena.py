@@ -1,14 +1,14 @@
-"""A BPF arena: memory that BPF programs and this process share, and what lies where in it.
+"""A BPF arena, memory that BPF programs and this process share, and its layout.
 
-control     one page: the lock, the clock's start, how much of the journal has been applied, where the
-            parts behind the state begin
-PORT_OF     interface -> port, a table of slots without collisions (`Arena.connect`)
+control     one page: the lock, the clock's start, how much of the journal has been applied, and where the
+            parts after the state begin
+PORT_OF     interface -> port, a hash table without collisions (`Arena.connect`)
 INTERFACE_OF, COUNTERS     by port
 CONSTANTS   arrays that the code reads
 STATE       the block of `memory.layout`
-mailbox     what the control plane and the direct front end hand over (`MAILBOX`)
-areas       one for each CPU: frames by port that it has run (`Arena.runs`), and what a packet is kept in
-            while its program runs (`Bpf.reserve`)
+mailbox     requests of the control plane and of the direct front end (`MAILBOX`)
+areas       one for each CPU: its frames by port (`Arena.runs`), and packets during processing
+            (`Bpf.reserve`)
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ NO_SUCH_PORT = 160
 APPLIED = 168
 CLOCK = 192
 AREA_OF = 4096
-MOST_CPUS = 1024
-PORT_OF = AREA_OF + 8 * MOST_CPUS
+MAX_CPUS = 1024
+PORT_OF = AREA_OF + 8 * MAX_CPUS
 SLOT_BITS = 12
 INTERFACE_OF = PORT_OF + 8 * (1 << SLOT_BITS)
 COUNTERS = INTERFACE_OF + 8 * PORT_NUMBERS
 COUNTER_BYTES = 64
 RECEIVED, SENT, UNSENT, OVERSIZE_IN, LARGEST, OVERSIZE_OUT = range(0, 48, 8)
 RUNS, RUNS_BYTES = 0, 8 * PORT_NUMBERS
-"""In each CPU's area: frames by port."""
+"""Offset and size of the frames by port in each CPU's area."""
 CONSTANTS = COUNTERS + COUNTER_BYTES * PORT_NUMBERS
 CONSTANT_BYTES = 1 << 16
 STATE = (CONSTANTS + CONSTANT_BYTES + 4095) // 4096 * 4096
@@ -61,9 +61,9 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Arena:
-    """Room for a program's state, a mailbox and an area a CPU, all of it 0; open until `close`.
+    """Memory for a program's state, a mailbox and an area for each CPU, zeroed; open until `close`.
 
-    Of a generation that is kept it is the one that is there, with what is in it.
+    For a generation that is restored it is the pinned arena with its contents.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Arena:
         wanted = 0 if generation is None else generation.address
         create = partial(bpf.create_map, bpf.ARENA, 0, 0, self.size // _PAGE, bpf.MMAPABLE, extra=wanted)
         self.descriptor = create() if generation is None else generation.map("arena", create)
-        self.is_kept = generation is not None and generation.is_kept
-        # A page that no process has touched is not there for programs: they read 0 and lose writes.
+        self.is_restored = generation is not None and generation.is_restored
+        # Programs cannot use a page that no process has touched: they read 0 and lose writes.
         flags = mmap.MAP_SHARED | mmap.MAP_POPULATE | (_MAP_FIXED_NOREPLACE if wanted else 0)
         address = _libc.mmap(
             wanted or None, self.size, mmap.PROT_READ | mmap.PROT_WRITE, flags, self.descriptor, 0
@@ -87,10 +87,10 @@ class Arena:
             bpf.close(self.descriptor)
             raise bpf.BpfError(f"map a BPF arena of {self.size} bytes: {os.strerror(ctypes.get_errno())}")
         self.address: int = address
-        if not self.is_kept:
+        if not self.is_restored:
             ctypes.memset(address, 0, self.size)
         raw = (ctypes.c_char * self.size).from_address(address)
-        raw.arena = self  # type: ignore[attr-defined]  # whoever has a view keeps the memory
+        raw.arena = self  # type: ignore[attr-defined]  # a view keeps the memory mapped
         self._memory = memoryview(raw).cast("B")
         weakref.finalize(self, _libc.munmap, address, self.size)
         self.words[MAILBOX // 8] = self.mailbox
@@ -99,20 +99,19 @@ class Arena:
 
     @property
     def words(self) -> npt.NDArray[np.uint64]:
-        """All of it as words."""
         return self.view(0, self.size)
 
     def view(self, offset: int, size: int) -> npt.NDArray[np.uint64]:
-        """The words of a part, by byte offset and bytes."""
+        """Return a part as words; `offset` and `size` are in bytes."""
         return np.frombuffer(self._memory, dtype=np.uint64, count=size // 8, offset=offset)
 
     def runs(self) -> npt.NDArray[np.uint64]:
-        """Frames that each CPU has run, by port: (CPUs, ports)."""
+        """Return the frames that each CPU has processed; shape (CPUs, ports)."""
         areas = self.view(self._areas, self._cpus * self._stride).reshape(self._cpus, self._stride // 8)
         return areas[:, RUNS // 8 : (RUNS + RUNS_BYTES) // 8]
 
     def connect(self, interfaces: dict[int, int]) -> None:
-        """Have frames of interfaces (by index) come in by ports, and frames for ports go there."""
+        """Map ports to interfaces, given by index, and back."""
         indices = np.array(list(interfaces.values()), dtype=np.uint64)
         random = np.random.default_rng(1)
         multiplier = np.uint64(1)
@@ -125,27 +124,27 @@ class Arena:
             interface_of[port] = index
         words = self.words
         words[MULTIPLIER // 8] = multiplier
-        # Packets may be under way; where nothing is new, they see nothing.
+        # Programs may be running; entries that stay the same are never seen otherwise.
         words[PORT_OF // 8 : INTERFACE_OF // 8] = port_of
         words[INTERFACE_OF // 8 : COUNTERS // 8] = interface_of
 
     def close(self) -> None:
-        """Let go of the map: programs that are loaded keep it, and views the memory."""
+        """Close the map; loaded programs keep it, and views keep the memory."""
         bpf.close(self.descriptor)
 
 
 def slot_of(interface: npt.NDArray[np.uint64], multiplier: np.uint64) -> npt.NDArray[np.uint64]:
-    """Slot of `PORT_OF` for interfaces by index; the programs compute the same."""
+    """Return the slots in `PORT_OF` of interfaces, given by index; the programs compute the same."""
     product = interface * multiplier & np.uint64(0xFFFFFFFF)
     return product >> np.uint64(32 - SLOT_BITS)
 
 
 def possible_cpus() -> int:
-    """CPUs that a program may find itself on."""
+    """Return the number of CPUs that a program may run on; raises BpfError for more than MAX_CPUS."""
     last = Path("/sys/devices/system/cpu/possible").read_text().strip().replace(",", "-").split("-")[-1]
     count = int(last) + 1
-    if count > MOST_CPUS:
-        raise bpf.BpfError(f"{count} CPUs: the kernel's datapath knows {MOST_CPUS} at most")
+    if count > MAX_CPUS:
+        raise bpf.BpfError(f"expected at most {MAX_CPUS} CPUs for the kernel's datapath, got {count}")
     return count
 
 

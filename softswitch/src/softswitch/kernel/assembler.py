@@ -1,4 +1,4 @@
-"""LLVM IR to instructions that bpf(2) takes: compile (`compiler`), link, place `may_goto`, name maps."""
+"""Make instructions for bpf(2) of LLVM IR: compile (`compiler`), link, insert `may_goto`, insert maps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from softswitch.kernel import compiler
 from softswitch.kernel.target import MAGIC
 
 ENTRY_SECTION = "entry"
-"""Where the function lies that the kernel calls."""
+"""Section of the function that the kernel calls."""
 
 _INSTRUCTION = struct.Struct("<BBhi")
 _CODE, _SYMBOLS, _RELOCATIONS = 1, 2, 9  # section types
@@ -29,19 +29,19 @@ _FAR = 1 << 15
 
 
 class AssemblyError(KernelError):
-    """LLVM's output is none that can be loaded."""
+    """LLVM cannot compile a program for BPF, or its output cannot be loaded."""
 
 
 def compile_module(module: str) -> bytes:
-    """Instructions of a module whose entry is in `ENTRY_SECTION`; maps are still what stands for them.
+    """Return the instructions of a module whose entry is in `ENTRY_SECTION`, with placeholders for maps.
 
-    KernelError where BPF cannot do what it asks for.
+    Raises KernelError if BPF cannot execute the module.
     """
     return place_may_goto(link(cached_object((module, compiler.VERSION), lambda: _compile(module))))
 
 
 def _compile(module: str) -> bytes:
-    """Object code, from a process of its own: LLVM's BPF back end ends the one where it gives up."""
+    """Compile in a subprocess, since LLVM's BPF back end aborts the process on errors; return object code."""
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
@@ -52,7 +52,7 @@ def _compile(module: str) -> bytes:
 
 
 def _reason(error: str) -> str:
-    """What LLVM complains of, without where in its own terms."""
+    """Return LLVM's message without its location in the module."""
     found = re.search(r"in function .*?: (.*)", error)
     if "stack limit" in error:
         return "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
@@ -60,7 +60,7 @@ def _reason(error: str) -> str:
 
 
 def with_maps(code: bytes, descriptors: Mapping[int, int]) -> bytes:
-    """The instructions, about maps by file descriptors."""
+    """Return the instructions with file descriptors in place of the placeholders of maps."""
     out = bytearray(code)
     for at, instruction in _wide_loads(code):
         if instruction.immediate in descriptors:
@@ -73,7 +73,7 @@ def with_maps(code: bytes, descriptors: Mapping[int, int]) -> bytes:
 
 @dataclass
 class Instruction:
-    """One of 8 bytes; `target` is the position that it jumps to or calls."""
+    """An instruction of 8 bytes; `target` is the position that it jumps to or calls."""
 
     opcode: int
     registers: int
@@ -83,7 +83,7 @@ class Instruction:
 
 
 def _wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
-    """Byte offset of each load of a 64-bit constant, which takes two instructions."""
+    """Yield the byte offset of each load of a 64-bit constant, which takes two instructions."""
     at = 0
     while at < len(code):
         instruction = Instruction(*_INSTRUCTION.unpack_from(code, at))
@@ -94,7 +94,7 @@ def _wide_loads(code: bytes) -> Iterator[tuple[int, Instruction]]:
 
 
 def decode(code: bytes) -> list[Instruction]:
-    """All instructions, with the targets of jumps and of calls between functions."""
+    """Return all instructions, with the targets of jumps and of calls between functions."""
     found = [Instruction(*fields) for fields in _INSTRUCTION.iter_unpack(code)]
     constants = {at // _INSTRUCTION.size + 1 for at, _ in _wide_loads(code)}
     for position, each in enumerate(found):
@@ -109,9 +109,9 @@ def decode(code: bytes) -> list[Instruction]:
 
 
 def place_may_goto(code: bytes) -> bytes:
-    """Make each comparison with `MAGIC` a `may_goto`, which jumps away when the kernel ends the loop.
+    """Replace each comparison with `MAGIC` by a `may_goto`, which jumps when the kernel ends the loop.
 
-    Where the comparison is the other way round it is `may_goto` over a jump.
+    A comparison for inequality becomes a `may_goto` over a jump.
     """
     placed: list[Instruction] = []
     place: list[int] = []
@@ -163,7 +163,7 @@ def _sections(data: bytes) -> list[_Section]:
 
 
 def link(data: bytes) -> bytes:
-    """One run of instructions, the entry first, with the calls between functions resolved."""
+    """Return the instructions of all functions, the entry first, with calls between them resolved."""
     sections = _sections(data)
     parts = [
         number
@@ -188,13 +188,13 @@ def _relocate(
     symbols = sections[section.link]
     for offset, info in struct.iter_unpack("<QQ", data[section.offset :][: section.size]):
         symbol, kind = info >> 32, info & 0xFFFFFFFF
-        name, _, _, home, value, _ = struct.unpack_from("<IBBHQQ", data, symbols.offset + 24 * symbol)
+        name, _, _, defined_in, value, _ = struct.unpack_from("<IBBHQQ", data, symbols.offset + 24 * symbol)
         at = start[section.info] + offset
-        if kind != _R_BPF_64_32 or home not in start:
+        if kind != _R_BPF_64_32 or defined_in not in start:
             strings = sections[symbols.link].offset
             called = data[strings + name : data.index(b"\0", strings + name)].decode()
             raise AssemblyError(f"LLVM needs `{called or section.name}`, which BPF does not have")
         (addend,) = struct.unpack_from("<i", code, at + 4)
-        target = start[home] + value + (addend + 1) * _INSTRUCTION.size
+        target = start[defined_in] + value + (addend + 1) * _INSTRUCTION.size
         struct.pack_into("<i", code, at + 4, (target - at) // _INSTRUCTION.size - 1)
         code[at + 1] = code[at + 1] & 0x0F | 0x10  # BPF_PSEUDO_CALL

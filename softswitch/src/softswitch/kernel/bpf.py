@@ -1,4 +1,4 @@
-"""bpf(2): the few commands that are needed here, without libbpf."""
+"""Commands of bpf(2), without libbpf."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _LINK_INFO_BYTES = 64
 
 
 class BpfError(KernelError):
-    """What the kernel refuses; the text says what was asked and why it was not done."""
+    """The kernel has refused a command; the text says which one and why."""
 
 
 def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str) -> int:
-    """One system call with its `union bpf_attr`; BpfError says `what` was not possible."""
+    """Call bpf(2) with a `union bpf_attr`; raises BpfError, whose text begins with `what`."""
     number = _SYSCALL.get(platform.machine())
     if number is None:
         raise BpfError(f"{what}: not on {platform.machine()}")
@@ -66,13 +66,13 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str
 
 
 def create_map(kind: int, key: int, value: int, entries: int, flags: int = 0, extra: int = 0) -> int:
-    """File descriptor of a new map; `extra` is of an arena the address, 0 for any."""
+    """Return the file descriptor of a new map; `extra` is the address of an arena, 0 for any."""
     attribute = struct.pack("IIIII44xQ", kind, key, value, entries, flags, extra)
     return call(_MAP_CREATE, attribute, f"create a BPF map of kind {kind}")
 
 
 def load(kind: int, code: bytes, name: str) -> int:
-    """File descriptor of a program; BpfError with the end of the verifier's log where it is refused."""
+    """Load a program and return its file descriptor; raises BpfError with the end of the verifier's log."""
     try:
         return _load(kind, code, name, b"")
     except BpfError as error:
@@ -106,7 +106,7 @@ def _load(kind: int, code: bytes, name: str, log: bytearray | bytes) -> int:
 
 
 class TestRun:
-    """BPF_PROG_TEST_RUN of one program, with buffers that are kept. For a `SCHED_CLS` one by interface."""
+    """BPF_PROG_TEST_RUN of one program, with buffers that are reused."""
 
     def __init__(self, program: int, kind: int) -> None:
         self._program = program
@@ -117,7 +117,7 @@ class TestRun:
         self._attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
 
     def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> Ran:
-        """Run on a frame that came in by an interface (by index)."""
+        """Run the program on a frame that is received on an interface, given by index."""
         ctypes.memmove(self._in, frame, len(frame))
         self._prepare(len(frame), interface, repeat)
         call(_TEST_RUN, self._attribute, "run a BPF program")
@@ -125,7 +125,10 @@ class TestRun:
         return Ran(code, self._out.raw[:size], duration)
 
     def compiled(self, size: int, interface: int = 1) -> CompiledRun:
-        """What compiled code needs to run it on frames of a size, as long as this object is there."""
+        """Return what compiled code needs to run the program on frames of one size.
+
+        It is valid as long as this object exists.
+        """
         self._prepare(size, interface, 1)
         addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._in))
         return CompiledRun(_SYSCALL[platform.machine()], _TEST_RUN, *addresses)
@@ -144,7 +147,7 @@ class TestRun:
 
 
 class CompiledRun(NamedTuple):
-    """Number of bpf(2), its command, and the addresses of its attribute and of the frame."""
+    """The number of the system call, the command, and the addresses of its attribute and of the frame."""
 
     number: int
     command: int
@@ -153,7 +156,7 @@ class CompiledRun(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What a test run gave: the program's result, the frame as it left it, mean duration in ns."""
+    """The result of a test run: the program's result, the frame afterwards, and the mean duration in ns."""
 
     code: int
     frame: bytes
@@ -161,34 +164,37 @@ class Ran(NamedTuple):
 
 
 def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
-    """A link to a hook of an interface, by index; it lives as long as its file descriptor."""
+    """Attach a program to a hook of an interface, given by index; return the link's file descriptor.
+
+    The link lives until the descriptor is closed.
+    """
     attribute = struct.pack("IIIIIIQ", program, interface, hook, flags, 0, 0, 0)
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 
 
-def put(programs: int, program: int) -> None:
-    """Have the entries that go by a map of one program (`PROGRAMS`) run this one from now on."""
+def set_program(programs: int, program: int) -> None:
+    """Store a program in a map of one program (`PROGRAMS`), so that entry programs continue with it."""
     key, value = (ctypes.create_string_buffer(struct.pack("I", number)) for number in (0, program))
     attribute = struct.pack("IxxxxQQQ", programs, ctypes.addressof(key), ctypes.addressof(value), 0)
     call(_MAP_UPDATE, attribute, "put a BPF program in its place")
 
 
-def take_away(programs: int) -> None:
-    """Have them run none."""
+def clear_program(programs: int) -> None:
+    """Remove the program from a map, so that entry programs drop their frames."""
     key = ctypes.create_string_buffer(struct.pack("I", 0))
     attribute = struct.pack("IxxxxQ", programs, ctypes.addressof(key))
     call(_MAP_DELETE, attribute, "take a BPF program away")
 
 
 class Usage(NamedTuple):
-    """What a program has used since it was loaded, counted while `count_usage` is on."""
+    """CPU time and runs of a program since it was loaded, counted while `count_usage` is on."""
 
     ns: int
     runs: int
 
 
 def usage(program: int) -> Usage:
-    """CPU time of a program and how often it ran."""
+    """Return the usage of a program."""
     info = ctypes.create_string_buffer(232)  # struct bpf_prog_info
     attribute = struct.pack("IIQ", program, len(info), ctypes.addressof(info))
     call(_OBJECT_INFO, attribute, "ask about a BPF program")
@@ -196,12 +202,12 @@ def usage(program: int) -> Usage:
 
 
 def count_usage() -> int:
-    """Have the kernel count CPU time of all programs, as long as the file descriptor is open."""
+    """Make the kernel count the CPU time of all programs until the returned descriptor is closed."""
     return call(_ENABLE_STATS, struct.pack("I", 0), "have the kernel time BPF programs")
 
 
-def linked_to(link: int) -> int:
-    """The interface that a link is attached to, by index; 0 where that has gone."""
+def linked_interface(link: int) -> int:
+    """Return the index of the interface that a link is attached to; 0 if the interface was removed."""
     info = ctypes.create_string_buffer(_LINK_INFO_BYTES)
     attribute = struct.pack("IIQ", link, len(info), ctypes.addressof(info))
     call(_OBJECT_INFO, attribute, "ask about a BPF link")
@@ -210,19 +216,19 @@ def linked_to(link: int) -> int:
 
 
 def pin(path: Path, descriptor: int) -> None:
-    """Keep a map, program or link in a bpffs; it then lives as long as its name."""
+    """Pin a map, program or link in a bpffs; it then lives until its file is removed."""
     name = ctypes.create_string_buffer(os.fsencode(path))
     call(_PIN, struct.pack("QII", ctypes.addressof(name), descriptor, 0), f"pin {path}")
 
 
-def get(path: Path) -> int:
-    """File descriptor of what has been pinned."""
+def open_pinned(path: Path) -> int:
+    """Return a file descriptor of a pinned object."""
     name = ctypes.create_string_buffer(os.fsencode(path))
     return call(_GET, struct.pack("QII", ctypes.addressof(name), 0, 0), f"open {path}")
 
 
 def close(*descriptors: int) -> None:
-    """Close file descriptors; harmless where one is closed."""
+    """Close file descriptors, and ignore those that are closed."""
     for descriptor in descriptors:
         with contextlib.suppress(OSError):
             os.close(descriptor)

@@ -1,4 +1,7 @@
-"""LLVM IR to object code for BPF: `python -m softswitch.kernel.compiler < IR > OBJECT`."""
+"""Compile LLVM IR to object code for BPF: `python -m softswitch.kernel.compiler < IR > OBJECT`.
+
+This is a module of its own because LLVM's BPF back end aborts the process on errors (`assembler`).
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,16 @@ VERSION = f"{llvmlite.__version__} {CPU} {FEATURES}"
 
 
 def machine() -> llvm.TargetMachine:
-    """LLVM's BPF back end."""
+    """Return LLVM's BPF back end."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     return llvm.Target.from_triple("bpfel").create_target_machine(cpu=CPU, features=FEATURES, opt=2)
 
 
 def compile_object(source: str) -> bytes:
-    """Object code (ELF)."""
+    """Return object code (ELF)."""
     target = machine()
-    # LLVM would make calls of memset and memcpy of stores and loops: there are none to call.
+    # LLVM would replace stores and loops by calls of memset and memcpy, which do not exist.
     defined = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"
     text = re.sub(defined, r'\1 "no-builtins"', source, flags=re.M)
     module = llvm.parse_assembly(text)

@@ -1,15 +1,15 @@
-"""Reads and writes of the control plane: a small BPF program that does them under the packets' lock.
+"""Reads and writes of the control plane: a small BPF program executes them under the packets' lock.
 
-This process must never hold that lock: a packet on its CPU would wait for it in vain. So what is to change
-goes into a journal in the mailbox, what is to be read of one time comes back there, and BPF_PROG_TEST_RUN
-runs the program, as an `XDP` one: then no softirq interrupts it.
+This process must never hold that lock, since a packet on its CPU would wait for it forever. So changes go
+into a journal in the mailbox, consistent reads are copied to it, and BPF_PROG_TEST_RUN runs the program. Its
+type is `XDP`, so that no softirq interrupts it.
 
-    entries, first, words       how many journal entries; words of the state to copy, from which on
+    entries, first, words       number of journal entries; first word of the state to copy, and how many
     journal                     (word of the state, mask, value) each, `JOURNAL_ENTRIES` at most
     copy                        `COPY_WORDS` at most
 
-It also counts the entries that have been applied. So a control plane that is made again from what it was
-told (`pins`) knows how far the one before came, be it killed in the midst of a batch.
+The program also counts the entries that it has applied. So a control plane that is rebuilt by replaying its
+requests (`pins`) knows how many of them had been applied, even if the previous process was killed in a batch.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NO_ENTRIES = np.empty((0, _ENTRY_WORDS), dtype=np.uint64)
 
 @cache
 def control_code() -> bytes:
-    """The program; it is the same for all pipelines."""
+    """Return the program, which is the same for all pipelines."""
     builder = Builder("control", _XDP_DROP, reads_clock=False)
     b = builder.b
     work = _work_function(builder)
@@ -62,9 +62,9 @@ def control_code() -> bytes:
 
 
 def _work_function(builder: Builder) -> llvm.Function:
-    """`work(state, mailbox)`: a function of its own, which a loop leaves that the kernel ends.
+    """Return the function `work(state, mailbox)`, whose result is the number of journal entries.
 
-    Gives the number of the journal's entries.
+    A function of its own, since a loop that the kernel ends returns from its function.
     """
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
@@ -80,8 +80,8 @@ def _work_function(builder: Builder) -> llvm.Function:
         entry = word(b, box, at)
         offset, mask, value = (b.load(word(b, entry, n), typ=I64) for n in range(_ENTRY_WORDS))
         changed = word(b, state, offset)
-        kept = b.and_(b.load(changed, typ=I64), b.not_(mask))
-        b.store(b.or_(kept, b.and_(value, mask)), changed)
+        unchanged = b.and_(b.load(changed, typ=I64), b.not_(mask))
+        b.store(b.or_(unchanged, b.and_(value, mask)), changed)
         done.set(b.add(done.get(), one))
     done.set(integer(64, 0))
     with repeat_while(b, lambda: b.icmp_unsigned("<", done.get(), words)):
@@ -93,9 +93,9 @@ def _work_function(builder: Builder) -> llvm.Function:
 
 
 class ArenaMemory(Memory):
-    """The state in an arena. What a block under `locked` stores is there for packets when it ends, at once.
+    """The state in an arena. Packets see the changes of a `locked` block atomically, at its end.
 
-    A batch of more than `JOURNAL_ENTRIES` words takes several turns.
+    A batch of more than `JOURNAL_ENTRIES` words is applied in several steps.
     """
 
     def __init__(self, arena: Arena, size: int) -> None:
@@ -103,30 +103,33 @@ class ArenaMemory(Memory):
         self.attach(arena.view(STATE, size))
         self._box = arena.view(arena.mailbox, MAILBOX_BYTES)
         self._copy = np.zeros(len(self.words), dtype=np.uint64)
-        """What the control plane has written; what packets write, as counters, is not up to date in it."""
+        """The state as the control plane has written it; words that packets write, as counters, are stale."""
         self._log = np.zeros(1 + LOG_ENTRIES, dtype=np.int64)
         self.log_address = self._log.ctypes.data
         self._last = np.empty(len(self.words), dtype=np.int32)  # by word, its last position in the log
         self._pending: list[npt.NDArray[np.uint64]] = []
         self._program = bpf.load(bpf.XDP, with_maps(control_code(), {ARENA_MAP: arena.descriptor}), "control")
         self._run = bpf.TestRun(self._program, bpf.XDP)
-        self._behind = int(arena.words[APPLIED // 8])
-        """Entries that the control plane before has had applied, and this one has not come to."""
-        self._kept = self.words
-        if arena.is_kept:
+        self._unreplayed = int(arena.words[APPLIED // 8])
+        """Entries that the previous control plane has applied and this one has not replayed yet."""
+        self._arena_words = self.words
+        if arena.is_restored:
             self.words = self._copy
 
-    def go_on(self) -> None:
-        """What was told again is all: what it led to is what is there. KernelError where it is not."""
-        if self._behind:
+    def finish_replay(self) -> None:
+        """End the replay of requests: from now on entries are applied.
+
+        Raises KernelError if the replay made fewer entries than have been applied.
+        """
+        if self._unreplayed:
             raise KernelError(
-                f"{pluralize(self._behind, 'change')} of the tables are not in what is kept of them"
+                f"{pluralize(self._unreplayed, 'change')} of the tables are missing in the journal"
             )
-        self.words = self._kept
+        self.words = self._arena_words
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other control-plane threads out; packets go on, and see what was stored when this ends."""
+        """Exclude other control-plane threads; packets continue, and see the changes at the end."""
         with self.control:
             try:
                 yield
@@ -134,7 +137,7 @@ class ArenaMemory(Memory):
                 self._publish()
 
     def read(self, first: int, stop: int, unit: int = 1) -> Words:
-        """A copy of words; those of a unit are of one time."""
+        """Return a copy of words; each `unit` of them is consistent."""
         if stop - first <= 1 or self.words is self._copy:
             return self.words[first:stop].copy()
         turn = COPY_WORDS // unit * unit
@@ -148,23 +151,22 @@ class ArenaMemory(Memory):
         return self._box[_COPY : _COPY + count].copy()
 
     def store(self, at: int, values: Sequence[int] | Words) -> None:
-        """Change words."""
         offsets = np.arange(at, at + len(values), dtype=np.uint64)
-        self._note(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
+        self._record(offsets, WORD_MASK, np.array(values, dtype=np.uint64))
 
     def store_bytes(self, at: int, data: bytes) -> None:
-        """Change bytes; packets may change others of the same word meanwhile."""
+        """Change bytes; packets may change other bytes of the same word at the same time."""
         before, size = at % WORD_BYTES, -(-(at % WORD_BYTES + len(data)) // WORD_BYTES) * WORD_BYTES
         values, masks = (
             np.frombuffer((bytes(before) + part).ljust(size, b"\0"), dtype=np.uint64)
             for part in (data, b"\xff" * len(data))
         )
         offsets = np.arange(at // WORD_BYTES, at // WORD_BYTES + len(values), dtype=np.uint64)
-        self._note(offsets, masks, values)
+        self._record(offsets, masks, values)
 
     @contextmanager
     def changing(self) -> Iterator[Words]:
-        """A copy for compiled code to change; what it changes is there for packets when this ends."""
+        """Yield a copy for compiled code to change; packets see the changes at the end."""
         with self.control:
             self._log[0] = 0
             yield self._copy
@@ -173,25 +175,25 @@ class ArenaMemory(Memory):
             self._publish()
 
     def _changed(self) -> npt.NDArray[np.int64]:
-        """The words in the log, each of them once: where it is noted last. To sort them takes longer."""
+        """Return the words in the log without duplicates: each at its last position, which avoids sorting."""
         log = self._log[1 : 1 + self._log[0]]
         positions = np.arange(len(log), dtype=np.int32)
         self._last[log] = positions
         once: npt.NDArray[np.int64] = log[self._last[log] == positions]
         return once
 
-    def _note(self, offsets: Words, masks: Words | int, values: Words) -> None:
+    def _record(self, offsets: Words, masks: Words | int, values: Words) -> None:
         self._copy[offsets] = self._copy[offsets] & ~np.uint64(masks) | values & np.uint64(masks)
         self._pending.append(_journal(offsets, masks, values))
 
     def _publish(self) -> None:
-        """Have the program do what is in the journal."""
+        """Apply the pending entries, or skip them during a replay."""
         pending, self._pending = self._pending, []
         entries = np.concatenate(pending) if pending else _NO_ENTRIES
         for first in range(0, len(entries), JOURNAL_ENTRIES):
             turn = entries[first : first + JOURNAL_ENTRIES]
-            if self._behind:
-                self._pass_over(len(turn))
+            if self._unreplayed:
+                self._skip_replayed(len(turn))
                 continue
             words = turn.ravel()
             self._box[_JOURNAL : _JOURNAL + len(words)] = words
@@ -199,14 +201,14 @@ class ArenaMemory(Memory):
             self._run(_FRAME)
             self._box[_ENTRIES] = 0
 
-    def _pass_over(self, entries: int) -> None:
-        """A turn that has been applied: all of it or nothing."""
-        if self._behind < entries:
-            raise KernelError("the tables are not what is kept of them would make")
-        self._behind -= entries
+    def _skip_replayed(self, entries: int) -> None:
+        """Skip entries that have been applied; a step is applied as a whole or not at all."""
+        if self._unreplayed < entries:
+            raise KernelError("the tables differ from what their journal would make")
+        self._unreplayed -= entries
 
     def close(self) -> None:
-        """Give the program back."""
+        """Close the program."""
         bpf.close(self._program)
 
 

@@ -1,4 +1,4 @@
-"""Network devices by ioctl(2): TAP devices, and flags of any."""
+"""Network devices through ioctl(2): TAP devices, and flags of interfaces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UP, PROMISCUOUS = 0x1, 0x100
 
 
 def open_tap(name: str) -> tuple[int, str]:
-    """File descriptor and name of a TAP device, made if there is none of the name."""
+    """Return the file descriptor and name of a TAP device; create it if it does not exist."""
     descriptor = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         request = struct.pack("16sH22x", name.encode(), _IFF_TAP | _IFF_NO_PI)
@@ -27,13 +27,13 @@ def open_tap(name: str) -> tuple[int, str]:
     return descriptor, made[:16].rstrip(b"\0").decode()
 
 
-def keep_tap(descriptor: int, is_kept: bool = True) -> None:
-    """Whether a TAP device stays when its file descriptor is closed."""
-    fcntl.ioctl(descriptor, _TUNSETPERSIST, is_kept)
+def set_persistent(descriptor: int, is_persistent: bool = True) -> None:
+    """Set whether a TAP device remains when its file descriptor is closed."""
+    fcntl.ioctl(descriptor, _TUNSETPERSIST, is_persistent)
 
 
 def set_flag(name: str, flag: int, is_on: bool = True) -> None:
-    """Set a flag of a device, or take it away; OSError where there is no such device."""
+    """Set or clear a flag of a device; raises OSError if there is no such device."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         named = name.encode()
         before: int = struct.unpack_from(

@@ -1,4 +1,4 @@
-"""A frame as the context of a BPF program shows it, at tcx (`struct __sk_buff`) or XDP (`struct xdp_md`)."""
+"""Access to a BPF program's frame through its context: `struct __sk_buff` of tcx, `struct xdp_md` of XDP."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from softswitch.kernel.target import PLAIN, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, resize
 
 OFFSET_MASK = (1 << 14) - 1
-"""The verifier wants to see that an offset in a frame has a bound."""
+"""Mask of an offset in a frame: the verifier requires a bound."""
 _STEPS = (64, 8, 1)
 TYPE, _TYPE_BYTES = 12, 2
-"""Where an Ethernet frame has its type, or its first VLAN tag."""
+"""Offset and size of an Ethernet frame's type, or of the start of its first VLAN tag."""
 VLAN_TAG = 4
 _TAGGED = int.from_bytes(b"\x81\x00", sys.byteorder)
 _REDIRECT, _CHECK_MTU = 23, 163  # helper functions
@@ -28,15 +28,15 @@ _Do = Callable[[list[llvm.Value], llvm.Value, int], None]
 
 
 class Frame(ABC):
-    """The frame that a program was called with; what fails goes to the block `failed`."""
+    """The frame that a program was called with; failed operations branch to the block `failed`."""
 
     name: ClassVar[str]
     kind: ClassVar[int]
-    """The program's."""
+    """Type of the program."""
     lost: ClassVar[int]
-    """The program's result that drops it."""
+    """The program's result that drops the frame."""
     passed: ClassVar[int]
-    """The program's result that leaves it to whoever comes next."""
+    """The program's result that passes the frame on to the kernel."""
     data: ClassVar[int]
     data_end: ClassVar[int]
     interface: ClassVar[int]
@@ -49,7 +49,7 @@ class Frame(ABC):
         self._offset = Tally(self.b, I64, name="offset")
 
     def field(self, offset: int) -> llvm.Value:
-        """A field of 32 bits, as it is now."""
+        """Return the current value of a field of the context, of 32 bits."""
         return self._builder.target.load_opaque(self.b, byte_offset(self.b, self._context, offset), I32)
 
     def _address(self, offset: int) -> llvm.Value:
@@ -57,49 +57,52 @@ class Frame(ABC):
 
     @abstractmethod
     def length(self) -> llvm.Value:
-        """Bytes of the frame, as a word."""
+        """Return the bytes of the frame as a word."""
 
     @abstractmethod
-    def is_many(self) -> llvm.Value:
-        """Whether it is to become several frames yet (segmentation offload)."""
+    def is_segmented(self) -> llvm.Value:
+        """Return whether the kernel will split the frame into several (segmentation offload)."""
 
     # -- changes of the whole
 
     @abstractmethod
     def make_linear(self) -> None:
-        """Have all bytes in one piece that can be written."""
+        """Make all bytes contiguous and writable."""
 
     @abstractmethod
-    def put_tags_back(self, room: llvm.Value) -> None:
-        """Have VLAN tags in the frame again that the kernel holds beside it; `room` is for the front."""
+    def restore_vlan_tags(self, room: llvm.Value) -> None:
+        """Insert the VLAN tags that the kernel has removed; `room` is memory for the frame's front."""
 
     @abstractmethod
     def grow_front(self, size: llvm.Value) -> None:
-        """Put so many bytes before the first."""
+        """Insert `size` bytes before the first."""
 
     @abstractmethod
     def set_length(self, length: llvm.Value) -> None:
-        """Cut the frame, or put bytes behind the last."""
+        """Truncate the frame, or append bytes."""
 
     def send(self, interface: llvm.Value) -> llvm.Value:
-        """The program's result that has the kernel send it by an interface."""
+        """Return the program's result that makes the kernel send the frame on an interface."""
         result = call_helper(self.b, _REDIRECT, I64, interface, integer(64, 0))
         return resize(self.b, result, 32)
 
     @abstractmethod
     def send_copy(self, interface: llvm.Value) -> None:
-        """Send a copy, as it is now."""
+        """Send a copy of the frame in its current state on an interface."""
 
     def require_mtu(self, interface: llvm.Value, room: llvm.Value, too_large: llvm.Block) -> None:
-        """Go on where an interface's MTU allows the frame, a VLAN tag apart, as packet sockets have it."""
+        """Branch to `too_large` if the frame without its first VLAN tag exceeds an interface's MTU.
+
+        Packet sockets have the same limit.
+        """
         b = self.b
-        tagged, again, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
+        tagged, retry, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
         b.cbranch(self._is_beyond_mtu(interface, 0), tagged, fits).set_weights([1, 1 << 20])
         b.position_at_end(tagged)
         self.load(room, integer(64, TYPE + _TYPE_BYTES))
         kind = b.load(byte_offset(b, room, TYPE), typ=llvm.IntType(16), align=1)
-        b.cbranch(b.icmp_unsigned("==", kind, integer(16, _TAGGED)), again, too_large)
-        b.position_at_end(again)
+        b.cbranch(b.icmp_unsigned("==", kind, integer(16, _TAGGED)), retry, too_large)
+        b.position_at_end(retry)
         b.cbranch(self._is_beyond_mtu(interface, -VLAN_TAG), too_large, fits)
         b.position_at_end(fits)
 
@@ -122,7 +125,7 @@ class Frame(ABC):
     # -- bytes
 
     def load(self, target: llvm.Value, size: llvm.Value) -> None:
-        """Copy the first bytes to the arena."""
+        """Copy the first `size` bytes to the arena."""
         b = self.b
 
         def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
@@ -132,7 +135,7 @@ class Frame(ABC):
         self._each_part(size, [integer(64, 0)], copy)
 
     def store(self, source: llvm.Value, size: llvm.Value) -> None:
-        """Copy bytes of the arena over the first ones."""
+        """Copy `size` bytes of the arena over the first ones."""
         b = self.b
 
         def copy(frames: list[llvm.Value], offset: llvm.Value, width: int) -> None:
@@ -142,7 +145,7 @@ class Frame(ABC):
         self._each_part(size, [integer(64, 0)], copy)
 
     def move(self, to: llvm.Value, of: llvm.Value, size: llvm.Value) -> None:
-        """Move bytes to the front, by offsets in the frame."""
+        """Move bytes towards the front; `to` and `of` are offsets in the frame."""
         b = self.b
 
         def copy(frames: list[llvm.Value], _: llvm.Value, width: int) -> None:
@@ -151,9 +154,9 @@ class Frame(ABC):
         self._each_part(size, [to, of], copy)
 
     def _each_part(self, size: llvm.Value, starts: list[llvm.Value], do: _Do) -> None:
-        """Call `do` with addresses in the frame, for each part of so many bytes, in order.
+        """Call `do` for each part of `size` bytes, with addresses in the frame, offset and width in bits.
 
-        Data and end are loaded anew for each part: the verifier knows them so, and LLVM spills none of them.
+        Data and end are loaded again for each part, so that the verifier knows them and LLVM spills neither.
         """
         b = self.b
         self._offset.set(integer(64, 0))
@@ -191,28 +194,25 @@ _CLONE_REDIRECT, _VLAN_POP, _CHANGE_TAIL, _PULL_DATA, _CHANGE_HEAD = 13, 19, 38,
 
 
 class Skb(Frame):
-    """A frame of the traffic control layer, with what the kernel holds beside its bytes."""
+    """A frame at tcx, whose first VLAN tag the kernel stores outside of the bytes."""
 
     name, kind, lost, passed = "tcx", bpf.SCHED_CLS, 2, 0xFFFF_FFFF  # TC_ACT_SHOT, TCX_NEXT
     interface, data, data_end = 40, 76, 80
 
     def length(self) -> llvm.Value:
-        """From the context, as the rest may lie elsewhere."""
         return self.b.zext(self.field(_LENGTH), I64)
 
-    def is_many(self) -> llvm.Value:
-        """By the size of its segments."""
+    def is_segmented(self) -> llvm.Value:
         return self.b.icmp_unsigned("!=", self.field(_GSO_SIZE), integer(32, 0))
 
     def make_linear(self) -> None:
-        """Pull what lies elsewhere."""
         b = self.b
         linear = b.sub(self._address(self.data_end), self._address(self.data))
         with b.if_then(b.icmp_unsigned("<", linear, self.length()), likely=False):
             self._check(call_helper(b, _PULL_DATA, I64, self._context, self.length()))
 
-    def put_tags_back(self, room: llvm.Value) -> None:
-        """It holds one. When that is taken off, the next comes out of the frame in its place."""
+    def restore_vlan_tags(self, room: llvm.Value) -> None:
+        """Insert the removed tags: popping one makes the kernel remove the next one of the frame."""
         b, end = self.b, Tally(self.b, I64, integer(64, TYPE), name="end")
         with b.if_then(self._has_tag(), likely=False):
             with repeat_while(b, self._has_tag):
@@ -231,15 +231,13 @@ class Skb(Frame):
         return self.b.icmp_unsigned("!=", self.field(_VLAN_PRESENT), integer(32, 0))
 
     def grow_front(self, size: llvm.Value) -> None:
-        """Its checksum's place moves along."""
         self._check(call_helper(self.b, _CHANGE_HEAD, I64, self._context, size, integer(64, 0)))
 
     def set_length(self, length: llvm.Value) -> None:
-        """By the kernel, which may cut no local frame to less than its transport header."""
+        """Truncate the frame, or append bytes; the kernel truncates no local frame within its headers."""
         self._check(call_helper(self.b, _CHANGE_TAIL, I64, self._context, length, integer(64, 0)))
 
     def send_copy(self, interface: llvm.Value) -> None:
-        """At once."""
         self._check(call_helper(self.b, _CLONE_REDIRECT, I64, self._context, interface, integer(64, 0)))
 
 
@@ -247,36 +245,35 @@ _ADJUST_HEAD, _ADJUST_TAIL = 44, 65  # helper functions
 
 
 class XdpFrame(Frame):
-    """A frame at the driver, or (generic XDP) before the traffic control layer. It cannot be copied."""
+    """A frame at the driver, or before the traffic control layer (generic XDP). It cannot be copied."""
 
     name, kind, lost, passed = "xdp", bpf.XDP, 1, 2  # XDP_DROP, XDP_PASS
     data, data_end, interface = 0, 4, 12
 
     def length(self) -> llvm.Value:
-        """What lies between the two pointers."""
         length = self.b.sub(self._address(self.data_end), self._address(self.data))
-        # Else LLVM adds to pointers one by one, which the verifier does not take.
+        # Otherwise LLVM adds to pointers one by one, which the verifier refuses.
         return self._builder.target.black_box(self.b, length)
 
-    def is_many(self) -> llvm.Value:
-        """Never: the driver has the frames themselves."""
+    def is_segmented(self) -> llvm.Value:
+        """Return false: drivers segment no received frames."""
         return llvm.Constant(llvm.IntType(1), 0)
 
     def make_linear(self) -> None:
-        """It is."""
+        """Do nothing: the frame is contiguous."""
 
-    def put_tags_back(self, _room: llvm.Value) -> None:
-        """There are none that the program could see."""
+    def restore_vlan_tags(self, _room: llvm.Value) -> None:
+        """Do nothing: removed tags are not visible to XDP."""
 
     def grow_front(self, size: llvm.Value) -> None:
-        """Into the headroom, of some 200 B."""
+        """Insert bytes before the first, in the headroom of some 200 B."""
         self._check(call_helper(self.b, _ADJUST_HEAD, I64, self._context, self.b.neg(size)))
 
     def set_length(self, length: llvm.Value) -> None:
-        """Into the tailroom."""
+        """Truncate the frame, or append bytes in the tailroom."""
         more = self.b.trunc(self.b.sub(length, self.length()), I32)
         self._check(call_helper(self.b, _ADJUST_TAIL, I64, self._context, self.b.sext(more, I64)))
 
     def send_copy(self, interface: llvm.Value) -> None:
-        """Raises KernelError: the kernel has no call for it."""
+        """Raise KernelError: the kernel has no helper function for it."""
         raise KernelError("XDP cannot send one frame to several ports (clone, multicast): use tcx")

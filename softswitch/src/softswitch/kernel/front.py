@@ -1,7 +1,7 @@
-"""The front end on interfaces: a frame of the kernel's comes in, and leaves elsewhere.
+"""The front end on interfaces: a frame is received on one interface and sent on another.
 
-A program of one pass looks at a frame's front alone, so its payload stays where it is: the front grows or
-shrinks before it. For others the whole frame is copied, and sent from what they hand over.
+A program of one pass needs a frame's front only: the payload stays in the kernel's frame, whose front grows
+or shrinks. For other programs the whole frame is copied to the arena and back.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from softswitch.memory.output import ALIGNMENT, HEAD_BYTES, LOG
 from softswitch.v1model import PORT_NUMBERS
 
 FRAME_BYTES = 9216
-MOST_BYTES = FRAME_BYTES - VLAN_TAG
-"""Of the largest frame, a VLAN tag apart: jumbo frames and no more."""
+MAX_FRAME_BYTES = FRAME_BYTES - VLAN_TAG
+"""Bytes of the largest frame without a VLAN tag: a jumbo frame."""
 _OUT_BYTES = 1 << 16
 _SLACK = 64
 
@@ -38,7 +38,7 @@ _SLACK = 64
 class FrontOutput(OutputWriter):
     """Records of frames without their payload, which stays in the kernel's frame.
 
-    At `place` of the CPU's area it notes the bytes of the headers, and those that the parser left.
+    At offset `place` of the CPU's area are the bytes of the headers, and of the payload.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class FrontOutput(OutputWriter):
         self._note = byte_offset(packet.b, target.area(packet.b), place)
 
     def payload(self, start: llvm.Value, end: llvm.Value, size: llvm.Value) -> None:
-        """Note the lengths."""
+        """Store the lengths instead of the payload."""
         b = self.b
         b.store(b.sub(b.ptrtoint(end, I64), b.ptrtoint(start, I64)), self._note)
         b.store(size, byte_offset(b, self._note, 8))
@@ -61,7 +61,7 @@ def build_front(
     reads_clock: bool = True,
     frame: type[Frame] = Skb,
 ) -> Code:
-    """A program on frames of a kind; without a clock the times are those at `arena.CLOCK`."""
+    """Return the program for frames of a type; without a clock, times are read from `arena.CLOCK`."""
     options = {"frame": frame.name, "priority queues": priority_queues, "reads the clock": reads_clock}
     return once(
         program, options, lambda: _FrontEnd(program, layout, priority_queues, reads_clock, frame).build()
@@ -79,15 +79,17 @@ class _FrontEnd:
     ) -> None:
         self.builder = builder = Builder(frame_type.name, frame_type.lost, reads_clock)
         self.b, self.target = builder.b, builder.target
-        self.reach, self.copies = reach(program), needs_queues(program)
-        self.tells = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
-        assert self.target.take(arena.RUNS_BYTES) == arena.RUNS
-        self.note = self.target.take(16)
+        self.max_parsed_bytes, self.copies = max_parsed_bytes(program), needs_queues(program)
+        self.has_notices = any(map(program.has, (ir.Digest, ir.LogMessage, ir.Assert, ir.CountLoop)))
+        assert self.target.allocate(arena.RUNS_BYTES) == arena.RUNS
+        self.note = self.target.allocate(16)
         front = partial(FrontOutput, target=self.target, place=self.note)
-        # The packet's fields come first: an instruction's offset reaches 32 KiB, and each field beyond would
-        # take an address on the stack.
-        builder.add_program(program, layout, priority_queues, OutputWriter if self.reach is None else front)
-        frame, out = (self.target.take(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK))
+        # The packet's fields come first: an instruction's offset is below 32 KiB, and each field beyond would
+        # need an address on the stack.
+        builder.add_program(
+            program, layout, priority_queues, OutputWriter if self.max_parsed_bytes is None else front
+        )
+        frame, out = (self.target.allocate(size) for size in (FRAME_BYTES + _SLACK, _OUT_BYTES + _SLACK))
         area = self.target.area(self.b)
         self.frame, self.out, self.note_at = (byte_offset(self.b, area, o) for o in (frame, out, self.note))
         self.drop, failed = (self.b.append_basic_block(name) for name in ("drop", "failed"))
@@ -100,19 +102,19 @@ class _FrontEnd:
             self.b.branch(self.drop)
 
     def build(self) -> Code:
-        """Take the frame in, run it, and send what comes out: copies first, the frame itself at last."""
+        """Receive the frame, process it, and send the outputs: copies first, the frame itself last."""
         b = self.b
         t_in, now = self.builder.clock()
         port = self._port()
         self._count(port, arena.RECEIVED)
         self._count_run(port)
         self._require_size(port)
-        self.kernel.put_tags_back(self.frame)
+        self.kernel.restore_vlan_tags(self.frame)
         self.kernel.make_linear()
         length = self.kernel.length()
         wanted = length
-        if self.reach is not None:
-            limit = integer(64, self.reach)
+        if self.max_parsed_bytes is not None:
+            limit = integer(64, self.max_parsed_bytes)
             wanted = b.select(b.icmp_unsigned("<", length, limit), length, limit)
         self.kernel.load(self.frame, wanted)
         count = self.builder.process(
@@ -122,10 +124,10 @@ class _FrontEnd:
         self._send(b.zext(count, I64))
         return self.builder.finish()
 
-    # -- in
+    # -- receive
 
     def _port(self) -> llvm.Value:
-        """The port of the interface (a word), or drop."""
+        """Return the port of the interface as a word; drop the frame if there is none."""
         b = self.b
         interface = b.zext(self.kernel.field(self.kernel.interface), I64)
         product = b.mul(interface, self.builder.word(arena.MULTIPLIER))
@@ -137,11 +139,11 @@ class _FrontEnd:
         return port
 
     def _require_size(self, port: llvm.Value) -> None:
-        """Drop what is too large."""
+        """Drop and count a frame that is too large."""
         b, length = self.b, self.kernel.length()
-        is_many = self.kernel.is_many()
-        is_large = b.icmp_unsigned(">", length, integer(64, MOST_BYTES))
-        with b.if_then(b.or_(is_many, is_large), likely=False):
+        is_segmented = self.kernel.is_segmented()
+        is_large = b.icmp_unsigned(">", length, integer(64, MAX_FRAME_BYTES))
+        with b.if_then(b.or_(is_segmented, is_large), likely=False):
             self._count(port, arena.OVERSIZE_IN)
             b.store(length, self._counter(port, arena.LARGEST))
             b.branch(self.drop)
@@ -152,28 +154,28 @@ class _FrontEnd:
 
     def _counter(self, port: llvm.Value, which: int) -> llvm.Value:
         b = self.b
-        ours = byte_offset(b, self.builder.at(arena.COUNTERS), b.mul(port, integer(64, arena.COUNTER_BYTES)))
-        return byte_offset(b, ours, which)
+        offset = b.mul(port, integer(64, arena.COUNTER_BYTES))
+        return byte_offset(b, byte_offset(b, self.builder.at(arena.COUNTERS), offset), which)
 
     def _count(self, port: llvm.Value, which: int) -> None:
         self.b.atomic_rmw("add", self._counter(port, which), integer(64, 1), "monotonic")
 
     def _count_run(self, port: llvm.Value) -> None:
-        """On this CPU, where no other frame comes between."""
+        """Count the frame in this CPU's area, which no other frame changes at the same time."""
         b = self.b
-        ours = byte_offset(b, byte_offset(b, self.target.area(b), arena.RUNS), b.shl(port, integer(64, 3)))
-        b.store(b.add(b.load(ours, typ=I64), integer(64, 1)), ours)
+        runs = byte_offset(b, byte_offset(b, self.target.area(b), arena.RUNS), b.shl(port, integer(64, 3)))
+        b.store(b.add(b.load(runs, typ=I64), integer(64, 1)), runs)
 
     def _require(self, condition: llvm.Value) -> None:
         good = self.b.append_basic_block()
         self.b.cbranch(condition, good, self.drop)
         self.b.position_at_end(good)
 
-    # -- out
+    # -- send
 
     def _send(self, count: llvm.Value) -> None:
         b = self.b
-        waits = Tally(b, I64, name="waits")  # offset of a frame's record, + 1
+        waits = Tally(b, I64, name="waits")  # offset of the last frame's record + 1; 0 without one
         for kind, record, at in self._records(count):
             is_frame = b.icmp_unsigned("<", kind, integer(32, LOG))
             with b.if_else(is_frame) as (frame, notice):
@@ -182,7 +184,7 @@ class _FrontEnd:
                         self._send_copy(waits.get())
                     waits.set(b.add(at, integer(64, 1)))
                 with notice:
-                    if self.tells:
+                    if self.has_notices:
                         size = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
                         emit_notice(self.builder, record, b.add(size, integer(64, HEAD_BYTES)))
         last = waits.get()
@@ -192,7 +194,7 @@ class _FrontEnd:
         b.ret(self.kernel.send(interface))
 
     def _records(self, count: llvm.Value) -> Iterator[tuple[llvm.Value, llvm.Value, llvm.Value]]:
-        """Kind, address and offset of each record; what follows is in the loop."""
+        """Yield kind, address and offset of a record once; the caller's code becomes the body of a loop."""
         b = self.b
         number, used = Tally(b, I64), Tally(b, I64)
         with repeat_while(b, lambda: b.icmp_unsigned("<", number.get(), count)):
@@ -205,7 +207,7 @@ class _FrontEnd:
             number.set(b.add(number.get(), integer(64, 1)))
 
     def _send_copy(self, waits: llvm.Value) -> None:
-        """Send a frame that waits, if there is one, and keep the kernel's for the next."""
+        """Send the waiting frame, if there is one, as a copy of the kernel's frame."""
         b = self.b
         with b.if_then(b.icmp_unsigned("!=", waits, integer(64, 0))):
             after = b.append_basic_block("copied")
@@ -221,7 +223,10 @@ class _FrontEnd:
             self.kernel.failed = otherwise
 
     def _prepared(self, waits: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
-        """Make the kernel's frame the one of a record; the interface that it leaves by, if there is one."""
+        """Write a record's frame into the kernel's; return the interface to send it on.
+
+        Branch to `otherwise` if the port has no interface or the frame is too large for it.
+        """
         b = self.b
         some = b.append_basic_block("port")
         record = byte_offset(b, self.out, b.sub(waits, integer(64, 1)))
@@ -236,7 +241,7 @@ class _FrontEnd:
         b.position_at_end(some)
         length = b.zext(b.load(byte_offset(b, record, 4), typ=I32), I64)
         data = byte_offset(b, record, HEAD_BYTES)
-        if self.reach is None:
+        if self.max_parsed_bytes is None:
             self._fit(length)
             self.kernel.store(data, length)
         else:
@@ -252,12 +257,12 @@ class _FrontEnd:
             self.b.branch(otherwise)
 
     def _fit(self, length: llvm.Value) -> None:
-        """Cut the frame or make it longer at its end."""
+        """Truncate or extend the frame to a length."""
         with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel.length(), length)):
             self.kernel.set_length(length)
 
     def _fit_front(self, data: llvm.Value, length: llvm.Value) -> None:
-        """Put other headers before the payload that is there; then cut, where the program truncates."""
+        """Replace the headers before the payload, then truncate the frame if the program does."""
         b = self.b
         headers, payload = (b.load(byte_offset(b, self.note_at, o), typ=I64) for o in (0, 8))
         front = b.select(b.icmp_unsigned("<", headers, length), headers, length)
@@ -272,11 +277,11 @@ class _FrontEnd:
         self.kernel.store(data, front)
 
 
-def reach(program: ir.Program) -> int | None:
-    """Bytes from the front that the parser can reach; None where the whole frame is needed.
+def max_parsed_bytes(program: ir.Program) -> int | None:
+    """Return the number of leading bytes that the parser can read; None if the whole frame is needed.
 
-    It is for frames that are sent again, copied or summed up, and where the parser has loops over other
-    things than the elements of a stack.
+    The whole frame is needed if packets are recirculated or cloned, if a checksum covers the payload, and if
+    the parser has loops other than over the elements of a stack.
     """
     if needs_queues(program) or any(calculation.payload for calculation in program.calculations):
         return None
@@ -298,12 +303,12 @@ def reach(program: ir.Program) -> int | None:
 
 
 def _bytes_ahead(part: object) -> int:
-    """How far `lookahead` in a part of the parser looks beyond its position."""
-    most = 0
+    """Return the bytes that `lookahead` in a part of the parser reads beyond its position."""
+    maximum = 0
     if isinstance(part, ir.Lookahead):
-        most = -(-(part.offset + part.width) // 8)
+        maximum = -(-(part.offset + part.width) // 8)
     if isinstance(part, tuple | list):
-        return max([most, *map(_bytes_ahead, part)])
+        return max([maximum, *map(_bytes_ahead, part)])
     if is_dataclass(part):
-        return max([most, *(_bytes_ahead(getattr(part, field.name)) for field in fields(part))])
-    return most
+        return max([maximum, *(_bytes_ahead(getattr(part, field.name)) for field in fields(part))])
+    return maximum

@@ -1,4 +1,4 @@
-"""A pipeline's part of what outlives the process (`pins`): its maps, and a folder for its control plane."""
+"""The pinned objects of one pipeline (`pins`): its maps, and a folder for its control plane."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from softswitch.errors import KernelError
 from softswitch.kernel import bpf
 
 OBJECTS = "bpf"
-"""The bpffs in the folder."""
+"""Name of the bpffs in the folder."""
 _FIRST_ADDRESS, _SPAN, _PLACES = 1 << 44, 1 << 32, 1 << 10
 
 
 class Generation:
-    """One pipeline's part; it `is_kept` where another process has made it."""
+    """The pinned objects of one pipeline; it `is_restored` if another process has made them."""
 
-    def __init__(self, folder: Path, number: int, is_kept: bool) -> None:
-        self.number, self.is_kept = number, is_kept
-        self.is_current = is_kept
-        """Whether packets meet it; one that they never came to meet goes with its pipeline."""
+    def __init__(self, folder: Path, number: int, is_restored: bool) -> None:
+        self.number, self.is_restored = number, is_restored
+        self.is_current = is_restored
+        """Whether packets are processed by it; otherwise it is removed with its pipeline."""
         self.folder = folder / str(number)
         self._objects = folder / OBJECTS / str(number)
-        # Wherever it is mapped it has to be at this address.
+        # An arena has the same address in every process that maps it.
         self.address = _FIRST_ADDRESS + number % _PLACES * _SPAN
-        if not is_kept:
+        if not is_restored:
             self.folder.mkdir()
             self._objects.mkdir()
 
     def map(self, name: str, create: Callable[[], int]) -> int:
-        """File descriptor of a map: the one that is kept, or a new one that will be."""
+        """Return the file descriptor of a map: the pinned one, or a new one, which is pinned."""
         path = self._objects / name
-        if self.is_kept:
-            return bpf.get(path)
+        if self.is_restored:
+            return bpf.open_pinned(path)
         descriptor = create()
         try:
             bpf.pin(path, descriptor)
@@ -43,6 +43,6 @@ class Generation:
         return descriptor
 
     def remove(self) -> None:
-        """Give it up."""
+        """Remove the folder and the pinned maps."""
         for folder in (self.folder, self._objects):
             shutil.rmtree(folder, ignore_errors=True)

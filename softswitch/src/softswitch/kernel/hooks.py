@@ -1,4 +1,4 @@
-"""Where the kernel runs a program on what comes in by an interface."""
+"""Hooks at which the kernel runs a program on the frames that an interface receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GENERIC, _DRIVER = 2, 4
 
 
 class Hook(Enum):
-    """tcx; XDP in the driver, for real NICs; generic XDP, which any interface has."""
+    """A hook: tcx; XDP in the driver, for real NICs; or generic XDP, which any interface has."""
 
     TCX = "tcx"
     XDP = "xdp"
@@ -21,29 +21,32 @@ class Hook(Enum):
 
     @property
     def frame(self) -> type[Frame]:
-        """What programs are called with."""
+        """Type of the frames that programs are called with."""
         return Skb if self is Hook.TCX else XdpFrame
 
     @property
-    def of_tap(self) -> Hook:
-        """That of the CPU port, whose driver takes few frames to XDP."""
+    def for_tap(self) -> Hook:
+        """The hook for the CPU port, whose driver passes few frames to XDP."""
         return Hook.XDP_GENERIC if self is Hook.XDP else self
 
     @property
     def hint(self) -> str:
-        """What to add to an error of `attach`."""
+        """Text to append to an error of `attach`."""
         return "; a driver may have no XDP: --hook xdp-generic does without" if self is Hook.XDP else ""
 
     def attach(self, program: int, interface: int) -> int:
-        """A link to an interface, by index; it lives as long as its file descriptor. Raises BpfError."""
+        """Attach a program to an interface, given by index; return the link's file descriptor.
+
+        The link lives until the descriptor is closed. Raises BpfError.
+        """
         if self is Hook.TCX:
             return bpf.attach(program, interface, bpf.TCX_INGRESS)
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
 
     def entry(self, programs: int) -> int:
-        """A program that goes on with the one in the map (`bpf.put`); where there is none the frame is lost.
+        """Load a program that calls the one in a map (`bpf.set_program`), or drops the frame without one.
 
-        The kernel takes both for one: what it tells of this one (`bpf.usage`) is of all frames that came.
+        Return its file descriptor. The kernel accounts both as this one: `bpf.usage` includes all frames.
         """
         code = [
             struct.pack("<BBhiq", 0x18, 0x12, 0, programs, 0),  # r2: the map, by its file descriptor
@@ -55,6 +58,6 @@ class Hook(Enum):
         return bpf.load(self.frame.kind, b"".join(code), "port")
 
     def constant(self, result: int, name: str) -> int:
-        """File descriptor of a program that does nothing but return a result."""
+        """Load a program that only returns a result; return its file descriptor."""
         code = bytes.fromhex("b4000000") + result.to_bytes(4, "little") + bytes.fromhex("9500000000000000")
         return bpf.load(self.frame.kind, code, name)

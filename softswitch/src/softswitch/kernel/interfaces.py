@@ -1,7 +1,7 @@
 """Interfaces that run BPF programs: those of the ports, and one for the CPU port.
 
-All of it lives as long as file descriptors of this process: links, promiscuous mode, the CPU port's
-interface. Unless it is pinned (`pins`): then it is there for the next process.
+Links, promiscuous mode and the CPU port's interface live as long as file descriptors of this process, or
+until they are unpinned (`pins`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from softswitch.kernel import bpf
-from softswitch.kernel.devices import PROMISCUOUS, UP, keep_tap, open_tap, set_flag
+from softswitch.kernel.devices import PROMISCUOUS, UP, open_tap, set_flag, set_persistent
 from softswitch.kernel.hooks import Hook
 from softswitch.kernel.pins import CPU, Pins
 from softswitch.ports.qdiscs import qdiscs
@@ -25,11 +25,11 @@ from softswitch.ports.sockets import PortError
 _SOL_PACKET, _ADD_MEMBERSHIP, _PROMISCUOUS = 263, 1, 1
 _SIOCSIFMTU = 0x8922
 _TAP_MTU = 65521
-"""The largest: frames of any length go to the control plane."""
+"""The largest MTU, so that frames of any length reach the control plane."""
 
 
 class Interface:
-    """One that is there already: frames that come in by it run the program in the map; raises PortError."""
+    """An existing interface, whose frames are processed by the program in the map; raises PortError."""
 
     def __init__(self, port: int, name: str, programs: int, hook: Hook, pins: Pins | None = None) -> None:
         self.name = name
@@ -57,9 +57,9 @@ class Interface:
             self._opened = opened.pop_all()
 
     def _pinned(self, port: int, programs: int, hook: Hook, pins: Pins) -> int:
-        """The entry program of the link that is pinned, or of a new one where that is of no interface now."""
+        """Return the entry program of the pinned link, or of a new link if the interface has changed."""
         program, link = (pins.objects(f"{what}-{port}") for what in ("program", "link"))
-        if program is not None and link is not None and bpf.linked_to(link) == self.index:
+        if program is not None and link is not None and bpf.linked_interface(link) == self.index:
             bpf.close(link)
             return program
         for stale in (program, link):
@@ -73,29 +73,29 @@ class Interface:
         return program
 
     def close(self) -> None:
-        """Take the program off; harmless when repeated."""
+        """Detach the program; closing twice is harmless."""
         self._opened.close()
 
     def usage(self) -> bpf.Usage:
-        """CPU time of the program for frames that came in here, and how many they were."""
+        """Return CPU time and number of the frames received here."""
         return bpf.usage(self._program)
 
 
 class CpuInterface(Interface):
-    """A TAP device: what is written to `descriptor` comes in by it, what leaves by it can be read there."""
+    """A TAP device: it receives frames written to `descriptor`, and frames sent on it can be read there."""
 
     def __init__(self, port: int, programs: int, hook: Hook, pins: Pins | None = None) -> None:
-        kept = None if pins is None else pins.recall(CPU)
+        pinned = None if pins is None else pins.load(CPU)
         try:
-            self.descriptor, name = open_tap(kept or "cpu%d")
+            self.descriptor, name = open_tap(pinned or "cpu%d")
         except OSError as error:
             raise PortError(f"port {port} (CPU): /dev/net/tun: {error.strerror}") from None
         try:
             if pins is not None:
-                keep_tap(self.descriptor)
-                pins.remember(CPU, name)
+                set_persistent(self.descriptor)
+                pins.save(CPU, name)
             _set_up(name)
-            super().__init__(port, name, programs, hook.of_tap, pins)
+            super().__init__(port, name, programs, hook.for_tap, pins)
         except OSError as error:
             os.close(self.descriptor)
             raise PortError(f"port {port} (CPU): no TAP device: {error.strerror}") from None
@@ -111,7 +111,7 @@ class CpuInterface(Interface):
 
 
 def _set_up(name: str) -> None:
-    """Bring the device up, for large frames, and without any of the kernel's own."""
+    """Bring the device up, with a large MTU, and without frames of the kernel's own IPv6."""
     with contextlib.suppress(OSError):  # a kernel without IPv6
         Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
@@ -119,14 +119,14 @@ def _set_up(name: str) -> None:
     set_flag(name, UP)
 
 
-def sent_in_vain() -> Counter[str]:
-    """By interface of this thread's network namespace: what it or its queueing discipline has dropped."""
+def tx_drops() -> Counter[str]:
+    """Return the frames dropped by each interface of this network namespace and its queueing discipline."""
     found: Counter[str] = Counter()
     for line in Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]:
         name, _, numbers = line.partition(":")
         found[name.strip()] = int(numbers.split()[11])
     names = dict(socket.if_nameindex())
     for each in qdiscs():
-        if each.is_root:  # what its children drop is its own
+        if each.is_root:  # its drops include those of its children
             found[names.get(each.interface, "")] += each.dropped
     return found

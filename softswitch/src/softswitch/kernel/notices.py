@@ -1,6 +1,6 @@
-"""Digests and log records on their way to the control plane: a BPF ring buffer of records (`memory.output`).
+"""A BPF ring buffer for digests and log records, with records of `memory.output`.
 
-A helper function takes no bytes of the arena; so a record goes by a buffer of the CPU's in a map.
+Helper functions cannot read the arena, so a record is copied to a buffer of the CPU first, which is in a map.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from softswitch.kernel.program import Builder
 from softswitch.kernel.target import BUFFER_MAP, PLAIN, RING_MAP, call_helper
 from softswitch.llvmir import I8, I32, I64, byte_offset, integer, is_null, resize
 
-MOST_BYTES = 1 << 12
-"""Bytes of the largest record; a larger one is lost."""
+MAX_RECORD_BYTES = 1 << 12
+"""Bytes of the largest record; larger ones are dropped and counted."""
 RING_BYTES = 1 << 20
 _MAP_LOOKUP, _RINGBUF_OUTPUT = 1, 130
 _BUSY, _DISCARDED = 1 << 31, 1 << 30
@@ -29,13 +29,13 @@ _ALIGNMENT = 8
 
 
 def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
-    """Send a record of so many bytes, or count it as lost."""
+    """Send a record of `size` bytes, or count it as lost."""
     b, target = builder.b, builder.target
-    after, lost, found, fits = (b.append_basic_block(n) for n in ("told", "untold", "buffer", "fits"))
+    after, lost, found, fits = (b.append_basic_block(n) for n in ("sent", "lost", "buffer", "fits"))
     with b.goto_block(lost):
         b.atomic_rmw("add", builder.at(LOST_NOTICES), integer(64, 1), "monotonic")
         b.branch(after)
-    b.cbranch(b.icmp_unsigned("<=", size, integer(64, MOST_BYTES)), fits, lost)
+    b.cbranch(b.icmp_unsigned("<=", size, integer(64, MAX_RECORD_BYTES)), fits, lost)
     b.position_at_end(fits)
     with b.goto_entry_block():
         key = b.alloca(I32)
@@ -51,15 +51,15 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
     at = offset.get()
     b.cbranch(b.icmp_unsigned("<", at, size), body, copied)
     b.position_at_end(body)
-    bounded = b.and_(at, integer(64, MOST_BYTES - _ALIGNMENT))
+    bounded = b.and_(at, integer(64, MAX_RECORD_BYTES - _ALIGNMENT))
     value = b.load(byte_offset(b, record, at), typ=I64, align=8)
     b.store(value, b.gep(buffer, [bounded], source_etype=I8), align=8)
     offset.set(b.add(at, integer(64, _ALIGNMENT)))
     b.branch(head)
     b.position_at_end(copied)
-    length = b.and_(target.black_box(b, size), integer(64, 2 * MOST_BYTES - 1))
+    length = b.and_(target.black_box(b, size), integer(64, 2 * MAX_RECORD_BYTES - 1))
     is_short = b.append_basic_block("short")
-    b.cbranch(b.icmp_unsigned("<=", length, integer(64, MOST_BYTES)), is_short, lost)
+    b.cbranch(b.icmp_unsigned("<=", length, integer(64, MAX_RECORD_BYTES)), is_short, lost)
     b.position_at_end(is_short)
     ring = target.map(b, RING_MAP)
     code = call_helper(b, _RINGBUF_OUTPUT, I64, ring, buffer, length, integer(64, 0))
@@ -68,10 +68,10 @@ def emit_notice(builder: Builder, record: llvm.Value, size: llvm.Value) -> None:
 
 
 class NoticeRing:
-    """The ring buffer at this end: readable when there is something in it."""
+    """The consumer's end of the ring buffer; `descriptor` is readable while it has records."""
 
     def __init__(self, generation: Generation | None = None) -> None:
-        buffers = partial(bpf.create_map, bpf.PERCPU_ARRAY, 4, MOST_BYTES, 1)
+        buffers = partial(bpf.create_map, bpf.PERCPU_ARRAY, 4, MAX_RECORD_BYTES, 1)
         ring = partial(bpf.create_map, bpf.RINGBUF, 0, 0, RING_BYTES)
         self.buffers = buffers() if generation is None else generation.map("buffers", buffers)
         self.descriptor = ring() if generation is None else generation.map("notices", ring)
@@ -82,7 +82,7 @@ class NoticeRing:
         )
 
     def take(self) -> Iterator[bytes]:
-        """The records that are there."""
+        """Yield and consume the available records."""
         at = int.from_bytes(self._consumer[:8], "little")
         while at < int.from_bytes(self._ring[:8], "little"):
             start = mmap.PAGESIZE + at % RING_BYTES
@@ -97,7 +97,7 @@ class NoticeRing:
                 yield record
 
     def close(self) -> None:
-        """Give the maps back."""
+        """Close the maps."""
         self._consumer.close()
         self._ring.close()
         bpf.close(self.descriptor, self.buffers)

@@ -1,11 +1,11 @@
-"""What outlives the process: with it packets go on, and the next process goes on with it.
+"""The folder of `--pin`: the datapath continues without the process, and the next process resumes it.
 
-lock            held by the switch that runs; its process
-bpf/switch      in a bpffs of its own: the program array, and of each port the link and its program
+lock            locked by the running switch; its process ID
+bpf/switch      in a bpffs of its own: the program array, and link and program of each port
 bpf/N           the maps of generation N: a pipeline and its control plane
-N               what the control plane keeps of it in files (`p4runtime.kept`)
-current         N of the pipeline that packets meet
-*.json          what the ports are, and keep beside (`Pins.remember`)
+N               files of its control plane (`p4runtime.kept`)
+current         N of the pipeline that processes packets
+*.json          values of the ports (`Pins.save`)
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from typing import Any
 from softswitch.cache import source_digest
 from softswitch.errors import KernelError
 from softswitch.kernel import bpf
-from softswitch.kernel.devices import PROMISCUOUS, keep_tap, open_tap, set_flag
+from softswitch.kernel.devices import PROMISCUOUS, open_tap, set_flag, set_persistent
 from softswitch.kernel.generation import OBJECTS, Generation
-from softswitch.kernel.steering import put_back
+from softswitch.kernel.steering import restore_masks
 
 CPU, STEERED, _SWITCH = "cpu", "steered", "switch"
-"""Under which names things are remembered: the CPU port's device, `steering.Masks`, what the switch is."""
+"""Names of saved values: the CPU port's device, `steering.Masks`, and the switch's identity."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Pins:
-    """The folder, made if it is not there, and locked until `close`.
+    """The folder, which is created if absent, and locked until `close`.
 
-    Raises KernelError where it is another switch's, or cannot be had.
+    Raises KernelError if another switch uses it, or it cannot be created.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -52,8 +52,8 @@ class Pins:
             self._switch = self._objects / "switch"
             self._mount()
             current = self._current()
-            self.kept = None if current is None else Generation(folder, current, is_kept=True)
-            """What to go on with."""
+            self.pinned = None if current is None else Generation(folder, current, is_restored=True)
+            """The generation that processes packets, if any."""
             self._tidy(current)
             undo.pop_all()
 
@@ -75,7 +75,7 @@ class Pins:
             raise KernelError(f"--pin {self.folder}: mount bpffs on {self._objects}: {reason}")
 
     def _current(self) -> int | None:
-        """The generation that packets meet; none where the machine has been started anew since."""
+        """Return the generation that processes packets; None if the machine has been rebooted since."""
         with contextlib.suppress(OSError, ValueError):
             number = int((self.folder / "current").read_text())
             if (self._objects / str(number)).is_dir():
@@ -83,98 +83,101 @@ class Pins:
         return None
 
     def _tidy(self, current: int | None) -> None:
-        """Remove the generations that are not the current one, and all where there is none."""
+        """Remove all generations but the current one; without one, remove everything."""
         for number in self._numbers() - {current or 0}:
-            Generation(self.folder, number, is_kept=True).remove()
+            Generation(self.folder, number, is_restored=True).remove()
         if current is None:
-            self._let_go_of_interfaces()
+            self._release_interfaces()
             shutil.rmtree(self._switch, ignore_errors=True)
             for path in self.folder.glob("*.json"):
                 path.unlink()
         self._switch.mkdir(exist_ok=True)
 
-    def _let_go_of_interfaces(self) -> None:
-        """What is kept of them and is no BPF object."""
-        for name in (self.fixed() or {}).get("ports", {}).values():
+    def _release_interfaces(self) -> None:
+        """Undo the settings of interfaces: promiscuous mode, steering, and the CPU port's device."""
+        for name in (self.identity() or {}).get("ports", {}).values():
             with contextlib.suppress(OSError):  # it has gone
                 set_flag(name, PROMISCUOUS, is_on=False)
-        put_back(self.recall(STEERED) or {})
-        if (cpu := self.recall(CPU)) is not None:
+        restore_masks(self.load(STEERED) or {})
+        if (cpu := self.load(CPU)) is not None:
             with contextlib.suppress(OSError):
                 descriptor, _ = open_tap(cpu)
-                keep_tap(descriptor, is_kept=False)
+                set_persistent(descriptor, is_persistent=False)
                 bpf.close(descriptor)
 
     def _numbers(self) -> set[int]:
         found = [*self.folder.iterdir(), *self._objects.iterdir()]
         return {int(path.name) for path in found if path.name.isdigit()}
 
-    def check(self, **fixed: object) -> None:
-        """That the switch is what it was when this was pinned; KernelError names the first difference."""
-        wanted = {"softswitch": source_digest(), **fixed}
-        kept = self.fixed()
-        if kept is None:
-            self.remember(_SWITCH, wanted)
+    def check(self, **options: object) -> None:
+        """Raise KernelError if version or options differ from those of the switch that pinned the folder.
+
+        Without a pinned switch, save them.
+        """
+        wanted = {"softswitch": source_digest(), **options}
+        pinned = self.identity()
+        if pinned is None:
+            self.save(_SWITCH, wanted)
             return
         for name, value in json.loads(json.dumps(wanted)).items():
-            if kept.get(name) != value:
-                was, now = (f"{name} {shown}" for shown in (kept.get(name), value))
+            if pinned.get(name) != value:
+                was, now = (f"{name} {shown}" for shown in (pinned.get(name), value))
                 what = "another version of softswitch" if name == "softswitch" else f"{was}, not {now}"
                 raise KernelError(
-                    f"--pin {self.folder}: it was pinned with {what}; `--unpin {self.folder}` gives it up"
+                    f"--pin {self.folder}: it was pinned with {what}; `--unpin {self.folder}` removes it"
                 )
 
-    def fixed(self) -> dict[str, Any] | None:
-        """What `check` was first called with; None where it never was."""
-        found: dict[str, Any] | None = self.recall(_SWITCH)
+    def identity(self) -> dict[str, Any] | None:  # JSON
+        """Return version and options of the first `check`; None without one."""
+        found: dict[str, Any] | None = self.load(_SWITCH)  # JSON
         return found
 
     def begin(self) -> Generation:
-        """A new generation; where the arena of one that has gone was, it may still be mapped."""
+        """Create a generation; its number is new, since the arena of a removed one may still be mapped."""
         self._last = 1 + max({self._last, *self._numbers()})
-        return Generation(self.folder, self._last, is_kept=False)
+        return Generation(self.folder, self._last, is_restored=False)
 
     def commit(self, generation: Generation) -> None:
-        """Packets meet this one from now on; the others go."""
+        """Make a generation the current one, and remove the others."""
         self._write("current", str(generation.number))
         generation.is_current = True
         self._tidy(generation.number)
-        self.kept = generation
+        self.pinned = generation
 
     def objects(self, name: str) -> int | None:
-        """File descriptor of what is pinned under a name, if anything is."""
+        """Return a file descriptor of the object pinned under a name, or None."""
         path = self._switch / name
-        return bpf.get(path) if path.exists() else None
+        return bpf.open_pinned(path) if path.exists() else None
 
     def pin(self, name: str, descriptor: int) -> None:
-        """Pin a BPF object in place of what has the name."""
+        """Pin a BPF object under a name, in place of a previous one."""
         path = self._switch / name
         path.unlink(missing_ok=True)
         bpf.pin(path, descriptor)
 
-    def remember(self, name: str, value: object) -> None:
-        """Keep a value that JSON can tell."""
+    def save(self, name: str, value: object) -> None:
+        """Save a JSON value under a name."""
         self._write(f"{name}.json", json.dumps(value))
 
-    def recall(self, name: str) -> Any:
-        """The value, or None."""
+    def load(self, name: str) -> Any:  # JSON
+        """Return the saved value, or None."""
         with contextlib.suppress(OSError, ValueError):
             return json.loads((self.folder / f"{name}.json").read_text())
         return None
 
     def _write(self, name: str, text: str) -> None:
-        """Whole or not at all."""
+        """Replace a file atomically."""
         new = self.folder / f".{name}"
         new.write_text(text)
         os.replace(new, self.folder / name)
 
     def close(self) -> None:
-        """Leave all of it to the next; harmless when repeated."""
+        """Unlock the folder and leave everything pinned; closing twice is harmless."""
         bpf.close(self._lock)
 
     def remove(self) -> None:
-        """Give all of it up: packets stop, and nothing is left."""
-        self._let_go_of_interfaces()
+        """Remove everything: forwarding stops, and the folder is deleted."""
+        self._release_interfaces()
         if _libc.umount2(os.fsencode(self._objects), 0):
             reason = os.strerror(ctypes.get_errno())
             raise KernelError(f"--unpin {self.folder}: unmount {self._objects}: {reason}")
@@ -183,7 +186,7 @@ class Pins:
 
 
 def unpin(folder: Path) -> None:
-    """Give up what a switch has pinned in a folder; KernelError where none has, or one runs with it."""
+    """Remove what a switch has pinned in a folder; raises KernelError if none has, or if it is running."""
     if not (folder / "lock").exists():
         raise KernelError(f"--unpin {folder}: no switch has pinned anything there")
     with contextlib.closing(Pins(folder)) as pins:

@@ -1,4 +1,4 @@
-"""A pipeline whose packet function runs in the kernel; its control plane is that of the compiled one."""
+"""Pipelines whose packet function runs in the kernel; the control plane is that of `CompiledPipeline`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Build = Callable[[ir.Program, Layout, int], Code]
 
 
 class KernelPipeline(StatePipeline):
-    """A program with its state in an arena, and its BPF program, of the kind that `build` makes."""
+    """A program with its state in an arena, and the BPF program that `build` makes, of type `kind`."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class KernelPipeline(StatePipeline):
         self.close = weakref.finalize(
             self, _close, self.arena, memory, self.notices, self.descriptor, generation
         )
-        """Give memory and programs back; packets go on through a program that is attached."""
+        """Close memory and programs; an attached program continues to process packets."""
 
 
 def _close(
@@ -73,11 +73,11 @@ def _close(
 
 
 class AttachedPipeline(KernelPipeline):
-    """A program that interfaces run on what comes in by them (`ports`).
+    """A program that processes the frames of interfaces (`ports`).
 
-    Without `reads_clock` the times are those at `arena.CLOCK`, as tests want them. One of a `generation`
-    outlives this process. Of one that is kept it has first to be told again all that it has been told
-    before, which changes nothing; `go_on` ends that.
+    Without `reads_clock`, times are read from `arena.CLOCK`, for tests. With a `generation` it outlives this
+    process. If that is restored, all earlier requests must be replayed first, which changes nothing in the
+    kernel, and then `finish_replay` called.
     """
 
     def __init__(
@@ -94,10 +94,10 @@ class AttachedPipeline(KernelPipeline):
             program, build, hook.frame.kind, priority_queues=priority_queues, generation=generation
         )
 
-    def go_on(self) -> None:
-        """All has been told again: what is told from now on is new. Raises KernelError where it was less."""
-        self._kernel_memory.go_on()
+    def finish_replay(self) -> None:
+        """End the replay of earlier requests; raises KernelError if some are missing."""
+        self._kernel_memory.finish_replay()
 
     def take_notices(self) -> list[Notice]:
-        """What packets told since the last call, oldest first."""
+        """Return digests and log records since the last call, oldest first."""
         return [self.decode_notice(record) for record in self.notices.take()]

@@ -1,8 +1,7 @@
-"""Ports whose frames the kernel itself runs through the program; only those of the CPU port come by here.
+"""Ports whose frames the kernel processes; only frames of the CPU port pass this process.
 
-A frame is processed between the two interfaces: on the core of whoever sends it, or on one that is told
-(`steering`). No process waits for it; what an interface does not take, the kernel drops. Both are counted, as
-`softswitch.ports` counts.
+A frame is processed on the core of its sender, or on a selected one (`steering`), without waking a process.
+The kernel drops frames that an interface refuses. The counters are those of `softswitch.ports`.
 """
 
 from __future__ import annotations
@@ -20,39 +19,41 @@ from collections.abc import Mapping
 import numpy as np
 
 from softswitch.kernel import arena, bpf
-from softswitch.kernel.front import MOST_BYTES
+from softswitch.kernel.front import MAX_FRAME_BYTES
 from softswitch.kernel.hooks import Hook
-from softswitch.kernel.interfaces import CpuInterface, Interface, sent_in_vain
+from softswitch.kernel.interfaces import CpuInterface, Interface, tx_drops
 from softswitch.kernel.pins import STEERED, Pins
 from softswitch.kernel.pipeline import AttachedPipeline
-from softswitch.kernel.steering import Masks, put_back, steer
+from softswitch.kernel.steering import Masks, restore_masks, steer
 from softswitch.ports.loop import check_ports
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.sockets import ControlSockets, PortError
 from softswitch.v1model import PORT_NUMBERS
 
 _LOG = logging.getLogger(__name__)
-_MOST_FRAME = 1 << 16
-_LOOK_EVERY_S = 1.0
-_AT_ONCE = 64
+_MAX_FRAME_BYTES = 1 << 16
+_POLL_INTERVAL_S = 1.0
+_MAX_BURST = 64
 _WORDS = arena.COUNTER_BYTES // 8
 _LOSSES = {"no_such_port": arena.NO_SUCH_PORT, "lost_notices": arena.LOST_NOTICES}
-_IN_VAIN, _PROGRAMS = "sent_in_vain", "programs"
+_TX_DROPS, _PROGRAMS = "tx_drops", "programs"
 
 
 class KernelPorts:
-    """The switch's ports, by number, as `softswitch.ports.PortLoop` has them, for a `AttachedPipeline`."""
+    """The switch's ports by number, with the interface of `softswitch.ports.loop.PortLoop`.
+
+    With `rps_cpu` the program runs on that CPU (`steering`).
+    """
 
     def __init__(
         self,
         ports: Mapping[int, str],
         cpu_port: int | None = None,
-        ends: ControlSockets | None = None,
+        control_sockets: ControlSockets | None = None,
         hook: Hook = Hook.TCX,
         pins: Pins | None = None,
         rps_cpu: int | None = None,
     ) -> None:
-        """With `rps_cpu` the program runs on that CPU (`steering`)."""
         check_ports(ports, cpu_port, {})
         self._pins = pins
         self._start_ns = time.monotonic_ns()
@@ -63,11 +64,11 @@ class KernelPorts:
         self._counted = np.zeros((PORT_NUMBERS, _WORDS), dtype=np.uint64)
         self._runs = np.zeros((arena.possible_cpus(), PORT_NUMBERS), dtype=np.uint64)
         self._lost = dict.fromkeys(_LOSSES, 0)
-        """What has been counted, while no pipeline counts."""
+        """Counters while no pipeline runs, as the two before."""
         self._cpu_lost = self._notices_lost = 0
-        self._told: set[int] = set()
+        self._warned: set[int] = set()
         with contextlib.ExitStack() as opened:
-            self._control = ends or opened.enter_context(contextlib.closing(ControlSockets()))
+            self._control = control_sockets or opened.enter_context(contextlib.closing(ControlSockets()))
             self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
             opened.callback(bpf.close, bpf.count_usage())
             self._programs = self._open_programs()
@@ -82,36 +83,36 @@ class KernelPorts:
                 )
                 self._interfaces[cpu_port] = self._cpu
             self._steer(rps_cpu, opened)
-            self._in_vain = self._sent_in_vain_before()
+            self._initial_drops = self._initial_tx_drops()
             self._stop_event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
             opened.callback(os.close, self._stop_event)
             self._opened = opened.pop_all()
 
     def _open_programs(self) -> int:
-        """The map of the one program that all entries go by."""
-        kept = None if self._pins is None else self._pins.objects(_PROGRAMS)
-        programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if kept is None else kept
-        if self._pins is not None and kept is None:
+        """Return the map with the program that all entry programs call, pinned if there are pins."""
+        pinned = None if self._pins is None else self._pins.objects(_PROGRAMS)
+        programs = bpf.create_map(bpf.PROGRAMS, 4, 4, 1) if pinned is None else pinned
+        if self._pins is not None and pinned is None:
             self._pins.pin(_PROGRAMS, programs)
         return programs
 
     def _steer(self, cpu: int | None, opened: contextlib.ExitStack) -> None:
-        """As it is asked for now, whatever is kept of the switch before."""
-        before: Masks = (None if self._pins is None else self._pins.recall(STEERED)) or {}
-        put_back(before)
+        """Steer to the CPU that is asked for now, after undoing the steering of a previous switch."""
+        before: Masks = (None if self._pins is None else self._pins.load(STEERED)) or {}
+        restore_masks(before)
         names = [each.name for each in self._interfaces.values()]
         before = {} if cpu is None else steer(names, cpu)
         if self._pins is None:
-            opened.callback(put_back, before)
+            opened.callback(restore_masks, before)
         else:
-            self._pins.remember(STEERED, before)
+            self._pins.save(STEERED, before)
 
-    def _sent_in_vain_before(self) -> Counter[str]:
-        """What interfaces had dropped when the switch was first started."""
-        kept = None if self._pins is None else self._pins.recall(_IN_VAIN)
-        before = sent_in_vain() if kept is None else Counter(kept)
-        if self._pins is not None and kept is None:
-            self._pins.remember(_IN_VAIN, before)
+    def _initial_tx_drops(self) -> Counter[str]:
+        """Return the drops of interfaces when the switch was first started."""
+        pinned = None if self._pins is None else self._pins.load(_TX_DROPS)
+        before = tx_drops() if pinned is None else Counter(pinned)
+        if self._pins is not None and pinned is None:
+            self._pins.save(_TX_DROPS, before)
         return before
 
     def __enter__(self) -> KernelPorts:
@@ -128,8 +129,8 @@ class KernelPorts:
             raise PortError("the ports are already running; stop them first")
         self._pipeline = pipeline
         words = pipeline.arena.words
-        if pipeline.arena.is_kept:
-            pipeline.go_on()
+        if pipeline.arena.is_restored:
+            pipeline.finish_replay()
             self._start_ns = int(words[arena.START_NS // 8])
         else:
             words[arena.START_NS // 8] = self._start_ns
@@ -138,22 +139,22 @@ class KernelPorts:
             for name, place in _LOSSES.items():
                 words[place // 8] = self._lost[name]
         pipeline.arena.connect({number: each.index for number, each in self._interfaces.items()})
-        bpf.put(self._programs, pipeline.descriptor)
+        bpf.set_program(self._programs, pipeline.descriptor)
         if self._pins is not None and pipeline.generation is not None:
             self._pins.commit(pipeline.generation)
         self._thread = threading.Thread(target=self._carry, args=(pipeline,), name="ports")
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding: what comes in is dropped; harmless when it does not run.
+        """Stop forwarding, and drop received frames; do nothing if it does not run.
 
-        What is pinned goes on.
+        A pinned datapath continues.
         """
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None or self._thread is None:
             return
         if self._pins is None:
-            bpf.take_away(self._programs)
+            bpf.clear_program(self._programs)
         os.eventfd_write(self._stop_event, 1)
         self._thread.join()
         os.eventfd_read(self._stop_event)
@@ -162,29 +163,29 @@ class KernelPorts:
         self._runs = pipeline.arena.runs().copy()
 
     def close(self) -> None:
-        """Stop, and let go of all interfaces; harmless when repeated."""
+        """Stop, and release all interfaces; closing twice is harmless."""
         self.stop()
         self._opened.close()
 
     def now(self) -> int:
-        """The time that packets have, in µs since start."""
+        """Return the time of the packets' clock, µs since start."""
         return (time.monotonic_ns() - self._start_ns) // 1000
 
     # -- counters
 
     def counters(self) -> SwitchCounters:
-        """Read the counters of all ports, the CPU port included, and of the switch as a whole."""
-        # The kernel counts a run at its end, so before what the programs count at their beginning.
+        """Return the counters of all ports, the CPU port included, and of the switch as a whole."""
+        # The kernel counts a run at its end, the programs at their beginning: read the kernel's first.
         used = {number: interface.usage() for number, interface in self._interfaces.items()}
         counted, runs, lost = self._counted, self._runs, self._lost
         if self._pipeline is not None:
             counted, lost = self._counters_of(self._pipeline).copy(), _losses(self._pipeline)
             runs = self._pipeline.arena.runs().copy()
-        in_vain = sent_in_vain()
+        drops = tx_drops()
         ports: dict[int, PortCounters] = {}
         for number, interface in self._interfaces.items():
             rx, sent, unsent, oversize, _, oversize_out = counted[number][:6].tolist()
-            dropped = max(0, in_vain[interface.name] - self._in_vain[interface.name])
+            dropped = max(0, drops[interface.name] - self._initial_drops[interface.name])
             is_cpu = interface is self._cpu
             no_program = max(0, used[number].runs - rx)
             rx_dropped = no_program + (self._cpu_lost if is_cpu else 0)
@@ -210,7 +211,7 @@ class KernelPorts:
         )
 
     def describe(self) -> list[str]:
-        """The counters as text, a line a port."""
+        """Return the counters as text, a line for each port."""
         return describe(self.counters())
 
     @staticmethod
@@ -221,7 +222,7 @@ class KernelPorts:
     # -- the CPU port and notices
 
     def _carry(self, pipeline: AttachedPipeline) -> None:
-        """Carry frames and notices between the kernel and the control plane's sockets until stopped."""
+        """Forward frames and notices between the kernel and the control plane's sockets until stopped."""
         poll = select.epoll()
         with contextlib.closing(poll):
             for descriptor in (self._stop_event, pipeline.notices.descriptor):
@@ -230,8 +231,8 @@ class KernelPorts:
                 poll.register(self._control.switch_end, select.EPOLLIN)
                 poll.register(self._cpu.descriptor, select.EPOLLIN)
             while True:
-                ready = {descriptor for descriptor, _ in poll.poll(_LOOK_EVERY_S)}
-                self._tell_oversize(pipeline)
+                ready = {descriptor for descriptor, _ in poll.poll(_POLL_INTERVAL_S)}
+                self._warn_oversize(pipeline)
                 if self._stop_event in ready:
                     return
                 if pipeline.notices.descriptor in ready:
@@ -241,19 +242,19 @@ class KernelPorts:
                 if self._cpu is not None and self._cpu.descriptor in ready:
                     self._packets_in(self._cpu.descriptor)
 
-    def _tell_oversize(self, pipeline: AttachedPipeline) -> None:
-        """Tell of a port's first frame that was too large."""
+    def _warn_oversize(self, pipeline: AttachedPipeline) -> None:
+        """Log the first frame of each port that was too large."""
         counted = self._counters_of(pipeline)
-        for number in self._interfaces.keys() - self._told:
+        for number in self._interfaces.keys() - self._warned:
             if counted[number, arena.OVERSIZE_IN // 8]:
-                self._told.add(number)
+                self._warned.add(number)
                 _LOG.warning(
                     "port %d (%s): dropped a frame of %d B: it has more than %d B, or is many in one "
                     "(segmentation offload? `ethtool -K ... tso off gso off`); later ones are only counted",
                     number,
                     self._interfaces[number].name,
                     counted[number, arena.LARGEST // 8],
-                    MOST_BYTES,
+                    MAX_FRAME_BYTES,
                 )
 
     def _notices(self, pipeline: AttachedPipeline) -> None:
@@ -264,9 +265,9 @@ class KernelPorts:
                 self._notices_lost += 1
 
     def _packets_out(self, cpu: int) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_MAX_BURST):
             try:
-                frame = self._control.switch_end.recv(_MOST_FRAME, socket.MSG_DONTWAIT)
+                frame = self._control.switch_end.recv(_MAX_FRAME_BYTES, socket.MSG_DONTWAIT)
             except OSError:
                 return
             try:
@@ -275,12 +276,12 @@ class KernelPorts:
                 self._cpu_lost += 1
 
     def _packets_in(self, cpu: int) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_MAX_BURST):
             try:
-                frame = os.read(cpu, _MOST_FRAME)
+                frame = os.read(cpu, _MAX_FRAME_BYTES)
             except OSError:
                 return
-            with contextlib.suppress(OSError):  # nobody reads them
+            with contextlib.suppress(OSError):  # the control plane does not read them
                 self._control.switch_end.send(frame, socket.MSG_DONTWAIT)
 
 

@@ -1,4 +1,4 @@
-"""Can the kernel be the datapath here? What it needs is tried, not looked up by version."""
+"""Test whether the kernel can be the datapath here, by trying the features that it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _VALUE = 0x0123_4567_89AB_CDEF
 
 
 def probe(hook: Hook = Hook.TCX) -> str | None:
-    """None if this kernel and this user's rights will do; else the reason why not."""
+    """Return None if this kernel and this user's rights suffice, else the reason."""
     try:
         _try_arena()
         _try_link(hook)
@@ -26,7 +26,7 @@ def probe(hook: Hook = Hook.TCX) -> str | None:
 
 
 def _try_arena() -> None:
-    """An arena, a program with `may_goto` and atomics in it, and test runs: the control plane's own."""
+    """Try an arena, a program with `may_goto` and atomics, and test runs: the control plane's own program."""
     with (
         contextlib.closing(Arena(8, MAILBOX_BYTES, 0)) as arena,
         contextlib.closing(ArenaMemory(arena, 8)) as memory,
@@ -34,13 +34,13 @@ def _try_arena() -> None:
         with memory.locked():
             memory.store(0, [_VALUE])
         if memory.read(0, 1).tolist() != [_VALUE]:
-            raise KernelError("what a BPF program writes to its arena is not seen here")
+            raise KernelError("this process does not see what a BPF program writes to its arena")
 
 
 def _try_link(hook: Hook) -> None:
-    """A link to an interface; this one lets everything pass. The loopback's driver has no XDP."""
+    """Try a link to the loopback interface, whose driver has no XDP; the program passes all frames."""
     program = hook.constant(hook.frame.passed, "probe")
     try:
-        bpf.close(hook.of_tap.attach(program, _LOOPBACK))
+        bpf.close(hook.for_tap.attach(program, _LOOPBACK))
     finally:
         bpf.close(program)

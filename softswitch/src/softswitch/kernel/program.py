@@ -1,4 +1,4 @@
-"""A P4 program as a BPF program: the packet function that `codegen` makes, called by a front end."""
+"""BPF programs of P4 programs: the packet function that `codegen` generates, called by a front end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEAD = struct.Struct("<QQQ")  # area, state, and bytes of the constants, which 
 
 @dataclass(frozen=True)
 class Code:
-    """A BPF program, and what memory it needs."""
+    """A BPF program, the memory that it needs, in bytes, and its constants."""
 
     instructions: bytes
     area_bytes: int
@@ -37,26 +37,26 @@ class Code:
     constants: bytes
 
     def pack(self) -> bytes:
-        """As a file has it."""
+        """Serialize for the cache."""
         head = _HEAD.pack(self.area_bytes, self.state_bytes, len(self.constants))
         return head + self.constants + self.instructions
 
     @staticmethod
     def unpack(data: bytes) -> Code:
-        """From what `pack` gave."""
+        """Deserialize the result of `pack`."""
         area, state, constants = _HEAD.unpack_from(data)
         begin, end = _HEAD.size, _HEAD.size + constants
         return Code(data[end:], area, state, data[begin:end])
 
 
 def once(program: ir.Program, options: Mapping[str, object], build: Callable[[], Code]) -> Code:
-    """What `build` makes of a program, which this version of the switch does once for all of a user's."""
-    made_of = (source_digest(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
-    return Code.unpack(cached_object(made_of, lambda: build().pack()))
+    """Return the result of `build`, from the cache if the same program was built by the same version."""
+    inputs = (source_digest(), compiler.VERSION, repr(options), repr(program), repr(program.field_index))
+    return Code.unpack(cached_object(inputs, lambda: build().pack()))
 
 
 class Builder:
-    """The function that the kernel calls; `lost` is the result where it gives the packet up."""
+    """Builder of the function that the kernel calls; `lost` is the result that drops the packet."""
 
     def __init__(self, name: str, lost: int, reads_clock: bool) -> None:
         self.target = Bpf(reads_clock)
@@ -70,15 +70,15 @@ class Builder:
         self.state_bytes = 0
 
     def at(self, offset: int) -> llvm.Value:
-        """Address of a byte of the arena."""
+        """Return the address of a byte of the arena."""
         return byte_offset(self.b, self.base, offset)
 
     def word(self, offset: int) -> llvm.Value:
-        """A word of the arena."""
+        """Load a word of the arena."""
         return self.b.load(self.at(offset), typ=I64)
 
     def clock(self) -> tuple[llvm.Value, llvm.Value]:
-        """When the frame came in, and the time then: the same, unless a test says otherwise."""
+        """Return the frame's time of arrival and the current time; they are equal, except in tests."""
         if not self.target.reads_clock:
             return self.word(CLOCK), self.word(CLOCK + WORD_BYTES)
         now = self.target.read_clock(self.b)
@@ -91,7 +91,7 @@ class Builder:
         priority_queues: int,
         make_output: MakeOutput = OutputWriter,
     ) -> None:
-        """Make the program's packet function part of the module, to be called by `process`."""
+        """Add the program's packet function to the module."""
         packet = emit_process(self.module, program, layout, priority_queues, make_output)
         function = self.module.globals[NAME]
         function.linkage = "internal"
@@ -101,24 +101,24 @@ class Builder:
             self.state_bytes += work_bytes(self.target.size_of(packet.type, self.module))
 
     def process(self, *arguments: llvm.Value) -> llvm.Value:
-        """Call the packet function under the lock, with the arguments that follow the state."""
+        """Call the packet function under the lock, with its arguments after the state."""
         with self.locked():
             return self.b.call(self.module.globals[NAME], [self.at(STATE), *arguments])
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other CPUs out, and the control plane's writes.
+        """Hold the spin lock, which excludes other CPUs and the control plane's writes.
 
-        Softirqs do not nest on a CPU, so who holds the lock always runs: a spin is short. Where it is not,
+        Softirqs do not nest on a CPU, so the holder of the lock always runs, and spinning is short. Otherwise
         the packet is lost.
         """
         b = self.b
-        spin, again, taken = (b.append_basic_block(name) for name in ("spin", "again", "taken"))
+        spin, retry, taken = (b.append_basic_block(name) for name in ("spin", "retry", "taken"))
         b.branch(spin)
         b.position_at_end(spin)
         old = b.atomic_rmw("xchg", self.at(LOCK), integer(64, 1), "acquire")
-        b.cbranch(b.icmp_unsigned("==", old, integer(64, 0)), taken, again)
-        b.position_at_end(again)
+        b.cbranch(b.icmp_unsigned("==", old, integer(64, 0)), taken, retry)
+        b.position_at_end(retry)
         self.target.loop_guard(b)
         b.branch(spin)
         b.position_at_end(taken)
@@ -126,6 +126,6 @@ class Builder:
         b.atomic_rmw("xchg", self.at(LOCK), integer(64, 0), "release")
 
     def finish(self) -> Code:
-        """Compile what has been built."""
+        """Compile the module."""
         code = compile_module(str(self.module))
         return Code(code, self.target.area_bytes, self.state_bytes, bytes(self.target.constants))

@@ -1,7 +1,7 @@
-"""Receive packet steering: one CPU on which the kernel's program runs, whoever sends the frames.
+"""Receive packet steering: the kernel's program runs on one CPU.
 
-Without it a veth's frame is processed on its sender's. The kernel keeps the setting with the interface, so it
-is put back at the end.
+Without it, frames of a veth are processed on the CPU of their sender. The setting belongs to the interface,
+so it is restored at the end.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from pathlib import Path
 from softswitch.ports.sockets import PortError
 
 Masks = dict[str, str]
-"""File of an rx queue -> the CPUs that it had."""
+"""Previous mask of CPUs by file of an rx queue."""
 INTERFACES = Path("/sys/class/net")
 _ONLINE = Path("/sys/devices/system/cpu/online")
 
 
 def check_cpu(cpu: int, online: str | None = None) -> None:
-    """Raise PortError where there is no such CPU, or it is off; `online` is as in the kernel's file."""
-    told = (_ONLINE.read_text() if online is None else online).strip()
-    ranges = [part.partition("-") for part in told.split(",")]
+    """Raise PortError if a CPU does not exist or is offline; `online` has the format of the kernel's file."""
+    available = (_ONLINE.read_text() if online is None else online).strip()
+    ranges = [part.partition("-") for part in available.split(",")]
     if not any(int(first) <= cpu <= int(last or first) for first, _, last in ranges):
-        raise PortError(f"--rps-cpu {cpu}: there is no such CPU here; online: {told}")
+        raise PortError(f"--rps-cpu {cpu}: there is no such CPU here; online: {available}")
 
 
 def mask_of(cpu: int) -> str:
-    """A CPU as `rps_cpus` has it: hexadecimal, in groups of 32 bits."""
+    """Return a CPU in the format of `rps_cpus`: a hexadecimal mask in groups of 32 bits."""
     words = [1 << cpu % 32] + [0] * (cpu // 32)
     return ",".join(f"{word:08x}" for word in words)
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Have what comes in by interfaces processed on a CPU; what was so before, for `put_back`.
+    """Process frames received on interfaces on one CPU; return the previous masks for `restore_masks`.
 
-    Raises PortError where it cannot be had, and nothing is changed then.
+    Raises PortError if that fails, and changes nothing then.
     """
     before: Masks = {}
     try:
@@ -44,15 +44,15 @@ def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Mas
                 before[str(file)] = file.read_text().strip()
                 file.write_text(mask_of(cpu))
     except OSError as error:
-        put_back(before)
+        restore_masks(before)
         raise PortError(
             f"--rps-cpu {cpu}: {error.filename}: {error.strerror}; --datapath sockets needs no such file"
         ) from None
     return before
 
 
-def put_back(before: Masks) -> None:
-    """Have interfaces that are still there as they were."""
+def restore_masks(before: Masks) -> None:
+    """Restore the masks of interfaces that still exist."""
     for file, mask in before.items():
         with suppress(OSError):
             Path(file).write_text(mask)

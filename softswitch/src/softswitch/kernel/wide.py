@@ -1,6 +1,6 @@
-"""Arithmetic that BPF has not: numbers of more than 64 bits, and the product with a `double`.
+"""Arithmetic that BPF lacks: numbers of more than 64 bits, and the product with a `double`.
 
-LLVM would call functions for it that are not there.
+LLVM would call library functions for it, which do not exist in the kernel.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _HALF_MASK = (1 << _HALF) - 1
 
 
 def multiply(b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
-    """The product modulo 2^width: by halves of words, as by hand."""
+    """Return the product modulo 2^width, by long multiplication of 32-bit digits."""
     width = left.type.width
     count = -(-width // _HALF)
-    ours, theirs = _halves(b, left, count), _halves(b, right, count)
+    left_digits, right_digits = _digits(b, left, count), _digits(b, right, count)
     columns: list[llvm.Value] = [integer(WORD, 0)] * (count + 1)
-    for i, one in enumerate(ours):
-        for j, other in enumerate(theirs[: count - i]):
+    for i, one in enumerate(left_digits):
+        for j, other in enumerate(right_digits[: count - i]):
             product = b.mul(one, other)
             columns[i + j] = b.add(columns[i + j], b.and_(product, integer(WORD, _HALF_MASK)))
             columns[i + j + 1] = b.add(columns[i + j + 1], b.lshr(product, integer(WORD, _HALF)))
@@ -37,15 +37,15 @@ def multiply(b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Val
     return result
 
 
-def _halves(b: llvm.IRBuilder, value: llvm.Value, count: int) -> list[llvm.Value]:
-    """The 32-bit parts of a number, least significant first, as words."""
+def _digits(b: llvm.IRBuilder, value: llvm.Value, count: int) -> list[llvm.Value]:
+    """Return the 32-bit digits of a number as words, least significant first."""
     wide = resize(b, value, max(count * _HALF, WORD))
     parts = (b.lshr(wide, integer(wide.type.width, _HALF * i)) if i else wide for i in range(count))
     return [b.and_(resize(b, part, WORD), integer(WORD, _HALF_MASK)) for part in parts]
 
 
 def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
-    """Quotient and remainder, a bit a turn."""
+    """Return quotient and remainder of unsigned numbers, by long division of bits."""
     kind, width = dividend.type, dividend.type.width
     one = integer(width, 1)
     quotient, remainder, turn = Variable(b, kind, dividend), Variable(b, kind), Variable(b, I32)
@@ -61,14 +61,14 @@ def divide(b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> tupl
 
 
 def shift(b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
-    """`shl`, `lshr` or `ashr` by less than the width: by whole words, then within them."""
+    """Shift by `shl`, `lshr` or `ashr`, whole words first; the amount is less than the width."""
     width = value.type.width
     bits = -(-width // WORD) * WORD
     is_left, is_signed = how == "shl", how == "ashr"
     words = split(b, (sign_extend if is_signed else resize)(b, value, bits))
     fill = b.ashr(words[-1], integer(WORD, WORD - 1)) if is_signed else integer(WORD, 0)
     if is_left:
-        words.reverse()  # from here on, each word takes from those that follow
+        words.reverse()  # from here on, bits move from the following words to each word
     amount = resize(b, amount, WORD)
     whole, part = b.lshr(amount, integer(WORD, 6)), b.and_(amount, integer(WORD, WORD - 1))
     for power in range((len(words) - 1).bit_length()):
@@ -86,13 +86,13 @@ def shift(b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) ->
 
 _FRACTION = 52
 _BIAS = 1075
-"""A double of biased exponent e is its 53 bits times 2^(e - 1075)."""
+"""A double with the biased exponent e is its 53-bit significand times 2^(e - 1075)."""
 
 
 def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-    """floor(number x factor), rounded as a CPU rounds the product of doubles.
+    """Return floor(number x factor), rounded as a CPU rounds the product of doubles.
 
-    `number` is below 2^53; `factor` is a double's bits, finite and not negative.
+    `number` is below 2^53; `factor` has the bits of a finite double that is not negative.
     """
 
     def word(value: int) -> llvm.Constant:
@@ -108,16 +108,16 @@ def scaled(b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Va
         b.sub(word(2 * WORD), b.ctlz(high, integer(1, 0))),
         b.sub(word(WORD), b.ctlz(low, integer(1, 0))),
     )
-    # What is more than 53 bits is rounded away, to the even neighbour in the middle.
+    # Round to 53 bits, ties to even.
     excess = b.sub(used, word(_FRACTION + 1))
     rounds = b.icmp_signed(">", excess, word(0))
     away = b.select(rounds, excess, word(1))
-    kept = b.or_(b.lshr(low, away), b.shl(high, b.and_(b.sub(word(WORD), away), word(WORD - 1))))
+    truncated = b.or_(b.lshr(low, away), b.shl(high, b.and_(b.sub(word(WORD), away), word(WORD - 1))))
     rest = b.and_(low, b.sub(b.shl(word(1), away), word(1)))
     half = b.shl(word(1), b.sub(away, word(1)))
-    is_odd = b.icmp_unsigned("!=", b.and_(kept, word(1)), word(0))
+    is_odd = b.icmp_unsigned("!=", b.and_(truncated, word(1)), word(0))
     is_more = b.or_(b.icmp_unsigned(">", rest, half), b.and_(b.icmp_unsigned("==", rest, half), is_odd))
-    significand = b.select(rounds, b.add(kept, resize(b, is_more, WORD)), low)
+    significand = b.select(rounds, b.add(truncated, resize(b, is_more, WORD)), low)
     power = b.sub(b.add(exponent, b.select(rounds, excess, word(0))), word(_BIAS))
     left = b.shl(significand, b.and_(power, word(WORD - 1)))
     down = b.sub(word(0), power)

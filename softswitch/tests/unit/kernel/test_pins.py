@@ -59,8 +59,8 @@ class Switch:
         self._pipelines = Pipelines[Any](self, self._make, SwitchPorts.folder_of)
         with ExitStack() as undo:
             undo.callback(self.kill)
-            if self.pins.kept is not None:
-                self._pipelines.go_on(Kept(self.pins.kept.folder), self._make_kept)
+            if self.pins.pinned is not None:
+                self._pipelines.go_on(Kept(self.pins.pinned.folder), self._make_kept)
             undo.pop_all()
 
     def _make(self, program: ir.Program) -> OnLoopback:
@@ -70,7 +70,7 @@ class Switch:
         return pipeline
 
     def _make_kept(self, program: ir.Program) -> OnLoopback:
-        return OnLoopback(program, generation=self.pins.kept)
+        return OnLoopback(program, generation=self.pins.pinned)
 
     @property
     def control(self) -> Control:
@@ -87,8 +87,8 @@ class Switch:
         return self.time
 
     def start(self, pipeline: OnLoopback) -> None:
-        if pipeline.arena.is_kept:
-            pipeline.go_on()
+        if pipeline.arena.is_restored:
+            pipeline.finish_replay()
         assert pipeline.generation is not None
         self.pins.commit(pipeline.generation)
 
@@ -287,7 +287,7 @@ def test_a_journal_that_lacks_what_packets_meet_is_refused(folder: Path) -> None
     random = Random(1)
     switch.control.write(adopt(p4r.WriteRequest(updates=[draw(random)[0] for _ in range(50)])))
     os.truncate(folder / "1" / "journal", 0)
-    with pytest.raises(KernelError, match="of the tables are not in what is kept of them"):
+    with pytest.raises(KernelError, match="of the tables are missing in the journal"):
         restarted(switch)
 
 
@@ -314,7 +314,7 @@ def test_another_switch_is_refused(folder: Path, other: dict[str, Any], said: st
         pins.check(**FIXED)
         with pytest.raises(KernelError) as refused:
             pins.check(**{**FIXED, **other})
-    text = f"--pin {folder}: it was pinned with {said}; `--unpin {folder}` gives it up"
+    text = f"--pin {folder}: it was pinned with {said}; `--unpin {folder}` removes it"
     assert str(refused.value) == text
 
 
@@ -334,8 +334,8 @@ def test_a_machine_that_was_started_anew_has_nothing(folder: Path) -> None:
     unmap()
     unmount(folder / "bpf")
     with closing(Pins(folder)) as pins:
-        assert pins.kept is None
-        assert pins.fixed() is None
+        assert pins.pinned is None
+        assert pins.identity() is None
         assert sorted(path.name for path in folder.iterdir()) == ["bpf", "current", "lock"]
 
 

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from softswitch.cli import command
-from softswitch.kernel.steering import check_cpu, mask_of, put_back, steer
+from softswitch.kernel.steering import check_cpu, mask_of, restore_masks, steer
 from softswitch.ports.sockets import PortError
 
 QUEUES = ["s1/queues/rx-0", "s1/queues/rx-1", "s2/queues/rx-0"]
@@ -41,7 +41,7 @@ def test_a_cpu_is_a_bit(cpu: int, mask: str) -> None:
 def test_every_rx_queue_is_steered_and_put_back(interfaces: Path) -> None:
     before = steer(["s1", "s2"], 1, interfaces)
     assert masks(interfaces) == ["00000002"] * 3 + ["3"]
-    put_back(before)
+    restore_masks(before)
     assert masks(interfaces) == ["0", "1", "2", "3"]
 
 
@@ -50,7 +50,7 @@ def test_an_interface_that_has_gone_is_nothing_to_put_back(interfaces: Path) -> 
     for path in (interfaces / "s1" / "queues" / "rx-0").glob("*"):
         path.unlink()
     (interfaces / "s1" / "queues" / "rx-0").rmdir()
-    put_back(before)
+    restore_masks(before)
     assert (interfaces / "s2" / "queues" / "rx-0" / "rps_cpus").read_text().strip() == "2"
     assert not (interfaces / "s1" / "queues" / "rx-0").exists()
 
