@@ -11,7 +11,7 @@ from softswitch.hashing import Crc
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
-from softswitch.runtime.switch import SwitchRuntime
+from softswitch.runtime.device import SwitchRuntime
 from switch_harness.p4runtime import CONTROL, Control, FakePorts, config
 
 

@@ -76,7 +76,7 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
         ([], "give a program (BMv2 JSON), or --no-p4"),
         (["--frobnicate", PROGRAM], "--frobnicate: BMv2 has no such option, see --help"),
         ([PROGRAM, "second.json"], "second.json: BMv2 has no such argument, see --help"),
-        ([PROGRAM, "--cpu-port", "5"], "--cpu-port is an option of the target: it goes behind `--`"),
+        ([PROGRAM, "--cpu-port", "5"], "--cpu-port is an option of the target: it goes after `--`"),
         ([PROGRAM, "--", "--port-rate=1=1pps"], "--port-rate: BMv2 has no such option, see --help"),
         ([PROGRAM, "--", "--cpu-port", "511"], "--cpu-port 511: expected 1 to 510"),
         ([PROGRAM, "--", "--cpu-port", "0"], "--cpu-port 0: expected 1 to 510"),
@@ -84,7 +84,7 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
         ([PROGRAM, "--device-id", "-1"], "--device-id -1: expected 0 or more"),
         ([PROGRAM, "--pcap", "/nowhere"], "--pcap /nowhere: there is no such folder"),
         ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: that port has one already"),
-        ([PROGRAM, "-i", "s1-eth1"], "'s1-eth1' is not PORT@INTERFACE, as 1@s1-eth1"),
+        ([PROGRAM, "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
         (
             [PROGRAM, "--", "--grpc-server-ssl"],
             "--grpc-server-ssl needs --grpc-server-cert and --grpc-server-key",
@@ -117,7 +117,10 @@ def ended(monkeypatch: pytest.MonkeyPatch, *words: str) -> str | int | None:
 
 def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     log = tmp_path / "no" / "log"
-    assert ended(monkeypatch, "bmv2") == "bmv2: error: bmv2 is none of simple_switch, simple_switch_grpc"
+    assert (
+        ended(monkeypatch, "bmv2")
+        == "bmv2: error: expected one of simple_switch, simple_switch_grpc, got bmv2"
+    )
     assert ended(monkeypatch, GRPC, PROGRAM, "--log-file", str(log)) == (
         f"{GRPC}: error: --log-file {log}: No such file or directory"
     )

@@ -101,7 +101,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
             f"{PROGRAM} is not P4Info in protobuf's text format: "
             "1:1 : '{': Expected identifier or number, got {.",
         ),
-        (["--no-p4", "-i", "s1-eth1"], "'s1-eth1' is not PORT@INTERFACE, as 1@s1-eth1"),
+        (["--no-p4", "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
         (["--no-p4", "-i", "1@lo", "-i", "1@eth0"], "-i 1@eth0: that port has one already"),
         (["--no-p4", "-i", "1@nowhere"], "port 1: there is no interface 'nowhere' here"),
         (
@@ -145,7 +145,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
             "ControlIngress.pairs, ControlIngress.types, ControlIngress.forward, tbl_control119, "
             "tbl_control122",
         ),
-        (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': HOST:PORT expected"),
+        (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': expected HOST:PORT"),
     ],
 )
 def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str) -> None:
@@ -280,7 +280,7 @@ class Ending:
     def __init__(self, turns: float) -> None:
         self._turns = turns
         self.call: asyncio.Task[None] | None = None
-        self.beside: list[object] = []
+        self.extra_handlers: list[object] = []
 
     async def start(self, address: str, credentials: object, *more: str) -> int:
         os.kill(os.getpid(), SIGTERM)

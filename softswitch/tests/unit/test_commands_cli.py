@@ -19,9 +19,9 @@ from softswitch.commands.cli import main
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.runtime.client import connect
+from softswitch.runtime.device import SwitchRuntime
 from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import METHODS, runtime_handlers
-from softswitch.runtime.switch import SwitchRuntime
 from switch_harness.p4runtime import CONTROL, DEVICE, Controller, config, forward, update
 from switch_harness.switch_runtime import DevicePorts
 
@@ -42,7 +42,7 @@ def serving() -> Iterator[str]:
         server.pipelines.load_bare(CONTROL.with_suffix(".json").read_bytes())
         runtime: asyncio.Future[Runtime] = loop.create_future()
         runtime.set_result(SwitchRuntime[Any](server.pipelines, ports, DEVICE))
-        server.beside.append(runtime_handlers(runtime, server.changed))
+        server.extra_handlers.append(runtime_handlers(runtime, server.changed))
         return server, await server.start("127.0.0.1:0")
 
     server, port = on_loop(start())
@@ -141,7 +141,7 @@ def test_without_an_address_it_is_where_one_listens(
     nowhere = "127.0.0.1:1"
     for first, second in ((address, nowhere), (nowhere, address)):
         monkeypatch.setattr("softswitch.commands.cli.DEFAULT_ADDRESS", first)
-        monkeypatch.setattr("softswitch.commands.cli.BMV2S_ADDRESS", second)
+        monkeypatch.setattr("softswitch.commands.cli.BMV2_ADDRESS", second)
         piped(monkeypatch, "table_num_entries forward\n")
         assert run() == 0
         assert "RuntimeCmd: 0\n" in capsys.readouterr().out
@@ -199,5 +199,5 @@ def test_the_service_by_itself(address: str) -> None:
         for request in (b"", b"[]", b"{", b'{"tables": "x"}'):
             assert refused(request).startswith("Error: table_size: ")
         for text in (b'{"table": 1}', b'{"table": null}'):
-            assert refused(text).endswith(" is no str: table")
+            assert "table: expected str, got " in refused(text)
     assert len(METHODS) == 56

@@ -123,7 +123,7 @@ def test_what_cannot_be_kept_is_refused(switch: Commanded, tmp_path: Path) -> No
     switch.does("table_add forward forward_to 1 => 2")
     assert len(list(kept.requests())) == 1
     for line in ("mc_mgrp_create 1", "mirroring_add 1 2"):
-        assert switch.refuses(line).endswith("cannot be kept: start the switch without --pin")
+        assert switch.refuses(line).endswith("cannot be persisted: start the switch without --pin")
     kept.close()
 
 

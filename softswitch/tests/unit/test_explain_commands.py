@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from softswitch.errors import SwitchError
-from softswitch.explain.commands import commanded
+from softswitch.explain.commands import run_commands
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Between, Masked
 from softswitch.load.tables import TOP_PRIORITY
@@ -18,7 +18,7 @@ from switch_harness.constructs import compiled
 def apply(program: str, tmp_path: Path, *lines: str) -> InterpretedPipeline:
     file = tmp_path / "commands.txt"
     file.write_text("".join(f"{line}\n" for line in lines))
-    return commanded((COMPILED / f"{program}.json").read_bytes(), InterpretedPipeline, file)
+    return run_commands((COMPILED / f"{program}.json").read_bytes(), InterpretedPipeline, file)
 
 
 def test_entries_and_registers(tmp_path: Path) -> None:

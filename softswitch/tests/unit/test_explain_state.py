@@ -46,7 +46,7 @@ async def test_all_state_is_had(caplog: pytest.LogCaptureFixture) -> None:
     def copied() -> list[p4r.Entity]:
         fresh = controlled(ENTITIES, ModelPipeline)
         with Switch(running.address, DEVICE) as switch:
-            switch.pour_into(fresh)
+            switch.copy_to(fresh)
         return read(fresh, *EVERYTHING)
 
     async with rig(ModelPipeline) as running:

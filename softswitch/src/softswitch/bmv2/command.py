@@ -1,4 +1,4 @@
-"""A switch by BMv2's command line: `softswitch run-as simple_switch_grpc …`, as the installed scripts do."""
+"""The verb `run-as`, which installed scripts call: a switch with BMv2's command line."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from softswitch.settings import Settings, by_port, parse_interface
 from softswitch.v1model import DROP_PORT
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
-"""Of the BMv2 that this stands for, and of the JSON that it reads."""
+"""Version of the BMv2 that this replaces, and of the BMv2 JSON that it reads."""
 MAX_PRIORITY_QUEUES = 8
-"""A packet's `priority` has three bits: more queues stay empty."""
+"""Maximum number of queues that are used: a packet's `priority` has three bits."""
 
 
 def main(arguments: list[str]) -> None:
-    """Run the switch by the name and the command line of one of BMv2's; errors are one line on stderr."""
+    """Run the switch with the name and command line of a BMv2 program; on errors, print one line and exit."""
     name, *rest = arguments or ["nothing"]
     try:
         if name not in TARGET:
-            raise SwitchError(f"{name} is none of {', '.join(TARGET)}")
+            raise SwitchError(f"expected one of {', '.join(TARGET)}, got {name}")
         values = parse(name, rest)
         if values.version:
             print(f"{VERSION} (softswitch {__version__})")
@@ -50,7 +50,7 @@ def _run(name: str, values: argparse.Namespace) -> None:
 
 
 def settings_of(name: str, values: argparse.Namespace) -> Settings:
-    """What a command line asks for; raises SwitchError."""
+    """Return the settings of a command line; raises SwitchError."""
     if values.program is None and not values.no_p4:
         raise SwitchError("give a program (BMv2 JSON), or --no-p4")
     if values.program is not None and values.no_p4:
@@ -72,14 +72,14 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
     )
 
 
-def _check(option: str, value: int | None, least: int, most: int | None = None) -> None:
-    if value is not None and (value < least or (most is not None and value > most)):
-        among = f"{least} or more" if most is None else f"{least}" if least == most else f"{least} to {most}"
-        raise SwitchError(f"{option} {value}: expected {among}")
+def _check(option: str, value: int | None, low: int, high: int | None = None) -> None:
+    if value is not None and (value < low or (high is not None and value > high)):
+        expected = f"{low} or more" if high is None else f"{low}" if low == high else f"{low} to {high}"
+        raise SwitchError(f"{option} {value}: expected {expected}")
 
 
 def _addresses(name: str, values: argparse.Namespace) -> tuple[str, ...]:
-    """Where P4Runtime is served: Thrift's port is one of them, so that whoever waits for it finds it."""
+    """Return the addresses of P4Runtime, with that of Thrift, since scripts wait for a server there."""
     thrift = f"127.0.0.1:{values.thrift_port or THRIFT_PORT}"
     if name != GRPC:
         return (thrift,)

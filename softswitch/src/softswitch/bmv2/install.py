@@ -1,4 +1,4 @@
-"""`softswitch install-as DIR`: programs of BMv2's names in DIR, which run softswitch."""
+"""The verb `install-as`: write scripts with BMv2's program names that run softswitch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
     "simple_switch_CLI": ("cli", "--keep-going"),
 }
-"""By name, the words that stand for it on softswitch's own command line."""
-_OURS = "runs softswitch"
-_LONGEST_INTERPRETER = 120  # bytes that every kernel reads behind `#!`
+"""Arguments of softswitch by BMv2's program name."""
+_DESCRIPTION = "Write scripts with BMv2's program names into DIR, which run softswitch."
+_MARKER = "runs softswitch"
+_LONGEST_INTERPRETER = 120  # bytes that every kernel reads after `#!`
 
 
 def main(arguments: list[str]) -> None:
-    """Put the programs into the folder that is named; errors are one line on stderr."""
-    parser = argparse.ArgumentParser(prog="softswitch install-as", description=__doc__)
+    """Write the scripts into a folder; on errors, print one line on stderr and exit with status 1."""
+    parser = argparse.ArgumentParser(prog="softswitch install-as", description=_DESCRIPTION)
     parser.add_argument("folder", metavar="DIR", type=Path, help="It should stand first in PATH.")
     folder = parser.parse_args(arguments).folder
     try:
@@ -35,9 +36,9 @@ def main(arguments: list[str]) -> None:
 
 
 def install(folder: Path) -> None:
-    """Write the programs, all or none; SwitchError where one of that name is somebody else's."""
+    """Write all scripts or none; raises SwitchError if a file of such a name is not softswitch's."""
     for name in PROGRAMS:
-        if (path := folder / name).exists() and not _is_ours(path):
+        if (path := folder / name).exists() and not _is_softswitch(path):
             raise SwitchError(f"{path} is there already, and is not softswitch's: choose another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -50,24 +51,24 @@ def install(folder: Path) -> None:
 
 
 def script(name: str, words: tuple[str, ...], python: str = sys.executable) -> str:
-    """A script of this Python and this softswitch, wherever it is started."""
+    """Return a script that runs this softswitch with this Python, from any folder."""
     first = f"#!{python}"
     if len(first) > _LONGEST_INTERPRETER or " " in python:  # sh starts it, and Python sees a string
         first = f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
-    home = Path(__file__).parents[2]
+    source = Path(__file__).parents[2]
     return (
         f"{first}\n"
-        f'"""{name}: {_OURS} (`softswitch install-as`)."""\n'
+        f'"""{name}: {_MARKER} (`softswitch install-as`)."""\n'
         "import sys\n\n"
-        f"sys.path.insert(0, {str(home)!r})\n"
+        f"sys.path.insert(0, {str(source)!r})\n"
         f"sys.argv[1:1] = {list(words)!r}\n"
         "from softswitch.verbs import main\n\n"
         "main()\n"
     )
 
 
-def _is_ours(path: Path) -> bool:
+def _is_softswitch(path: Path) -> bool:
     try:
-        return _OURS in path.read_text()
+        return _MARKER in path.read_text()
     except (OSError, UnicodeDecodeError):
         return False

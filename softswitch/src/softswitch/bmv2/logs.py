@@ -1,4 +1,4 @@
-"""Logs at BMv2's levels and in its form: `[12:34:56.789] [bmv2] [I] [thread 1234] text`."""
+"""Logs with BMv2's levels and format: `[12:34:56.789] [bmv2] [I] [thread 1234] text`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from softswitch.errors import SwitchError
 
 MAX_SIZE, MAX_FILES = 5 << 20, 3
-"""BMv2's of a file before it is rotated, and of rotated ones."""
+"""BMv2's defaults: bytes of a file before it is rotated, and number of rotated files."""
 _OFF = logging.CRITICAL + 1
 _LEVELS = {
     "trace": logging.DEBUG,
@@ -24,10 +24,9 @@ _LETTERS = {logging.DEBUG: "D", logging.INFO: "I", logging.WARNING: "W", logging
 
 
 class Form(logging.Formatter):
-    """BMv2's pattern."""
+    """Formatter with BMv2's pattern."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A record as BMv2 has it."""
         time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         letter = _LETTERS.get(record.levelno, "C")
         lines = f"[{time}] [bmv2] [{letter}] [thread {record.thread}] {record.getMessage()}"
@@ -37,7 +36,7 @@ class Form(logging.Formatter):
 def begin(
     level: str, console: bool, file: Path | None, max_size: int = MAX_SIZE, max_files: int = MAX_FILES
 ) -> None:
-    """Log to stdout or to a file; raises SwitchError where that cannot be written."""
+    """Log to stdout or to a file; raises SwitchError if it cannot be written."""
     handler: logging.Handler = logging.StreamHandler(sys.stdout)
     if file is not None:
         try:
@@ -50,5 +49,5 @@ def begin(
     handler.setFormatter(Form())
     root = logging.getLogger()
     root.addHandler(handler)
-    root.setLevel(max(_LEVELS[level], logging.WARNING))  # what libraries have to say below that is theirs
+    root.setLevel(max(_LEVELS[level], logging.WARNING))  # libraries log warnings and errors only
     logging.getLogger("softswitch").setLevel(_LEVELS[level])

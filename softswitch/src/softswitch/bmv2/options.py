@@ -1,7 +1,7 @@
 """BMv2's command line (options_parse.cpp, and main.cpp of simple_switch and simple_switch_grpc, 1.15).
 
-General options come first, those of the target behind `--`. What softswitch has no use for is taken too, with
-a line that says what it does not do.
+General options come first, those of the target after `--`. Options that softswitch does not implement are
+accepted, with a message about what is lacking.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ LEVELS = ("trace", "debug", "info", "warn", "error", "off")
 
 
 class Option(NamedTuple):
-    """An option with its argument (None: it is a flag), and what softswitch lacks where it has no use."""
+    """An option with its argument (None for a flag), and the message if softswitch does not implement it."""
 
     names: tuple[str, ...]
     argument: str | None = None
     help: str = ""
     lacking: str | None = None
-    more: Mapping[str, Any] = MappingProxyType({})
+    more: Mapping[str, Any] = MappingProxyType({})  # arguments of `add_argument`
 
 
 _ONE_STATE = "tables and registers begin empty"
@@ -42,16 +42,20 @@ GENERAL = (
     Option(("--log-console",), None, "Log to stdout."),
     Option(("--log-file",), "FILE", "Log to FILE."),
     Option(("-L", "--log-level"), "LEVEL", ", ".join(LEVELS), more={"choices": LEVELS}),
-    Option(("--log-flush",), None, "Each line is on disk at once, with it and without."),
-    Option(("--log-file-max-size",), "BYTES", "Of FILE, before it is rotated.", more={"type": int}),
-    Option(("--log-file-max-files",), "N", "Rotated ones that are kept.", more={"type": int}),
+    Option(("--log-flush",), None, "Without effect: each line is written at once."),
+    Option(("--log-file-max-size",), "BYTES", "Size of FILE at which it is rotated.", more={"type": int}),
+    Option(("--log-file-max-files",), "N", "Number of rotated files.", more={"type": int}),
     Option(("--no-p4",), None, "Wait for a program over P4Runtime."),
-    Option(("--thrift-port",), "N", "P4Runtime is served there too.", more={"type": int}),
-    Option(("-v", "--version"), None, "Print BMv2's version that this stands for, and softswitch's."),
-    Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is read."),
+    Option(("--thrift-port",), "N", "Serve P4Runtime at this port too.", more={"type": int}),
+    Option(
+        ("-v", "--version"), None, "Print the versions of the BMv2 that this replaces, and of softswitch."
+    ),
+    Option(("--json-version",), None, "Print the newest version of BMv2 JSON that is supported."),
     Option(("--max-port-count",), "N", lacking="there are 64 ports at most", more={"type": int}),
     Option(("--nanolog",), "ADDRESS", lacking="there is no event log over nanomsg"),
-    Option(("--notifications-addr",), "ADDRESS", lacking="nothing is told over nanomsg: P4Runtime tells it"),
+    Option(
+        ("--notifications-addr",), "ADDRESS", lacking="notifications are sent over P4Runtime, not nanomsg"
+    ),
     Option(("--debugger",), None, lacking="there is no debugger"),
     Option(("--debugger-addr",), "ADDRESS", lacking="there is no debugger"),
     Option(("--restore-state",), "FILE", lacking=_ONE_STATE),
@@ -91,30 +95,30 @@ TARGET = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """Its errors are a SwitchError."""
+    """A parser whose errors are a SwitchError."""
 
     def error(self, message: str) -> NoReturn:
         raise SwitchError(message)
 
 
 def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Read a command line of `program`; `lacking` has a line for each option that is of no use here.
+    """Parse a command line of `program`; raises SwitchError.
 
-    Raises SwitchError.
+    `lacking` of the result has a line for each given option that is not implemented.
     """
     general, target = _split(arguments)
-    before = _parser(program, GENERAL)
-    before.add_argument("-h", "--help", action="store_true")
-    before.add_argument("program", nargs="?")
-    values, unknown = before.parse_known_args(general)
+    general_parser = _parser(program, GENERAL)
+    general_parser.add_argument("-h", "--help", action="store_true")
+    general_parser.add_argument("program", nargs="?")
+    values, unknown = general_parser.parse_known_args(general)
     if values.help:
         print(help_of(program), end="")
         raise SystemExit(0)
     _refuse(unknown, _names(TARGET[program]))
-    behind = _parser(program, TARGET[program])
+    target_parser = _parser(program, TARGET[program])
     if values.program is None:
-        behind.add_argument("program", nargs="?")
-    more, unknown = behind.parse_known_args(target)
+        target_parser.add_argument("program", nargs="?")
+    more, unknown = target_parser.parse_known_args(target)
     _refuse(unknown, ())
     found = argparse.Namespace(**{**vars(values), **vars(more)})
     found.lacking = [
@@ -126,11 +130,11 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def help_of(program: str) -> str:
-    """What `--help` prints."""
+    """Return the text of `--help`."""
     general, target = _parser(program, GENERAL), _parser(program, TARGET[program])
     general.usage = f"{program} [options] PROGRAM.json [-- target options]"
     parts = general.format_help(), target.format_help().partition("\n\n")[2]
-    return f"\n{'-' * 8} behind `--`:\n".join(parts)
+    return f"\n{'-' * 8} after `--`:\n".join(parts)
 
 
 def _parser(program: str, options: Iterable[Option]) -> _Parser:
@@ -151,12 +155,12 @@ def _split(arguments: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     return arguments[:at], arguments[at + 1 :]
 
 
-def _refuse(unknown: Sequence[str], behind: Iterable[str]) -> None:
-    """Raise SwitchError for the first word that no option takes."""
+def _refuse(unknown: Sequence[str], target_options: Iterable[str]) -> None:
+    """Raise SwitchError for the first word that is no option's."""
     if unknown:
         word = unknown[0].partition("=")[0]
-        if word in behind:
-            raise SwitchError(f"{word} is an option of the target: it goes behind `--`")
+        if word in target_options:
+            raise SwitchError(f"{word} is an option of the target: it goes after `--`")
         what = "option" if word.startswith("-") else "argument"
         raise SwitchError(f"{word}: BMv2 has no such {what}, see --help")
 

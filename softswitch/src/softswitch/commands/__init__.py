@@ -1,7 +1,7 @@
 """BMv2's commands: `softswitch cli`, and `simple_switch_CLI` (docs/commands.md).
 
-`cli` the command line · `shell` lines of text, typed or from a file, and all commands: `tables`, `profiles`,
-`cells`, `replication`, `device`, each over `base` · `names` what a program has, by unique suffix · `values`
-numbers, addresses and matches as text · `dump` entries as BMv2 shows them.
-What commands do is `softswitch.runtime`.
+`cli` has the command line. `shell` executes lines that are typed or read from a file; the commands are in
+`tables`, `profiles`, `cells`, `replication` and `device`, based on `base`. `names` resolves names of a
+program, `values` parses numbers, addresses and matches, and `dump` shows entries as BMv2 does. Commands call
+`softswitch.runtime`.
 """

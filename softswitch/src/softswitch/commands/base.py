@@ -1,12 +1,11 @@
-"""What all commands have: the switch, its program's names, and words of a line."""
+"""Base of all commands: the switch, its program's names, and the words of a line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from softswitch.commands.errors import CommandError
-from softswitch.commands.names import Action, Program
+from softswitch.commands.names import Action, CommandError, Program
 from softswitch.commands.values import parse_value
 from softswitch.runtime.interface import Runtime
 
@@ -14,8 +13,8 @@ Say = Callable[[str], None]
 T = TypeVar("T")
 
 
-class Base:
-    """Commands are methods `do_NAME`, which take the rest of the line; their docstrings are their help."""
+class CommandGroup:
+    """Commands of one subject: methods `do_NAME(rest_of_line)`, whose docstrings are their help."""
 
     def __init__(self, switch: Runtime, say: Say) -> None:
         self.switch = switch
@@ -23,23 +22,22 @@ class Base:
         self._program: Program | None = None
 
     def use_names(self, program: str) -> None:
-        """Take names from this BMv2 JSON instead of the switch's."""
+        """Take names from BMv2 JSON instead of the switch."""
         self._program = Program(program)
 
     @property
     def program(self) -> Program:
-        """The names of the switch's program."""
+        """Names of the switch's program, which are fetched once."""
         if self._program is None:
             self._program = Program(self.switch.config())
         return self._program
 
     def say_all(self, lines: Iterable[str]) -> None:
-        """Print lines."""
         for line in lines:
             self.say(line)
 
     def data_of(self, action: Action, words: list[str]) -> list[str]:
-        """The data of an action as `softswitch.runtime` takes it."""
+        """Return the data of an action for `softswitch.runtime`; raises CommandError."""
         if len(words) != len(action.parameters):
             raise CommandError(f"Error: Action {action.name} needs {len(action.parameters)} parameters")
         found = []
@@ -52,16 +50,16 @@ class Base:
         return found
 
 
-def exactly(line: str, count: int) -> list[str]:
-    """The words of a line, which has to have so many."""
+def exact_words(line: str, count: int) -> list[str]:
+    """Split a line into words; raises CommandError unless there are `count`."""
     words = line.split()
     if len(words) != count:
         raise CommandError(f"Error: Wrong number of args, expected {count} but got {len(words)}")
     return words
 
 
-def at_least(line: str, count: int) -> list[str]:
-    """The words of a line, which has to have so many or more."""
+def min_words(line: str, count: int) -> list[str]:
+    """Split a line into words; raises CommandError if there are fewer than `count`."""
     words = line.split()
     if len(words) < count:
         raise CommandError("Error: Insufficient number of args")

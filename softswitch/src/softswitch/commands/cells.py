@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import sys
 
-from softswitch.commands.base import Base, at_least, exactly
-from softswitch.commands.errors import CommandError
-from softswitch.commands.names import ValueSet
+from softswitch.commands.base import CommandGroup, exact_words, min_words
+from softswitch.commands.names import CommandError, ValueSet
 from softswitch.commands.values import parse_int
 from softswitch.runtime.interface import Rate
 
 
-class CellCommands(Base):
-    """What has an index, and value sets. The index of a direct counter or meter is an entry's handle."""
+class CellCommands(CommandGroup):
+    """Commands on arrays and value sets. The index of a direct counter or meter is an entry's handle."""
 
     # -- registers
 
     def do_register_read(self, line: str) -> None:
         """Read register value: register_read <name> [index]"""
-        words = at_least(line, 1)
+        words = min_words(line, 1)
         register = self.program.registers[words[0]]
         if len(words) > 1:
-            name, text = exactly(line, 2)
+            name, text = exact_words(line, 2)
             index = parse_int(text, "index")
             (value,) = self.switch.register_read(register.name, index)
             self.say(f"{name}[{index}]= {int(value, 16)}")
@@ -32,20 +31,20 @@ class CellCommands(Base):
 
     def do_register_write(self, line: str) -> None:
         """Write register value: register_write <name> <index> <value>"""
-        name, index, text = exactly(line, 3)
+        name, index, text = exact_words(line, 3)
         register, value = self.program.registers[name], parse_int(text, "value, must be an integer")
         self.switch.register_write(register.name, parse_int(index, "index"), f"{value:#x}")
 
     def do_register_reset(self, line: str) -> None:
         """Reset all the cells in the register array to 0: register_reset <name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.switch.register_write(self.program.registers[name].name, None, "0x0")
 
     # -- counters
 
     def do_counter_read(self, line: str) -> None:
         """Read counter value: counter_read <name> <index>"""
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         counter, index = self.program.counters[name], parse_int(text, "index")
         if counter.binding is None:
             count = self.switch.counter_read(counter.name, index)
@@ -56,7 +55,7 @@ class CellCommands(Base):
 
     def do_counter_write(self, line: str) -> None:
         """Write counter value: counter_write <name> <index> <packets> <bytes>"""
-        name, text, packets, octets = exactly(line, 4)
+        name, text, packets, octets = exact_words(line, 4)
         counter, index = self.program.counters[name], parse_int(text, "index")
         value = parse_int(packets, "packets"), parse_int(octets, "bytes")
         if counter.binding is None:
@@ -68,7 +67,7 @@ class CellCommands(Base):
 
     def do_counter_reset(self, line: str) -> None:
         """Reset counter: counter_reset <name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         counter = self.program.counters[name]
         if counter.binding is None:
             self.switch.counter_write(counter.name, None, 0, 0)
@@ -84,19 +83,19 @@ class CellCommands(Base):
 
         Rate uses units/microsecond and burst uses units where units is bytes or packets
         """
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         self._set_rates(words[0], parse_int(words[1], "index"), words[2:])
 
     def do_meter_array_set_rates(self, line: str) -> None:
         """Configure rates for an entire meter array: meter_array_set_rates <name> <rate_1>:<burst_1>
         <rate_2>:<burst_2> ...
         """
-        words = at_least(line, 1)
+        words = min_words(line, 1)
         self._set_rates(words[0], None, words[1:])
 
     def do_meter_get_rates(self, line: str) -> None:
         """Retrieve rates for a meter: meter_get_rates <name> <index>"""
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         meter, index = self.program.meters[name], parse_int(text, "index")
         if meter.binding is None:
             rates = self.switch.meter_rates(meter.name, index)
@@ -122,7 +121,7 @@ class CellCommands(Base):
 
     def do_show_pvs(self, line: str) -> None:
         """List parser value sets defined in the P4 program: show_pvs"""
-        exactly(line, 0)
+        exact_words(line, 0)
         for name, value_set in sorted(self.program.value_sets.all.items()):
             self.say(f"{name:30} [compressed bitwidth:{value_set.width}]")
 
@@ -150,18 +149,18 @@ class CellCommands(Base):
 
         Values are displayed in no particular order, one per line.
         """
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         value_set = self.program.value_sets[name]
         digits = 2 * ((value_set.width + 7) // 8)
         self.say_all(f"{int(value, 16):0{digits}x}" for value in self.switch.value_set(value_set.name))
 
     def do_pvs_clear(self, line: str) -> None:
         """Remove all values from a parser value set: pvs_clear <pvs_name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.switch.value_set_write(self.program.value_sets[name].name, [])
 
     def _member(self, line: str) -> tuple[ValueSet, str]:
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         value_set, value = self.program.value_sets[name], parse_int(text, "value")
         if not 0 <= value < 1 << value_set.width:
             text_of = f"Error: Input is too large, it should fit within {value_set.width} bits"

@@ -1,4 +1,4 @@
-"""`softswitch cli`: commands for a switch that runs, typed or from files."""
+"""The verb `softswitch cli`: commands on a running switch, typed or from files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from softswitch.errors import SwitchError
 from softswitch.runtime.client import connect
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
-BMV2S_ADDRESS = "127.0.0.1:9090"
-"""Where a `simple_switch` serves commands unless told otherwise; so does ours (`softswitch.bmv2.command`)."""
+BMV2_ADDRESS = "127.0.0.1:9090"
+"""Default address of a `simple_switch` for commands, also that of `softswitch.bmv2.command`."""
 _HISTORY_LINES = 10_000
 
 
@@ -48,27 +48,27 @@ def command(
         shell = Shell(switch)
         if program is not None:
             shell.use_names(_read(program))
-        mistakes = _Mistakes(keep_going)
+        policy = _ErrorPolicy(keep_going)
         if files:
             for file in files:
-                shell.run_all(_read(file).splitlines(), str(file), mistakes)
+                shell.run_all(_read(file).splitlines(), str(file), policy)
         elif sys.stdin.isatty():
             _type(shell)
         else:
-            _pipe(shell, mistakes)
-        mistakes.end()
+            _pipe(shell, policy)
+        policy.end()
 
 
 def main(arguments: list[str]) -> None:
-    """Run it; errors are one line on stderr, and the exit status is not 0."""
+    """Run the command line; on errors, print one line on stderr and exit with status 1."""
     try:
         command.main(arguments, prog_name="softswitch cli")
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
 
 
-class _Mistakes:
-    """What becomes of mistakes in files: the first ends the work, or all are told and counted."""
+class _ErrorPolicy:
+    """Handler of errors in files: raise the first, or print and count all."""
 
     def __init__(self, keep_going: bool) -> None:
         self._keep_going = keep_going
@@ -81,19 +81,19 @@ class _Mistakes:
         print(f"softswitch: error: {error}", file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Exit with status 1 where there were any."""
+        """Exit with status 1 if there were errors."""
         if self._count:
             sys.exit(1)
 
 
 def _address(grpc: str | None, thrift_ip: str | None, thrift_port: int | None) -> str:
-    """What is named; else where a softswitch is, or else a `simple_switch`, by default."""
+    """Return the address that options give, or the default address at which a switch listens."""
     if grpc is not None:
         return grpc
     if thrift_ip is not None or thrift_port is not None:
-        host, _, port = BMV2S_ADDRESS.partition(":")
+        host, _, port = BMV2_ADDRESS.partition(":")
         return f"{thrift_ip or host}:{thrift_port or port}"
-    return BMV2S_ADDRESS if not _listens(DEFAULT_ADDRESS) and _listens(BMV2S_ADDRESS) else DEFAULT_ADDRESS
+    return BMV2_ADDRESS if not _listens(DEFAULT_ADDRESS) and _listens(BMV2_ADDRESS) else DEFAULT_ADDRESS
 
 
 def _listens(address: str) -> bool:
@@ -112,15 +112,15 @@ def _read(path: Path) -> str:
         raise SwitchError(f"{path} is no text: {error.reason} at byte {error.start}") from None
 
 
-def _pipe(shell: Shell, wrong: Callable[[FileError], None]) -> None:
-    """Standard input, with a prompt before each line, which BMv2's scripts look for."""
+def _pipe(shell: Shell, handle_error: Callable[[FileError], None]) -> None:
+    """Execute standard input, and print a prompt before each line, which BMv2's scripts look for."""
     print(INTRO)
 
-    def told(error: FileError) -> None:
+    def print_error(error: FileError) -> None:
         print(error.__cause__ or error)
-        wrong(error)
+        handle_error(error)
 
-    shell.run_all(_prompted(sys.stdin), "<stdin>", told)
+    shell.run_all(_prompted(sys.stdin), "<stdin>", print_error)
 
 
 def _prompted(lines: Iterator[str]) -> Iterator[str]:
@@ -146,7 +146,7 @@ def _type(shell: Shell) -> None:
 
 @contextmanager
 def _history() -> Iterator[None]:
-    """Lines typed before, and from now on; completion of names with dots in them."""
+    """Load and save the history of typed lines, and complete names with dots."""
     try:
         import readline
     except ImportError:

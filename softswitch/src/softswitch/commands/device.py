@@ -1,25 +1,25 @@
-"""Commands on the switch as a device: programs, ports, queues, time, hashes."""
+"""Commands on the switch as a device."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from softswitch.commands.base import Base, at_least, exactly
-from softswitch.commands.errors import CommandError, wrong_name
+from softswitch.commands.base import CommandGroup, exact_words, min_words
+from softswitch.commands.names import CommandError, wrong_name
 from softswitch.commands.values import parse_int
 from softswitch.runtime.interface import Crc
 
 _TRUE, _FALSE = ("true", "True"), ("false", "False")
 
 
-class DeviceCommands(Base):
-    """The switch itself."""
+class DeviceCommands(CommandGroup):
+    """Commands on programs, ports, queues, time and hashes."""
 
     # -- programs and state
 
     def do_load_new_config_file(self, line: str) -> None:
         """Load new json config: load_new_config_file <path to .json file>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         try:
             text = Path(name).read_text()
         except (OSError, UnicodeDecodeError):
@@ -30,7 +30,7 @@ class DeviceCommands(Base):
 
     def do_swap_configs(self, line: str) -> None:
         """Swap the 2 existing configs, need to have called load_new_config_file before: swap_configs"""
-        exactly(line, 0)
+        exact_words(line, 0)
         self.say("Swapping configs")
         self.switch.swap_configs()
         self._program = None
@@ -39,24 +39,24 @@ class DeviceCommands(Base):
         """Retrieves the JSON config currently used by the switch and dumps it to user-specified file:
         write_config_to_file <file>
         """
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         _write(name, self.switch.config())
 
     def do_serialize_state(self, line: str) -> None:
         """Serialize the switch state and dumps it to user-specified file: serialize_state <file>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         _write(name, self.switch.state())
 
     def do_reset_state(self, line: str) -> None:
         """Reset all state in the switch (table entries, registers, ...), but P4 config is preserved:
         reset_state
         """
-        exactly(line, 0)
+        exact_words(line, 0)
         self.switch.reset_state()
 
     def do_switch_info(self, line: str) -> None:
         """Show some basic info about the switch: switch_info"""
-        exactly(line, 0)
+        exact_words(line, 0)
         info = self.switch.info()
         shown = {
             "device_id": info["device_id"],
@@ -70,7 +70,7 @@ class DeviceCommands(Base):
 
     def do_show_ports(self, line: str) -> None:
         """Shows the ports connected to the switch: show_ports"""
-        exactly(line, 0)
+        exact_words(line, 0)
         self.say(f"{'port #':^10}{'iface name':^20}{'status':^10}extra info")
         self.say("=" * 50)
         for port in self.switch.ports():
@@ -82,14 +82,14 @@ class DeviceCommands(Base):
 
         A pcap_path is not supported.
         """
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         if len(words) > 2:
             raise CommandError("Error: a pcap_path is not supported", words[2])
         self.switch.port_add(parse_int(words[1], "port_num, must be an integer"), words[0])
 
     def do_port_remove(self, line: str) -> None:
         """Removes a port from the switch: port_remove <port_num>"""
-        (word,) = exactly(line, 1)
+        (word,) = exact_words(line, 1)
         self.switch.port_remove(parse_int(word, "port_num, must be an integer"))
 
     def do_set_queue_depth(self, line: str) -> None:
@@ -106,12 +106,12 @@ class DeviceCommands(Base):
 
     def do_get_time_elapsed(self, line: str) -> None:
         """Get time elapsed (in microseconds) since the switch started: get_time_elapsed"""
-        exactly(line, 0)
+        exact_words(line, 0)
         self.say(str(self.switch.time()["elapsed"]))
 
     def do_get_time_since_epoch(self, line: str) -> None:
         """Get time elapsed (in microseconds) since the switch clock's epoch: get_time_since_epoch"""
-        exactly(line, 0)
+        exact_words(line, 0)
         self.say(str(self.switch.time()["epoch"]))
 
     # -- hashes
@@ -129,7 +129,7 @@ class DeviceCommands(Base):
         self._set_crc(line, 32)
 
     def _set_crc(self, line: str, width: int) -> None:
-        name, *numbers, data, remainder = exactly(line, 6)
+        name, *numbers, data, remainder = exact_words(line, 6)
         if self.program.crcs.get(name) != width:
             raise wrong_name(f"crc{width}_custom", name)
         polynomial, initial, final = (_fitting(number, width) for number in numbers)
@@ -144,9 +144,9 @@ class DeviceCommands(Base):
 
 
 def _queue(line: str, what: str) -> tuple[int, int | None, int | None]:
-    words = at_least(line, 1)
+    words = min_words(line, 1)
     if len(words) > 3:
-        exactly(line, 3)
+        exact_words(line, 3)
     value = parse_int(words[0], f"{what}, expected integer")
     port = parse_int(words[1], "egress_port, expected integer") if len(words) > 1 else None
     return value, port, parse_int(words[2], "priority, expected integer") if len(words) > 2 else None

@@ -1,4 +1,4 @@
-"""Entries, members and groups as BMv2 shows them (BMv2: tools/runtime_CLI.py)."""
+"""Text of entries, members and groups in BMv2's format (BMv2: tools/runtime_CLI.py)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 
 from softswitch.commands.names import Action, KeyField, Profile, Program, Table
 from softswitch.commands.values import match_parts, octets
-from softswitch.runtime.interface import Doing, Entry, Group, Member, Runtime
+from softswitch.runtime.interface import Entry, Group, Member, Runtime, TableAction
 
-_LEAST_NAME = 20
+_MIN_NAME_WIDTH = 20
 STARS, LINE = "**********", "=========="
 
 
 def key_line(table: Table, matches: Sequence[str]) -> str:
-    """A key as `table_add` repeats it: `LPM-0a:00:00:01/32`."""
+    """Return a key as `table_add` prints it: `LPM-0a:00:00:01/32`."""
     return "\t".join(
         f"{field.kind.upper()}-{_joined(field, match, ':')}"
         for field, match in zip(table.key, matches, strict=True)
@@ -21,27 +21,27 @@ def key_line(table: Table, matches: Sequence[str]) -> str:
 
 
 def data_line(action: Action, data: Sequence[str]) -> str:
-    """The data of an action as `table_add` repeats it."""
+    """Return the data of an action as `table_add` prints it."""
     return "\t".join(each.hex(":") for each in _data(action, data))
 
 
 def entry_lines(program: Program, table: Table, entry: Entry) -> Iterator[str]:
-    """An entry of a table."""
-    width = max([_LEAST_NAME, *(len(field.name) for field in table.key)])
+    """Yield the lines of an entry."""
+    width = max([_MIN_NAME_WIDTH, *(len(field.name) for field in table.key)])
     yield f"Dumping entry {entry['handle']:#x}"
     yield "Match key:"
     for field, match in zip(table.key, entry["match"], strict=True):
         yield f"* {field.name:{width}}: {field.kind.upper():10}{_joined(field, match, '')}"
     if entry["priority"] >= 0:
         yield f"Priority: {entry['priority']}"
-    yield doing_line(program, entry["doing"])
+    yield table_action_line(program, entry["doing"])
     life = entry["life"]
     if life is not None:
         yield f"Life: {life['idle']}ms since hit, timeout is {life['timeout']}ms"
 
 
-def doing_line(program: Program, doing: Doing | None) -> str:
-    """What an entry or a miss does."""
+def table_action_line(program: Program, doing: TableAction | None) -> str:
+    """Return the line of an entry's or a miss's action."""
     if doing is None:
         return "EMPTY"
     if "member" in doing:
@@ -52,19 +52,19 @@ def doing_line(program: Program, doing: Doing | None) -> str:
 
 
 def member_lines(program: Program, member: Member) -> Iterator[str]:
-    """A member of an action profile."""
+    """Yield the lines of a member."""
     yield f"Dumping member {member['handle']}"
     yield _action_line(program, member["action"], member["data"])
 
 
 def group_lines(group: Group) -> Iterator[str]:
-    """A group of an action profile."""
+    """Yield the lines of a group."""
     yield f"Dumping group {group['handle']}"
     yield f"Members: [{', '.join(map(str, group['members']))}]"
 
 
 def profile_lines(program: Program, profile: Profile, switch: Runtime) -> Iterator[str]:
-    """An action profile, with its members and groups on the switch."""
+    """Yield the lines of the members and groups that an action profile has on the switch."""
     yield LINE
     yield "MEMBERS"
     for member in switch.members(profile.name):

@@ -1,4 +1,4 @@
-"""What a program has, from its BMv2 JSON: names in full, and by unique suffix (BMv2: runtime_CLI.py)."""
+"""Names in a program's BMv2 JSON, in full and by unique suffix (BMv2: runtime_CLI.py), and command errors."""
 
 from __future__ import annotations
 
@@ -6,14 +6,28 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from softswitch.commands.errors import CommandError, wrong_name
-from softswitch.errors import ProgramError
+from softswitch.errors import ProgramError, SwitchError
 
 T = TypeVar("T")
+Json: TypeAlias = Mapping[str, Any]
+"""An object of BMv2 JSON."""
 _WITH_PRIORITY = ("ternary", "range")
 _CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}
+
+
+class CommandError(SwitchError):
+    """A command is wrong; `word` is the wrong word of its line."""
+
+    def __init__(self, text: str, word: str = "") -> None:
+        super().__init__(text)
+        self.word = word
+
+
+def wrong_name(kind: str, name: str) -> CommandError:
+    """Return the error of a name that is unknown or ambiguous."""
+    return CommandError(f"Error: Invalid {kind} name ({name})", name)
 
 
 class KeyField(NamedTuple):
@@ -32,20 +46,18 @@ class Parameter(NamedTuple):
 
 
 class Action(NamedTuple):
-    """An action."""
-
     name: str
     parameters: tuple[Parameter, ...]
 
     def described(self) -> str:
-        """As BMv2 shows it."""
+        """Return the description that BMv2 prints."""
         data = ",\t".join(f"{name}({width})" for name, width in self.parameters)
         return f"{self.name:30} [{data}]"
 
 
 @dataclass
 class Profile:
-    """An action profile; `has_selector` where it has groups."""
+    """An action profile; with `has_selector` it has groups."""
 
     name: str
     has_selector: bool
@@ -54,8 +66,6 @@ class Profile:
 
 
 class Table(NamedTuple):
-    """A table."""
-
     name: str
     kind: str
     key: tuple[KeyField, ...]
@@ -65,31 +75,31 @@ class Table(NamedTuple):
 
     @property
     def has_priority(self) -> bool:
-        """Whether its entries have priorities."""
+        """Whether entries have priorities."""
         return self.kind in _WITH_PRIORITY
 
     def described(self) -> str:
-        """As BMv2 shows it."""
+        """Return the description that BMv2 prints."""
         key = ",\t".join(f"{name}({kind}, {width})" for name, kind, width in self.key)
         return f"{self.name:30} [implementation={self.profile and self.profile.name}, mk={key}]"
 
 
 class Array(NamedTuple):
-    """A counter, meter or register; `binding` is the table whose entries have it, where it is direct."""
+    """A counter, meter or register; `binding` is the table of a direct one."""
 
     name: str
     binding: str | None = None
 
 
 class ValueSet(NamedTuple):
-    """A parser value set; `width` is that of all parts without padding."""
+    """A parser value set; `width` is the sum of its fields' widths in bits."""
 
     name: str
     width: int
 
 
 class Names(Generic[T]):
-    """Things of one kind by name, or by a suffix of whole parts that no other has."""
+    """Objects of one kind by name, or by a unique suffix of the name's parts."""
 
     def __init__(self, kind: str, things: Mapping[str, T]) -> None:
         self._kind = kind
@@ -97,11 +107,11 @@ class Names(Generic[T]):
         suffixes = [(suffix, name) for name in self.all for suffix in _suffixes(name)]
         times = Counter(suffix for suffix, _ in suffixes)
         self._by_suffix = {suffix: self.all[name] for suffix, name in suffixes if times[suffix] == 1}
-        # A full name is never ambiguous, even where it ends another.
+        # A full name is never ambiguous, even if it is a suffix of another.
         self._by_suffix.update(self.all)
 
     def find(self, name: str) -> T | None:
-        """The one with a name or unique suffix; None where there is none or are many."""
+        """Return the object with a name or unique suffix; None if there is none or several."""
         return self._by_suffix.get(name)
 
     def __getitem__(self, name: str) -> T:
@@ -112,7 +122,7 @@ class Names(Generic[T]):
 
 
 class Program:
-    """All names of a program."""
+    """All names of a program; raises ProgramError if the text is not BMv2 JSON."""
 
     def __init__(self, text: str) -> None:
         try:
@@ -120,7 +130,7 @@ class Program:
         except (KeyError, TypeError, ValueError, StopIteration) as error:
             raise ProgramError(f"not a BMv2 program as p4c prints it: {error}") from None
 
-    def _load(self, program: Any) -> None:
+    def _load(self, program: Json) -> None:
         actions = {item["name"]: _action(item) for item in program["actions"]}
         profiles = {
             item["name"]: Profile(item["name"], "selector" in item)
@@ -154,7 +164,7 @@ class Program:
         }
 
     def action_of(self, listed: Mapping[str, Action], name: str, where: str) -> Action:
-        """One of some actions; `where` ("Table t") begins the error."""
+        """Return one of the listed actions; raises CommandError, whose text names `where` ("Table t")."""
         found = self.actions.find(name)
         if found is None or found.name not in listed:
             found = Names("action", listed).find(name)
@@ -168,12 +178,12 @@ def _suffixes(name: str) -> Iterable[str]:
     return (".".join(parts[i:]) for i in range(len(parts)))
 
 
-def _action(item: Any) -> Action:
+def _action(item: Json) -> Action:
     return Action(item["name"], tuple(Parameter(p["name"], p["bitwidth"]) for p in item["runtime_data"]))
 
 
 def _table(
-    item: Any, actions: Mapping[str, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Any]
+    item: Json, actions: Mapping[str, Action], profiles: Mapping[str, Profile], headers: Mapping[str, Json]
 ) -> Table:
     profile = profiles[item["action_profile"]] if item["type"] != "simple" else None
     listed = {name: actions[name] for name in item["actions"]}
@@ -190,7 +200,7 @@ def _table(
     )
 
 
-def _field(part: Any, headers: Mapping[str, Any]) -> KeyField:
+def _field(part: Json, headers: Mapping[str, Json]) -> KeyField:
     target, kind = part["target"], part["match_type"]
     if kind == "valid":
         return KeyField(f"{target}_valid", kind, 1)
@@ -199,7 +209,7 @@ def _field(part: Any, headers: Mapping[str, Any]) -> KeyField:
     return KeyField(".".join(target), kind, headers[target[0]][target[1]])
 
 
-def _arrays(items: Iterable[Any]) -> dict[str, Array]:
+def _arrays(items: Iterable[Json]) -> dict[str, Array]:
     return {
         item["name"]: Array(item["name"], item["binding"] if item.get("is_direct") else None)
         for item in items

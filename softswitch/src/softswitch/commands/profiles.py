@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from softswitch.commands.base import Base, at_least, exactly
+from softswitch.commands.base import CommandGroup, exact_words, min_words
 from softswitch.commands.dump import group_lines, member_lines, profile_lines
-from softswitch.commands.errors import CommandError
-from softswitch.commands.names import Profile
+from softswitch.commands.names import CommandError, Profile
 from softswitch.commands.values import parse_int
 
 
-class ProfileCommands(Base):
-    """Members and groups."""
+class ProfileCommands(CommandGroup):
+    """Commands on members and groups."""
 
     # -- members
 
@@ -18,7 +17,7 @@ class ProfileCommands(Base):
         """Add a member to an action profile: act_prof_create_member <action profile name> <action_name>
         [action parameters]
         """
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         profile = self.program.profiles[words[0]]
         action = self.program.action_of(profile.actions, words[1], f"Action profile {words[0]}")
         data = self.data_of(action, words[3:] if words[2:3] == ["=>"] else words[2:])
@@ -29,7 +28,7 @@ class ProfileCommands(Base):
         """Modify member in an action profile: act_prof_modify_member <action profile name> <action_name>
         <member_handle> [action parameters]
         """
-        words = at_least(line, 3)
+        words = min_words(line, 3)
         profile = self.program.profiles[words[0]]
         action = self.program.action_of(profile.actions, words[1], f"Action profile {words[0]}")
         member = parse_int(words[2], "member handle")
@@ -40,14 +39,14 @@ class ProfileCommands(Base):
         """Delete a member in an action profile: act_prof_delete_member <action profile name> <member
         handle>
         """
-        name, member = exactly(line, 2)
+        name, member = exact_words(line, 2)
         self.switch.member_delete(self.program.profiles[name].name, parse_int(member, "member handle"))
 
     def do_act_prof_dump_member(self, line: str) -> None:
         """Display some information about a member: act_prof_dump_member <action profile name> <member
         handle>
         """
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         handle = parse_int(text, "member handle")
         for member in self.switch.members(self.program.profiles[name].name):
             if member["handle"] == handle:
@@ -59,7 +58,7 @@ class ProfileCommands(Base):
 
     def do_act_prof_create_group(self, line: str) -> None:
         """Add a group to an action profile: act_prof_create_group <action profile name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         handle = self.switch.group_create(self._selecting(name).name)
         self.say(f"Group has been created with handle {handle}")
 
@@ -67,14 +66,14 @@ class ProfileCommands(Base):
         """Delete a group from an action profile: act_prof_delete_group <action profile name> <group
         handle>
         """
-        name, group = exactly(line, 2)
+        name, group = exact_words(line, 2)
         self.switch.group_delete(self._selecting(name).name, parse_int(group, "group handle"))
 
     def do_act_prof_add_member_to_group(self, line: str) -> None:
         """Add member to group in an action profile: act_prof_add_member_to_group <action profile name>
         <member handle> <group handle>
         """
-        name, member, group = exactly(line, 3)
+        name, member, group = exact_words(line, 3)
         handles = parse_int(group, "group handle"), parse_int(member, "member handle")
         self.switch.group_add(self._selecting(name).name, *handles)
 
@@ -82,13 +81,13 @@ class ProfileCommands(Base):
         """Remove member from group in action profile: act_prof_remove_member_from_group <action profile
         name> <member handle> <group handle>
         """
-        name, member, group = exactly(line, 3)
+        name, member, group = exact_words(line, 3)
         handles = parse_int(group, "group handle"), parse_int(member, "member handle")
         self.switch.group_remove(self._selecting(name).name, *handles)
 
     def do_act_prof_dump_group(self, line: str) -> None:
         """Display some information about a group: act_prof_dump_group <action profile name> <group handle>"""
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         handle = parse_int(text, "group handle")
         for group in self.switch.groups(self.program.profiles[name].name):
             if group["handle"] == handle:
@@ -98,7 +97,7 @@ class ProfileCommands(Base):
 
     def do_act_prof_dump(self, line: str) -> None:
         """Display entries in an action profile: act_prof_dump <action profile name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.say_all(profile_lines(self.program, self.program.profiles[name], self.switch))
 
     # -- by table
@@ -166,8 +165,8 @@ class ProfileCommands(Base):
         self.do_act_prof_dump_group(self._of_table(line))
 
     def _of_table(self, line: str) -> str:
-        """The line with the name of a table's action profile in place of the table's."""
-        words = at_least(line, 1)
+        """Replace a table's name in a line by its action profile's; raises CommandError if it has none."""
+        words = min_words(line, 1)
         profile = self.program.tables[words[0]].profile
         if profile is None:
             raise CommandError("Error: Cannot run this command on non-indirect table", words[0])

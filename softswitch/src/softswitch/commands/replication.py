@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from softswitch.commands.base import Base, at_least, exactly
-from softswitch.commands.errors import CommandError
+from softswitch.commands.base import CommandGroup, exact_words, min_words
+from softswitch.commands.names import CommandError
 from softswitch.commands.values import parse_int
 
 
-class ReplicationCommands(Base):
-    """The packet replication engine."""
+class ReplicationCommands(CommandGroup):
+    """Commands on the packet replication engine."""
 
     # -- groups
 
     def do_mc_mgrp_create(self, line: str) -> None:
         """Create multicast group: mc_mgrp_create <group id>"""
-        (text,) = exactly(line, 1)
+        (text,) = exact_words(line, 1)
         group = parse_int(text, "multicast group id")
         self.say(f"Creating multicast group {group}")
         self.switch.mc_group_create(group)
 
     def do_mc_mgrp_destroy(self, line: str) -> None:
         """Destroy multicast group: mc_mgrp_destroy <group id>"""
-        (text,) = exactly(line, 1)
+        (text,) = exact_words(line, 1)
         group = parse_int(text, "multicast group id")
         self.say(f"Destroying multicast group {group}")
         self.switch.mc_group_destroy(group)
@@ -34,7 +34,7 @@ class ReplicationCommands(Base):
         """Create multicast node: mc_node_create <rid> <space-separated port list> [ | <space-separated lag
         list> ]
         """
-        words = at_least(line, 1)
+        words = min_words(line, 1)
         rid = parse_int(words[0], "rid")
         ports, lags = _ports_and_lags(words[1:])
         self.say(f"Creating node with rid {rid} , port map {_bits(ports)} and lag map {_bits(lags)}")
@@ -44,7 +44,7 @@ class ReplicationCommands(Base):
         """Update multicast node: mc_node_update <node handle> <space-separated port list> [ | <space-
         separated lag list> ]
         """
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         node = parse_int(words[0], "node handle")
         ports, lags = _ports_and_lags(words[1:])
         self.say(f"Updating node {node} with port map {_bits(ports)} and lag map {_bits(lags)}")
@@ -64,21 +64,21 @@ class ReplicationCommands(Base):
 
     def do_mc_node_destroy(self, line: str) -> None:
         """Destroy multicast node: mc_node_destroy <node handle>"""
-        (text,) = exactly(line, 1)
+        (text,) = exact_words(line, 1)
         node = parse_int(text, "node handle")
         self.say(f"Destroying node {node}")
         self.switch.mc_node_destroy(node)
 
     def do_mc_set_lag_membership(self, line: str) -> None:
         """Set lag membership of port list: mc_set_lag_membership <lag index> <space-separated port list>"""
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         lag, ports = parse_int(words[0], "lag index"), _numbers(words[1:], "lag")
         self.say(f"Setting lag membership: {lag} <- {_bits(ports)}")
         self.switch.mc_set_lag(lag, ports)
 
     def do_mc_dump(self, line: str) -> None:
         """Dump entries in multicast engine: mc_dump"""
-        exactly(line, 0)
+        exact_words(line, 0)
         multicast = self.switch.multicast()
         self.say("==========")
         self.say("MC ENTRIES")
@@ -100,22 +100,22 @@ class ReplicationCommands(Base):
 
     def do_mirroring_add(self, line: str) -> None:
         """Add mirroring session to unicast port: mirroring_add <mirror_id> <egress_port>"""
-        session, port = exactly(line, 2)
+        session, port = exact_words(line, 2)
         self.switch.mirror_set(_session(session), parse_int(port, "egress_port, expected integer"), None)
 
     def do_mirroring_add_mc(self, line: str) -> None:
         """Add mirroring session to multicast group: mirroring_add_mc <mirror_id> <mgrp>"""
-        session, group = exactly(line, 2)
+        session, group = exact_words(line, 2)
         self.switch.mirror_set(_session(session), None, parse_int(group, "mgrp, expected integer"))
 
     def do_mirroring_delete(self, line: str) -> None:
         """Delete mirroring session: mirroring_delete <mirror_id>"""
-        (session,) = exactly(line, 1)
+        (session,) = exact_words(line, 1)
         self.switch.mirror_delete(_session(session))
 
     def do_mirroring_get(self, line: str) -> None:
         """Display mirroring session: mirroring_get <mirror_id>"""
-        (session,) = exactly(line, 1)
+        (session,) = exact_words(line, 1)
         mirror = self.switch.mirror(_session(session))
         self.say(f"MirroringSessionConfig(port={mirror['port']}, mgid={mirror['group']})")
 
@@ -125,7 +125,7 @@ def _session(word: str) -> int:
 
 
 def _group_and_node(line: str) -> tuple[int, int]:
-    group, node = exactly(line, 2)
+    group, node = exact_words(line, 2)
     return parse_int(group, "multicast group id"), parse_int(node, "node handle")
 
 
@@ -147,7 +147,7 @@ def _numbers(words: Sequence[str], what: str) -> list[int]:
 
 
 def _bits(numbers: Sequence[int]) -> str:
-    """Numbers as BMv2 shows them: a 1 for each, the lowest last."""
+    """Return numbers as BMv2 prints them: a bit map in binary."""
     return f"{sum(1 << number for number in numbers):b}" if numbers else ""
 
 

@@ -1,4 +1,4 @@
-"""All commands, as lines of text: typed, piped in, or from a file."""
+"""Execution of command lines that are typed, piped in, or read from a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from softswitch.commands.base import Say
 from softswitch.commands.cells import CellCommands
 from softswitch.commands.device import DeviceCommands
-from softswitch.commands.errors import CommandError
+from softswitch.commands.names import CommandError
 from softswitch.commands.profiles import ProfileCommands
 from softswitch.commands.replication import ReplicationCommands
 from softswitch.commands.tables import TableCommands
@@ -23,7 +23,7 @@ INTRO = "Control utility for runtime P4 table manipulation"
 
 
 class FileError(SwitchError):
-    """A mistake in a line of a file."""
+    """An error in a line of a file."""
 
     def __init__(self, file: str, number: int, line: str, error: SwitchError) -> None:
         word = getattr(error, "word", "") or line.split()[0]
@@ -31,7 +31,7 @@ class FileError(SwitchError):
 
 
 class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, DeviceCommands, cmd.Cmd):
-    """Commands on a switch; what they print goes to `say`. `runs_shell` is whether `shell` is one of them."""
+    """All commands on a switch. They print with `say`; with `runs_shell`, `shell` is one of them."""
 
     prompt, intro = PROMPT, INTRO
 
@@ -43,25 +43,25 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     # -- running lines
 
     def run(self, line: str) -> bool:
-        """Do what a line says; whether it was the last. `SwitchError` where that cannot be done."""
+        """Execute a line; return whether it ends the shell. Raises SwitchError."""
         stripped = line.strip()
         if not stripped or stripped.startswith(COMMENTS):
             return False
         return bool(super().onecmd(stripped))
 
-    def run_all(self, lines: Iterable[str], file: str, wrong: Callable[[FileError], None]) -> None:
-        """Do what the lines of a file say; `wrong` is told of each mistake, and raises to end it there."""
+    def run_all(self, lines: Iterable[str], file: str, handle_error: Callable[[FileError], None]) -> None:
+        """Execute the lines of a file; `handle_error` is called for each error, and may raise it."""
         for number, line in enumerate(lines, start=1):
             try:
                 if self.run(line):
                     return
             except SwitchError as error:
-                mistake = FileError(file, number, line, error)
-                mistake.__cause__ = error
-                wrong(mistake)
+                file_error = FileError(file, number, line, error)
+                file_error.__cause__ = error
+                handle_error(file_error)
 
     def onecmd(self, line: str) -> bool:
-        """What is typed: a mistake is told, and the next line follows."""
+        """Execute a typed line; print its error."""
         try:
             return self.run(line)
         except SwitchError as error:
@@ -69,11 +69,11 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
             return False
 
     def emptyline(self) -> bool:
-        """Nothing; BMv2 repeats the last command."""
+        """Do nothing; BMv2 repeats the last command."""
         return False
 
     def default(self, line: str) -> None:
-        """A line that is no command."""
+        """Raise CommandError: the line is not a command."""
         word = line.split()[0]
         raise CommandError(f"*** Unknown syntax: {line}", word)
 
@@ -86,7 +86,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
         for paragraph in (inspect.getdoc(method) or "").split("\n\n"):
             self.say(" ".join(paragraph.split()))
 
-    # -- what belongs to no part of the switch
+    # -- general commands
 
     def do_shell(self, line: str) -> None:
         """Run a shell command: shell <command>"""
@@ -107,7 +107,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
     # -- completion
 
     def completedefault(self, *ignored: object) -> list[str]:
-        """What may follow in a line: names by what the command takes."""
+        """Return the names with which a typed line may continue."""
         text, line, begin, _ = ignored
         assert isinstance(text, str) and isinstance(line, str) and isinstance(begin, int)
         words = line[:begin].split()
@@ -117,7 +117,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
             return []
 
     def _names(self, words: list[str]) -> Iterable[str]:
-        """Names that may be next behind some words."""
+        """Return the names that may follow the words of a line."""
         command, *given = words
         named = next((named for start, named in self._first.items() if command.startswith(start)), None)
         if named is None:
@@ -131,7 +131,7 @@ class Shell(ProfileCommands, TableCommands, CellCommands, ReplicationCommands, D
 
     @property
     def _first(self) -> dict[str, Callable[[], Mapping[str, object]]]:
-        """What the first word behind a command names, by the command's beginning."""
+        """Names that may follow a command, by the command's prefix."""
         program = self.program
         return {
             "table_": lambda: program.tables.all,

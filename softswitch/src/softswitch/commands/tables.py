@@ -1,49 +1,48 @@
-"""Commands on tables."""
+"""Commands on tables and their entries."""
 
 from __future__ import annotations
 
-from softswitch.commands.base import Base, at_least, exactly
+from softswitch.commands.base import CommandGroup, exact_words, min_words
 from softswitch.commands.dump import (
     LINE,
     STARS,
     data_line,
-    doing_line,
     entry_lines,
     key_line,
     profile_lines,
+    table_action_line,
 )
-from softswitch.commands.errors import CommandError
-from softswitch.commands.names import Table
+from softswitch.commands.names import CommandError, Table
 from softswitch.commands.values import parse_int, parse_match
-from softswitch.runtime.interface import Doing
+from softswitch.runtime.interface import TableAction
 
 ARROW = "=>"
 
 
-class TableCommands(Base):
-    """Tables with actions of their own, and with members or groups (`table_indirect_*`)."""
+class TableCommands(CommandGroup):
+    """Commands on tables with actions, and on those with members or groups (`table_indirect_*`)."""
 
-    # -- what there is
+    # -- declarations
 
     def do_show_tables(self, line: str) -> None:
         """List tables defined in the P4 program: show_tables"""
-        exactly(line, 0)
+        exact_words(line, 0)
         self.say_all(table.described() for _, table in sorted(self.program.tables.all.items()))
 
     def do_show_actions(self, line: str) -> None:
         """List actions defined in the P4 program: show_actions"""
-        exactly(line, 0)
+        exact_words(line, 0)
         self.say_all(action.described() for _, action in sorted(self.program.actions.all.items()))
 
     def do_table_show_actions(self, line: str) -> None:
         """List one table's actions as per the P4 program: table_show_actions <table_name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         table = self.program.tables[name]
         self.say_all(action.described() for _, action in sorted(table.actions.items()))
 
     def do_table_info(self, line: str) -> None:
         """Show info about a table: table_info <table_name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         table = self.program.tables[name]
         self.say(table.described())
         self.say("*" * 80)
@@ -55,7 +54,7 @@ class TableCommands(Base):
         """Add entry to a match table: table_add <table name> <action name> <match fields> => <action
         parameters> [priority]
         """
-        words = at_least(line, 3)
+        words = min_words(line, 3)
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         priority = _pop_priority(table, words)
@@ -66,32 +65,34 @@ class TableCommands(Base):
         self.say(f"{'match key:':20} {key_line(table, matches)}")
         self.say(f"{'action:':20} {words[1]}")
         self.say(f"{'runtime data:':20} {data_line(action, data)}")
-        handle = self.switch.table_add(table.name, matches, priority, Doing(action=action.name, data=data))
+        handle = self.switch.table_add(
+            table.name, matches, priority, TableAction(action=action.name, data=data)
+        )
         self.say(f"Entry has been added with handle {handle}")
 
     def do_table_modify(self, line: str) -> None:
         """Change what an entry does: table_modify <table name> <action name> <entry handle> [action
         parameters]
         """
-        words = at_least(line, 3)
+        words = min_words(line, 3)
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         handle = parse_int(words[2], "entry handle")
         after = words[4:] if words[3:4] == [ARROW] else words[3:]
         data = self.data_of(action, after)
         self.say(f"Modifying entry {handle} for {table.kind} match table {words[0]}")
-        self.switch.table_modify(table.name, handle, Doing(action=action.name, data=data))
+        self.switch.table_modify(table.name, handle, TableAction(action=action.name, data=data))
 
     def do_table_delete(self, line: str) -> None:
         """Delete entry from a match table: table_delete <table name> <entry handle>"""
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         table, handle = self.program.tables[name], parse_int(text, "entry handle")
         self.say(f"Deleting entry {handle} from {name}")
         self.switch.table_delete(table.name, handle)
 
     def do_table_delete_match(self, line: str) -> None:
         """Delete entry from a match table: table_delete_match <table name> <match fields> [priority]"""
-        words = at_least(line, 1)
+        words = min_words(line, 1)
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
         entry = self.switch.table_find(table.name, _matches(table, words[1:]), priority)
@@ -102,21 +103,21 @@ class TableCommands(Base):
         """Clear all entries in a match table (direct or indirect), but not the default entry: table_clear
         <table name>
         """
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.switch.table_clear(self.program.tables[name].name)
 
     def do_table_num_entries(self, line: str) -> None:
         """Return the number of entries in a match table (direct or indirect):
         table_num_entries <table name>
         """
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.say(str(self.switch.table_size(self.program.tables[name].name)))
 
     def do_table_set_timeout(self, line: str) -> None:
         """Set a timeout in ms for a given entry; the table has to support timeouts: table_set_timeout
         <table_name> <entry handle> <timeout (ms)>
         """
-        name, entry, text = exactly(line, 3)
+        name, entry, text = exact_words(line, 3)
         table = self.program.tables[name]
         if not table.has_timeout:
             raise CommandError(f"Error: Table {name} does not support entry timeouts", name)
@@ -124,11 +125,11 @@ class TableCommands(Base):
         self.say(f"Setting a {timeout} ms timeout for entry {handle}")
         self.switch.table_set_timeout(table.name, handle, timeout)
 
-    # -- looking at entries
+    # -- reading entries
 
     def do_table_dump(self, line: str) -> None:
         """Display entries in a match-table: table_dump <table name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         table = self.program.tables[name]
         self.say(LINE)
         self.say("TABLE ENTRIES")
@@ -139,12 +140,12 @@ class TableCommands(Base):
             self.say_all(profile_lines(self.program, table.profile, self.switch))
         self.say(LINE)
         self.say("Dumping default entry")
-        self.say(doing_line(self.program, self.switch.table_default(table.name)))
+        self.say(table_action_line(self.program, self.switch.table_default(table.name)))
         self.say(LINE)
 
     def do_table_dump_entry(self, line: str) -> None:
         """Display some information about a table entry: table_dump_entry <table name> <entry handle>"""
-        name, text = exactly(line, 2)
+        name, text = exact_words(line, 2)
         table = self.program.tables[name]
         entry = self.switch.table_entry(table.name, parse_int(text, "entry handle"))
         self.say_all(entry_lines(self.program, table, entry))
@@ -153,7 +154,7 @@ class TableCommands(Base):
         """Display some information about a table entry: table_dump_entry_from_key <table name> <match
         fields> [priority]
         """
-        words = at_least(line, 1)
+        words = min_words(line, 1)
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
         entry = self.switch.table_find(table.name, _matches(table, words[1:]), priority)
@@ -165,21 +166,21 @@ class TableCommands(Base):
         """Set default action for a match table: table_set_default <table name> <action name> <action
         parameters>
         """
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         table = self.program.tables[words[0]]
         action = self.program.action_of(table.actions, words[1], f"Table {words[0]}")
         data = self.data_of(action, words[3:] if words[2:3] == [ARROW] else words[2:])
         self.say(f"Setting default action of {words[0]}")
         self.say(f"{'action:':20} {words[1]}")
         self.say(f"{'runtime data:':20} {data_line(action, data)}")
-        self.switch.table_set_default(table.name, Doing(action=action.name, data=data))
+        self.switch.table_set_default(table.name, TableAction(action=action.name, data=data))
 
     def do_table_reset_default(self, line: str) -> None:
         """Reset default entry for a match table: table_reset_default <table name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.switch.table_set_default(self.program.tables[name].name, None)
 
-    # -- entries that name members or groups
+    # -- indirect tables
 
     def do_table_indirect_add(self, line: str) -> None:
         """Add entry to an indirect match table: table_indirect_add <table name> <match fields> => <member
@@ -195,32 +196,32 @@ class TableCommands(Base):
 
     def do_table_indirect_delete(self, line: str) -> None:
         """Delete entry from an indirect match table: table_indirect_delete <table name> <entry handle>"""
-        self._indirect(exactly(line, 2)[0])
+        self._indirect(exact_words(line, 2)[0])
         self.do_table_delete(line)
 
     def do_table_indirect_set_default(self, line: str) -> None:
         """Set default member for indirect match table: table_indirect_set_default <table name> <member
         handle>
         """
-        name, text = exactly(line, 2)
-        doing = Doing(member=parse_int(text, "handle"))
+        name, text = exact_words(line, 2)
+        doing = TableAction(member=parse_int(text, "handle"))
         self.switch.table_set_default(self._indirect(name).name, doing)
 
     def do_table_indirect_set_default_with_group(self, line: str) -> None:
         """Set default group for indirect match table: table_indirect_set_default_with_group <table name>
         <group handle>
         """
-        name, text = exactly(line, 2)
-        doing = Doing(group=parse_int(text, "handle"))
+        name, text = exact_words(line, 2)
+        doing = TableAction(group=parse_int(text, "handle"))
         self.switch.table_set_default(self._indirect(name, selects=True).name, doing)
 
     def do_table_indirect_reset_default(self, line: str) -> None:
         """Reset default entry for indirect match table: table_indirect_reset_default <table name>"""
-        (name,) = exactly(line, 1)
+        (name,) = exact_words(line, 1)
         self.switch.table_set_default(self._indirect(name).name, None)
 
     def _indirect_add(self, line: str, selects: bool) -> None:
-        words = at_least(line, 2)
+        words = min_words(line, 2)
         table = self._indirect(words[0], selects)
         priority = _pop_priority(table, words)
         key, after = _split(words[1:])
@@ -228,7 +229,7 @@ class TableCommands(Base):
             raise CommandError("Error: Invalid arguments, could not find handle")
         handle, matches = parse_int(after[0], "handle"), _matches(table, key)
         self.say(f"Adding entry to indirect match table {table.name}")
-        doing = Doing(group=handle) if selects else Doing(member=handle)
+        doing = TableAction(group=handle) if selects else TableAction(member=handle)
         added = self.switch.table_add(table.name, matches, priority, doing)
         self.say(f"Entry has been added with handle {added}")
 
@@ -245,7 +246,7 @@ class TableCommands(Base):
 
 
 def _pop_priority(table: Table, words: list[str]) -> int:
-    """The priority, which is the last word where entries have one."""
+    """Remove and return the priority, the last word if the table's entries have one; else return 0."""
     if not table.has_priority:
         return 0
     last = words.pop()
@@ -257,7 +258,7 @@ def _pop_priority(table: Table, words: list[str]) -> int:
 
 
 def _split(words: list[str]) -> tuple[list[str], list[str]]:
-    """What stands before the arrow and behind it; there may be none."""
+    """Return the words before and after the arrow, which is optional."""
     if ARROW not in words:
         return words, []
     at = words.index(ARROW)

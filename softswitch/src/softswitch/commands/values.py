@@ -1,19 +1,18 @@
-"""Numbers, addresses and matches, as BMv2's users write them (BMv2: tools/runtime_CLI.py)."""
+"""Parsing of numbers, addresses and matches in BMv2's notation (BMv2: tools/runtime_CLI.py)."""
 
 from __future__ import annotations
 
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
-from softswitch.commands.errors import CommandError
-from softswitch.commands.names import KeyField
+from softswitch.commands.names import CommandError, KeyField
 
 IPV4_BITS, MAC_BITS, IPV6_BITS = 32, 48, 128
 BETWEEN = {"lpm": "/", "ternary": "&&&", "range": "->"}
-"""What stands between the two parts of a match."""
+"""Separator of the two parts of a match."""
 
 
 def parse_value(text: str, width: int) -> int:
-    """A number in decimal or with a prefix, or an address of that width; ValueError says what is wrong."""
+    """Parse a number, in decimal or with a prefix, or an address of `width` bits; raises ValueError."""
     if width == IPV4_BITS and "." in text:
         try:
             return int(IPv4Address(text))
@@ -38,7 +37,7 @@ def parse_value(text: str, width: int) -> int:
 
 
 def parse_match(field: KeyField, text: str) -> str:
-    """A match as `softswitch.runtime` takes it."""
+    """Parse a match; return it in the notation of `softswitch.runtime`. Raises CommandError."""
     between = BETWEEN.get(field.kind)
     if between is None:
         return f"{_key_part(text, field.width, text):#x}"
@@ -60,7 +59,7 @@ def parse_match(field: KeyField, text: str) -> str:
 
 
 def parse_int(text: str, name: str) -> int:
-    """A number in decimal or with a prefix."""
+    """Parse a number in decimal or with a prefix; raises CommandError, whose text has `name`."""
     try:
         return int(text, 0)
     except ValueError:
@@ -68,12 +67,12 @@ def parse_int(text: str, name: str) -> int:
 
 
 def octets(value: int, width: int) -> bytes:
-    """The bytes of a value of so many bits."""
+    """Return the big-endian bytes of a value of `width` bits."""
     return value.to_bytes((width + 7) // 8, "big")
 
 
 def match_parts(field: KeyField, match: str) -> tuple[str, ...]:
-    """The parts of a match as `softswitch.runtime` gives it, in bytes without prefix; a length is decimal."""
+    """Return the parts of a match of `softswitch.runtime`: hexadecimal bytes, a prefix length in decimal."""
     between = BETWEEN.get(field.kind)
     parts = [match] if between is None else match.split(between)
     if field.kind == "lpm":

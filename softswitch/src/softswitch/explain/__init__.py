@@ -1,6 +1,6 @@
-"""What happened to a packet: the interpreter tells, and this package writes it down and shows it.
+"""Traces of packets: the events that the interpreter reports, as JSON or as a tree.
 
-`events` what a trace consists of, and its JSON · `record` an observer that makes events · `filters` ·
-`tree` for people · `state` tables and registers to explain with · `commands` of BMv2's CLI · `pcap` ·
-`cli` `softswitch explain` · `live` `softswitch --trace`.
+`events` has the events and their JSON, `record` an observer that collects them, with `shadow`, and `filters`
+selects them. `tree` and `lines` print them. `state` and `commands` load the tables and registers to explain
+with, `frames` the packets. `cli` is `softswitch explain`, `live` is `softswitch --trace`.
 """

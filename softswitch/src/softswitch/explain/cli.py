@@ -1,8 +1,9 @@
-"""`softswitch explain`: what happens to packets, by the program's interpreter."""
+"""The verb `softswitch explain`: trace packets through the interpreter."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,12 +11,13 @@ from pathlib import Path
 import click
 
 from softswitch.errors import ProgramError, SwitchError
-from softswitch.explain.commands import commanded
-from softswitch.explain.filters import NAMES, parse_filter
+from softswitch.explain.commands import run_commands
+from softswitch.explain.events import Event, to_json
+from softswitch.explain.filters import NAMES, Filter, parse_filter, select
 from softswitch.explain.frames import Frame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
-from softswitch.explain.show import show
 from softswitch.explain.state import from_switch
+from softswitch.explain.tree import draw, make_tree
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
@@ -23,6 +25,7 @@ from softswitch.messages import pluralize
 from softswitch.v1model import DROP_PORT
 
 INTERRUPTED = 130
+_MIN_WIDTH = 60
 
 
 @click.command()
@@ -98,7 +101,7 @@ def command(
             loaded = load_program(data)
         except ProgramError as error:
             raise SwitchError(f"{program}: {error}") from error
-        pipeline = make(loaded) if commands is None else commanded(data, make, commands)
+        pipeline = make(loaded) if commands is None else run_commands(data, make, commands)
     done = 0
     try:
         for time, frame in given if pcap is None else _with_progress(pcap):
@@ -111,12 +114,24 @@ def command(
 
 
 def main(arguments: list[str]) -> None:
-    """Explain; errors are one line on stderr, and the exit status is not 0."""
+    """Run the command line; on errors, print one line on stderr and exit with status 1."""
     logging.basicConfig(level="WARNING", format="softswitch: %(levelname)s: %(message)s")
     try:
         command.main(arguments, prog_name="softswitch explain")
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
+
+
+def show(events: Sequence[Event], filters: Sequence[Filter], as_json: bool, everything: bool) -> None:
+    """Print the events that pass the filters, as JSON or as a tree of the terminal's width, if it is one."""
+    chosen = select(events, filters)
+    if as_json:
+        for event in chosen:
+            click.echo(to_json(event))
+        return
+    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
+    for line in draw(make_tree(chosen, everything or bool(filters)), width):
+        click.echo(line)
 
 
 def _read(path: Path) -> bytes:
@@ -127,7 +142,7 @@ def _read(path: Path) -> bytes:
 
 
 def _with_progress(pcap: Path) -> Iterator[Frame]:
-    """The frames; how far it is shows where stderr is a terminal, and stdout, which would mix, is none."""
+    """Yield the frames; show progress if stderr is a terminal and stdout, which would interfere, is not."""
     if not sys.stderr.isatty() or sys.stdout.isatty() or not pcap.is_file():
         yield from (frame for frame, _ in read_pcap(pcap))
         return

@@ -1,4 +1,4 @@
-"""State from a file of BMv2's commands, those of `softswitch cli`, for a switch that nobody runs."""
+"""State from a file of BMv2's commands, those of `softswitch cli`, without a running switch."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from softswitch.errors import SwitchError
 from softswitch.hashing import Crc
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.pipelines import Pipelines
-from softswitch.runtime.switch import SwitchRuntime
+from softswitch.runtime.device import SwitchRuntime
 
 _Make: TypeAlias = Callable[[ir.Program], InterpretedPipeline]
 
 
-def commanded(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
-    """The pipeline of a program (BMv2 JSON) behind a file of commands; errors name file, line and word."""
+def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
+    """Return the pipeline of a program (BMv2 JSON) after running a file of commands.
+
+    Raises SwitchError; errors of commands name file, line and word.
+    """
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,30 +1,30 @@
-"""What a trace consists of. An event is one line of JSON; docs/explain.md has the table of all kinds.
+"""Events of a trace. An event is one line of JSON; docs/explain.md has the table of all kinds.
 
-Values of fields, keys and registers are hexadecimal texts ("0x1f"), as they may be wider than JSON's numbers,
-and so are bytes, without the 0x. Ports, indices, lengths and times are numbers.
+Values of fields, keys and registers are hexadecimal strings ("0x1f"), as they may be wider than JSON's
+numbers, and so are bytes, without the 0x. Ports, indices, lengths and times are numbers.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 
 class Context(NamedTuple):
-    """Where an event belongs; a text that is empty is left out of the JSON."""
+    """Place of an event; the JSON omits empty strings."""
 
     packet: int
-    """Number of the frame that came in, from 1."""
+    """Number of the received frame, from 1."""
     copy: int
-    """0 is the frame itself; clones, replicas, and those that go round again have numbers of their own."""
+    """0 for the frame itself; clones, replicas, resubmitted and recirculated packets count from 1."""
     part: str
-    """`parser`, the name of a control, `deparser`, or `switch` for what is done between them."""
+    """`parser`, the name of a control, `deparser`, or `switch` for events between them."""
     state: str = ""
     table: str = ""
     action: str = ""
     source: str = ""
-    """File and line of the P4 source, where p4c has recorded them."""
+    """File and line of the P4 source, if p4c has recorded them."""
 
 
 class Value(NamedTuple):
@@ -35,7 +35,7 @@ class Value(NamedTuple):
 
 
 class KeyPart(NamedTuple):
-    """A field of a table's key: its value, how it is compared, and what the entry asks of it (if one hit)."""
+    """A field of a table's key: its value, its match kind, and the match of the entry that hit, if any."""
 
     name: str
     value: str
@@ -45,18 +45,18 @@ class KeyPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Event:
-    """What all kinds have: a context."""
+    """Base of all events."""
 
     KIND: ClassVar[str] = ""
     context: Context
 
 
-# -- the packet's way
+# -- packets
 
 
 @dataclass(frozen=True)
 class Begin(Event):
-    """A frame arrived, or a packet was made of the copy `parent`; `data` is what the parser reads."""
+    """A frame arrived, or a packet was created from the copy `parent`; `data` is the input of the parser."""
 
     KIND: ClassVar[str] = "begin"
     origin: str
@@ -67,7 +67,7 @@ class Begin(Event):
 
 @dataclass(frozen=True)
 class Queue(Event):
-    """The packet goes to egress, for a port."""
+    """The packet was queued for egress at a port."""
 
     KIND: ClassVar[str] = "queue"
     port: int
@@ -75,7 +75,7 @@ class Queue(Event):
 
 @dataclass(frozen=True)
 class Drop(Event):
-    """Nothing more happens to the packet."""
+    """The packet was dropped; this is its last event."""
 
     KIND: ClassVar[str] = "drop"
     reason: str
@@ -83,7 +83,7 @@ class Drop(Event):
 
 @dataclass(frozen=True)
 class Deparse(Event):
-    """Headers that are valid, in order, and what follows them, are a frame."""
+    """A frame was made of the valid headers, in order, and the payload, whose size is in bytes."""
 
     KIND: ClassVar[str] = "deparse"
     headers: tuple[str, ...]
@@ -93,7 +93,7 @@ class Deparse(Event):
 
 @dataclass(frozen=True)
 class Send(Event):
-    """A frame leaves the switch; it is shorter than what was deparsed where it is truncated."""
+    """A frame left the switch; it is shorter than the deparsed one if it is truncated."""
 
     KIND: ClassVar[str] = "send"
     port: int
@@ -102,10 +102,10 @@ class Send(Event):
 
 @dataclass(frozen=True)
 class Request(Event):
-    """An action asked for something that is done later.
+    """An action requested an operation that is executed later.
 
     `what` is `clone`, `resubmit`, `recirculate`, `digest`, `truncate` or `exit`; `value` is the session of a
-    clone, the length to truncate to, and the number of a list of fields otherwise.
+    clone, the length to truncate to, and the number of a field list otherwise.
     """
 
     KIND: ClassVar[str] = "request"
@@ -118,14 +118,14 @@ class Request(Event):
 
 @dataclass(frozen=True)
 class State(Event):
-    """The parser is in a state."""
+    """The parser entered a state."""
 
     KIND: ClassVar[str] = "state"
 
 
 @dataclass(frozen=True)
 class Extract(Event):
-    """A header is filled from the packet, from byte `start` on; its bits are those of all its fields."""
+    """A header was extracted from `length` bytes of the packet, from byte `start` on."""
 
     KIND: ClassVar[str] = "extract"
     header: str
@@ -136,7 +136,7 @@ class Extract(Event):
 
 @dataclass(frozen=True)
 class Advance(Event):
-    """The parser skips bytes."""
+    """The parser skipped `length` bytes, from byte `start` on."""
 
     KIND: ClassVar[str] = "advance"
     start: int
@@ -145,7 +145,7 @@ class Advance(Event):
 
 @dataclass(frozen=True)
 class Select(Event):
-    """The next state; `next` null: the parser accepts, `key` null: without a choice."""
+    """The next state was selected; `next` null accepts, `key` null is a transition without a select."""
 
     KIND: ClassVar[str] = "select"
     key: str | None
@@ -154,7 +154,7 @@ class Select(Event):
 
 @dataclass(frozen=True)
 class Parsed(Event):
-    """The parser has ended; `taken` bytes are in headers or skipped, the rest is payload."""
+    """The parser ended; `taken` bytes were extracted or skipped, the rest is payload."""
 
     KIND: ClassVar[str] = "parsed"
     error: str
@@ -166,14 +166,14 @@ class Parsed(Event):
 
 @dataclass(frozen=True)
 class Enter(Event):
-    """A control begins."""
+    """The packet entered a control."""
 
     KIND: ClassVar[str] = "enter"
 
 
 @dataclass(frozen=True)
 class Condition(Event):
-    """An `if` of a control or of an action; `text` is empty where p4c quotes none."""
+    """An `if` of a control or action was evaluated; `text` is empty if p4c has not recorded it."""
 
     KIND: ClassVar[str] = "condition"
     text: str
@@ -184,8 +184,8 @@ class Condition(Event):
 class Table(Event):
     """A table was applied.
 
-    `action` of the context runs then, with `data`; it is left out where there is none. `member` or `group`
-    is what the entry has in an action profile.
+    `action` of the context runs next, with `data`; without an action it is empty. `member` or `group` is the
+    entry's, in an action profile.
     """
 
     KIND: ClassVar[str] = "table"
@@ -197,12 +197,12 @@ class Table(Event):
     data: tuple[Value, ...]
 
 
-# -- what changes headers and metadata
+# -- changes of headers and metadata
 
 
 @dataclass(frozen=True)
 class Assign(Event):
-    """A field has another value; `width` in bits, which of a varbit field is that of now."""
+    """A field changed its value; `width` is in bits, the new one for a varbit field."""
 
     KIND: ClassVar[str] = "assign"
     field: str
@@ -213,7 +213,7 @@ class Assign(Event):
 
 @dataclass(frozen=True)
 class Validity(Event):
-    """A header has become valid or invalid (extraction apart)."""
+    """A header became valid or invalid, other than by extraction."""
 
     KIND: ClassVar[str] = "validity"
     header: str
@@ -222,7 +222,7 @@ class Validity(Event):
 
 @dataclass(frozen=True)
 class Cursor(Event):
-    """The `next` position of a header stack has changed (extraction apart)."""
+    """The `next` position of a header stack changed, other than by extraction."""
 
     KIND: ClassVar[str] = "cursor"
     stack: str
@@ -237,7 +237,7 @@ class Cursor(Event):
 class Register(Event):
     """A cell was read or written: `op` is `read` or `write`.
 
-    `before` is what it held, null for an index that is outside; `after` what it holds then.
+    `before` is the old value, null for an index out of range; `after` is the new one.
     """
 
     KIND: ClassVar[str] = "register"
@@ -250,7 +250,7 @@ class Register(Event):
 
 @dataclass(frozen=True)
 class Counter(Event):
-    """The packet was counted; `packets` and `bytes` are what the cell has now, null for an index outside.
+    """The packet was counted; `packets` and `bytes` are the new counts, null for an index out of range.
 
     `index` is null for the direct counter of a table's entry.
     """
@@ -264,7 +264,7 @@ class Counter(Event):
 
 @dataclass(frozen=True)
 class Meter(Event):
-    """A meter has given the packet a colour, null for an index outside; `index` as of a counter."""
+    """A meter gave the packet a colour, null for an index out of range; a direct meter has no index."""
 
     KIND: ClassVar[str] = "meter"
     name: str
@@ -274,7 +274,7 @@ class Meter(Event):
 
 @dataclass(frozen=True)
 class Hash(Event):
-    """A hash or checksum over the bytes `data`."""
+    """A hash or checksum of the bytes `data` was computed."""
 
     KIND: ClassVar[str] = "hash"
     name: str
@@ -297,7 +297,7 @@ class Checksum(Event):
 
 @dataclass(frozen=True)
 class Random(Event):
-    """A number from `low` to `high` was drawn; null where there is none."""
+    """A random number from `low` to `high` was drawn; null for an empty range."""
 
     KIND: ClassVar[str] = "random"
     low: int
@@ -307,7 +307,7 @@ class Random(Event):
 
 @dataclass(frozen=True)
 class Digest(Event):
-    """Values for the control plane."""
+    """A digest was sent to the control plane."""
 
     KIND: ClassVar[str] = "digest"
     name: str
@@ -316,7 +316,7 @@ class Digest(Event):
 
 @dataclass(frozen=True)
 class Log(Event):
-    """A text that the program logged; `failed`: of an `assert`, `assume` or loop that drops the packet."""
+    """The program logged a message; with `failed` an `assert`, `assume` or loop dropped the packet."""
 
     KIND: ClassVar[str] = "log"
     text: str
@@ -324,23 +324,23 @@ class Log(Event):
 
 
 KINDS: dict[str, type[Event]] = {kind.KIND: kind for kind in Event.__subclasses__()}
-"""All kinds of events by name."""
+"""All classes of events by kind."""
 _NAMED = (Value, KeyPart)
 
 
-def to_dict(event: Event) -> dict[str, Any]:
-    """The event as JSON has it: kind, context, and what the kind has."""
+def to_dict(event: Event) -> dict[str, object]:
+    """Return the JSON object of an event: its kind, its context, and its own fields."""
     context = {name: value for name, value in event.context._asdict().items() if value != ""}
     own = {f.name: _plain(getattr(event, f.name)) for f in fields(event) if f.name != "context"}
     return {"kind": event.KIND, **context, **own}
 
 
 def to_json(event: Event) -> str:
-    """The event as one line."""
+    """Return the event as one line of JSON."""
     return json.dumps(to_dict(event), separators=(",", ":"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, _NAMED):
         return value._asdict()
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

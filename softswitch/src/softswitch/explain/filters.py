@@ -1,10 +1,10 @@
-"""Which events of a trace are shown.
+"""Filters of a trace's events.
 
     NAME=PATTERN[,PATTERN...]
 
-An event passes a filter if what it has of NAME matches one of the patterns, and has to pass all filters that
-are given. `*`, `?` and `[...]` are as in file names. A pattern is for a name as a whole or for its end behind
-a dot: `table=ipv4_lpm` is for `MyIngress.ipv4_lpm`.
+An event passes a filter if its property NAME matches one of the patterns, and must pass all filters. `*`, `?`
+and `[...]` are as in file names. A pattern matches a whole name or its suffix after a dot: `table=ipv4_lpm`
+matches `MyIngress.ipv4_lpm`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from softswitch.errors import SwitchError
 from softswitch.explain import events as ev
 
 SHOWN = 12
-"""Names that an error lists at most."""
+"""Maximum number of names that an error lists."""
 
 
 def _extern(event: ev.Event) -> list[str]:
@@ -43,7 +43,7 @@ def _port(event: ev.Event) -> list[str]:
 
 
 class _Name(NamedTuple):
-    """What a filter can be about: what an event has of it, and what a program has; None: numbers."""
+    """A property of events: its values of an event, and those of a program; None if they are numbers."""
 
     of: Callable[[ev.Event], list[str]]
     known: Callable[[ir.Program], Iterable[str]] | None
@@ -61,7 +61,7 @@ NAMES: dict[str, _Name] = {
     "port": _Name(_port, None),
     "packet": _Name(lambda event: [str(event.context.packet)], None),
 }
-"""What a filter can be about."""
+"""Properties of events by name."""
 
 
 def _parts(program: ir.Program) -> list[str]:
@@ -75,18 +75,18 @@ def _externs(program: ir.Program) -> list[str]:
 
 
 class Filter(NamedTuple):
-    """One filter."""
+    """A filter: the name of a property, and patterns of which one must match."""
 
     name: str
     patterns: tuple[str, ...]
 
     def passes(self, event: ev.Event) -> bool:
-        """Whether an event has what is asked for."""
+        """Return whether an event passes."""
         has = NAMES[self.name].of(event)
         return any(_matches(text, pattern) for text in has for pattern in self.patterns)
 
     def check(self, program: ir.Program) -> None:
-        """Refuse a pattern that nothing in a program matches."""
+        """Raise SwitchError for a pattern that matches nothing in a program."""
         known = NAMES[self.name].known
         if known is None:
             return
@@ -102,7 +102,7 @@ class Filter(NamedTuple):
 
 
 def parse_filter(text: str) -> Filter:
-    """Read NAME=PATTERN[,PATTERN...]."""
+    """Parse NAME=PATTERN[,PATTERN...]; raises SwitchError."""
     name, equals, rest = text.partition("=")
     patterns = tuple(rest.split(","))
     if not equals or name not in NAMES or not all(patterns):
@@ -111,16 +111,16 @@ def parse_filter(text: str) -> Filter:
             f"filter {text!r}: expected NAME=PATTERN with a name of {', '.join(NAMES)}: {example}"
         )
     if NAMES[name].known is None and not all(pattern.isdecimal() for pattern in patterns):
-        raise SwitchError(f"filter {text!r}: {name} takes numbers, as {name}=1")
+        raise SwitchError(f"filter {text!r}: expected numbers, as {name}=1")
     return Filter(name, patterns)
 
 
 def select(events: Iterable[ev.Event], filters: Sequence[Filter]) -> list[ev.Event]:
-    """The events that pass all filters."""
+    """Return the events that pass all filters."""
     return [event for event in events if all(each.passes(event) for each in filters)]
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """The whole of the name, or its end behind any dot."""
+    """Return whether a pattern matches a name, or a suffix of it after a dot."""
     parts = name.split(".")
     return any(fnmatchcase(".".join(parts[start:]), pattern) for start in range(len(parts)))

@@ -1,4 +1,4 @@
-"""The frames to explain: hexadecimal texts, and captures as tcpdump writes them (pcap, not pcapng)."""
+"""Frames to explain, from hexadecimal text or from captures (pcap, not pcapng)."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import BinaryIO, NamedTuple
 from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 
-MOST_BYTES = 65_535
-"""Of a frame."""
+MAX_FRAME_BYTES = 65_535
+"""Maximum bytes of a frame."""
 _ETHERNET = 1
 _TICKS = {0xA1B2C3D4: 1, 0xA1B23C4D: 1000}
-"""Magic number of a capture -> its ticks a µs."""
+"""Ticks per µs by the magic number of a capture."""
 _PCAPNG = 0x0A0D0D0A
 _HEADER_BYTES, _RECORD_BYTES = 24, 16
 
 
 class Frame(NamedTuple):
-    """A frame and when it came, in µs since the first one."""
+    """A frame and its time of arrival, µs since the first one."""
 
     time: int
     data: bytes
 
 
 def parse_packet(text: str) -> bytes:
-    """Read `0800 45 00`, `08:00:45:00` or `0x08004500`."""
+    """Parse `0800 45 00`, `08:00:45:00` or `0x08004500`; raises SwitchError."""
     digits = re.sub(r"[\s:]", "", text).removeprefix("0x")
     shown = text if len(text) <= 40 else text[:40] + "…"
     wrong = re.search(r"[^0-9a-fA-F]", digits)
@@ -39,13 +39,13 @@ def parse_packet(text: str) -> bytes:
         have = pluralize(len(digits), "hexadecimal digit")
         raise SwitchError(f"--packet {shown!r}: {have}: two a byte expected, for at least one byte")
     data = bytes.fromhex(digits)
-    if len(data) > MOST_BYTES:
-        raise SwitchError(f"--packet {shown}: {len(data)} bytes: a frame has {MOST_BYTES} at most")
+    if len(data) > MAX_FRAME_BYTES:
+        raise SwitchError(f"--packet {shown}: {len(data)} bytes: a frame has {MAX_FRAME_BYTES} at most")
     return data
 
 
 def read_pcap(path: Path) -> Iterator[tuple[Frame, int]]:
-    """The frames of a capture, each with how many bytes of the file are read then."""
+    """Yield the frames of a capture, each with the position in the file after it; raises SwitchError."""
     try:
         with path.open("rb") as file:
             yield from _read(path, file)
@@ -66,8 +66,8 @@ def _read(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
         if len(record) < _RECORD_BYTES:
             raise SwitchError(f"{where}: the file ends in its header: the capture is cut off")
         seconds, parts, length, whole = struct.unpack(order + "4I", record)
-        if whole > MOST_BYTES or length > whole:
-            raise SwitchError(f"{where}: {length} of {whole} bytes: a frame has {MOST_BYTES} at most")
+        if whole > MAX_FRAME_BYTES or length > whole:
+            raise SwitchError(f"{where}: {length} of {whole} bytes: a frame has {MAX_FRAME_BYTES} at most")
         data = file.read(length)
         if len(data) < length:
             raise SwitchError(f"{where}: {len(data)} of its {length} bytes: the capture is cut off")
@@ -79,7 +79,7 @@ def _read(path: Path, file: BinaryIO) -> Iterator[tuple[Frame, int]]:
 
 
 def _format(path: Path, head: bytes) -> tuple[str, int]:
-    """Byte order and ticks a µs."""
+    """Return byte order and ticks per µs; raises SwitchError if the file is not a pcap."""
     for order in "<>":
         if len(head) < _HEADER_BYTES:
             break

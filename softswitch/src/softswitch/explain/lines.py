@@ -1,4 +1,4 @@
-"""A line of text for each kind of event."""
+"""Lines of text for events."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from softswitch.explain import events as ev
 from softswitch.messages import pluralize
 
 NAMED_IDLE = 3
-"""Tables that did nothing and are named; more are counted."""
+"""Maximum number of idle tables that are named; more are only counted."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A line and how it is shown."""
+    """A line of text and its style."""
 
     text: str
     bold: bool = False
@@ -27,34 +27,34 @@ class Text:
         return self.text
 
     def shown(self, part: str | None = None) -> str:
-        """The text, or a part of it, with ANSI's codes."""
+        """Return the text, or a part of it, with ANSI escape codes."""
         return click.style(
             self.text if part is None else part, bold=self.bold or None, dim=self.dim or None, fg=self.colour
         )
 
 
 def part_line(name: str) -> Text:
-    """The heading of a part of the switch."""
+    """Return the heading of a part of the switch."""
     return Text(name, bold=True, colour="cyan")
 
 
 def idle_line(events: Sequence[ev.Event]) -> Text:
-    """What did nothing."""
+    """Return the summary of events without effect."""
     tables = [e.context.table for e in events if isinstance(e, ev.Table) and e.key]
     conditions = sum(isinstance(e, ev.Condition) for e in events)
-    told = []
+    parts = []
     if tables:
         named = f": {', '.join(tables)}" if len(tables) <= NAMED_IDLE else ""
-        told.append(f"{pluralize(len(tables), 'table')} without a match{named}")
+        parts.append(f"{pluralize(len(tables), 'table')} without a match{named}")
     if conditions:
-        told.append(f"{pluralize(conditions, 'condition')} that did not hold")
+        parts.append(f"{pluralize(conditions, 'condition')} that did not hold")
     if others := len(events) - len(tables) - conditions:
-        told.append(f"{pluralize(others, 'statement')} without effect")
-    return Text("… " + ", ".join(told), dim=True)
+        parts.append(f"{pluralize(others, 'statement')} without effect")
+    return Text("… " + ", ".join(parts), dim=True)
 
 
 def one_line(event: ev.Event) -> Text:
-    """The event as a line."""
+    """Return the line of an event."""
     match event:
         case ev.Begin(_, origin, _, port, data):
             return Text(f"{origin}: {pluralize(len(data) // 2, 'byte')} from port {port}", dim=True)

@@ -1,7 +1,7 @@
-"""`softswitch --trace`: the switch forwards by the interpreter, which tells what it does.
+"""`softswitch --trace`: the switch forwards with the interpreter, and writes its events to a file.
 
-To the ports a traced pipeline is one in machine code: they call its packet function by address, and that is
-Python here. So rings, queues, impairments and counters are those of every switch.
+The ports call the packet function by address, as that of a pipeline in machine code; here it is a Python
+callback. So rings, queues, impairments and counters are those of every switch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -41,16 +41,20 @@ from softswitch.state.memory import Memory
 
 _LOG = logging.getLogger(__name__)
 _ID_BYTES = 8
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 class Trace:
-    """The file of a trace: a line of JSON for each event that passes the filters."""
+    """The file of a trace: a line of JSON for each event that passes the filters.
+
+    Raises SwitchError if it cannot be written.
+    """
 
     def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
-        """`SwitchError` where it cannot be written."""
         self.path, self._filters = path, filters
         self.numbers = itertools.count(1)
-        """Of frames, whichever program they meet."""
+        """Numbers of frames, which continue when the program is replaced."""
         try:
             self._file = path.open("w")
         except OSError as error:
@@ -63,7 +67,7 @@ class Trace:
         self.close()
 
     def write(self, events: Sequence[Event]) -> None:
-        """Write events; where that is not possible any more, say so once and write no more."""
+        """Write events; after a failure, which is logged, write nothing more."""
         if self._file.closed:
             return
         try:
@@ -74,7 +78,7 @@ class Trace:
             self.close()
 
     def close(self) -> None:
-        """Write no more; harmless when repeated."""
+        """Close the file; closing twice is harmless."""
         try:
             self._file.close()
         except OSError as error:
@@ -84,7 +88,7 @@ class Trace:
 class TracedPipeline(InterpretedPipeline):
     """The interpreter as a pipeline that ports can run (`softswitch.ports.loop.NativePipeline`).
 
-    Packets and the control plane take turns, an operation each.
+    A lock serializes packets and operations of the control plane.
     """
 
     def __init__(self, program: ir.Program, trace: Trace, priority_queues: int = 1, buffered: bool = False):
@@ -93,7 +97,7 @@ class TracedPipeline(InterpretedPipeline):
         self._trace, self._buffered = trace, buffered
         self._lock = threading.RLock()
         self._queues: dict[tuple[int, int], dict[int, WaitingPacket]] = {}
-        """What waits, by port and priority, in order; the ports know it by its number."""
+        """Waiting packets by port and priority, in order, each with the ID that the ports have."""
         self._ids = itertools.count()
         self._function = PROCESS_CTYPE(self._process)
         self._turns = Memory(0)
@@ -103,12 +107,12 @@ class TracedPipeline(InterpretedPipeline):
         self.waiting_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
 
     def decode_notice(self, record: bytes) -> Notice:
-        """A notice as the ports hand it over."""
+        """Decode a notice that was sent through the ports."""
         kind, _ = read_head(record)
-        told = json.loads(record[HEAD_BYTES:])
-        return (
-            DigestMessage(kind ^ DIGEST, tuple(told)) if kind & DIGEST else LogRecord(told, bool(kind ^ LOG))
-        )
+        content = json.loads(record[HEAD_BYTES:])
+        if kind & DIGEST:
+            return DigestMessage(kind ^ DIGEST, tuple(content))
+        return LogRecord(content, bool(kind ^ LOG))
 
     def _process(
         self, _state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
@@ -124,7 +128,7 @@ class TracedPipeline(InterpretedPipeline):
             data = b"".join(records)
             ctypes.memmove(out, data, len(data))
             return len(records)
-        except Exception:  # nobody else would be told: the caller is machine code
+        except Exception:  # the caller is machine code, which cannot report it
             _LOG.exception("a packet of port %d is lost", port)
             return 0
 
@@ -148,7 +152,7 @@ class TracedPipeline(InterpretedPipeline):
         return _record(WAITING, head.tobytes() + number.to_bytes(_ID_BYTES, "little"))
 
     def _dequeued(self, record: bytes) -> WaitingPacket:
-        """The packet of a record. Those that came before it and have not left found their queue full."""
+        """Remove and return the packet of a record; the ports have dropped earlier ones of its queue."""
         number = int.from_bytes(record[QUEUE_HEAD_BYTES:][:_ID_BYTES], "little")
         queue = next(queue for queue in self._queues.values() if number in queue)
         for before in [each for each in queue if each < number]:
@@ -156,9 +160,11 @@ class TracedPipeline(InterpretedPipeline):
         return queue.pop(number)
 
 
-def _locked(method: Callable[..., Any]) -> Callable[..., Any]:
+def _locked(
+    method: Callable[Concatenate[TracedPipeline, _P], _R],
+) -> Callable[Concatenate[TracedPipeline, _P], _R]:
     @wraps(method)
-    def locked(self: TracedPipeline, *arguments: Any, **named: Any) -> Any:
+    def locked(self: TracedPipeline, /, *arguments: _P.args, **named: _P.kwargs) -> _R:
         with self._lock:
             return method(self, *arguments, **named)
 

@@ -1,4 +1,4 @@
-"""What a trace has told of a packet so far: what is different in the packet has yet to be told."""
+"""Values of a packet that its trace has reported so far; the differences are still to be reported."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from softswitch.interpreter.packet import Packet
 
 
 class Shadow:
-    """Fields, validity and positions of stacks as they have been told."""
+    """Fields, validity and positions of stacks as last reported; initially those of a new packet."""
 
     def __init__(self, packet: Packet) -> None:
-        """Those of a packet of which nothing happened yet."""
         self._program = packet.program
         self._take(Packet(packet.program, 0, b"", 0, 0))
 
@@ -24,7 +23,7 @@ class Shadow:
         self.cursors = list(packet.cursors)
 
     def copied(self) -> Shadow:
-        """Another one of the same."""
+        """Return a copy."""
         copy = object.__new__(Shadow)
         copy._program = self._program
         copy.fields = [list(values) for values in self.fields]
@@ -32,7 +31,7 @@ class Shadow:
         return copy
 
     def note_extraction(self, packet: Packet, header: int) -> None:
-        """The header as it is now has been told, and with it the stack's `next`."""
+        """Mark a header as reported, and the `next` position of its stack."""
         self.fields[header] = list(packet.fields[header])
         self.valid[header], self.varbits[header] = packet.valid[header], packet.varbits[header]
         for stack in self._program.stacks:
@@ -40,7 +39,7 @@ class Shadow:
                 self.cursors[stack.cursor] = packet.cursors[stack.cursor]
 
     def changes(self, packet: Packet, context: Context) -> Iterator[Event]:
-        """What is different now; it counts as told then."""
+        """Yield an event for each difference, and mark them as reported."""
         if self.cursors != packet.cursors:
             yield from self._moved(packet, context)
         if self.valid != packet.valid:
@@ -71,13 +70,13 @@ class Shadow:
     def _assigned(
         self, packet: Packet, context: Context, header: int, declared: ir.Header
     ) -> Iterator[Event]:
-        told, held = self.fields[header], packet.fields[header]
+        reported, current = self.fields[header], packet.fields[header]
         widths = self.varbits[header], packet.varbits[header]
-        for index, (before, after) in enumerate(zip(told, held, strict=True)):
+        for index, (before, after) in enumerate(zip(reported, current, strict=True)):
             field = declared.fields[index]
             if before == after and not (field.varbit and widths[0] != widths[1]):
                 continue
-            told[index] = after
+            reported[index] = after
             was, now = widths if field.varbit else (field.width, field.width)
             bits = before & ((1 << was) - 1), after & ((1 << now) - 1)
             if bits[0] != bits[1] or was != now:

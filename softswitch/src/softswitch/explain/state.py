@@ -1,4 +1,4 @@
-"""A program with the state of a switch that runs, read over P4Runtime."""
+"""Program and state of a running switch, read over P4Runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULTS = p4r.ReadRequest(entities=[p4r.Entity(table_entry=p4r.TableEntry(is_d
 
 
 class Switch:
-    """A switch that runs; its errors are a `SwitchError` in one line."""
+    """A client of a running switch; methods raise SwitchError."""
 
     def __init__(self, address: str, device_id: int) -> None:
         self._address, self._device_id = address, device_id
@@ -41,7 +41,7 @@ class Switch:
         self._channel.close()
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """The program that it runs, with its P4Info."""
+        """Return the program that it runs, with its P4Info."""
         call = self._channel.unary_unary(
             f"{_SERVICE}GetForwardingPipelineConfig",
             p4r.GetForwardingPipelineConfigRequest.SerializeToString,
@@ -53,24 +53,27 @@ class Switch:
         except grpc.RpcError as error:
             raise self._error(error) from None
         if not found.p4_device_config:
-            raise SwitchError(f"{self._address}: the switch runs no program yet, or does not tell it")
+            raise SwitchError(f"{self._address}: the switch runs no program yet, or does not disclose it")
         return found
 
-    def pour_into(self, fresh: ControlledPipeline[Any]) -> None:
-        """Write all that the switch holds to a pipeline of the same program."""
-        ours, _ = fresh.read(_DEFAULTS)
-        theirs, _ = self.read(_DEFAULTS)
-        initial = dict(_by_table(ours))
-        self._changed = {table for table, entry in _by_table(theirs) if initial.get(table) != entry}
+    def copy_to(self, fresh: ControlledPipeline[InterpretedPipeline]) -> None:
+        """Write the switch's state to a new pipeline of the same program."""
+        initial_defaults, _ = fresh.read(_DEFAULTS)
+        current_defaults, _ = self.read(_DEFAULTS)
+        initial = dict(_by_table(initial_defaults))
+        self._changed = {table for table, entry in _by_table(current_defaults) if initial.get(table) != entry}
         if lost := carry_over(self, fresh):
-            _LOG.warning("%s: %s cannot be had here", self._address, pluralize(lost, "entity", "entities"))
+            _LOG.warning("%s: %s cannot be copied", self._address, pluralize(lost, "entity", "entities"))
 
     def has_initial_default(self, table_id: int) -> bool:
-        """Whether the default entry of a table is the program's own."""
+        """Return whether a table has the program's default entry."""
         return table_id not in self._changed
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
-        """What a batch of queries selects; what the switch does not tell is left out, with a warning."""
+        """Return the entities that a request selects, without those that the switch refuses to read.
+
+        Refused kinds are logged.
+        """
         return self._read(request), []
 
     def _read(self, request: p4r.ReadRequest) -> Iterator[p4r.ReadResponse]:
@@ -85,9 +88,9 @@ class Switch:
                 if error.code() is grpc.StatusCode.UNAVAILABLE:
                     raise self._error(error) from None
                 kind = entity.WhichOneof("entity")
-                _LOG.warning("%s: left out, the switch does not tell %s", self._address, kind)
+                _LOG.warning("%s: left out, the switch refuses to read %s", self._address, kind)
 
-    def _error(self, error: Any) -> SwitchError:
+    def _error(self, error: Any) -> SwitchError:  # an RpcError, whose class lacks code and details
         if error.code() is grpc.StatusCode.UNAVAILABLE:
             return SwitchError(f"{self._address}: no switch answers there (P4Runtime without TLS)")
         return SwitchError(f"{self._address}: {error.details()}")
@@ -96,16 +99,19 @@ class Switch:
 def from_switch(
     address: str, device_id: int, make: Callable[[Program], InterpretedPipeline], program: bytes | None
 ) -> InterpretedPipeline:
-    """A pipeline with program and state of a switch; `SwitchError` where that runs another `program`."""
+    """Return a pipeline with program and state of a switch.
+
+    Raises SwitchError if the switch does not run `program`, where that is given.
+    """
     with Switch(address, device_id) as switch:
         config = switch.config()
         if program is not None and program != config.p4_device_config:
-            raise SwitchError(f"{address}: the switch runs another program; leave PROGRAM out to have that")
+            raise SwitchError(f"{address}: the switch runs another program; omit PROGRAM to explain that")
         try:
             fresh = ControlledPipeline(config, make, lambda: 0)
         except Refusal as error:
             raise SwitchError(f"{address}: the program that runs there: {error}") from error
-        switch.pour_into(fresh)
+        switch.copy_to(fresh)
         return fresh.pipeline
 
 

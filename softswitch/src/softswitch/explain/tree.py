@@ -1,4 +1,4 @@
-"""A trace for people: a tree a packet, in which what did nothing is one line."""
+"""Traces as trees, one for each packet; events without effect are summarized in one line."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from softswitch.explain.lines import Text, idle_line, one_line, part_line
 from softswitch.messages import pluralize
 
 BYTES_A_LINE = 32
-LEAST = 20
-"""Characters of text in a line, however deep."""
+MIN_TEXT = 20
+"""Minimum number of characters of text in a line, at any depth."""
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
-"""What p4c puts values into on their way; it is left out."""
+"""Temporary variables of p4c, which are omitted."""
 
 
 @dataclass
 class Node:
-    """A line with what belongs to it."""
+    """A line and the lines below it."""
 
     text: Text
     children: list[Node] = field(default_factory=list)
     source: str = ""
 
     def add(self, text: Text, source: str = "") -> Node:
-        """Put a line below it."""
+        """Append a line below it; return the new node."""
         self.children.append(Node(text, [], source))
         return self.children[-1]
 
 
 def make_tree(events: Sequence[ev.Event], everything: bool = False) -> list[Node]:
-    """A tree for each packet; with `everything` nothing is left out."""
+    """Return a tree for each packet; with `everything` nothing is summarized or omitted."""
     return [_packet(list(each), everything) for _, each in groupby(events, lambda e: e.context.packet)]
 
 
 def draw(roots: Iterable[Node], width: int = 0) -> Iterator[str]:
-    """The lines of trees; sources end at column `width`, or follow the text where it is 0."""
+    """Yield the lines of trees; sources end at column `width`, or follow the text if it is 0."""
     for root in roots:
         yield root.text.shown()
         yield from _draw(root.children, "", width)
@@ -65,10 +65,13 @@ def _draw(nodes: Sequence[Node], indent: str, width: int) -> Iterator[str]:
 
 
 def _wrapped(text: str, width: int, rest: int) -> list[str]:
-    """The text in lines: the first of `width`, the others of `rest` characters."""
-    first = textwrap.wrap(text, max(width, LEAST), break_long_words=False, break_on_hyphens=False)[0]
+    """Wrap a text: the first line has `width`, the others `rest` characters."""
+    first = textwrap.wrap(text, max(width, MIN_TEXT), break_long_words=False, break_on_hyphens=False)[0]
     others = text[len(first) :].lstrip()
-    return [first, *textwrap.wrap(others, max(rest, LEAST), break_long_words=False, break_on_hyphens=False)]
+    return [
+        first,
+        *textwrap.wrap(others, max(rest, MIN_TEXT), break_long_words=False, break_on_hyphens=False),
+    ]
 
 
 def _packet(events: list[ev.Event], everything: bool) -> Node:
@@ -114,7 +117,7 @@ def _part(parent: Node, part: str, events: list[ev.Event], everything: bool) -> 
 
 
 def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
-    """What is done between the parts; metadata in one line."""
+    """Add the events between the parts of the switch, with changes of metadata in one line."""
     if kind is ev.Assign:
         values = [f"{e.field.rpartition('.')[2]} {e.after}" for e in events if isinstance(e, ev.Assign)]
         parent.add(Text(f"metadata  {', '.join(values)}", dim=True))
@@ -127,7 +130,7 @@ def _switch(parent: Node, kind: type[ev.Event], events: list[ev.Event]) -> None:
 
 
 def _steps(events: Iterable[ev.Event]) -> Iterator[list[ev.Event]]:
-    """Parser states and tables, each with what it did; other events stand alone."""
+    """Group events by parser state and table; other events stand alone."""
     step: list[ev.Event] = []
     for event in events:
         if step and (isinstance(event, ev.State | ev.Table) or _place(event) != _place(step[0])):
@@ -144,7 +147,7 @@ def _place(event: ev.Event) -> object:
 
 
 def _is_idle(step: list[ev.Event]) -> bool:
-    """A table that found nothing and did nothing, or an `if` that did not hold."""
+    """Return whether a step is a table without a match and an effect, or an `if` that is false."""
     first = step[0]
     if isinstance(first, ev.Condition) and not first.context.table:
         return not first.holds
@@ -158,7 +161,7 @@ def _flush(node: Node, idle: list[list[ev.Event]]) -> None:
 
 
 def _add_step(parent: Node, step: list[ev.Event], everything: bool) -> None:
-    """A parser state, a table with its action, or one event."""
+    """Add a parser state, a table with its action, or one event."""
     first, node = step[0], parent
     context = first.context
     if context.state:

@@ -1,6 +1,6 @@
-"""What BMv2's users know from its Thrift server, over gRPC: the service that commands are made of.
+"""The functions of BMv2's Thrift server over gRPC: the service that commands use.
 
-`interface` the calls and what they carry · `service` the gRPC side, `client` the other · `switch` all calls
-on one switch: `tables`, `profiles`, `cells`, `replication` with its `nodes`, `device`, each over `base` ·
-`actions` and `keys` as text, `refusals` errors by BMv2's names.
+`interface` declares the calls and their data; `service` is the gRPC server, `client` the client. `device` has
+all calls on one switch, which are in `tables`, `profiles`, `cells`, `replication` (with `nodes`) and
+`device`, based on `base`. `actions` and `keys` convert text, and `refusals` has errors by BMv2's names.
 """

@@ -1,23 +1,22 @@
-"""What entries and members do: by names and handles, and as P4Runtime has it."""
+"""Actions of entries and members: conversion between names with handles, and P4Runtime's messages."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.entities.profiles import ProfileStore
 from softswitch.p4runtime.entities.store import TableStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
-from softswitch.runtime.interface import Doing
+from softswitch.runtime.base import PL
+from softswitch.runtime.interface import TableAction
 from softswitch.runtime.keys import value_of
 from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
 
 def fill_action(
-    control: ControlledPipeline[Any], store: TableStore, doing: Doing, entry: p4r.TableEntry
+    control: ControlledPipeline[PL], store: TableStore, doing: TableAction, entry: p4r.TableEntry
 ) -> None:
-    """Fill in what an entry does, which has to be of the kind that its table takes."""
+    """Fill in the action of an entry; raises RuntimeRefusal if it is not of the table's kind."""
     if store.profile is not None:
         use = use_of(store.profile, doing)
         if isinstance(use, UseMember):
@@ -30,8 +29,8 @@ def fill_action(
     fill_call(control, doing["action"], doing.get("data", []), entry.action.action)
 
 
-def fill_call(control: ControlledPipeline[Any], name: str, data: list[str], call: p4r.Action) -> None:
-    """Fill in the call of an action by its name."""
+def fill_call(control: ControlledPipeline[PL], name: str, data: list[str], call: p4r.Action) -> None:
+    """Fill in the call of an action, given by its name; raises RuntimeRefusal for wrong names or data."""
     action = control.p4info.actions.get(name)
     if action is None:
         raise RuntimeRefusal(TABLE, "INVALID_ACTION_NAME", f"the program has no action {name}")
@@ -48,8 +47,8 @@ def fill_call(control: ControlledPipeline[Any], name: str, data: list[str], call
         call.params.add(param_id=identity, value=value)
 
 
-def use_of(profile: ProfileStore, doing: Doing) -> UseMember | UseGroup:
-    """The member or group that an entry is to use."""
+def use_of(profile: ProfileStore, doing: TableAction) -> UseMember | UseGroup:
+    """Return the member or group that an entry uses; raises RuntimeRefusal if it is given an action."""
     if "member" in doing:
         return UseMember(member_of(profile, doing["member"]))
     if "group" in doing:
@@ -58,25 +57,25 @@ def use_of(profile: ProfileStore, doing: Doing) -> UseMember | UseGroup:
     raise RuntimeRefusal(TABLE, "WRONG_TABLE_TYPE", text)
 
 
-def doing_of(store: TableStore, action: EntryAction) -> Doing:
-    """What an entry does."""
+def table_action_of(store: TableStore, action: EntryAction) -> TableAction:
+    """Return the action of an entry, with handles."""
     if isinstance(action, ActionCall):
-        return Doing(action=action.name, data=data_of(action))
+        return TableAction(action=action.name, data=data_of(action))
     assert store.profile is not None
     numbers = store.profile.numbers
     if isinstance(action, UseMember):
-        return Doing(member=numbers.member_numbers()[action.member])
-    # A group that came with its entry has no ID but its number.
-    return Doing(group=numbers.group_numbers().get(action.group, action.group))
+        return TableAction(member=numbers.member_numbers()[action.member])
+    # A one-shot group of an entry has no handle: use its number.
+    return TableAction(group=numbers.group_numbers().get(action.group, action.group))
 
 
 def data_of(call: ActionCall) -> list[str]:
-    """The data of an action as text."""
+    """Return the data of an action as text."""
     return [f"{value:#x}" for value in call.args]
 
 
 def member_of(profile: ProfileStore, handle: int) -> int:
-    """The member with a handle."""
+    """Return the ID of the member with a handle; raises RuntimeRefusal if there is none."""
     for member, number in profile.numbers.member_numbers().items():
         if number == handle:
             return member
@@ -85,7 +84,7 @@ def member_of(profile: ProfileStore, handle: int) -> int:
 
 
 def group_of(profile: ProfileStore, handle: int) -> int:
-    """The group with a handle."""
+    """Return the ID of the group with a handle; raises RuntimeRefusal if there is none."""
     for group, number in profile.numbers.group_numbers().items():
         if number == handle:
             return group

@@ -1,8 +1,8 @@
-"""What all calls have in common: the pipeline that they are about, and updates of it."""
+"""Functions common to all calls: the pipeline that they are about, and updates of it."""
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.control import ControlledPipeline
@@ -19,30 +19,34 @@ _MICROSECONDS = 1e6
 _RATES = 2
 
 
-class Base(Generic[PL]):
-    """Calls on the program that packets meet, or on the one that is made ready to follow it."""
+class RuntimeCalls(Generic[PL]):
+    """Calls on the running program, or on the one that has been loaded to replace it."""
 
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         self._pipelines = pipelines
         self._ready: ControlledPipeline[PL] | None = None
 
     def control(self) -> ControlledPipeline[PL]:
-        """What calls are about; `SwitchError` where there is no program."""
+        """Return the pipeline that calls are about; raises SwitchError if there is none."""
         control = self._ready or self._pipelines.met
         if control is None:
             raise SwitchError("Error: the switch runs no program yet")
         return control
 
-    def not_kept(self, what: str) -> ControlledPipeline[PL]:
-        """The same for what P4Runtime cannot express: the next switch that goes on with it could not know."""
+    def require_unpinned(self, what: str) -> ControlledPipeline[PL]:
+        """Return the pipeline; raises SwitchError if it is pinned.
+
+        `what` cannot be expressed in P4Runtime, so it would be missing in the journal that the next switch
+        replays.
+        """
         control = self.control()
         if control.is_kept:
-            raise SwitchError(f"Error: {what} cannot be kept: start the switch without --pin")
+            raise SwitchError(f"Error: {what} cannot be persisted: start the switch without --pin")
         return control
 
 
-def update(control: ControlledPipeline[Any], kind: int, entity: p4r.Entity) -> None:
-    """One update, as P4Runtime has it; `Refusal`."""
+def update(control: ControlledPipeline[PL], kind: int, entity: p4r.Entity) -> None:
+    """Write one P4Runtime update; raises Refusal."""
     message = p4r.Update(type=kind, entity=entity)  # type: ignore[arg-type]  # an enum's value
     for refusal in control.write(p4r.WriteRequest(updates=[message], atomicity=_EACH)):
         if refusal is not None:
@@ -50,9 +54,9 @@ def update(control: ControlledPipeline[Any], kind: int, entity: p4r.Entity) -> N
 
 
 def set_entry_meter(
-    control: ControlledPipeline[Any], store: TableStore, key: Key, config: MeterConfig
+    control: ControlledPipeline[PL], store: TableStore, key: Key, config: MeterConfig
 ) -> None:
-    """Configure the direct meter of an entry; rates may have fractions, which P4Runtime's have not."""
+    """Configure the direct meter of an entry; unlike P4Runtime's, rates may have fractions."""
     batch = control.batch()
     batch.put(store.notes, key, store.notes.get(key, PLAIN)._replace(meter=config))
     batch.add(set_meter(store, key, config))
@@ -60,26 +64,29 @@ def set_entry_meter(
 
 
 def is_whole(config: MeterConfig) -> bool:
-    """Whether P4Runtime can express it."""
+    """Return whether P4Runtime can express the rates, which are integers there."""
     return all(rate == int(rate) for rate in config)
 
 
 def config_of(rates: list[Rate]) -> MeterConfig:
-    """A meter's configuration by its rates: the committed one and the peak one."""
+    """Return a meter's configuration of its rates, the committed one and the peak one.
+
+    Raises RuntimeRefusal for other numbers of rates, and for invalid values.
+    """
     if len(rates) != _RATES:
         raise RuntimeRefusal("meter", "BAD_RATES_LIST", f"a meter has {_RATES} rates, not {len(rates)}")
     (low, burst), (high, peak_burst) = ((each["rate"], each["burst"]) for each in rates)
     if not 0 <= low <= high:
-        text = f"rates {low} and {high}: the second is not below the first, and neither is negative"
+        text = f"expected a rate of 0 or more and one that is not lower, got {low} and {high}"
         raise RuntimeRefusal("meter", "INVALID_INFO_RATE_VALUE", text)
     if min(burst, peak_burst) < 0:
-        text = f"burst {min(burst, peak_burst)} is negative"
+        text = f"expected a burst of 0 or more, got {min(burst, peak_burst)}"
         raise RuntimeRefusal("meter", "INVALID_BURST_SIZE_VALUE", text)
     return MeterConfig(_per_second(low), burst, _per_second(high), peak_burst)
 
 
 def rates_of(config: MeterConfig | None) -> list[Rate]:
-    """The inverse of `config_of`."""
+    """Return the rates of a configuration; the inverse of `config_of`."""
     if config is None:
         return []
     return [
@@ -89,7 +96,7 @@ def rates_of(config: MeterConfig | None) -> list[Rate]:
 
 
 def _per_second(rate: float) -> float:
-    """A rate a second, whole where it is but for the last bits."""
+    """Convert a rate per µs to one per second, rounded if only the last bits differ from an integer."""
     per_second = rate * _MICROSECONDS
     whole = round(per_second)
     return whole if abs(per_second - whole) <= 1e-9 * whole else per_second

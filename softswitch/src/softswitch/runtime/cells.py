@@ -1,4 +1,4 @@
-"""Registers, counters, meters and parser value sets; those of entries by their handles."""
+"""Calls on registers, counters, meters and parser value sets; direct ones are indexed by entries' handles."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _NAMES = {
 
 
 class Named(Protocol):
-    """What P4Info has by ID."""
+    """An array or value set of P4Info."""
 
     @property
     def name(self) -> str:
-        """Its P4 name."""
+        """Fully qualified P4 name."""
         ...
 
     @property
     def size(self) -> int:
-        """How many cells or members it has at most."""
+        """Number of cells, or maximum number of members."""
         ...
 
 
@@ -45,12 +45,11 @@ N = TypeVar("N", bound=Named)
 
 
 class Cells(Tables[PL]):
-    """Calls on arrays, on what entries have beside their action, and on value sets."""
+    """Calls on arrays, on direct resources of entries, and on value sets."""
 
     # -- registers
 
     def register_read(self, register: str, index: int | None) -> list[str]:
-        """Read cells (`Runtime.register_read`)."""
         control = self.control()
         array = _named(REGISTER, control.p4info.registers, register)
         cells = _indices(REGISTER, array, index)
@@ -58,7 +57,6 @@ class Cells(Tables[PL]):
         return [f"{value:#x}" for value in values]
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
-        """Write cells (`Runtime.register_write`)."""
         control = self.control()
         array = _named(REGISTER, control.p4info.registers, register)
         _indices(REGISTER, array, index)
@@ -74,14 +72,12 @@ class Cells(Tables[PL]):
     # -- counters
 
     def counter_read(self, counter: str, index: int) -> Count:
-        """Read a cell."""
         control = self.control()
         cells = _indices(COUNTER, _named(COUNTER, control.p4info.counters, counter), index)
         (value,) = control.pipeline.read_counter(counter, cells.start, cells.stop)
         return _count(value)
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
-        """Write cells (`Runtime.counter_write`)."""
         control = self.control()
         array = _named(COUNTER, control.p4info.counters, counter)
         _indices(COUNTER, array, index)
@@ -91,7 +87,6 @@ class Cells(Tables[PL]):
         update(control, MODIFY, p4r.Entity(counter_entry=entry))
 
     def entry_counter_read(self, table: str, handle: int) -> Count:
-        """Read the counter of an entry."""
         control, store = self._table(table)
         if not store.table.has_counter:
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
@@ -99,7 +94,6 @@ class Cells(Tables[PL]):
         return _count(control.pipeline.entry_counter(store.entry_key(key)))
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
-        """Write counters of entries (`Runtime.entry_counter_write`)."""
         control, store = self._table(table)
         if not store.table.has_counter:
             raise RuntimeRefusal(TABLE, "COUNTERS_DISABLED", f"table {table} has no direct counter")
@@ -111,19 +105,17 @@ class Cells(Tables[PL]):
     # -- meters
 
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
-        """The rates of a cell (`Runtime.meter_rates`)."""
         control = self.control()
         array = _named(METER, control.p4info.meters, meter)
         _indices(METER, array, index)
         return rates_of(control.meters.config(array, index))
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
-        """Set the rates of cells (`Runtime.meter_set_rates`)."""
         control, config = self.control(), config_of(rates)
         array = _named(METER, control.p4info.meters, meter)
         cells = _indices(METER, array, index)
         if not is_whole(config):
-            batch = self.not_kept("a fraction of a packet or byte a second").batch()
+            batch = self.require_unpinned("a fraction of a packet or byte a second").batch()
             control.meters.configure(array, cells, config, batch)
             batch.apply()
             return
@@ -135,20 +127,18 @@ class Cells(Tables[PL]):
         update(control, MODIFY, p4r.Entity(meter_entry=entry))
 
     def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
-        """The rates of an entry's meter."""
         control, store = self._table(table)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
         return rates_of(store.notes.get(self.key_of(control, table, handle), PLAIN).meter)
 
     def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
-        """Set the rates of entries' meters (`Runtime.entry_meter_set_rates`)."""
         control, store = self._table(table)
         config = config_of(rates)
         if store.table.meter is None:
             raise RuntimeRefusal(TABLE, "METERS_DISABLED", f"table {table} has no direct meter")
         if not is_whole(config):
-            self.not_kept("a fraction of a packet or byte a second")
+            self.require_unpinned("a fraction of a packet or byte a second")
         for key in self._keys(table, handle):
             if not is_whole(config):
                 set_entry_meter(control, store, key, config)
@@ -168,13 +158,11 @@ class Cells(Tables[PL]):
     # -- value sets
 
     def value_set(self, name: str) -> list[str]:
-        """The members of a value set (`Runtime.value_set`)."""
         control = self.control()
         info = _named(VALUE_SET, control.p4info.value_sets, name)
         return [f"{_joined(info, member):#x}" for member in control.value_sets.members(info.id)]
 
     def value_set_write(self, name: str, values: list[str]) -> None:
-        """Replace the members of a value set."""
         control = self.control()
         info = _named(VALUE_SET, control.p4info.value_sets, name)
         entry = p4r.ValueSetEntry(value_set_id=info.id)
@@ -205,7 +193,8 @@ def _indices(kind: str, array: Named, index: int | None) -> range:
 
 def _data(packets: int, octets: int) -> p4r.CounterData:
     if not (0 <= packets < 1 << 63 and 0 <= octets < 1 << 63):
-        raise RuntimeRefusal(COUNTER, "ERROR", f"{packets} packets, {octets} bytes: 0 to 2^63 - 1 is right")
+        text = f"expected counts from 0 to 2^63 - 1, got {packets} packets, {octets} bytes"
+        raise RuntimeRefusal(COUNTER, "ERROR", text)
     return p4r.CounterData(packet_count=packets, byte_count=octets)
 
 

@@ -1,4 +1,4 @@
-"""The other side of the service: a switch over gRPC as if it were here."""
+"""The client of the service: a `Runtime` whose calls go over gRPC."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import cast
 
 import grpc
 
 from softswitch.errors import SwitchError
 from softswitch.runtime.interface import SERVICE, Runtime
 
-MAX_MESSAGE = 128 << 20  # bytes; a large table is one answer
+MAX_MESSAGE = 128 << 20  # bytes; a large table is one response
 CONNECT_S = 3.0
-"""How long to wait for a switch that does not answer yet."""
+"""Timeout of connecting, s."""
 
 
 class _Remote:
-    """Each method of `Runtime` as a call; what a switch refuses is a `SwitchError`."""
+    """Each method of `Runtime` as a call, which raises SwitchError if the switch refuses it."""
 
     def __init__(self, channel: grpc.Channel, address: str) -> None:
         self._channel = channel
         self._address = address
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Callable[..., object]:
         signature = inspect.signature(getattr(Runtime, name))
-        rpc: Any = self._channel.unary_unary(
+        rpc = self._channel.unary_unary(
             f"/{SERVICE}/{name}",
-            request_serializer=lambda arguments: json.dumps(arguments).encode(),
+            request_serializer=_serialize,
             response_deserializer=json.loads,
         )
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: object, **kwargs: object) -> object:
             arguments = dict(signature.bind(self, *args, **kwargs).arguments)
             del arguments["self"]
             try:
@@ -53,9 +53,13 @@ class _Remote:
         return SwitchError(details)
 
 
+def _serialize(arguments: dict[str, object]) -> bytes:
+    return json.dumps(arguments).encode()
+
+
 @contextmanager
 def connect(address: str) -> Iterator[Runtime]:
-    """The switch whose gRPC server is at HOST:PORT; `SwitchError` where there is none."""
+    """Connect to the switch whose gRPC server is at HOST:PORT; raises SwitchError if it does not answer."""
     limits = [("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)]
     with grpc.insecure_channel(address, options=limits) as channel:
         try:

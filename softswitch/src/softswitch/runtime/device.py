@@ -1,9 +1,9 @@
-"""The switch as a device: programs, ports, queues, time, and custom CRCs."""
+"""Calls on the switch as a device (programs, ports, queues, time, custom CRCs), and all calls together."""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Generic, Protocol
 
 from google.protobuf import text_format
 
@@ -13,32 +13,35 @@ from softswitch.hashing import Crc as CrcFunction
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.reconcile import ENTITIES
-from softswitch.runtime.base import PL, Base
+from softswitch.runtime.base import PL, RuntimeCalls
+from softswitch.runtime.cells import Cells
 from softswitch.runtime.interface import Crc, Info, Port, Time
+from softswitch.runtime.profiles import Profiles
 from softswitch.runtime.refusals import RuntimeRefusal
+from softswitch.runtime.replication import Replication
 
 
 class Ports(Protocol):
-    """What calls can do to the ports; `SwitchError` where these cannot."""
+    """The ports, as calls use them; methods raise SwitchError if the datapath does not support them."""
 
     def now(self) -> int:
-        """The time that packets have, in µs since start."""
+        """Return the time of the packets' clock, µs since start."""
         ...
 
     def names(self) -> dict[int, str]:
-        """The interfaces of all ports, by number."""
+        """Return the interfaces of all ports, by number."""
         ...
 
     def is_up(self, port: int) -> bool:
-        """Whether a port's interface is up."""
+        """Return whether a port's interface is up."""
         ...
 
     def add(self, port: int, interface: str) -> None:
-        """Take one more interface as a port."""
+        """Add a port with an interface."""
         ...
 
     def remove(self, port: int) -> None:
-        """Give a port's interface back."""
+        """Remove a port."""
         ...
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
@@ -46,44 +49,39 @@ class Ports(Protocol):
         ...
 
     def set_crc(self, calculation: str, crc: CrcFunction) -> None:
-        """Compute a calculation of the program by another CRC."""
+        """Set the CRC of a calculation of the program."""
         ...
 
 
-class Device(Base[PL]):
-    """Calls on the device, which has these `ports`."""
+class Device(RuntimeCalls[PL]):
+    """Calls on the device."""
 
     def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
-        Base.__init__(self, pipelines)
+        RuntimeCalls.__init__(self, pipelines)
         self._ports = ports
         self._device_id = device_id
 
     # -- programs
 
     def info(self) -> Info:
-        """What switch it is."""
         has_p4info = self._pipelines.running is not None
         return Info(device_id=self._device_id, version=__version__, has_p4info=has_p4info)
 
     def config(self) -> str:
-        """The program's BMv2 JSON."""
         return self.control().config.p4_device_config.decode()
 
     def load_config(self, config: str) -> None:
-        """Make a program ready (`Runtime.load_config`)."""
         if self._ready is not None:
             raise RuntimeRefusal("swap", "ONGOING_SWAP", "another program is ready: swap_configs runs it")
         self._ready = self._pipelines.make_bare(config.encode())
 
     def swap_configs(self) -> None:
-        """Run the program that is ready."""
         if self._ready is None:
             raise RuntimeRefusal("swap", "NO_ONGOING_SWAP", "no program is ready: load one before")
         ready, self._ready = self._ready, None
         self._pipelines.run_bare(ready)
 
     def reset_state(self) -> None:
-        """Load the program anew."""
         self._ready = None
         config = self.control().config
         if self._pipelines.running is not None:
@@ -92,7 +90,6 @@ class Device(Base[PL]):
             self._pipelines.load_bare(config.p4_device_config)
 
     def state(self) -> str:
-        """All entities as text."""
         responses, _ = self.control().read(p4r.ReadRequest(entities=ENTITIES))
         whole = p4r.ReadResponse()
         for response in responses:
@@ -102,26 +99,22 @@ class Device(Base[PL]):
     # -- ports and queues
 
     def ports(self) -> list[Port]:
-        """All ports."""
         return [
             Port(port=port, interface=name, is_up=self._ports.is_up(port))
             for port, name in sorted(self._ports.names().items())
         ]
 
     def port_add(self, port: int, interface: str) -> None:
-        """Take one more interface."""
         if port in self._ports.names():
             raise RuntimeRefusal("device manager", "ERROR", f"port {port} is there already")
         self._ports.add(port, interface)
 
     def port_remove(self, port: int) -> None:
-        """Give an interface back."""
         if port not in self._ports.names():
             raise RuntimeRefusal("device manager", "ERROR", f"there is no port {port}")
         self._ports.remove(port)
 
     def queue_set(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        """Set what queues send or hold (`Runtime.queue_set`)."""
         if port is not None and port not in self._ports.names():
             raise SwitchError(f"Error: there is no port {port}")
         self._ports.set_queues(port, priority, rate, depth)
@@ -129,12 +122,10 @@ class Device(Base[PL]):
     # -- time and hashes
 
     def time(self) -> Time:
-        """The switch's clock."""
         return Time(elapsed=self._ports.now(), epoch=time.time_ns() // 1000)
 
     def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
-        """Set the parameters of a custom CRC."""
-        control = self.not_kept("the parameters of a CRC")
+        control = self.require_unpinned("the parameters of a CRC")
         name = f"crc{width}_custom"
         declared = {each.name: each.algorithm for each in control.pipeline.program.calculations}
         if calculation not in declared:
@@ -144,7 +135,15 @@ class Device(Base[PL]):
             text = f"calculation {calculation} is {declared[calculation]}, not {name}"
             raise RuntimeRefusal("crc", "WRONG_TYPE_CALCULATION", text)
         if crc["reflect_data"] != crc["reflect_remainder"]:
-            text = "data and remainder are both reflected or neither is"
+            text = "expected data and remainder to be both reflected, or neither"
             raise RuntimeRefusal("crc", "INVALID_CONFIG", text)
         function = CrcFunction(width, crc["polynomial"], crc["initial"], crc["final"], crc["reflect_data"])
         self._ports.set_crc(calculation, function)
+
+
+class SwitchRuntime(Cells[PL], Profiles[PL], Replication[PL], Device[PL], Generic[PL]):
+    """All calls on one switch (`interface.Runtime`)."""
+
+    def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
+        Replication.__init__(self, pipelines)
+        Device.__init__(self, pipelines, ports, device_id)

@@ -1,6 +1,6 @@
-"""The calls of the service `softswitch.v1.Runtime`, and what they carry (docs/commands.md).
+"""The calls of the service `softswitch.v1.Runtime`, and their data (docs/commands.md).
 
-A request is a JSON object with the arguments by name, a response `{"answer": ...}` with what is returned. A
+A request is a JSON object with the arguments by name, a response `{"answer": ...}` with the returned value. A
 P4 value is text in hexadecimal (`"0x0a000101"`), a match of an entry `"0xa"`, `"0xa/8"`, `"0xa&&&0xff"` or
 `"0x1->0x5"`. Tables, actions, registers and so on have their fully qualified P4 names. Handles are BMv2's:
 numbers from 0, of entries for each table, of members and groups for each action profile. Priorities are
@@ -14,8 +14,8 @@ from typing import Protocol, TypedDict
 SERVICE = "softswitch.v1.Runtime"
 
 
-class Doing(TypedDict, total=False):
-    """What an entry does: an action with its data, or a member or a group by its handle."""
+class TableAction(TypedDict, total=False):
+    """The action of an entry: an action with its data, or the handle of a member or of a group."""
 
     action: str
     data: list[str]
@@ -24,25 +24,23 @@ class Doing(TypedDict, total=False):
 
 
 class Life(TypedDict):
-    """How an entry ages, in ms; a timeout of 0 is none."""
+    """Idle timeout and time since the last hit of an entry, ms; a timeout of 0 is none."""
 
     timeout: int
     idle: int
 
 
 class Entry(TypedDict):
-    """An entry of a table; `priority` is -1 and `life` None where the table's entries have none."""
+    """An entry of a table; `priority` is -1 and `life` None if the table's entries have none."""
 
     handle: int
     match: list[str]
     priority: int
-    doing: Doing
+    doing: TableAction
     life: Life | None
 
 
 class Member(TypedDict):
-    """A member of an action profile."""
-
     handle: int
     action: str
     data: list[str]
@@ -56,8 +54,6 @@ class Group(TypedDict):
 
 
 class Count(TypedDict):
-    """A counter."""
-
     packets: int
     bytes: int
 
@@ -70,7 +66,7 @@ class Rate(TypedDict):
 
 
 class Node(TypedDict):
-    """A node of a multicast group: its `egress_rid`, and where it sends copies."""
+    """A node of a multicast group: its `egress_rid`, and the ports and LAGs to which it sends copies."""
 
     handle: int
     rid: int
@@ -100,15 +96,13 @@ class Multicast(TypedDict):
 
 
 class Mirror(TypedDict):
-    """Where a mirroring session sends copies: to a port, or to the copies of a multicast group."""
+    """Destination of a mirroring session: a port or a multicast group."""
 
     port: int | None
     group: int | None
 
 
 class Port(TypedDict):
-    """A port of the switch."""
-
     port: int
     interface: str
     is_up: bool
@@ -132,54 +126,52 @@ class Crc(TypedDict):
 
 
 class Info(TypedDict):
-    """What switch it is."""
-
     device_id: int
     version: str
     has_p4info: bool
 
 
 class Runtime(Protocol):
-    """What can be asked of a switch. A call that fails raises `SwitchError` and changes nothing."""
+    """The calls on a switch. A call that fails raises SwitchError and changes nothing."""
 
     # -- the program
 
     def info(self) -> Info:
-        """What switch it is."""
+        """Return identity and version of the switch."""
         ...
 
     def config(self) -> str:
-        """The BMv2 JSON of the program that commands are about."""
+        """Return the BMv2 JSON of the program that calls are about."""
         ...
 
     def load_config(self, config: str) -> None:
-        """Make ready a program by its BMv2 JSON; commands are about it from now on."""
+        """Load a program, given as BMv2 JSON, without running it; calls are about it from now on."""
         ...
 
     def swap_configs(self) -> None:
-        """Run the program that was made ready."""
+        """Run the program that was loaded last."""
         ...
 
     def reset_state(self) -> None:
-        """Make all state what it was when the program was loaded."""
+        """Reset all state to that after loading the program."""
         ...
 
     def state(self) -> str:
-        """All state as text: P4Runtime's entities, as protobuf text of a `p4.v1.ReadResponse`."""
+        """Return all P4Runtime entities as protobuf text of a `p4.v1.ReadResponse`."""
         ...
 
     # -- tables
 
-    def table_add(self, table: str, match: list[str], priority: int, doing: Doing) -> int:
-        """Insert an entry; its handle."""
+    def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
+        """Insert an entry; return its handle."""
         ...
 
-    def table_modify(self, table: str, handle: int, doing: Doing) -> None:
-        """Change what an entry does."""
+    def table_modify(self, table: str, handle: int, doing: TableAction) -> None:
+        """Replace the action of an entry."""
         ...
 
     def table_delete(self, table: str, handle: int) -> None:
-        """Delete an entry."""
+        """Delete the entry with a handle."""
         ...
 
     def table_clear(self, table: str) -> None:
@@ -187,99 +179,99 @@ class Runtime(Protocol):
         ...
 
     def table_entries(self, table: str) -> list[Entry]:
-        """All entries, by handle."""
+        """Return all entries, ordered by handle."""
         ...
 
     def table_entry(self, table: str, handle: int) -> Entry:
-        """The entry with a handle."""
+        """Return the entry with a handle."""
         ...
 
     def table_find(self, table: str, match: list[str], priority: int) -> Entry:
-        """The entry with a key."""
+        """Return the entry with a key."""
         ...
 
     def table_size(self, table: str) -> int:
-        """How many entries a table has now."""
+        """Return the number of entries in a table."""
         ...
 
-    def table_default(self, table: str) -> Doing | None:
-        """What a miss does; None for nothing."""
+    def table_default(self, table: str) -> TableAction | None:
+        """Return the action of a miss; None if there is none."""
         ...
 
-    def table_set_default(self, table: str, doing: Doing | None) -> None:
-        """Replace what a miss does; None restores the program's own."""
+    def table_set_default(self, table: str, doing: TableAction | None) -> None:
+        """Replace the action of a miss; None restores that of the program."""
         ...
 
     def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:
-        """Tell controllers of an entry that is idle for so many ms; 0 for never."""
+        """Notify controllers when an entry has been idle for `timeout` ms; 0 for never."""
         ...
 
     # -- action profiles
 
     def member_create(self, profile: str, action: str, data: list[str]) -> int:
-        """Add a member; its handle."""
+        """Add a member; return its handle."""
         ...
 
     def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None:
-        """Change what a member does."""
+        """Replace the action of a member."""
         ...
 
     def member_delete(self, profile: str, member: int) -> None:
-        """Remove a member that nothing uses."""
+        """Remove a member that is not in use."""
         ...
 
     def members(self, profile: str) -> list[Member]:
-        """All members, by handle."""
+        """Return all members, ordered by handle."""
         ...
 
     def group_create(self, profile: str) -> int:
-        """Add a group without members; its handle."""
+        """Add a group without members; return its handle."""
         ...
 
     def group_delete(self, profile: str, group: int) -> None:
-        """Remove a group that nothing uses."""
+        """Remove a group that is not in use."""
         ...
 
     def group_add(self, profile: str, group: int, member: int) -> None:
-        """Put a member into a group."""
+        """Add a member to a group."""
         ...
 
     def group_remove(self, profile: str, group: int, member: int) -> None:
-        """Take a member out of a group."""
+        """Remove a member from a group."""
         ...
 
     def groups(self, profile: str) -> list[Group]:
-        """All groups, by handle."""
+        """Return all groups, ordered by handle."""
         ...
 
     # -- registers, counters, meters, value sets; those of an entry by its table and handle
 
     def register_read(self, register: str, index: int | None) -> list[str]:
-        """One cell, or all."""
+        """Return the values of one cell, or of all."""
         ...
 
     def register_write(self, register: str, index: int | None, value: str) -> None:
-        """Write one cell, or all."""
+        """Write a value to one cell, or to all."""
         ...
 
     def counter_read(self, counter: str, index: int) -> Count:
-        """Read one cell."""
+        """Return the counts of one cell."""
         ...
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
-        """Write one cell, or all."""
+        """Write counts to one cell, or to all."""
         ...
 
     def entry_counter_read(self, table: str, handle: int) -> Count:
-        """Read an entry's counter."""
+        """Return the counts of an entry."""
         ...
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
-        """Write the counter of one entry, or of all."""
+        """Write counts to one entry, or to all."""
         ...
 
     def meter_rates(self, meter: str, index: int) -> list[Rate]:
-        """The committed rate and the peak rate of a cell; none where it is not configured."""
+        """Return the committed and the peak rate of a cell; an empty list if it is not configured."""
         ...
 
     def meter_set_rates(self, meter: str, index: int | None, rates: list[Rate]) -> None:
@@ -287,37 +279,37 @@ class Runtime(Protocol):
         ...
 
     def entry_meter_rates(self, table: str, handle: int) -> list[Rate]:
-        """Both rates of an entry's meter; none where it is not configured."""
+        """Return both rates of an entry's meter; an empty list if it is not configured."""
         ...
 
     def entry_meter_set_rates(self, table: str, handle: int | None, rates: list[Rate]) -> None:
-        """Set both rates of one entry's meter, or of all entries'."""
+        """Set both rates of the meter of one entry, or of all."""
         ...
 
     def value_set(self, name: str) -> list[str]:
-        """The members of a parser value set; each is its parts one behind the other, without padding."""
+        """Return the members of a parser value set, each the concatenation of its fields without padding."""
         ...
 
     def value_set_write(self, name: str, values: list[str]) -> None:
-        """Replace the members."""
+        """Replace the members of a parser value set."""
         ...
 
     # -- multicast and mirroring
 
     def mc_group_create(self, group: int) -> None:
-        """Make a group without nodes."""
+        """Create a group without nodes."""
         ...
 
     def mc_group_destroy(self, group: int) -> None:
-        """Remove a group; its nodes stay."""
+        """Remove a group; its nodes remain, in no group."""
         ...
 
     def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
-        """Make a node that is in no group; its handle."""
+        """Create a node that is in no group; return its handle."""
         ...
 
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
-        """Replace where a node sends."""
+        """Replace the ports and LAGs of a node."""
         ...
 
     def mc_node_destroy(self, node: int) -> None:
@@ -325,11 +317,11 @@ class Runtime(Protocol):
         ...
 
     def mc_node_associate(self, group: int, node: int) -> None:
-        """Put a node into a group, behind the others."""
+        """Append a node to a group."""
         ...
 
     def mc_node_dissociate(self, group: int, node: int) -> None:
-        """Take a node out of its group."""
+        """Remove a node from its group."""
         ...
 
     def mc_set_lag(self, lag: int, ports: list[int]) -> None:
@@ -337,46 +329,46 @@ class Runtime(Protocol):
         ...
 
     def multicast(self) -> Multicast:
-        """All groups with their nodes, and all LAGs."""
+        """Return all groups with their nodes, and all LAGs."""
         ...
 
     def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
-        """Have a mirroring session send to a port or to a multicast group."""
+        """Set the destination of a mirroring session: a port or a multicast group."""
         ...
 
     def mirror_delete(self, session: int) -> None:
-        """Have a mirroring session send nowhere."""
+        """Remove a mirroring session."""
         ...
 
     def mirror(self, session: int) -> Mirror:
-        """Where a mirroring session sends."""
+        """Return the destination of a mirroring session."""
         ...
 
     # -- the device
 
     def ports(self) -> list[Port]:
-        """All ports."""
+        """Return all ports, ordered by number."""
         ...
 
     def port_add(self, port: int, interface: str) -> None:
-        """Take an interface as a port."""
+        """Add a port with an interface."""
         ...
 
     def port_remove(self, port: int) -> None:
-        """Give a port's interface back."""
+        """Remove a port, and release its interface."""
         ...
 
     def queue_set(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        """Set what queues send, in packets/s (0: no limit), or hold, in packets.
+        """Set the rate of queues in packets/s (0: unlimited), or their depth in packets.
 
-        Those of one priority of a port, of a port, or of all ports.
+        `port` and `priority` select queues; None selects all.
         """
         ...
 
     def time(self) -> Time:
-        """The switch's clock."""
+        """Return the switch's clock."""
         ...
 
     def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
-        """Set the parameters of a calculation by a custom CRC of so many bits."""
+        """Set the parameters of a calculation with a custom CRC of `width` bits, 16 or 32."""
         ...

@@ -1,4 +1,4 @@
-"""Matches and values as text, in both directions."""
+"""Conversion between text and matches or values."""
 
 from __future__ import annotations
 
@@ -10,43 +10,43 @@ from softswitch.runtime.refusals import TABLE, RuntimeRefusal
 
 
 def value_of(text: str, width: int, location: str) -> int:
-    """The value in a text, of at most so many bits."""
+    """Parse a value of at most `width` bits; raises RuntimeRefusal, whose text begins with `location`."""
     try:
         value = int(text, 0)
     except ValueError:
-        raise _bad(f"{location}: {text!r} is no number") from None
+        raise _bad(f"{location}: expected a number, got {text!r}") from None
     if value < 0 or value >> width:
         raise _bad(f"{location}: {text} does not fit in bit<{width}>")
     return value
 
 
 def match_of(field: MatchField, text: str) -> Match:
-    """What an entry asks of a field."""
+    """Parse the match of a field; raises RuntimeRefusal."""
     location = f"match field {field.name}"
     full = field.full
     match field.kind:
         case MatchKind.EXACT:
             return value_of(text, field.width, location)
         case MatchKind.LPM:
-            prefix, length = _halves(text, "/", location)
+            prefix, length = _parts(text, "/", location)
             bits = value_of(length, 16, location)
             if bits > field.width:
                 raise _bad(f"{location}: the prefix length of {text} is above {field.width}")
             mask = full & ~(full >> bits)
             return Masked(value_of(prefix, field.width, location) & mask, mask)
         case MatchKind.RANGE:
-            low, high = (value_of(part, field.width, location) for part in _halves(text, "->", location))
+            low, high = (value_of(part, field.width, location) for part in _parts(text, "->", location))
             if low > high:
-                raise _bad(f"{location}: {text} begins behind its end")
+                raise _bad(f"{location}: {text} starts after its end")
             return Between(low, high)
-    value, given = (value_of(part, field.width, location) for part in _halves(text, "&&&", location))
+    value, given = (value_of(part, field.width, location) for part in _parts(text, "&&&", location))
     if field.kind is MatchKind.OPTIONAL and given not in (0, full):
-        raise _bad(f"{location}: {text} has a mask, but the field is optional: 0x0 or {full:#x} is right")
+        raise _bad(f"{location}: the field is optional: expected mask 0x0 or {full:#x}, got {text}")
     return Masked(value & given, given)
 
 
 def text_of(field: MatchField, match: Match) -> str:
-    """The inverse of `match_of`."""
+    """Return the text of a match; the inverse of `match_of`."""
     match match:
         case Between(low, high):
             return f"{low:#x}->{high:#x}"
@@ -58,16 +58,16 @@ def text_of(field: MatchField, match: Match) -> str:
 
 
 def matches_of(table: str, fields: Sequence[MatchField], texts: Sequence[str]) -> tuple[Match, ...]:
-    """A whole key."""
+    """Parse all matches of a key; raises RuntimeRefusal."""
     if len(texts) != len(fields):
         raise _bad(f"table {table} needs {len(fields)} key fields, not {len(texts)}")
     return tuple(match_of(field, text) for field, text in zip(fields, texts, strict=True))
 
 
-def _halves(text: str, between: str, location: str) -> tuple[str, str]:
+def _parts(text: str, between: str, location: str) -> tuple[str, str]:
     first, found, second = text.partition(between)
     if not found:
-        raise _bad(f"{location}: {text!r} has no {between}")
+        raise _bad(f"{location}: expected two parts separated by {between}, got {text!r}")
     return first, second
 
 

@@ -1,7 +1,7 @@
-"""Multicast groups as BMv2 has them: groups of nodes, which have ports and link aggregation groups (LAGs).
+"""BMv2's multicast groups: groups of nodes, which have ports and link aggregation groups (LAGs).
 
 A node sends a copy to each of its ports in ascending order, and one to a port of each of its LAGs (BMv2:
-simple_pre_lag.cpp). P4Runtime knows replicas only: what it changes becomes nodes again here, one for each
+simple_pre_lag.cpp). P4Runtime has replicas only: those that it changes become nodes here, one for each
 `egress_rid`.
 """
 
@@ -36,36 +36,36 @@ class Nodes:
     groups: dict[int, list[int]] = field(default_factory=dict)
     lags: dict[int, list[int]] = field(default_factory=dict)
     mirrored: dict[int, int] = field(default_factory=dict)
-    """Groups by the mirroring sessions that follow them."""
+    """Multicast group of each mirroring session that sends to one."""
     _free: LowestFree = field(default_factory=LowestFree)
 
     def node(self, handle: int) -> _Node:
-        """The node with a handle."""
+        """Return the node with a handle; raises RuntimeRefusal if there is none."""
         if handle not in self.nodes:
             raise RuntimeRefusal(PRE, "INVALID_L1_HANDLE", f"there is no node with handle {handle}")
         return self.nodes[handle]
 
     def group(self, group: int) -> list[int]:
-        """The handles of a group's nodes, in order."""
+        """Return the handles of a group's nodes, in order; raises RuntimeRefusal if there is no group."""
         if group not in self.groups:
             raise RuntimeRefusal(PRE, "INVALID_MGRP_HANDLE", f"there is no multicast group {group}")
         return self.groups[group]
 
     def create(self, rid: int, ports: Sequence[int], lags: Sequence[int]) -> int:
-        """Make a node; its handle."""
+        """Create a node; return its handle."""
         handle = self._free.take()
         self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
         return handle
 
     def destroy(self, handle: int) -> int | None:
-        """Remove a node, also from its group, which is returned."""
+        """Remove a node; return the group that it was in."""
         group = self.dissociate(handle)
         del self.nodes[handle]
         self._free.give(handle)
         return group
 
     def associate(self, group: int, handle: int) -> None:
-        """Put a node into a group, behind the others."""
+        """Append a node to a group; raises RuntimeRefusal if it is in one."""
         node, listed = self.node(handle), self.group(group)
         if node.group is not None:
             text = f"node {handle} is in multicast group {node.group} already"
@@ -74,7 +74,7 @@ class Nodes:
         node.group = group
 
     def dissociate(self, handle: int) -> int | None:
-        """Take a node out of its group, if it is in one, and return that."""
+        """Remove a node from its group; return the group, or None if it was in none."""
         node = self.node(handle)
         group, node.group = node.group, None
         if group is not None:
@@ -82,7 +82,7 @@ class Nodes:
         return group
 
     def replicas(self, group: int) -> list[Replica]:
-        """The copies that a group makes, in order."""
+        """Return the copies that a group makes, in order."""
         found = []
         for handle in self.groups.get(group, []):
             node = self.nodes[handle]
@@ -97,7 +97,7 @@ class Nodes:
         return ports[_LAG_HASH % len(ports)] if ports else None
 
     def follow(self, entries: Mapping[int, Sequence[Replica]], sessions: Mapping[int, object]) -> None:
-        """Take over what P4Runtime has made of the groups and sessions."""
+        """Apply P4Runtime's changes of groups and sessions."""
         for group in [group for group in self.groups if group not in entries]:
             for handle in self.groups.pop(group):
                 self.nodes[handle].group = None
@@ -111,7 +111,7 @@ class Nodes:
         self.mirrored = {session: group for session, group in self.mirrored.items() if session in sessions}
 
     def describe(self) -> Multicast:
-        """All of it (`Runtime.multicast`)."""
+        """Return all groups and LAGs (`Runtime.multicast`)."""
         return Multicast(
             groups=[
                 McGroup(group=group, nodes=[self._described(handle) for handle in handles])

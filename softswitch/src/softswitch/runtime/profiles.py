@@ -1,4 +1,4 @@
-"""Members and groups of action profiles, by BMv2's handles."""
+"""Calls on members and groups of action profiles, which have BMv2's handles."""
 
 from __future__ import annotations
 
@@ -13,32 +13,29 @@ from softswitch.p4runtime.entities.profiles import ProfileStore
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.runtime.actions import data_of, fill_call, group_of, member_of
-from softswitch.runtime.base import PL, Base, update
+from softswitch.runtime.base import PL, RuntimeCalls, update
 from softswitch.runtime.interface import Group, Member
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
 _IN_USE = StatusCode.FAILED_PRECONDITION
 
 
-class Profiles(Base[PL]):
-    """Calls on action profiles. Members and groups that they make have the lowest free IDs of P4Runtime."""
+class Profiles(RuntimeCalls[PL]):
+    """Calls on action profiles. New members and groups have the lowest free ID of P4Runtime."""
 
     # -- members
 
     def member_create(self, profile: str, action: str, data: list[str]) -> int:
-        """Add a member (`Runtime.member_create`)."""
         control, store = self._profile(profile)
         member = _free(store.members)
         self._put_member(control, store, INSERT, member, action, data)
         return store.numbers.member_numbers()[member]
 
     def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None:
-        """Change what a member does."""
         control, store = self._profile(profile)
         self._put_member(control, store, MODIFY, member_of(store, member), action, data)
 
     def member_delete(self, profile: str, member: int) -> None:
-        """Remove a member that nothing uses."""
         control, store = self._profile(profile)
         message = p4r.ActionProfileMember(
             action_profile_id=store.profile.id, member_id=member_of(store, member)
@@ -46,7 +43,6 @@ class Profiles(Base[PL]):
         _write(control, DELETE, p4r.Entity(action_profile_member=message), "MBR_STILL_USED")
 
     def members(self, profile: str) -> list[Member]:
-        """All members (`Runtime.members`)."""
         _, store = self._profile(profile)
         numbers = store.numbers.member_numbers()
         found = [
@@ -58,7 +54,6 @@ class Profiles(Base[PL]):
     # -- groups
 
     def group_create(self, profile: str) -> int:
-        """Add a group (`Runtime.group_create`)."""
         control, store = self._profile(profile, selects=True)
         group = _free(store.groups)
         message = p4r.ActionProfileGroup(action_profile_id=store.profile.id, group_id=group)
@@ -66,13 +61,11 @@ class Profiles(Base[PL]):
         return store.numbers.group_numbers()[group]
 
     def group_delete(self, profile: str, group: int) -> None:
-        """Remove a group that nothing uses."""
         control, store = self._profile(profile, selects=True)
         message = p4r.ActionProfileGroup(action_profile_id=store.profile.id, group_id=group_of(store, group))
         _write(control, DELETE, p4r.Entity(action_profile_group=message), "GRP_STILL_USED")
 
     def group_add(self, profile: str, group: int, member: int) -> None:
-        """Put a member into a group."""
         control, store, message, identity = self._membership(profile, group, member)
         if identity in [each.member_id for each in message.members]:
             text = f"group {group} of action profile {profile} has member {member} already"
@@ -82,7 +75,6 @@ class Profiles(Base[PL]):
         _write(control, MODIFY, p4r.Entity(action_profile_group=message))
 
     def group_remove(self, profile: str, group: int, member: int) -> None:
-        """Take a member out of a group."""
         control, _, message, identity = self._membership(profile, group, member)
         rest = [each for each in message.members if each.member_id != identity]
         if len(rest) == len(message.members):
@@ -93,7 +85,6 @@ class Profiles(Base[PL]):
         _write(control, MODIFY, p4r.Entity(action_profile_group=message))
 
     def groups(self, profile: str) -> list[Group]:
-        """All groups (`Runtime.groups`)."""
         _, store = self._profile(profile, selects=True)
         members, groups = store.numbers.member_numbers(), store.numbers.group_numbers()
         found = [
@@ -118,7 +109,7 @@ class Profiles(Base[PL]):
     def _membership(
         self, profile: str, group: int, member: int
     ) -> tuple[ControlledPipeline[PL], ProfileStore, p4r.ActionProfileGroup, int]:
-        """A group's message, to be changed, and the ID of a member."""
+        """Return pipeline, profile, a copy of a group's message, and the ID of a member."""
         control, store = self._profile(profile, selects=True)
         message = p4r.ActionProfileGroup()
         message.CopyFrom(store.groups[group_of(store, group)])

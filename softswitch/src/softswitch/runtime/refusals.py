@@ -1,4 +1,4 @@
-"""What is refused, by BMv2's names (thrift_src/standard.thrift), with a line that says more."""
+"""Errors of calls, with BMv2's codes (thrift_src/standard.thrift)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from softswitch.p4runtime.status import Refusal
 
 
 class RuntimeRefusal(SwitchError):
-    """A call that is refused: `Invalid table operation (DUPLICATE_ENTRY): ...`."""
+    """An error with one of BMv2's codes: `Invalid table operation (DUPLICATE_ENTRY): ...`."""
 
     def __init__(self, kind: str, code: str, text: str) -> None:
         super().__init__(f"Invalid {kind} operation ({code}): {text}")
@@ -29,5 +29,5 @@ TABLE_CODES = {
 
 
 def refuse(kind: str, refusal: Refusal, codes: Mapping[StatusCode, str] = {}) -> NoReturn:
-    """Raise what P4Runtime refuses as BMv2 has it."""
+    """Raise P4Runtime's refusal as an error with BMv2's code, by its status code; others are `ERROR`."""
     raise RuntimeRefusal(kind, codes.get(refusal.code, "ERROR"), str(refusal)) from None

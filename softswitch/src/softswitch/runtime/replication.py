@@ -1,9 +1,8 @@
-"""Multicast groups and mirroring sessions, so that P4Runtime reads them as groups and clone sessions."""
+"""Calls on multicast groups and mirroring sessions, which P4Runtime reads as groups and clone sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from softswitch.p4runtime.batch import DELETE
@@ -13,7 +12,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import Replica
-from softswitch.runtime.base import PL, Base
+from softswitch.runtime.base import PL, RuntimeCalls
 from softswitch.runtime.interface import Mirror, Multicast
 from softswitch.runtime.nodes import PRE, Nodes
 from softswitch.runtime.refusals import RuntimeRefusal
@@ -22,17 +21,16 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, MULTICAST_GROUPS
 MIRRORING = "mirroring"
 
 
-class Replication(Base[PL]):
+class Replication(RuntimeCalls[PL]):
     """Calls on the packet replication engine."""
 
     def __init__(self, pipelines: Pipelines[PL]) -> None:
-        Base.__init__(self, pipelines)
-        self._nodes: WeakKeyDictionary[ControlledPipeline[Any], Nodes] = WeakKeyDictionary()
+        RuntimeCalls.__init__(self, pipelines)
+        self._nodes: WeakKeyDictionary[ControlledPipeline[PL], Nodes] = WeakKeyDictionary()
 
     # -- multicast
 
     def mc_group_create(self, group: int) -> None:
-        """Make a group without nodes."""
         control, nodes = self._replication()
         if not 0 < group < MULTICAST_GROUPS:
             text = f"multicast group {group}: there are groups 1 to {MULTICAST_GROUPS - 1}"
@@ -43,7 +41,7 @@ class Replication(Base[PL]):
         _put(control, nodes, group)
 
     def mc_group_destroy(self, group: int) -> None:
-        """Remove a group; its nodes are in none then. Harmless where it is not there, as in BMv2."""
+        """Remove a group; do nothing if there is none, as in BMv2."""
         control, nodes = self._replication()
         if group not in nodes.groups:
             return
@@ -56,15 +54,13 @@ class Replication(Base[PL]):
         _put_mirrors(control, nodes, group)
 
     def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
-        """Make a node (`Runtime.mc_node_create`)."""
         _, nodes = self._replication()
         if not 0 <= rid <= MOST_INSTANCE:
-            raise RuntimeRefusal(PRE, "ERROR", f"rid {rid}: 0 to {MOST_INSTANCE} is right")
+            raise RuntimeRefusal(PRE, "ERROR", f"rid: expected 0 to {MOST_INSTANCE}, got {rid}")
         _check_ports(ports)
         return nodes.create(rid, ports, lags)
 
     def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
-        """Replace where a node sends."""
         control, nodes = self._replication()
         _check_ports(ports)
         changed = nodes.node(node)
@@ -72,18 +68,15 @@ class Replication(Base[PL]):
         _put(control, nodes, changed.group)
 
     def mc_node_destroy(self, node: int) -> None:
-        """Remove a node, also from its group."""
         control, nodes = self._replication()
         _put(control, nodes, nodes.destroy(node))
 
     def mc_node_associate(self, group: int, node: int) -> None:
-        """Put a node into a group."""
         control, nodes = self._replication()
         nodes.associate(group, node)
         _put(control, nodes, group)
 
     def mc_node_dissociate(self, group: int, node: int) -> None:
-        """Take a node out of a group."""
         control, nodes = self._replication()
         if node not in nodes.group(group):
             nodes.node(node)
@@ -91,7 +84,6 @@ class Replication(Base[PL]):
         _put(control, nodes, nodes.dissociate(node))
 
     def mc_set_lag(self, lag: int, ports: list[int]) -> None:
-        """Set the ports of a LAG."""
         control, nodes = self._replication()
         _check_ports(ports)
         nodes.lags[lag] = sorted(ports)
@@ -100,13 +92,11 @@ class Replication(Base[PL]):
                 _put(control, nodes, node.group)
 
     def multicast(self) -> Multicast:
-        """All groups and LAGs."""
         return self._replication()[1].describe()
 
     # -- mirroring
 
     def mirror_set(self, session: int, port: int | None, group: int | None) -> None:
-        """Have a session send somewhere (`Runtime.mirror_set`)."""
         control, nodes = self._replication()
         if not 0 < session < CLONE_SESSIONS:
             text = f"mirroring session {session}: there are sessions 1 to {CLONE_SESSIONS - 1}"
@@ -123,7 +113,6 @@ class Replication(Base[PL]):
             _put_mirror(control, session, nodes.replicas(group))
 
     def mirror_delete(self, session: int) -> None:
-        """Have a session send nowhere."""
         control, nodes = self._replication()
         batch = control.batch()
         try:
@@ -134,7 +123,7 @@ class Replication(Base[PL]):
         nodes.mirrored.pop(session, None)
 
     def mirror(self, session: int) -> Mirror:
-        """Where a session sends; of one that P4Runtime made, the first port."""
+        """Return the destination of a session; if P4Runtime created it, the first port."""
         control, nodes = self._replication()
         entry = control.replication.sessions.entries.get(session)
         if entry is None:
@@ -147,8 +136,8 @@ class Replication(Base[PL]):
     # -- helpers
 
     def _replication(self) -> tuple[ControlledPipeline[PL], Nodes]:
-        """The pipeline and its nodes, as P4Runtime left them."""
-        control = self.not_kept("multicast nodes and mirroring sessions")
+        """Return the pipeline and its nodes, with P4Runtime's changes applied."""
+        control = self.require_unpinned("multicast nodes and mirroring sessions")
         nodes = self._nodes.setdefault(control, Nodes())
         entries = control.replication.groups.entries
         nodes.follow(
@@ -158,8 +147,8 @@ class Replication(Base[PL]):
         return control, nodes
 
 
-def _put(control: ControlledPipeline[Any], nodes: Nodes, group: int | None) -> None:
-    """Have the pipeline make the copies of a group, if it is one, and of the sessions that follow it."""
+def _put(control: ControlledPipeline[PL], nodes: Nodes, group: int | None) -> None:
+    """Write a group's replicas, and those of the mirroring sessions to it, to the pipeline."""
     if group is None:
         return
     replicas = nodes.replicas(group)
@@ -170,13 +159,13 @@ def _put(control: ControlledPipeline[Any], nodes: Nodes, group: int | None) -> N
     _put_mirrors(control, nodes, group)
 
 
-def _put_mirrors(control: ControlledPipeline[Any], nodes: Nodes, group: int) -> None:
+def _put_mirrors(control: ControlledPipeline[PL], nodes: Nodes, group: int) -> None:
     for session, followed in nodes.mirrored.items():
         if followed == group:
             _put_mirror(control, session, nodes.replicas(group))
 
 
-def _put_mirror(control: ControlledPipeline[Any], session: int, replicas: list[Replica]) -> None:
+def _put_mirror(control: ControlledPipeline[PL], session: int, replicas: list[Replica]) -> None:
     message = p4r.CloneSessionEntry(session_id=session, replicas=_messages(replicas))
     batch = control.batch()
     control.replication.sessions.put(message, replicas, batch)

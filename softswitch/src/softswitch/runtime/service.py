@@ -7,7 +7,8 @@ import inspect
 import json
 from collections.abc import Awaitable, Callable
 from functools import cache
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 import grpc
 from grpc import StatusCode
@@ -15,7 +16,6 @@ from grpc import StatusCode
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.status import Context
 from softswitch.runtime.interface import SERVICE, Runtime
-from softswitch.runtime.types import check_type
 
 METHODS = [name for name, _ in inspect.getmembers(Runtime, inspect.isfunction) if not name.startswith("_")]
 _Handler = Callable[[bytes, Context], Awaitable[bytes]]
@@ -24,11 +24,11 @@ _Handler = Callable[[bytes, Context], Awaitable[bytes]]
 def runtime_handlers(
     runtime: asyncio.Future[Runtime], changed: Callable[[], None] = lambda: None
 ) -> grpc.GenericRpcHandler:
-    """What a gRPC server needs to serve the calls, which wait for the `runtime`.
+    """Return the handlers of a gRPC server; calls wait for the `runtime`.
 
-    After each `changed` is called, on the same thread.
+    `changed` is called after each call, on the same thread.
     """
-    handlers: dict[str, Any] = {
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(_handler(runtime, name, changed)) for name in METHODS
     }
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
@@ -55,5 +55,32 @@ def _handler(runtime: asyncio.Future[Runtime], name: str, changed: Callable[[], 
 
 
 @cache
-def _signature(method: Callable[..., Any]) -> tuple[inspect.Signature, dict[str, Any]]:
+def _signature(method: Callable[..., object]) -> tuple[inspect.Signature, dict[str, object]]:
     return inspect.signature(method), get_type_hints(method)
+
+
+def check_type(value: object, kind: Any, name: str) -> None:  # a type expression
+    """Raise TypeError if a JSON value is not of a type: a plain one, a list, a union, or a `TypedDict`."""
+    if get_origin(kind) is UnionType:
+        if value is None and NoneType in get_args(kind):
+            return
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is list:
+        if not isinstance(value, list):
+            raise TypeError(f"{name}: expected a list, got {value!r}")
+        for each in value:
+            check_type(each, get_args(kind)[0], name)
+    elif is_typeddict(kind):
+        _check_fields(value, kind, name)
+    elif not isinstance(value, (int, float) if kind is float else kind) or (
+        isinstance(value, bool) and kind is not bool
+    ):
+        raise TypeError(f"{name}: expected {kind.__name__}, got {value!r}")
+
+
+def _check_fields(value: object, kind: Any, name: str) -> None:  # a `TypedDict`
+    fields = get_type_hints(kind)
+    if not isinstance(value, dict) or value.keys() - fields or kind.__required_keys__ - value.keys():
+        raise TypeError(f"{name}: expected an object with {', '.join(fields)}, got {value!r}")
+    for key, each in value.items():
+        check_type(each, fields[key], f"{name}.{key}")

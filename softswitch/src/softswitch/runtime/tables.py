@@ -1,4 +1,4 @@
-"""Tables: entries by handle or key, and what a miss does."""
+"""Calls on tables: entries by handle or key, and the action of a miss."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from softswitch.p4runtime.entities.store import DEFAULT, PLAIN, DefaultEntry, Ke
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
-from softswitch.runtime.actions import doing_of, fill_action, use_of
-from softswitch.runtime.base import PL, Base, is_whole, set_entry_meter, update
-from softswitch.runtime.interface import Doing, Entry, Life
+from softswitch.runtime.actions import fill_action, table_action_of, use_of
+from softswitch.runtime.base import PL, RuntimeCalls, is_whole, set_entry_meter, update
+from softswitch.runtime.interface import Entry, Life, TableAction
 from softswitch.runtime.keys import matches_of, text_of
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
 TOP_PRIORITY = (1 << 31) - 1
-"""P4Runtime's priority for BMv2's 0: the smallest of these wins, the largest of those."""
+"""P4Runtime's priority for BMv2's 0: the highest wins in P4Runtime, the lowest in BMv2."""
 _MS_IN_NS, _MS_IN_US = 10**6, 10**3
 
 
-class Tables(Base[PL]):
-    """Calls on tables."""
+class Tables(RuntimeCalls[PL]):
+    """Calls on tables, with BMv2's handles and priorities."""
 
-    def table_add(self, table: str, match: list[str], priority: int, doing: Doing) -> int:
-        """Insert an entry (`Runtime.table_add`)."""
+    def table_add(self, table: str, match: list[str], priority: int, doing: TableAction) -> int:
         control, store = self._table(table)
         key = _key(store, match, priority)
         if not key.matches:
@@ -42,8 +41,8 @@ class Tables(Base[PL]):
         assert handle is not None
         return handle
 
-    def table_modify(self, table: str, handle: int, doing: Doing) -> None:
-        """Change what an entry does; its timeout and its meter stay."""
+    def table_modify(self, table: str, handle: int, doing: TableAction) -> None:
+        """Replace the action of an entry, but neither its timeout nor its meter."""
         control, store = self._table(table)
         key = self.key_of(control, table, handle)
         entry = _message(store, key)
@@ -57,12 +56,10 @@ class Tables(Base[PL]):
             set_entry_meter(control, store, key, note.meter)
 
     def table_delete(self, table: str, handle: int) -> None:
-        """Delete an entry."""
         control, store = self._table(table)
         self._write(control, DELETE, _message(store, self.key_of(control, table, handle)))
 
     def table_clear(self, table: str) -> None:
-        """Delete all entries (`Runtime.table_clear`)."""
         control, store = self._table(table)
         keys = [Key(entry.key, entry.priority) for entry in control.pipeline.read_entries(table)]
         updates = [
@@ -74,13 +71,11 @@ class Tables(Base[PL]):
         control.handles.forget(table)
 
     def table_entries(self, table: str) -> list[Entry]:
-        """All entries (`Runtime.table_entries`)."""
         control, store = self._table(table)
         found = {Key(entry.key, entry.priority): entry for entry in control.pipeline.read_entries(table)}
         return [_entry(control, store, handle, found[key]) for handle, key in control.handles.ordered(table)]
 
     def table_entry(self, table: str, handle: int) -> Entry:
-        """The entry with a handle."""
         control, store = self._table(table)
         key = self.key_of(control, table, handle)
         (entry,) = control.pipeline.find_entries([store.entry_key(key)])
@@ -88,7 +83,6 @@ class Tables(Base[PL]):
         return _entry(control, store, handle, entry)
 
     def table_find(self, table: str, match: list[str], priority: int) -> Entry:
-        """The entry with a key (`Runtime.table_find`)."""
         control, store = self._table(table)
         key = _key(store, match, priority)
         handle = control.handles.of(table, key)
@@ -98,18 +92,15 @@ class Tables(Base[PL]):
         return self.table_entry(table, handle)
 
     def table_size(self, table: str) -> int:
-        """How many entries a table has now."""
         control, store = self._table(table)
         return control.pipeline.entry_count(store.name)
 
-    def table_default(self, table: str) -> Doing | None:
-        """What a miss does (`Runtime.table_default`)."""
+    def table_default(self, table: str) -> TableAction | None:
         _, store = self._table(table)
         action = store.default[DEFAULT].action
-        return None if action is None else doing_of(store, action)
+        return None if action is None else table_action_of(store, action)
 
-    def table_set_default(self, table: str, doing: Doing | None) -> None:
-        """Replace what a miss does (`Runtime.table_set_default`)."""
+    def table_set_default(self, table: str, doing: TableAction | None) -> None:
         control, store = self._table(table)
         if store.profile is not None:
             self._set_indirect_default(store, store.profile, doing)
@@ -124,7 +115,6 @@ class Tables(Base[PL]):
             raise RuntimeRefusal(TABLE, code, str(refusal)) from None
 
     def table_set_timeout(self, table: str, handle: int, timeout: int) -> None:
-        """Have controllers told of an idle entry (`Runtime.table_set_timeout`)."""
         control, store = self._table(table)
         if not store.table.has_idle_timeout:
             raise RuntimeRefusal(TABLE, "AGEING_DISABLED", f"table {table} has no idle timeouts")
@@ -136,7 +126,6 @@ class Tables(Base[PL]):
     # -- for other calls
 
     def key_of(self, control: ControlledPipeline[PL], table: str, handle: int) -> Key:
-        """The key of the entry with a handle."""
         key = control.handles.key(table, handle)
         if key is None:
             code = "EXPIRED_HANDLE" if control.handles.is_expired(table, handle) else "INVALID_HANDLE"
@@ -156,9 +145,11 @@ class Tables(Base[PL]):
         except Refusal as refusal:
             refuse(TABLE, refusal, TABLE_CODES)
 
-    def _set_indirect_default(self, store: TableStore, profile: ProfileStore, doing: Doing | None) -> None:
-        """Without P4Runtime, where such a table's default is constant."""
-        control = self.not_kept(f"the default of table {store.name}")
+    def _set_indirect_default(
+        self, store: TableStore, profile: ProfileStore, doing: TableAction | None
+    ) -> None:
+        """Set the default of a table with an action profile, which is constant in P4Runtime."""
+        control = self.require_unpinned(f"the default of table {store.name}")
         action: EntryAction | None = None
         if doing is not None:
             action = use_of(profile, doing)
@@ -178,7 +169,9 @@ def _key(store: TableStore, match: list[str], priority: int) -> Key:
     if not store.has_priority:
         return Key(matches)
     if not 0 <= priority < TOP_PRIORITY:
-        text = f"priority {priority} of table {store.name}: 0 to {TOP_PRIORITY - 1} is right, 0 wins"
+        text = (
+            f"priority of table {store.name}: expected 0 to {TOP_PRIORITY - 1}, where 0 wins, got {priority}"
+        )
         raise RuntimeRefusal(TABLE, "BAD_MATCH_KEY", text)
     return Key(matches, TOP_PRIORITY - priority)
 
@@ -204,6 +197,6 @@ def _entry(control: ControlledPipeline[PL], store: TableStore, handle: int, entr
         handle=handle,
         match=[text_of(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)],
         priority=TOP_PRIORITY - entry.priority if store.has_priority else -1,
-        doing=doing_of(store, entry.action),
+        doing=table_action_of(store, entry.action),
         life=life,
     )
