@@ -1,4 +1,4 @@
-"""The switch's command line, shaped like that of `simple_switch_grpc`."""
+"""The switch's command line, which resembles that of `simple_switch_grpc`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import grpc
 
 from softswitch import __version__
 from softswitch.errors import SwitchError
-from softswitch.kernel.pins import unpin as give_up
+from softswitch.kernel.pins import unpin as remove_pins
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
@@ -41,7 +41,7 @@ from softswitch.v1model import DROP_PORT
 @click.option("--device-id", type=click.IntRange(min=0), default=1, show_default=True)
 @click.option("--grpc-server-addr", default="127.0.0.1:9559", show_default=True, metavar="HOST:PORT")
 @click.option("--tls-cert", type=click.Path(path_type=Path), help="Certificate of the gRPC port, for TLS.")
-@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Private key of the certificate.")
 @click.option("--tls-ca", type=click.Path(path_type=Path), help="Clients need a certificate of this CA.")
 @click.option(
     "--priority-queues",
@@ -63,20 +63,20 @@ from softswitch.v1model import DROP_PORT
     "port_rates",
     multiple=True,
     metavar="PORT=RATE",
-    help="What a port sends at most, as 1=1000pps or 1=10mbit; *=RATE is for all. Repeat it for each.",
+    help="Maximum rate of a port, as 1=1000pps or 1=10mbit; *=RATE is for all. Repeat it for each.",
 )
 @click.option(
     "--port-queue",
     "port_queues",
     multiple=True,
     metavar="PORT=DEPTH",
-    help="What waits for a port at most, as 1=64 packets or 1=64kb; 64 packets unless told otherwise.",
+    help="Depth of a port's queue, as 1=64 packets or 1=64kb; 64 packets by default.",
 )
 @click.option(
     "--counters",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the counters of the ports here, as JSON: at the start, at SIGUSR1, and at the end.",
+    help="Write the counters of the ports as JSON: at the start, at SIGUSR1, and at the end.",
 )
 @click.option(
     "--datapath",
@@ -90,31 +90,31 @@ from softswitch.v1model import DROP_PORT
     type=click.Choice(HOOKS),
     default=TCX,
     show_default=True,
-    help="Where the kernel runs it; xdp: in the driver of a NIC, for programs that copy no frame.",
+    help="Hook in the kernel; xdp: in the driver of a NIC, for programs that copy no frame.",
 )
 @click.option(
     "--rps-cpu",
     type=click.IntRange(min=0),
     metavar="CPU",
-    help="Where the kernel runs it, by receive packet steering; left out: on the CPUs of whoever sends.",
+    help="CPU on which the kernel runs it (receive packet steering); default: the CPUs of the senders.",
 )
 @click.option(
     "--pin",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
-    help="Packets go on when the switch ends; the next one with DIR has its tables and registers.",
+    help="Keep forwarding after the switch ends; the next one with DIR resumes its tables and registers.",
 )
 @click.option(
     "--unpin",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Give up what DIR keeps, and nothing else.",
+    help="Remove the datapath pinned in DIR, and exit.",
 )
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Write here what happens to packets, as lines of JSON. They pass the interpreter then, slowly.",
+    help="Write a trace of packets as lines of JSON. They pass the interpreter, which is slow.",
 )
 @click.option(
     "--trace-filter",
@@ -163,7 +163,7 @@ def command(
     of the ports, which are logged at the end too, at level `info`.
     """
     if unpin is not None:
-        give_up(unpin)
+        remove_pins(unpin)
         return
     if (program is None) != no_p4:
         raise click.UsageError("give either PROGRAM or --no-p4")
@@ -219,7 +219,7 @@ def command(
 
 
 def main() -> None:
-    """Run the switch; errors are one line on stderr, and the exit status is not 0."""
+    """Run the switch; on errors, print one line on stderr and exit with status 1."""
     arguments = [argument for argument in sys.argv[1:] if argument != "--"]
     try:
         command.main(arguments, prog_name="softswitch")

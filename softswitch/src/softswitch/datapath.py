@@ -1,6 +1,6 @@
-"""Where packets are processed: in the kernel where it can, in this process's sockets where it cannot.
+"""Selection of the datapath: the kernel if it supports the program, else packet sockets in this process.
 
-Which of the two is decided for each program anew: a construct that BPF cannot do is no reason to refuse it.
+It is selected for each program: the sockets run programs with constructs that BPF does not support.
 """
 
 from __future__ import annotations
@@ -76,28 +76,28 @@ class SwitchPorts:
         check_ports(ports, cpu_port, impairments, shapes)
         if rps_cpu is not None:
             check_cpu(rps_cpu)
-        warm_tables()  # it takes a while, for which the first program need not wait
+        warm_tables()  # this is slow, and would delay the first program
         self._names, self._cpu_port = ports, cpu_port
         self._impairments, self._busy_poll, self._shapes = impairments, busy_poll, shapes
         self._buffers = bool(shapes)
         self._running: CompiledPipeline | TracedPipeline | None = None
         self._before: SwitchCounters | None = None
-        # The sockets' forwarding ends with the process.
+        # Packet sockets forward only while the process runs.
         self._wanted = wanted if pin is None else Datapath.KERNEL
         self._priority_queues, self._hook, self._pcap = priority_queues, hook, pcap
         self._trace, self._rps_cpu = trace, rps_cpu
-        self._holding = {} if self._wanted is Datapath.KERNEL else _holding(ports, impairments)
+        self._backpressure = {} if self._wanted is Datapath.KERNEL else _backpressure(ports, impairments)
         self._unable = self.reason = self._why_not()
         if self._wanted is Datapath.KERNEL and self.reason:
             raise KernelError(f"the kernel cannot be the datapath: {self.reason}")
         self._pins: Pins | None = None
-        self._control = ControlSockets()
-        self.cpu_socket: socket.socket = self._control.cpu_socket
-        self.notice_socket: socket.socket = self._control.notice_socket
+        self._control_sockets = ControlSockets()
+        self.cpu_socket: socket.socket = self._control_sockets.cpu_socket
+        self.notice_socket: socket.socket = self._control_sockets.notice_socket
         self._kernel: KernelPorts | None = None
         self._sockets: PortLoop | None = None
         with contextlib.ExitStack() as undo:
-            undo.callback(self._control.close)
+            undo.callback(self._control_sockets.close)
             if pin is not None:
                 self._pins = undo.enter_context(contextlib.closing(Pins(pin)))
                 self._pins.check(
@@ -122,8 +122,8 @@ class SwitchPorts:
             return "the sockets write pcap files"
         if self._trace is not None:
             return "packets are traced"
-        if self._holding:
-            name = self._names[min(self._holding)]
+        if self._backpressure:
+            name = self._names[min(self._backpressure)]
             return f"{name} is shaped (tc qdisc), and packets wait for it in the sockets' queues"
         return probe(self._hook)
 
@@ -135,15 +135,18 @@ class SwitchPorts:
 
     @property
     def datapath(self) -> Datapath:
-        """What is used now."""
+        """The datapath of the current program."""
         return Datapath.SOCKETS if self._kernel is None else Datapath.KERNEL
 
     def make(self, program: ir.Program) -> LivePipeline:
-        """A pipeline for the datapath that this program can have; KernelError where it must be the kernel."""
+        """Return a pipeline of a program for the datapath that supports it.
+
+        Raises KernelError if the datapath must be the kernel, and does not support the program.
+        """
         if self._unable is not None:
-            buffered = self._buffers or bool(self._holding)
+            buffered = self._buffers or bool(self._backpressure)
             if self._trace is not None:
-                from softswitch.explain.live import TracedPipeline  # a switch that does not trace needs none
+                from softswitch.explain.live import TracedPipeline  # imported only for tracing
 
                 return TracedPipeline(program, self._trace, self._priority_queues, buffered)
             return CompiledPipeline(program, priority_queues=self._priority_queues, buffered=buffered)
@@ -160,19 +163,19 @@ class SwitchPorts:
             return CompiledPipeline(program, priority_queues=self._priority_queues)
 
     @property
-    def kept(self) -> Path | None:
-        """The control plane's folder of the pipeline that packets meet already; None where there is none."""
-        kept = None if self._pins is None else self._pins.kept
-        return None if kept is None else kept.folder
+    def pinned_folder(self) -> Path | None:
+        """The control plane's folder of the pinned pipeline; None if there is none."""
+        pinned = None if self._pins is None else self._pins.pinned
+        return None if pinned is None else pinned.folder
 
-    def make_kept(self, program: ir.Program) -> LivePipeline:
-        """The pipeline that packets meet already."""
+    def make_pinned(self, program: ir.Program) -> LivePipeline:
+        """Return the pinned pipeline, which processes packets already."""
         assert self._pins is not None
-        return AttachedPipeline(program, self._priority_queues, self._hook, generation=self._pins.kept)
+        return AttachedPipeline(program, self._priority_queues, self._hook, generation=self._pins.pinned)
 
     @staticmethod
     def folder_of(pipeline: LivePipeline) -> Path | None:
-        """Where the control plane of a pipeline is to be kept; None where it is not."""
+        """Return the folder in which a pipeline's control plane is persisted; None if it is not."""
         generation = pipeline.generation if isinstance(pipeline, AttachedPipeline) else None
         return None if generation is None else generation.folder
 
@@ -190,7 +193,7 @@ class SwitchPorts:
             self._sockets = None
         if self._kernel is None:
             self._kernel = KernelPorts(
-                self._names, self._cpu_port, self._control, self._hook, self._pins, self._rps_cpu
+                self._names, self._cpu_port, self._control_sockets, self._hook, self._pins, self._rps_cpu
             )
         return self._kernel
 
@@ -208,10 +211,10 @@ class SwitchPorts:
             self._cpu_port,
             self._impairments,
             self._busy_poll,
-            self._control,
+            self._control_sockets,
             self._shapes,
             self._priority_queues,
-            self._holding,
+            self._backpressure,
             self._pcap,
             before,
         )
@@ -222,14 +225,14 @@ class SwitchPorts:
         assert used is not None
         return used
 
-    # -- what commands change
+    # -- changes by commands
 
     def names(self) -> dict[int, str]:
-        """The interfaces of all ports, by number."""
+        """Return the interfaces of all ports, by number."""
         return dict(self._names)
 
     def is_up(self, port: int) -> bool:
-        """Whether a port's interface is up and has a carrier."""
+        """Return whether a port's interface is up and has a carrier."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
             request = struct.pack("16sH14x", self._names[port].encode(), 0)
             try:
@@ -239,21 +242,21 @@ class SwitchPorts:
         return int(flags) & _UP_AND_RUNNING == _UP_AND_RUNNING
 
     def add(self, port: int, interface: str) -> None:
-        """Take one more interface as a port; `PortError` where it cannot be had."""
+        """Add a port with an interface; raises PortError if it cannot be opened."""
         self._change_ports({**self._names, port: interface})
 
     def remove(self, port: int) -> None:
-        """Give a port's interface back."""
+        """Remove a port, and release its interface."""
         if any(number == port for number, _ in self._impairments):
             raise SwitchError(f"Error: port {port} is impaired, and cannot be removed")
         self._shapes = {number: shape for number, shape in self._shapes.items() if number != port}
         self._change_ports({number: name for number, name in self._names.items() if number != port})
 
     def _change_ports(self, names: Mapping[int, str]) -> None:
-        """Go on with other ports. Packets that wait are dropped."""
+        """Replace the ports; packets in queues are dropped."""
         old = self._need_sockets("ports that come and go")
         check_ports(names, self._cpu_port, self._impairments, self._shapes)
-        self._holding = _holding(names, self._impairments)
+        self._backpressure = _backpressure(names, self._impairments)
         new = self._make_loop(names, before=old)
         old.stop()
         self._before = plus(self._before, old.counters())
@@ -263,15 +266,15 @@ class SwitchPorts:
             new.start(self._running)
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        """Set what queues send or hold (`Runtime.queue_set`); a switch without queues has them then."""
+        """Set rates or depths of queues (`Runtime.queue_set`); a switch without queues gets some."""
         loop = self._need_sockets("rates and depths of queues")
         if priority is not None and not 0 <= priority < self._priority_queues:
-            right = f"there are 0 to {self._priority_queues - 1} (--priority-queues)"
-            raise SwitchError(f"Error: priority {priority}: {right}")
+            expected = f"there are 0 to {self._priority_queues - 1} (--priority-queues)"
+            raise SwitchError(f"Error: priority {priority}: {expected}")
         if rate is not None and not 0 <= rate <= MAX_RATE:
-            raise SwitchError(f"Error: rate {rate}: 0 to {MAX_RATE} packets/s is right, 0 for no limit")
+            raise SwitchError(f"Error: rate: expected 0 (unlimited) to {MAX_RATE} packets/s, got {rate}")
         if depth is not None and not 1 <= depth <= MAX_PACKETS:
-            raise SwitchError(f"Error: depth {depth}: 1 to {MAX_PACKETS} packets is right")
+            raise SwitchError(f"Error: depth: expected 1 to {MAX_PACKETS} packets, got {depth}")
         code, running = None, self._running
         if running is not None and not running.waiting_bytes:
             changed = _need_compiled(running, "rates and depths of queues")
@@ -291,7 +294,7 @@ class SwitchPorts:
             loop.start(running)
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        """Compute a calculation of the program that runs by another CRC."""
+        """Set the CRC of a calculation of the running program."""
         loop = self._need_sockets("parameters of CRCs")
         assert self._running is not None
         running = _need_compiled(self._running, "parameters of CRCs")
@@ -311,30 +314,30 @@ class SwitchPorts:
         return self._sockets
 
     def stop(self) -> None:
-        """Stop forwarding; harmless when it does not run."""
+        """Stop forwarding; do nothing if it does not run."""
         self._used.stop()
 
     def close(self) -> None:
-        """Stop, and give the ports back; harmless when repeated."""
+        """Stop, and release the ports; closing twice is harmless."""
         self._used.close()
-        self._control.close()
+        self._control_sockets.close()
         if self._pins is not None:
             self._pins.close()
 
     def now(self) -> int:
-        """The time that packets have, in µs since start."""
+        """Return the time of the packets' clock, µs since start."""
         return self._used.now()
 
     def counters(self) -> SwitchCounters:
-        """Read the counters of all ports, and of the switch as a whole."""
+        """Return the counters of all ports, and of the switch as a whole."""
         return plus(self._before, self._used.counters())
 
     def describe(self) -> list[str]:
-        """The counters as text, a line a port."""
+        """Return the counters as text, a line for each port."""
         return describe(self.counters())
 
     def describe_datapath(self) -> str:
-        """One line: which it is, and why not the kernel."""
+        """Return one line with the datapath, and the reason if it is not the kernel."""
         if self._kernel is not None:
             pinned = "" if self._pins is None else f", pinned in {self._pins.folder}"
             count = pluralize(len(self._names), "interface")
@@ -351,12 +354,13 @@ def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> Com
     return running
 
 
-def _holding(
+def _backpressure(
     ports: Mapping[int, str], impairments: Mapping[tuple[int, Direction], Impairment]
 ) -> dict[int, bool]:
-    """Ports of shaped interfaces, and whether few packets are to wait in the kernel.
+    """Return the ports of shaped interfaces, and whether their send buffer is to be small.
 
-    A delay has all packets wait there that are under way. What leaves an impaired port may be several.
+    It is not if the interface delays packets, since all delayed packets are in it. Impaired ports are
+    excluded, as one packet may leave them as several.
     """
     kinds = shaped(ports.values())
     return {

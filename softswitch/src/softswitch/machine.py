@@ -22,7 +22,7 @@ from softswitch.p4runtime.loaded_config import read_file, read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters, describe
-from softswitch.runtime.switch import SwitchRuntime
+from softswitch.runtime.device import SwitchRuntime
 from softswitch.settings import Datapath, Settings
 from softswitch.warm import is_cold, warm
 
@@ -120,8 +120,8 @@ class Machine:
 
     def _load(self) -> None:
         program, p4info = self._settings.program, self._settings.p4info
-        if self.ports.kept is not None:
-            self._resume_pinned(self.ports.kept, program, p4info)
+        if self.ports.pinned_folder is not None:
+            self._resume_pinned(self.ports.pinned_folder, program, p4info)
         elif program is not None:
             self._load_first(program, p4info)
 
@@ -153,7 +153,7 @@ class Machine:
                 f"{p4info}: expected the P4Info pinned in {folder.parent}: omit it; {unpin_hint}"
             )
         try:
-            self._server.go_on(pinned, self.ports.make_kept)
+            self._server.resume(pinned, self.ports.make_pinned)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
         _say(f"resumed the program pinned in {folder.parent}")

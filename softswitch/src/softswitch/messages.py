@@ -1,4 +1,4 @@
-"""Texts that users see: messages of `log_msg` (BMv2: core/primitives.cpp), and plurals."""
+"""Formatting of text for users: messages of `log_msg` (BMv2: core/primitives.cpp), and plurals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PLACEHOLDER = re.compile(r"(?<!\\)\{.*?(?<!\\)\}", re.DOTALL)
 
 
 def format_message(message: str, values: Iterable[int]) -> str:
-    r"""Put values in for the `{}` of a text, in order and in decimal; `\{` and `\}` are braces."""
+    r"""Replace each `{}` of a text by the next value in decimal; `\{` and `\}` are braces."""
     remaining = iter(values)
     text = PLACEHOLDER.sub(lambda found: str(next(remaining, found[0])), message)
     return text.replace("\\{", "{").replace("\\}", "}")

@@ -1,6 +1,6 @@
-"""Switches as processes of their own: softswitch and BMv2, which take the same options.
+"""Switches in child processes: softswitch and BMv2, which accept the same options.
 
-Neither is given a program at its start; both serve P4Runtime on the loopback address.
+By default they start without a program; both serve P4Runtime on the loopback address.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SOFTSWITCH = (sys.executable, "-m", "softswitch")
 BMV2_PROGRAM = "simple_switch_grpc"
 BMV2_VARIABLE = "HOTLINE_BMV2"
 NO_BMV2 = f"{BMV2_PROGRAM} is neither on PATH nor named by {BMV2_VARIABLE}"
-_START_SECONDS = 120.0  # softswitch compiles itself when it has never been started
+_START_SECONDS = 120.0  # the first start of softswitch compiles it
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.005
 _READY = re.compile(r"P4Runtime on (\S+)\n")
@@ -36,7 +36,10 @@ T = TypeVar("T")
 
 
 def find_bmv2() -> str:
-    """Path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH."""
+    """Return the path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH.
+
+    Raises Bmv2NotFound.
+    """
     found = installed_bmv2()
     if found is None:
         raise Bmv2NotFound(NO_BMV2)
@@ -44,7 +47,10 @@ def find_bmv2() -> str:
 
 
 def installed_bmv2() -> str | None:
-    """The same, None where it is not installed; Bmv2NotFound where HOTLINE_BMV2 names no program."""
+    """Return the path of `simple_switch_grpc`, or None if it is not installed.
+
+    Raises Bmv2NotFound if HOTLINE_BMV2 is not a program.
+    """
     named = os.environ.get(BMV2_VARIABLE)
     if not named:
         return shutil.which(BMV2_PROGRAM)
@@ -58,10 +64,10 @@ def installed_bmv2() -> str | None:
 
 @contextmanager
 def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
-    """A TCP port of the loopback for a gRPC server, which nobody else gets while the block runs.
+    """Reserve a TCP port of the loopback for a gRPC server during the block.
 
-    It is bound here with SO_REUSEPORT, as gRPC binds, and nothing listens: the kernel gives it to nobody who
-    asks for any port, and to gRPC, which asks for this one. Thrift binds with SO_REUSEADDR.
+    It is bound here with SO_REUSEPORT, as gRPC binds, without listening: the kernel does not assign it to
+    sockets that bind any port, but gRPC can bind it. Thrift binds with SO_REUSEADDR.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, shared, 1)
@@ -79,10 +85,10 @@ def switch_command(
     options: Sequence[str] = WITHOUT_PROGRAM,
     target_options: Sequence[str] = (),
 ) -> list[str]:
-    """Command line of a switch, by default without a program; `interfaces` by port number."""
+    """Return the command line of a switch, by default without a program; `interfaces` are by port number."""
     ports = [word for port, interface in interfaces.items() for word in ("-i", f"{port}@{interface}")]
     cpu = [] if cpu_port is None else ["--cpu-port", str(cpu_port)]
-    # BMv2 wants the options of its target behind a "--", and softswitch does not mind.
+    # BMv2 requires "--" before the options of its target; softswitch accepts it.
     return [
         *program, *options, "--device-id", str(DEVICE_ID), *ports,
         "--", "--grpc-server-addr", address, *cpu, *target_options,
@@ -91,28 +97,28 @@ def switch_command(
 
 @cache
 def has_thrift(program: str) -> bool:
-    """Whether a BMv2 was built with Thrift, by which alone rates and depths of its queues are set."""
-    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
-    return "--thrift-port" in told.stdout + told.stderr
+    """Return whether a BMv2 was built with Thrift, which setting rates and depths of its queues needs."""
+    done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    return "--thrift-port" in done.stdout + done.stderr
 
 
 class SwitchProcess(NamedTuple):
-    """A switch process, what it prints, and where its P4Runtime server listens: HOST:PORT."""
+    """A switch process, the file of its output, and the address HOST:PORT of its P4Runtime server."""
 
     process: subprocess.Popen[bytes]
     output: IO[bytes]
     address: str
     thrift_port: int | None = None
-    """Of a BMv2 that has one."""
+    """Thrift's port of a BMv2 that was built with it."""
 
     def log(self) -> str:
-        """What it has printed so far."""
-        # Not `read`: the process writes at the position of this very file.
+        """Return its output so far."""
+        # Not with `read`: the process writes at the position of the shared file description.
         size = os.fstat(self.output.fileno()).st_size
         return os.pread(self.output.fileno(), size, 0).decode(errors="replace")
 
     def ended(self) -> SwitchEnded | None:
-        """How it ended, with the last line that it printed; None while it runs."""
+        """Return the error of a process that has ended, with its last line of output; None while it runs."""
         if self.process.poll() is None:
             return None
         lines = self.log().strip().splitlines()
@@ -120,15 +126,15 @@ class SwitchProcess(NamedTuple):
         return SwitchEnded(f"the switch ended with code {self.process.returncode}: {last}")
 
     def wait_until_it_listens(self, patience_s: float = _START_SECONDS) -> None:
-        """Raise SwitchEnded if it ends before that, or takes too long."""
+        """Wait until it listens; raises SwitchEnded if it ends before, or after a timeout."""
         self._wait(self.listens, patience_s, f"does not listen at {self.address}")
 
     def wait_for_address(self) -> SwitchProcess:
-        """The same process, at the address that softswitch prints when it is ready."""
+        """Return the process with the address that softswitch prints when it is ready; raises SwitchEnded."""
         return self._replace(address=self._wait(self._printed_address, _START_SECONDS, "is not ready"))
 
     def end(self, patience_s: float = _STOP_SECONDS) -> None:
-        """End it, by force if it does not end itself."""
+        """Terminate it; kill it after a timeout."""
         self.process.terminate()
         try:
             self.process.wait(patience_s)
@@ -147,7 +153,7 @@ class SwitchProcess(NamedTuple):
         return found
 
     def listens(self) -> bool | None:
-        """Whether it listens at its address, or None."""
+        """Return true if it listens at its address, else None."""
         host, _, port = self.address.rpartition(":")
         try:
             socket.create_connection((host, int(port)), timeout=1).close()
@@ -167,7 +173,7 @@ def start_switch(
     environment: Mapping[str, str] = {},
     folder: Path | None = None,
 ) -> SwitchProcess:
-    """Start a switch that prints into a file."""
+    """Start a switch, whose output goes to a file."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -175,7 +181,7 @@ def start_switch(
         stderr=output,
         cwd=folder,
         env={**os.environ, **environment},
-        start_new_session=True,  # Ctrl-C is not for it
+        start_new_session=True,  # Ctrl-C does not end it
     )
     return SwitchProcess(process, output, address)
 
@@ -190,7 +196,7 @@ def softswitch(
     environment: Mapping[str, str] = {},
     folder: Path | None = None,
 ) -> Iterator[SwitchProcess]:
-    """A softswitch, which finds itself a port and serves P4Runtime, until the block ends."""
+    """Run a softswitch, which serves P4Runtime on a free port, during the block."""
     command = switch_command(SOFTSWITCH, "127.0.0.1:0", interfaces, cpu_port=cpu_port, options=options)
     with _started(command, "", cores, environment, folder) as switch:
         yield switch.wait_for_address()
@@ -204,12 +210,12 @@ def bmv2(
     target_options: Sequence[str] = (),
     cores: Iterable[int] | None = None,
 ) -> Iterator[SwitchProcess]:
-    """A BMv2, which serves P4Runtime, until the block ends."""
+    """Run a BMv2, which serves P4Runtime, during the block."""
     program, thrift_port = find_bmv2(), None
     options: Sequence[str] = WITHOUT_PROGRAM
     with ExitStack() as reserved:
         address = f"127.0.0.1:{reserved.enter_context(reserved_port())}"
-        if has_thrift(program):  # all would have 9090
+        if has_thrift(program):  # the default port of all is 9090
             thrift_port = reserved.enter_context(reserved_port(socket.SO_REUSEADDR))
             options = (*options, "--thrift-port", str(thrift_port))
         command = switch_command(
@@ -233,11 +239,11 @@ def _started(
     environment: Mapping[str, str] = {},
     folder: Path | None = None,
 ) -> Iterator[SwitchProcess]:
-    # Each becomes the next; what it ends as may not outlive this process, however that dies.
-    bound_to_us = ["setpriv", "--pdeathsig", "KILL", "--"]
+    # Each program execs the next. The kernel kills the switch when this process dies for any reason.
+    killed_with_parent = ["setpriv", "--pdeathsig", "KILL", "--"]
     pinned = [] if cores is None else ["taskset", "--cpu-list", ",".join(map(str, cores))]
     with tempfile.TemporaryFile() as output:
-        switch = start_switch([*bound_to_us, *pinned, *command], output, address, environment, folder)
+        switch = start_switch([*killed_with_parent, *pinned, *command], output, address, environment, folder)
         try:
             yield switch
         finally:

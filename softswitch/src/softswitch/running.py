@@ -1,6 +1,6 @@
-"""A switch from its start to its end: it listens at once, and forwards when its code is there.
+"""The lifecycle of a switch: it listens at once, and forwards as soon as its code is compiled.
 
-The first start compiles for half a minute or more, in a thread, where clients wait ten seconds for the port.
+The first start compiles for half a minute or more, in a thread, while clients wait ten seconds for the port.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from softswitch.messages import pluralize
 from softswitch.p4runtime import P4RuntimeServer
@@ -23,31 +24,32 @@ from softswitch.runtime.interface import Runtime
 from softswitch.runtime.service import runtime_handlers
 from softswitch.settings import Settings
 
+if TYPE_CHECKING:
+    from softswitch.datapath import LivePipeline
+
 GRPC_LOGGER = "grpc._cython.cygrpc"
 _RPCS_END_S = 1.0
-# Table entries are many objects that live long: look for cycles among them seldom.
+# Table entries are many long-lived objects: collect cycles rarely.
 GC_THRESHOLDS = (100_000, 50, 100)
 T = TypeVar("T")
 
 
 class Closable(Protocol):
-    """What `serve` knows of `softswitch.machine.Machine`."""
+    """The part of `softswitch.machine.Machine` that `serve` uses."""
 
     runtime: Runtime
 
     def report(self) -> None:
-        """Print the counters."""
+        """Print and write the counters."""
         ...
 
-    def close(self) -> None:
-        """End it."""
-        ...
+    def close(self) -> None: ...
 
 
 def run(settings: Settings) -> None:
-    """Run a switch until SIGINT or SIGTERM; raises SwitchError where it cannot be had."""
+    """Run a switch until SIGINT or SIGTERM; raises SwitchError if it cannot start."""
     logging.getLogger(GRPC_LOGGER).addFilter(is_no_cancellation)
-    server: P4RuntimeServer[Any] = P4RuntimeServer(settings.device_id)
+    server: P4RuntimeServer[LivePipeline] = P4RuntimeServer(settings.device_id)
 
     def make() -> Closable:
         made: Closable = import_module("softswitch.machine").Machine(settings, server)
@@ -55,11 +57,13 @@ def run(settings: Settings) -> None:
 
     if not asyncio.run(serve(settings, server, make)):
         sys.stderr.flush()
-        os._exit(0)  # a compilation would have to be waited for
+        os._exit(0)  # without waiting for a compilation
 
 
-async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable[[], Closable]) -> bool:
-    """Serve until a signal comes; whether the machine was there by then."""
+async def serve(
+    settings: Settings, server: P4RuntimeServer[LivePipeline], make: Callable[[], Closable]
+) -> bool:
+    """Serve until a signal; return whether the machine had been made by then."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -67,7 +71,7 @@ async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable
     loop.add_signal_handler(signal.SIGUSR1, lambda: None)
     first, *more = settings.addresses
     runtime: asyncio.Future[Runtime] = loop.create_future()
-    server.beside.append(runtime_handlers(runtime, server.changed))
+    server.extra_handlers.append(runtime_handlers(runtime, server.changed))
     port = await server.start(first, settings.credentials, *more)
     try:
         making, stopped = in_thread(make), asyncio.ensure_future(stop.wait())
@@ -92,32 +96,32 @@ async def serve(settings: Settings, server: P4RuntimeServer[Any], make: Callable
 
 
 def in_thread(call: Callable[[], T]) -> asyncio.Future[T]:
-    """The result of a call in a thread, for which the process does not wait at its end."""
+    """Call in a daemon thread, which does not delay the process's exit; return a future of the result."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
 
-    def tell(settle: Callable[[Any], None], result: object) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, result)
+    def settle(set_future: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and the result is not awaited
+            loop.call_soon_threadsafe(set_future)
 
     def work() -> None:
         try:
-            tell(future.set_result, call())
+            settle(partial(future.set_result, call()))
         except BaseException as error:
-            tell(future.set_exception, error)
+            settle(partial(future.set_exception, error))
 
     threading.Thread(target=work, name="start", daemon=True).start()
     return future
 
 
-async def _end(server: P4RuntimeServer[Any]) -> None:
+async def _end(server: P4RuntimeServer[LivePipeline]) -> None:
     await server.stop()
-    # gRPC's own: cancelled with the loop, each that a client has just left would print a traceback.
+    # gRPC's tasks: if the loop cancels them, each of a client that has just left prints a traceback.
     if rest := asyncio.all_tasks() - {asyncio.current_task()}:
         await asyncio.wait(rest, timeout=_RPCS_END_S)
 
 
 def is_no_cancellation(record: logging.LogRecord) -> bool:
-    """Whether to log a record: to gRPC it is worth one when a call is cancelled because the switch ends."""
+    """Return whether to log a record of gRPC, other than those of calls cancelled by the switch's end."""
     cancelled = record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError)
     return not cancelled and "due to server stop" not in record.getMessage()

@@ -1,4 +1,4 @@
-"""What a switch is told when it starts: the same for its own command line and for BMv2's."""
+"""Settings of a switch, from its own command line or BMv2's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import grpc
 
 from softswitch.errors import SwitchError
 
-if TYPE_CHECKING:  # with numpy, for which no port is to wait that clients look for
+if TYPE_CHECKING:  # they import numpy, which would delay listening
     from softswitch.ports.impairment import Direction, Impairment
     from softswitch.queues import Shape
 
@@ -23,7 +23,7 @@ V = TypeVar("V")
 
 
 class Datapath(Enum):
-    """What the user asks for."""
+    """The datapath that the user wants."""
 
     AUTO = "auto"
     KERNEL = "kernel"
@@ -32,19 +32,19 @@ class Datapath(Enum):
 
 TCX = "tcx"
 HOOKS = (TCX, "xdp", "xdp-generic")
-"""Values of `softswitch.kernel.hooks.Hook`, which takes long to import."""
+"""Values of `softswitch.kernel.hooks.Hook`, which is slow to import."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A switch: `program` for its first program (none: over P4Runtime), `ports` by number, and so on."""
+    """The settings of a switch; without a `program` it gets one over P4Runtime."""
 
     program: Path | None = None
     p4info: Path | None = None
     ports: Mapping[int, str] = field(default_factory=dict)
     device_id: int = 1
     addresses: tuple[str, ...] = ("127.0.0.1:9559",)
-    """HOST:PORT, each of which serves P4Runtime."""
+    """Addresses HOST:PORT that serve P4Runtime."""
     credentials: grpc.ServerCredentials | None = None
     priority_queues: int = 1
     cpu_port: int | None = None
@@ -55,25 +55,25 @@ class Settings:
     hook: str = TCX
     pin: Path | None = None
     rps_cpu: int | None = None
-    """On which the kernel is to run the program; None is where its frames come from."""
+    """CPU on which the kernel runs the program; None for that of the frames' senders."""
     busy_poll: bool = False
     trace: Path | None = None
-    """File for what happens to packets (`softswitch.explain`)."""
+    """File for the trace of packets (`softswitch.explain`)."""
     trace_filters: tuple[str, ...] = ()
     pcap: Path | None = None
-    """Folder for the frames of each port, as BMv2's `--pcap` writes them."""
+    """Folder for pcap files of each port, in the format of BMv2's `--pcap`."""
 
 
 def parse_interface(text: str) -> tuple[int, str]:
-    """Read PORT@INTERFACE, as `1@s1-eth1`."""
+    """Parse PORT@INTERFACE, such as `1@s1-eth1`; raises SwitchError."""
     found = re.fullmatch(r"(\d+)@(\S+)", text)
     if found is None:
-        raise SwitchError(f"{text!r} is not PORT@INTERFACE, as 1@s1-eth1")
+        raise SwitchError(f"expected PORT@INTERFACE, as 1@s1-eth1, got {text!r}")
     return int(found[1]), found[2]
 
 
 def by_port(option: str, texts: Iterable[str], parse: Callable[[str], tuple[K, V]]) -> dict[K, V]:
-    """What an option that is repeated says of each port; SwitchError where it says two things of one."""
+    """Parse the values of a repeated option; return them by port. Raises SwitchError for a repeated port."""
     found: dict[K, V] = {}
     for text in texts:
         key, value = parse(text)

@@ -1,4 +1,4 @@
-"""What `softswitch` does besides running a switch: verbs, each a module with a `main` of its own."""
+"""Verbs of `softswitch`, which do something else than running a switch; each is a module with a `main`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 
-# Imported when it is asked for: a switch that starts needs none of them.
+# Imported on demand, so that a switch starts without them.
 VERBS: dict[str, str] = {
     "cli": "softswitch.commands.cli",
     "conformance": "softswitch.conformance.cli",
@@ -18,7 +18,7 @@ _PROTOBUF = "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"
 
 
 def main() -> None:
-    """Run the verb that the first argument names, or the switch where it names none."""
+    """Run the verb that the first argument names, or else the switch."""
     fast_protobuf()
     module = VERBS.get(sys.argv[1]) if len(sys.argv) > 1 else None
     if module is None:
@@ -28,8 +28,8 @@ def main() -> None:
 
 
 def fast_protobuf() -> None:
-    """Have protobuf's compiled code, before it is imported: the slow one is for others' old messages.
+    """Select protobuf's compiled implementation, before it is imported.
 
-    Whoever runs a controller with messages of an old protoc has `python` in the environment.
+    The environment may select the slow Python one, which controllers with messages of an old protoc need.
     """
     os.environ.pop(_PROTOBUF, None)

@@ -1,6 +1,6 @@
-"""Compile the switch's own code ahead of its first start, which then takes a second; numba keeps it on disk.
+"""Compile the switch's own code before its first start, which then takes a second; numba caches it on disk.
 
-`python -m softswitch.warm`, as set-up does. A program's packet function is compiled when it is first loaded.
+Set-up calls `python -m softswitch.warm`. A program's packet function is compiled when it is first loaded.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from softswitch.state.memory import Memory
 
 
 def warm() -> None:
-    """Make what compiles itself when it is made: the port loop, and tables."""
+    """Create a port loop and tables, which compiles their code."""
     with PortLoop({}, cpu_port=1):
         pass
     warm_tables()
 
 
 def is_cold() -> bool:
-    """Whether the port loop has to be compiled first."""
+    """Return whether the port loop has not been compiled yet."""
     return not any(Path(forwarding.run.stats.cache_path).glob("*.nbi"))  # type: ignore[attr-defined]  # numba's
 
 
 def warm_tables() -> None:
-    """Make the tables of a program without any: what others need is then in memory too."""
+    """Create the tables of an empty program, which loads the code of all tables into memory."""
     nothing = ir.Program(
         headers=(),
         stacks=(),

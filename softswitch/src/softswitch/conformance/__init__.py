@@ -1,1 +1,1 @@
-"""Conformance: p4c's STF vectors against the softswitch in process, and against BMv2."""
+"""Conformance runs: p4c's STF vectors on the pipelines of softswitch in this process, and on BMv2."""

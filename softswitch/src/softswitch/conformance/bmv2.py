@@ -1,4 +1,4 @@
-"""BMv2 as a target: a `simple_switch_grpc` of its own for each program, told everything over P4Runtime."""
+"""BMv2 as a target: a new `simple_switch_grpc` for each program, controlled over P4Runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from softswitch.pipeline import (
 
 @contextmanager
 def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Dataplane]]:
-    """BMv2 without a program, all of its ports on gRPC; its own last words where it ends before the block."""
+    """Start a BMv2 without a program, with all ports on gRPC.
+
+    Raises SwitchEnded with the last line of its output if it ends during the block.
+    """
     with processes.reserved_port() as port:
         data = f"127.0.0.1:{port}"
         options = ["--dp-grpc-server-addr", data]
@@ -42,7 +45,7 @@ def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Da
 
 @contextmanager
 def running(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
-    """BMv2 with a program; gone at the end."""
+    """Start a BMv2 with a program; it ends with the block."""
     with connected() as (client, ports):
         client.set_pipeline(config)
         ports.wait_until_started()
@@ -59,13 +62,13 @@ class Bmv2:
         self._replicating: set[tuple[str, int]] = set()
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
-        """BMv2 has a clock of its own, so that times are not used."""
+        """Process a frame; BMv2 has its own clock, so the times are ignored."""
         return self._ports.process(port, frame)
 
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """One Write for each."""
+        """Send a Write for each."""
         return [self._write_entry(write) for write in writes]
 
     def _write_entry(self, write: EntryWrite) -> Exception | None:
@@ -85,29 +88,26 @@ class Bmv2:
     # -- counters, meters, registers
 
     def entry_counter(self, entry: EntryKey) -> CounterValue:
-        """Read an entry's direct counter."""
         (found,) = self._client.read(self._encoder.entry_counter(entry))
         return _value(found.direct_counter_entry.data)
 
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
-        """Read cells."""
         found = self._client.read(*(self._encoder.counter(name, index) for index in range(start, stop)))
         return [_value(each.counter_entry.data) for each in found]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        """Write a cell."""
         self._modify(self._encoder.counter(name, index, value))
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        """Write the rates of a cell; None: every packet is green."""
+        """Write the rates of a cell; with None every packet is green."""
         self._modify(self._encoder.meter(name, index, config))
 
     def read_register(self, name: str, _start: int, _stop: int) -> list[int]:
-        """BMv2's P4Runtime server has no registers."""
+        """Raise Unsupported: BMv2's P4Runtime server has no registers."""
         self._refuse_registers(name)
 
     def write_register(self, name: str, _index: int, _value: int) -> None:
-        """BMv2's P4Runtime server has no registers."""
+        """Raise Unsupported: BMv2's P4Runtime server has no registers."""
         self._refuse_registers(name)
 
     def _refuse_registers(self, name: str) -> NoReturn:

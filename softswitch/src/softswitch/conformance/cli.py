@@ -1,4 +1,4 @@
-"""`softswitch conformance`: the command line."""
+"""The verb `softswitch conformance`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def command(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; errors are one line on stderr, and the exit status is not 0."""
+    """Run the command line; on errors, print one line on stderr and exit with status 1."""
     try:
         command.main(arguments, prog_name="softswitch conformance")
     except SwitchError as error:
@@ -71,14 +71,14 @@ def _named(files: Sequence[Path]) -> list[Pair]:
 def _found(programs: Sequence[Path], vectors: Sequence[Path]) -> list[Pair]:
     if bool(programs) != bool(vectors):
         raise click.UsageError("--programs and --vectors go together")
-    pairs, left = pairs_in(programs, vectors)
-    for path in left:
+    pairs, unmatched = pairs_in(programs, vectors)
+    for path in unmatched:
         _LOG.warning("%s: no program of this name", path)
     return pairs
 
 
 def _with_progress(pairs: Sequence[Pair]) -> Iterator[Pair]:
-    # Where the verdicts themselves are on the terminal, they are the progress.
+    # If the verdicts are printed on the terminal, they show the progress.
     if sys.stdout.isatty() or not sys.stderr.isatty():
         yield from pairs
         return

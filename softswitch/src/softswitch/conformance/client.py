@@ -1,4 +1,4 @@
-"""A plain P4Runtime client: primary over one stream, and every refusal in the switch's own words."""
+"""A P4Runtime client with one stream, which is primary; its errors have the switch's messages."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from softswitch.processes import DEVICE_ID
 BATCH = 1_000
 """Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
 RECONNECT_SOON = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-"""Channel options: a switch that has just been started listens in a moment, not in gRPC's second."""
+"""Channel options: reconnect within ms, and not after gRPC's second, to a switch that is starting."""
 _ELECTION_ID = p4r.Uint128(low=1)
-_IN_FLIGHT = 2  # the switch works on one batch while the next is on its way
+_IN_FLIGHT = 2  # the switch executes one batch while the next is sent
 _TIMEOUT = 60.0
 _WRITE = "/p4.v1.P4Runtime/Write"
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 def read_p4info(program: Path) -> p4i.P4Info:
-    """P4Info in protobuf text, which stands beside NAME or NAME.json as NAME.p4info.txtpb; TargetError."""
+    """Read NAME.p4info.txtpb (protobuf text), given NAME or NAME.json; raises TargetError."""
     path = program.with_suffix(".p4info.txtpb")
     try:
         return text_format.Parse(path.read_text(), p4i.P4Info())
@@ -43,7 +43,7 @@ def read_p4info(program: Path) -> p4i.P4Info:
 
 
 def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
-    """What a switch is given to run NAME.json, or NAME, as p4c-bm2-ss leaves it; TargetError."""
+    """Return the pipeline config of NAME.json, as p4c-bm2-ss writes it; raises TargetError."""
     path = program if program.suffix else program.with_suffix(".json")
     try:
         return p4r.ForwardingPipelineConfig(p4info=read_p4info(program), p4_device_config=path.read_bytes())
@@ -52,7 +52,7 @@ def pipeline_config(program: Path) -> p4r.ForwardingPipelineConfig:
 
 
 def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[bytes]:
-    """Write requests of up to `size` updates each, for `P4RuntimeClient.send`."""
+    """Return serialized Write requests of up to `size` updates each, for `P4RuntimeClient.send`."""
     return [
         p4r.WriteRequest(
             device_id=DEVICE_ID, election_id=_ELECTION_ID, updates=updates[start : start + size]
@@ -62,17 +62,17 @@ def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[byte
 
 
 class P4RuntimeClient:
-    """`with P4RuntimeClient(address) as client`: primary controller, as soon as the switch answers.
+    """A primary controller: `with P4RuntimeClient(address) as client` waits until the switch answers.
 
-    Every call raises `P4RuntimeError` with the switch's own words.
+    Calls raise P4RuntimeError with the switch's message.
     """
 
     def __init__(self, address: str) -> None:
         self.packets: queue.SimpleQueue[p4r.PacketIn] = queue.SimpleQueue()
-        """What the switch has sent to its CPU port."""
+        """Packets that the switch has sent to its CPU port."""
         self._channel = grpc.insecure_channel(address, RECONNECT_SOON)
         self._stub = client_methods(self._channel)
-        # A stub that takes what `encode_writes` made as it is.
+        # A stub for requests that `encode_writes` has serialized.
         raw = self._channel.unary_unary(_WRITE, lambda data: data, lambda data: data)
         self._write: Callable[..., grpc.Future[bytes]] = raw.future
         self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
@@ -99,7 +99,7 @@ class P4RuntimeClient:
             self._reader.join()
 
     def _wait_until_it_answers(self) -> None:
-        """By a call, for which a channel connects again: without one, it stays idle once it was connected."""
+        """Wait with a call: without one, a channel that was connected does not connect again."""
         until = time.monotonic() + _TIMEOUT
         while True:
             left = until - time.monotonic()
@@ -111,7 +111,7 @@ class P4RuntimeClient:
                 if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise P4RuntimeError(f"no answer over P4Runtime within {_TIMEOUT:.0f} s") from None
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    return  # an answer, too
+                    return  # an error is an answer, too
 
     def _read_stream(self) -> None:
         try:
@@ -124,7 +124,7 @@ class P4RuntimeClient:
             pass  # the switch is gone, as every other call then says
 
     def set_pipeline(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Verify and commit a program; its tables are empty then."""
+        """Verify and commit a program, whose tables are empty afterwards."""
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=DEVICE_ID,
             election_id=_ELECTION_ID,
@@ -134,11 +134,11 @@ class P4RuntimeClient:
         _call(lambda: self._stub.SetForwardingPipelineConfig(request, timeout=_TIMEOUT))
 
     def write(self, *updates: p4r.Update) -> None:
-        """Apply updates in order; the error names the first that was refused."""
+        """Apply updates in order; the error is that of the first that was refused."""
         self.send(encode_writes(updates))
 
     def send(self, requests: Iterable[bytes]) -> None:
-        """Send what `encode_writes` made, two at a time, and wait for all answers."""
+        """Send requests of `encode_writes`, two at a time, and wait for all responses."""
         waiting: deque[grpc.Future[bytes]] = deque()
         for request in requests:
             if len(waiting) == _IN_FLIGHT:
@@ -148,13 +148,13 @@ class P4RuntimeClient:
             _call(future.result)
 
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
-        """All entities that match the queries."""
+        """Return all entities that match the queries."""
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
         answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT)))
         return [found for answer in answers for found in answer.entities]
 
     def packet_out(self, payload: bytes, *metadata: int) -> None:
-        """Send a packet, with the values of the `packet_out` header's fields."""
+        """Send a packet; `metadata` has the values of the `packet_out` header's fields, in order."""
         packet = p4r.PacketOut(payload=payload)
         for number, value in enumerate(metadata, start=1):
             packet.metadata.add(metadata_id=number, value=values.encode(value))
@@ -169,7 +169,7 @@ def _call(do: Callable[[], R]) -> R:
 
 
 def refusal(error: grpc.RpcError) -> P4RuntimeError:
-    """The first error that the details of a call name (P4Runtime 1.4 §12.3), else the call's own."""
+    """Return the first error in the details of a call (P4Runtime 1.4 §12.3), else the call's own."""
     assert isinstance(error, grpc.Call)
     for key, value in error.trailing_metadata() or ():
         if key == DETAILS_KEY:

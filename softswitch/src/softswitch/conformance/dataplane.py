@@ -1,4 +1,4 @@
-"""Frames into and out of BMv2 over gRPC (its `p4.bm.DataplaneInterface`): no interfaces, no privileges."""
+"""Frames to and from BMv2 over gRPC (`p4.bm.DataplaneInterface`), without interfaces and privileges."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import Message
 
 from softswitch.conformance.client import RECONNECT_SOON, refusal
 from softswitch.conformance.errors import P4RuntimeError
@@ -19,8 +20,11 @@ _TIMEOUT = 30.0
 _POLL_SECONDS = 0.01
 
 
-def _packet_message() -> Any:
-    """PacketStreamRequest and -Response, which are alike (services/p4/bm/dataplane_interface.proto)."""
+def _packet_message() -> Any:  # a generated message class
+    """Return the class of PacketStreamRequest and PacketStreamResponse, which are equal.
+
+    Source: services/p4/bm/dataplane_interface.proto.
+    """
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="targets/dataplane.proto", package="p4.bm", syntax="proto3"
@@ -47,11 +51,13 @@ class Dataplane:
         )
 
     def close(self) -> None:
-        """Close the connection."""
         self._channel.close()
 
     def wait_until_started(self) -> None:
-        """BMv2 serves gRPC a moment before it takes packets, and says UNAVAILABLE till then."""
+        """Wait until BMv2 accepts packets; until then its gRPC server answers UNAVAILABLE.
+
+        Raises P4RuntimeError after a timeout.
+        """
         deadline = time.monotonic() + _TIMEOUT
         while True:
             try:
@@ -63,19 +69,19 @@ class Dataplane:
             time.sleep(_POLL_SECONDS)
 
     def process(self, port: int, frame: bytes) -> list[Output]:
-        """All that BMv2 sends because of one frame."""
+        """Return the outputs of one frame."""
         return self.process_all(port, [frame])
 
     def process_all(self, port: int, frames: Sequence[bytes]) -> list[Output]:
-        """All that BMv2 sends because of frames that come one right after another."""
+        """Return the outputs of frames that arrive back to back; raises P4RuntimeError."""
         try:
             return self._exchange([_Packet(device_id=DEVICE_ID, port=port, packet=each) for each in frames])
         except grpc.RpcError as error:
             raise P4RuntimeError(f"a packet into port {port}: {refusal(error)}") from None
 
-    def _exchange(self, packets: list[Any]) -> list[Output]:
-        # BMv2 ends the stream behind the last packet when it has none left inside (PacketStream in its
-        # switch_runner.cpp), so that nothing is missed and nothing has to be waited for.
+    def _exchange(self, packets: list[Message]) -> list[Output]:
+        # BMv2 ends the stream after the last packet has left the switch (PacketStream in switch_runner.cpp),
+        # so no output is missed, and no timeout is needed.
         answers = self._open(iter(packets), timeout=_TIMEOUT, wait_for_ready=True)
         return [Output(answer.port, answer.packet) for answer in answers]
 

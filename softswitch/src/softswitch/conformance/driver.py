@@ -1,4 +1,4 @@
-"""Runs the statements of a file against a target in order, each packet to its end before the next one."""
+"""Execution of STF statements on a target, in order; each packet is completed before the next statement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MICROSECONDS = 1_000_000
 
 
 class StfDriver:
-    """One run of one file."""
+    """The execution of one file."""
 
     def __init__(self, target: Target, names: Names) -> None:
         self._target = target
@@ -42,7 +42,7 @@ class StfDriver:
         self._now = 0
 
     def run(self, vectors: Sequence[stf.NumberedStatement]) -> None:
-        """Raise `Mismatch` where the switch differs, `Unsupported` where the target cannot do a statement."""
+        """Execute a file; raises Mismatch if the switch differs, Unsupported for a statement it lacks."""
         for number, statement in vectors:
             try:
                 self._execute(statement)
@@ -58,7 +58,7 @@ class StfDriver:
                 self._outputs += self._target.process(port, data, self._now, self._now)
                 self._now += 1
             case stf.Expect() | stf.NoPacket() | stf.Wait():
-                pass  # the first two are compared at the end, and nothing is ever under way
+                pass  # expectations are compared at the end, and there is nothing to wait for
             case stf.Add():
                 self._add(statement)
             case stf.SetDefault(table, call):
@@ -172,7 +172,10 @@ class StfDriver:
 
 
 def _per_second(rate: float) -> int:
-    """P4Runtime has whole packets or bytes a second, STF as simple_switch_CLI has rates a µs."""
+    """Convert a rate per µs, as in simple_switch_CLI, to an integer rate per second, as in P4Runtime.
+
+    Raises StfError if it is not an integer.
+    """
     each_second = rate * MICROSECONDS
     if abs(each_second - round(each_second)) > 1e-6:
         raise StfError(f"a rate of {rate:g} a µs is not a whole number a second")

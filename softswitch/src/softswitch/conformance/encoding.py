@@ -1,4 +1,4 @@
-"""What a program's tables, profiles, counters, meters and replication are told, as P4Runtime messages."""
+"""P4Runtime messages for a program's tables, profiles, counters, meters and replication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UPDATE_TYPES = {
 
 
 class GroupWrite(NamedTuple):
-    """One update of a multicast group."""
+    """An update of a multicast group."""
 
     change: Change
     group: int
@@ -37,7 +37,7 @@ class GroupWrite(NamedTuple):
 
 
 class EntityEncoder:
-    """Makes messages for one program, whose parts have their full P4 names."""
+    """Encoder of messages for one program, whose objects are given by their full P4 names."""
 
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._tables = {table.preamble.name: table for table in p4info.tables}
@@ -50,7 +50,7 @@ class EntityEncoder:
     # -- tables
 
     def update(self, write: EntryWrite | GroupWrite) -> p4r.Update:
-        """The update of a table entry, or of a multicast group."""
+        """Return the update of a table entry, or of a multicast group."""
         update = p4r.Update(type=UPDATE_TYPES[write.change])
         if isinstance(write, GroupWrite):
             update.entity.CopyFrom(multicast_group(write.group, write.replicas))
@@ -61,20 +61,19 @@ class EntityEncoder:
         return update
 
     def default(self, table: str, action: EntryAction | None) -> p4r.Entity:
-        """A table's default action; None resets it (P4Runtime 1.4 §9.1.4)."""
+        """Return a table's default entry; an action of None resets it (P4Runtime 1.4 §9.1.4)."""
         entry = p4r.TableEntry(table_id=self._tables[table].preamble.id, is_default_action=True)
         if action is not None:
             self._invoke(entry, action)
         return p4r.Entity(table_entry=entry)
 
     def entry(self, key: EntryKey) -> p4r.TableEntry:
-        """An entry without its action, as queries name it."""
+        """Return an entry without its action, for queries."""
         entry = p4r.TableEntry()
         self._fill(entry, key)
         return entry
 
     def call(self, call: ActionCall) -> p4r.Action:
-        """An action with its arguments."""
         action = p4r.Action()
         self._call(action, call)
         return action
@@ -102,14 +101,14 @@ class EntityEncoder:
     # -- action profiles
 
     def member(self, profile: str, member: int, action: ActionCall | None = None) -> p4r.Entity:
-        """A member, without its action to be deleted."""
+        """Return a member, without its action for deletion."""
         message = p4r.ActionProfileMember(action_profile_id=self._ids[profile], member_id=member)
         if action is not None:
             message.action.CopyFrom(self.call(action))
         return p4r.Entity(action_profile_member=message)
 
     def group(self, profile: str, group: int, members: Sequence[int] = ()) -> p4r.Entity:
-        """A group; a member that is listed several times has that weight."""
+        """Return a group; the weight of a member is the number of times that it is listed."""
         message = p4r.ActionProfileGroup(action_profile_id=self._ids[profile], group_id=group)
         for member, weight in Counter(members).items():
             message.members.add(member_id=member, weight=weight)
@@ -118,39 +117,38 @@ class EntityEncoder:
     # -- counters and meters
 
     def counter(self, name: str, index: int, value: CounterValue | None = None) -> p4r.Entity:
-        """A cell, without a value to be read."""
+        """Return a counter's cell, without a value for a read."""
         entry = p4r.CounterEntry(counter_id=self._ids[name], index=p4r.Index(index=index))
         if value is not None:
             entry.data.packet_count, entry.data.byte_count = value
         return p4r.Entity(counter_entry=entry)
 
     def entry_counter(self, key: EntryKey, value: CounterValue | None = None) -> p4r.Entity:
-        """An entry's direct counter, without a value to be read."""
+        """Return an entry's direct counter, without a value for a read."""
         entry = p4r.DirectCounterEntry(table_entry=self.entry(key))
         if value is not None:
             entry.data.packet_count, entry.data.byte_count = value
         return p4r.Entity(direct_counter_entry=entry)
 
     def meter(self, name: str, index: int, config: MeterConfig | None) -> p4r.Entity:
-        """A cell's rates; None: every packet is green."""
+        """Return the rates of a meter's cell; with None every packet is green."""
         cell = p4r.Index(index=index)
         entry = p4r.MeterEntry(meter_id=self._ids[name], index=cell, config=_rates(config))
         return p4r.Entity(meter_entry=entry)
 
     def entry_meter(self, key: EntryKey, config: MeterConfig | None) -> p4r.Entity:
-        """An entry's direct meter's rates."""
+        """Return the rates of an entry's direct meter; with None every packet is green."""
         entry = p4r.DirectMeterEntry(table_entry=self.entry(key), config=_rates(config))
         return p4r.Entity(direct_meter_entry=entry)
 
 
 def multicast_group(group: int, replicas: Sequence[Replica] = ()) -> p4r.Entity:
-    """A multicast group."""
     entry = p4r.MulticastGroupEntry(multicast_group_id=group, replicas=map(_replica, replicas))
     return _replication(p4r.PacketReplicationEngineEntry(multicast_group_entry=entry))
 
 
 def clone_session(session: int, replicas: Sequence[Replica] = (), length: int = 0) -> p4r.Entity:
-    """A clone session; `length` 0 does not truncate."""
+    """Return a clone session; a `length` of 0 does not truncate."""
     entry = p4r.CloneSessionEntry(
         session_id=session, replicas=map(_replica, replicas), packet_length_bytes=length
     )
@@ -177,7 +175,7 @@ def _rates(config: MeterConfig | None) -> p4r.MeterConfig | None:
 
 
 def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> None:
-    """Add a match field in canonical form: none where any value matches (P4Runtime 1.4 §9.1.1)."""
+    """Add a match field in canonical form: nothing if any value matches (P4Runtime 1.4 §9.1.1)."""
     match match:
         case int(value):
             entry.match.add(field_id=field.id).exact.value = _octets(value)
@@ -199,5 +197,5 @@ def _add_match(entry: p4r.TableEntry, field: p4i.MatchField, match: Match) -> No
 
 
 def _octets(value: int) -> bytes:
-    """The canonical form of a number of any width (P4Runtime 1.4 §8.3)."""
+    """Return the canonical form of a number of any width (P4Runtime 1.4 §8.3)."""
     return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")

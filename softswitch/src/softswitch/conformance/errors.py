@@ -6,23 +6,23 @@ from softswitch.errors import SwitchError
 
 
 class ConformanceError(SwitchError):
-    """Base of all errors that the runner reports."""
+    """Base of the errors that the runner reports."""
 
 
 class StfError(ConformanceError):
-    """A line of an STF file that is malformed, or that names what the program does not have."""
+    """A line of an STF file is malformed, or names an object that the program does not have."""
 
 
 class Mismatch(ConformanceError):
-    """The switch did something else than the vectors expect."""
+    """The outputs of the switch differ from the expected ones."""
 
 
 class TargetError(SwitchError):
-    """Base of all errors that targets report."""
+    """Base of the errors that targets report."""
 
 
 class P4RuntimeError(TargetError):
-    """The switch refused a call, or did not answer. `code` is the one of `google.rpc.Code`, 0 without one."""
+    """The switch refused a call, or did not answer; `code` is a `google.rpc.Code`, 0 without one."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -30,4 +30,4 @@ class P4RuntimeError(TargetError):
 
 
 class Unsupported(TargetError):
-    """A target cannot do what a statement or a program asks for, and says so by name."""
+    """A target does not support a statement or a construct of the program, which the text names."""

@@ -1,7 +1,8 @@
-"""What must leave the switch, compared with what did, as p4c's BMv2 runner compares.
+"""Comparison of expected frames with a switch's outputs, by the rules of p4c's BMv2 runner.
 
-On every port that a file names, in a packet or in an expectation, exactly the expected frames leave, in this
-order; other ports may send anything. Bytes behind the expected ones are not compared, unless a `$` ends them.
+On every port that a file names, in a packet or an expectation, exactly the expected frames must leave, in
+this order; other ports may send anything. Bytes after the expected ones are not compared, unless a `$` ends
+them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from softswitch.conformance.statements import Expect, NoPacket, NumberedStatemen
 from softswitch.pipeline import Output
 
 SHOWN = 512
-"""Hex digits of a frame that a message shows at most."""
+"""Maximum hexadecimal digits of a frame in a message."""
 
 
 def check(vectors: Iterable[NumberedStatement], outputs: Sequence[Output]) -> None:
-    """Raise `Mismatch` for the first frame that is wrong, missing or too many."""
+    """Raise Mismatch for the first frame that is wrong, missing or unexpected."""
     expected: dict[int, list[tuple[int, Expect]]] = {}
     none_at = None
     for number, statement in vectors:
@@ -50,7 +51,7 @@ def _check_port(port: int, wanted: list[tuple[int, Expect]], got: list[bytes]) -
 
 
 def _difference(expected: Expect, got: str) -> str:
-    """Where a frame differs; empty if it does not."""
+    """Return the difference of a frame; empty if there is none."""
     if expected.data is None:
         return ""
     wanted = expected.data

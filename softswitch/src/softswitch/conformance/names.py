@@ -1,7 +1,7 @@
-"""What STF calls things, in the program's own terms: P4Info resolves names, key fields and arguments.
+"""Resolution of names, key fields and arguments in STF through P4Info, by the rules of p4c's runner.
 
-As p4c's runner does: a name may lack its first letters (`t` for `ingress.t`) where only one ends so; a key
-field that is not given matches anything, or 0 where it must match exactly.
+A name may be a unique suffix (`t` for `ingress.t`). A key field that is not given matches anything, or 0 if
+its match kind is exact.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ N = TypeVar("N", bound=_Named)
 
 
 class Names:
-    """Resolves what statements name; raises `StfError` for what the program does not have."""
+    """Resolver of names in statements; methods raise StfError for objects that the program does not have."""
 
     def __init__(self, p4info: p4i.P4Info) -> None:
         self._p4info = p4info
         self._actions = {action.preamble.id: action for action in p4info.actions}
 
     def entry(self, add: Add) -> EntryWrite:
-        """The insertion of an entry."""
+        """Return the insertion of an entry."""
         table = self._table(add.table)
         given: dict[int, MatchValue] = {}
         for name, value in add.key:
@@ -49,27 +49,27 @@ class Names:
         return EntryWrite(Change.INSERT, table.preamble.name, key, action, priority)
 
     def default(self, table: str, call: Call) -> tuple[str, ActionCall]:
-        """The table's full name and the action call."""
+        """Return the table's full name and the action call."""
         found = self._table(table)
         return found.preamble.name, self._call(found, call)
 
     def counter(self, name: str) -> str:
-        """Full name of an indirect counter."""
+        """Return the full name of an indirect counter."""
         return _find("counter", name, self._p4info.counters).preamble.name
 
     def check_direct_counter(self, name: str, table: str) -> None:
-        """The counter must be the one of this table."""
+        """Raise StfError unless a direct counter belongs to a table."""
         counter = _find("direct counter", name, self._p4info.direct_counters)
         if counter.direct_table_id != self._table(table).preamble.id:
             raise StfError(f"counter {name} does not belong to table {table}")
 
     def register(self, name: str) -> tuple[str, int]:
-        """Full name and number of cells."""
+        """Return full name and number of cells of a register."""
         register = _find("register", name, self._p4info.registers)
         return register.preamble.name, register.size
 
     def meter(self, name: str) -> tuple[str, int]:
-        """Full name of an indirect meter, and number of cells."""
+        """Return full name and number of cells of an indirect meter."""
         meter = _find("meter", name, self._p4info.meters)
         return meter.preamble.name, meter.size
 
@@ -104,7 +104,7 @@ def _find(kind: str, name: str, things: Iterable[N]) -> N:
 
 
 def _field(table: p4i.Table, name: str) -> p4i.MatchField:
-    """The field of this name; `s$0.f` is `s[0].f`, and a header's name is its validity bit."""
+    """Return the field with a name; `s$0.f` is `s[0].f`, and a header's name is its validity bit."""
     name = re.sub(r"\$([0-9]+)", r"[\1]", name)
     by_name = {field.name: field for field in table.match_fields}
     valid = re.sub(r"(^|\.)valid$", r"\1$valid$", name)
@@ -174,7 +174,7 @@ def _masked(value: int, mask: int, width: int, what: str) -> Masked:
 
 
 def _prefix_length(number: Number, width: int, what: str) -> int:
-    """As in p4c's runner: as many bits as digits were written before the first `*`."""
+    """Return the number of bits before the first `*`, as in p4c's runner."""
     if number.bits is None or number.mask is None:
         return width
     length = number.mask.bit_count()

@@ -1,4 +1,4 @@
-"""Which program a file of vectors is for, where folders of both are given."""
+"""Pairing of programs with files of vectors in folders."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ class Pair(NamedTuple):
 
 
 def pairs_in(programs: Iterable[Path], vectors: Iterable[Path]) -> tuple[list[Pair], list[Path]]:
-    """Pairs by name, and the files of vectors that have no program.
+    """Return pairs by name, and the files of vectors without a program.
 
-    `NAME.stf` and `NAME.CASE.stf` go with `NAME.json`, or with `FOLDER-NAME.json` where programs from several
-    folders were compiled into one.
+    `NAME.stf` and `NAME.CASE.stf` belong to `NAME.json`, or to `FOLDER-NAME.json` if programs of several
+    folders were compiled into one. Raises ConformanceError if there is no such folder.
     """
     compiled = {path.stem: path for folder in programs for path in _files(folder, "*.json")}
-    found, left = [], []
+    found, unmatched = [], []
     for path in (path for folder in vectors for path in _files(folder, "**/*.stf")):
         program = next((compiled[name] for name in _names(path) if name in compiled), None)
         if program is None:
-            left.append(path)
+            unmatched.append(path)
         else:
             found.append(Pair(program, path))
-    return found, left
+    return found, unmatched
 
 
 def _files(folder: Path, pattern: str) -> list[Path]:

@@ -1,4 +1,4 @@
-"""STF text to statements, one a line; `#` starts a comment, keywords are of any case."""
+"""Parser of STF: one statement a line; `#` starts a comment, and the case of keywords is ignored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ("packets", "bytes")
 
 
 def read_vectors(path: Path) -> list[stf.NumberedStatement]:
-    """The statements of a file; `StfError` names file, line and what would be right."""
+    """Parse a file; raises StfError, whose text has file, line and the expected syntax."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -24,7 +24,7 @@ def read_vectors(path: Path) -> list[stf.NumberedStatement]:
 
 
 def parse(text: str, name: str) -> list[stf.NumberedStatement]:
-    """The statements of a text; `name` is what errors call it."""
+    """Parse a text; raises StfError, whose text begins with `name`."""
     lines = []
     for number, line in enumerate(text.splitlines(), start=1):
         code = line.partition("#")[0].strip()
@@ -60,7 +60,7 @@ def _statement(code: str) -> stf.Statement:
 def _packet(rest: str) -> stf.Packet:
     port, data = _port_and_data("packet", rest)
     if not re.fullmatch(r"(?:[0-9a-fA-F]{2})+", data):
-        raise StfError(f"packet: whole bytes in hex expected, not {data!r}")
+        raise StfError(f"packet: expected whole bytes in hex, got {data!r}")
     return stf.Packet(port, bytes.fromhex(data))
 
 
@@ -71,14 +71,14 @@ def _expect(rest: str) -> stf.Expect:
     exact = data.endswith("$")
     digits = data[:-1] if exact else data
     if not re.fullmatch(r"[0-9a-fA-F*]*", digits):
-        raise StfError(f"expect: hex digits and '*', with '$' only at the end, expected, not {data!r}")
+        raise StfError(f"expect: expected hex digits and '*', with '$' only at the end, got {data!r}")
     return stf.Expect(port, digits.lower(), exact)
 
 
 def _port_and_data(keyword: str, rest: str) -> tuple[int, str]:
     port, _, data = rest.strip().partition(" ")
     if not re.fullmatch(r"[0-9]+", port):
-        raise StfError(f"{keyword}: a port number expected, not {port!r}")
+        raise StfError(f"{keyword}: expected a port number, got {port!r}")
     return int(port), "".join(data.split())
 
 
@@ -142,7 +142,7 @@ def _check_counter(tokens: Tokens) -> stf.CheckCounter:
         return stf.CheckCounter(counter, cell)
     unit = tokens.word("'packets' or 'bytes'").lower()
     if unit not in _UNITS:
-        raise StfError(f"'packets' or 'bytes' expected, not {unit!r}")
+        raise StfError(f"expected 'packets' or 'bytes', got {unit!r}")
     return stf.CheckCounter(counter, cell, unit, tokens.take_sign(*_COMPARISONS), tokens.integer())
 
 

@@ -1,6 +1,6 @@
-"""Multicast groups and clone sessions, kept as simple_switch_CLI keeps them, told as P4Runtime does.
+"""Multicast groups and clone sessions of simple_switch_CLI, translated to P4Runtime.
 
-The CLI makes nodes (a replication id and ports), puts them into groups, and lets a clone session point at a
+The CLI creates nodes (a replication ID and ports), adds them to groups, and lets a clone session refer to a
 group; in P4Runtime groups and sessions list their replicas. So each change writes whole groups and sessions.
 """
 
@@ -12,7 +12,7 @@ from softswitch.pipeline import Replica
 
 
 class CliReplication:
-    """Groups and sessions of one target."""
+    """Groups and sessions of one target; methods raise StfError for those that do not exist."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -22,17 +22,17 @@ class CliReplication:
         self._sessions: set[int] = set()
 
     def create_group(self, group: int) -> None:
-        """A group without nodes."""
+        """Create a group without nodes."""
         if group in self._groups:
             raise StfError(f"multicast group {group} exists already")
         self._groups[group] = []
 
     def create_node(self, instance: int, ports: tuple[int, ...]) -> None:
-        """A node; its number is that of the nodes before it."""
+        """Create a node; nodes are numbered from 0."""
         self._nodes.append([Replica(port, instance) for port in ports])
 
     def update_node(self, node: int, ports: tuple[int, ...]) -> None:
-        """Other ports for a node, in all groups that it is in."""
+        """Replace the ports of a node, in all groups that it is in."""
         self._check_node(node)
         self._nodes[node] = [Replica(port, self._nodes[node][0].instance) for port in ports]
         for group, nodes in self._groups.items():
@@ -40,25 +40,25 @@ class CliReplication:
                 self._write(group)
 
     def associate(self, group: int, node: int) -> None:
-        """Put a node into a group."""
+        """Add a node to a group."""
         self._check_node(node)
         self._check_group(group)
         self._groups[group].append(node)
         self._write(group)
 
     def mirror_to_port(self, session: int, port: int) -> None:
-        """A clone session to one port; another of this number is replaced."""
+        """Create or replace a clone session to one port."""
         self._session_groups.pop(session, None)
         self._write_session(session, (Replica(port, 0),))
 
     def mirror_to_group(self, session: int, group: int) -> None:
-        """A clone session to all replicas that a group has, now and after later changes."""
+        """Create or replace a clone session to the replicas of a group, which follows its changes."""
         self._check_group(group)
         self._session_groups[session] = group
         self._write_session(session, self._replicas(group))
 
     def check_session(self, session: int) -> None:
-        """`StfError` where there is no such session."""
+        """Raise StfError if there is no such session."""
         if session not in self._sessions:
             raise StfError(f"there is no clone session {session}")
 

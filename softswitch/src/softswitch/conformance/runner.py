@@ -1,4 +1,4 @@
-"""One program with one file of vectors on one target, to a verdict."""
+"""A run of one file of vectors on one program and one target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOG = logging.getLogger("conformance")
 
 
 class Outcome(Enum):
-    """How a file of vectors ended."""
+    """The result of a file of vectors."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -36,14 +36,14 @@ class Verdict(NamedTuple):
 
 
 def run(opener: Opener, program: Path, vectors: Path) -> Verdict:
-    """Run a file; whatever goes wrong is in the verdict, so that the next file can be run."""
+    """Run a file; return all errors in the verdict, so that the next file can be run."""
     try:
         _run(opener, program, vectors)
     except Unsupported as error:
         return Verdict(program, vectors, Outcome.REFUSED, str(error))
     except SwitchError as error:
         return Verdict(program, vectors, Outcome.FAIL, str(error))
-    except Exception as error:  # a defect of the target, which must not end a run of hundreds
+    except Exception as error:  # a bug of the target, which must not end the run of other files
         _LOG.debug("%s: the target crashed", vectors, exc_info=True)
         text = " ".join(str(error).split())
         return Verdict(program, vectors, Outcome.FAIL, f"crash: {type(error).__name__}: {text}")

@@ -1,7 +1,7 @@
-"""The statements of STF, p4c's "simple test format", as typed values.
+"""Statements of STF, p4c's "simple test format", as typed values.
 
-What p4c's BMv2 runner reads (tools/stf/stf_parser.py, backends/bmv2/bmv2stf.py), and `&&&` and `->` in
-match fields as in simple_switch_CLI.
+The language is that of p4c's BMv2 runner (tools/stf/stf_parser.py, backends/bmv2/bmv2stf.py), with `&&&` and
+`->` in match fields, as in simple_switch_CLI.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A literal. `*` digits are 0 in `value` and `mask`; `bits` were written. A decimal has no mask."""
+    """A literal of `bits` bits. `*` digits are 0 in `value` and `mask`; a decimal number has no mask."""
 
     value: int
     mask: int | None = None
@@ -20,13 +20,13 @@ class Number:
 
     @property
     def has_wildcard(self) -> bool:
-        """There are `*` among the digits."""
+        """Whether digits are `*`."""
         return self.bits is not None and self.mask != (1 << self.bits) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """`value/length`."""
+    """The match `value/length`."""
 
     value: Number
     length: int
@@ -34,7 +34,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class MaskedValue:
-    """`value&&&mask`."""
+    """The match `value&&&mask`."""
 
     value: Number
     mask: Number
@@ -42,7 +42,7 @@ class MaskedValue:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """`low->high`, both included."""
+    """The match `low->high`, both included."""
 
     low: Number
     high: Number
@@ -53,7 +53,7 @@ MatchValue = Number | Prefix | MaskedValue | Span
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """`action(name:value, …)`."""
+    """The action call `action(name:value, …)`."""
 
     action: str
     args: tuple[tuple[str, Number], ...]
@@ -69,7 +69,7 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """A frame that must leave by a port: hex digits and `*`, or None where any frame will do.
+    """A frame that must leave on a port: hexadecimal digits and `*`, or None for any frame.
 
     Bytes may follow those of `data` unless `exact`.
     """
@@ -81,12 +81,12 @@ class Expect:
 
 @dataclass(frozen=True, slots=True)
 class NoPacket:
-    """No frame leaves at all, by any port."""
+    """No frame must leave on any port."""
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Insert an entry; the larger priority wins. `handle` names it for `check_counter`."""
+    """Insert an entry; the highest priority wins. `handle` is its name in `check_counter`."""
 
     table: str
     priority: int | None
@@ -105,17 +105,17 @@ class SetDefault:
 
 @dataclass(frozen=True, slots=True)
 class RemoveAll:
-    """Delete every entry that was added."""
+    """Delete all entries that were added."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Let the switch finish with the packets before it."""
+    """Wait until the switch has processed all packets before."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckCounter:
-    """Compare a cell, by its index or (direct) by the entry's handle; `unit` is packets or bytes."""
+    """Compare a cell, given by its index or, if direct, by its entry's handle; `unit` is packets or bytes."""
 
     counter: str
     cell: int | str
@@ -126,7 +126,7 @@ class CheckCounter:
 
 @dataclass(frozen=True, slots=True)
 class MirroringAdd:
-    """Clone session to one port."""
+    """Create a clone session to one port."""
 
     session: int
     port: int
@@ -134,7 +134,7 @@ class MirroringAdd:
 
 @dataclass(frozen=True, slots=True)
 class MirroringAddMc:
-    """Clone session to a multicast group."""
+    """Create a clone session to a multicast group."""
 
     session: int
     group: int
@@ -149,7 +149,7 @@ class MirroringDelete:
 
 @dataclass(frozen=True, slots=True)
 class MirroringGet:
-    """Look a clone session up."""
+    """Read a clone session."""
 
     session: int
 
@@ -171,7 +171,7 @@ class McNodeCreate:
 
 @dataclass(frozen=True, slots=True)
 class McNodeUpdate:
-    """Give a multicast node other ports."""
+    """Replace the ports of a multicast node."""
 
     node: int
     ports: tuple[int, ...]
@@ -179,7 +179,7 @@ class McNodeUpdate:
 
 @dataclass(frozen=True, slots=True)
 class McNodeAssociate:
-    """Put a node into a multicast group."""
+    """Add a node to a multicast group."""
 
     group: int
     node: int
@@ -228,7 +228,7 @@ class RegisterReset:
 
 
 class Rate(NamedTuple):
-    """`rate:burst`: packets or bytes a µs, and packets or bytes."""
+    """The rate and burst `rate:burst`, in packets or bytes per µs, and in packets or bytes."""
 
     rate: float
     burst: int

@@ -1,4 +1,4 @@
-"""The driver's seam: what a switch under test must do. Every in-process `Pipeline` is one as it is."""
+"""The interface of a switch under test. Every `Pipeline` implements it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from softswitch.pipeline import (
 
 
 class Target(Protocol):
-    """A switch that runs one program. Names are full P4 names; methods mean what they do in `Pipeline`."""
+    """A switch that runs one program. Names are full P4 names; methods are those of `Pipeline`."""
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """All that leaves the switch because of one frame, in order for each port."""
+        """Return the outputs of one frame, in order for each port."""
         ...
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """Apply table updates in order; one result for each."""
+        """Apply table updates in order; return an error or None for each."""
         ...
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
@@ -56,9 +56,9 @@ class Target(Protocol):
         ...
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Create or replace a multicast group; an empty one makes no copies."""
+        """Create or replace a multicast group; without replicas it makes no copies."""
         ...
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        """Create or replace a clone session; an empty one makes no copies. `length` 0 does not truncate."""
+        """Create or replace a clone session; without replicas it makes no copies, `length` 0 is unlimited."""
         ...

@@ -1,4 +1,4 @@
-"""The targets by name, each opened for one program."""
+"""Targets by name, each of which is opened for one program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from softswitch.load import load_program
 from softswitch.p4runtime.messages import p4r
 
 Opener = Callable[[p4r.ForwardingPipelineConfig], AbstractContextManager[Target]]
-"""Takes a program; raises `Unsupported` or `SwitchError` for one that it does not take."""
+"""Opens a target with a program; raises Unsupported or SwitchError if it does not accept it."""
 
 
 def _in_process(pipeline: Callable[[Program], Target]) -> Opener:

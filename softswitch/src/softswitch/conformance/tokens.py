@@ -1,4 +1,4 @@
-"""One line of STF as tokens, and a cursor over them that says what it expected."""
+"""Tokens of a line of STF, with a cursor whose errors have the expected token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BASES = {"hex": (16, 4), "binary": (2, 1)}
 
 
 class Tokens:
-    """A cursor over the tokens of a line; every method raises `StfError` where it finds something else."""
+    """A cursor over the tokens of a line; methods raise StfError for unexpected tokens."""
 
     def __init__(self, text: str) -> None:
         self._found: list[tuple[str, str]] = []
@@ -50,35 +50,35 @@ class Tokens:
 
     def _take(self, expected: str, *kinds: str) -> str:
         if self.kind not in kinds:
-            found = f"expected, not {self.text!r}" if self.text else "missing"
-            raise StfError(f"{expected} {found}")
+            found = repr(self.text) if self.text else "the end of the line"
+            raise StfError(f"expected {expected}, got {found}")
         text = self.text
         self._at += 1
         return text
 
     def finish(self) -> None:
-        """Nothing may be left."""
+        """Raise StfError if there are more tokens."""
         if self.kind != "end":
-            raise StfError(f"end of line expected, not {self.text!r}")
+            raise StfError(f"expected the end of the line, got {self.text!r}")
 
     def take_sign(self, *signs: str) -> str:
-        """One of some signs."""
+        """Read one of some signs."""
         if self.text not in signs:
             self._take(" or ".join(f"{sign!r}" for sign in signs))
         return self._take(signs[0], "sign")
 
     def skip_sign(self, sign: str) -> bool:
-        """Whether this sign came next, which is then behind the cursor."""
+        """Read a sign if it is next; return whether it was."""
         found = self.kind == "sign" and self.text == sign
         self._at += found
         return found
 
     def word(self, what: str = "a name") -> str:
-        """A name without dots; quotes are taken off."""
+        """Read a name without dots; remove its quotes."""
         return self._take(what, "name", "quoted").strip('"')
 
     def qualified_name(self, what: str = "a name") -> str:
-        """A name with dots and indices, as `ingress.t` or `hdr.stack[0].f`."""
+        """Read a name with dots and indices, such as `ingress.t` or `hdr.stack[0].f`."""
         name = self.word(what)
         while True:
             if self.skip_sign("."):
@@ -90,7 +90,7 @@ class Tokens:
                 return name
 
     def number(self, what: str = "a number") -> Number:
-        """A number in hex, binary (both may have `*` digits) or decimal."""
+        """Read a number in hexadecimal or binary, which may have `*` digits, or in decimal."""
         kind = self.kind
         text = self._take(what, "hex", "binary", "decimal")
         if kind == "decimal":
@@ -103,20 +103,20 @@ class Tokens:
         return Number(value, mask, bits_each * len(digits))
 
     def integer(self, what: str = "a number") -> int:
-        """A number without `*` digits."""
+        """Read a number without `*` digits."""
         number = self.number(what)
         if number.has_wildcard:
             raise StfError(f"{what} must not have '*' digits")
         return number.value
 
     def integers(self, what: str) -> tuple[int, ...]:
-        """Numbers up to the end of the line, at least one."""
+        """Read one or more numbers up to the end of the line."""
         found = [self.integer(what)]
         while self.kind != "end":
             found.append(self.integer(what))
         return tuple(found)
 
     def real(self, what: str) -> float:
-        """A decimal number with or without a fraction."""
+        """Read a decimal number with or without a fraction."""
         text = self._take(what, "decimal")
         return float(f"{text}.{self._take('a fraction', 'decimal')}" if self.skip_sign(".") else text)

@@ -1,4 +1,4 @@
-"""The P4Runtime v1 gRPC service of one switch, on asyncio: all its state changes in one thread."""
+"""The P4Runtime v1 gRPC service of one switch, on asyncio: all changes of its state are in one thread."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, 
 API_VERSION = "1.4.0"
 MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
 MAX_FRAME = 65536  # bytes
-DATAGRAMS_AT_ONCE = 64  # packet-ins or notices taken before other work gets its turn
+DATAGRAMS_AT_ONCE = 64  # packet-ins or notices that are read before other tasks run
 
 log = logging.getLogger(__name__)
 
 
 class P4RuntimeServer(Generic[PL]):
-    """Serves P4Runtime 1.4 for the device that `ports` forwards for.
+    """Serves P4Runtime 1.4 for the device with these ports.
 
-    `load` and `start` it, and `stop` it before the ports are closed. It can listen before there are ports:
-    `attach` them, `load`, and `begin`. Until then controllers may bid, and their other calls wait.
+    Call `load` and `start`, and `stop` before the ports are closed. The server can listen before there are
+    ports: call `start`, then `attach`, `load` and `begin`. Until `begin`, calls other than arbitration wait.
     """
 
     def __init__(
@@ -61,8 +61,8 @@ class P4RuntimeServer(Generic[PL]):
         self._begun = asyncio.Event()
         self._notifications = Notifications(self._running, self._tell, lambda: self._ports.now())
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
-        self.beside: list[grpc.GenericRpcHandler] = []
-        """Other services on the same ports, from `start` on."""
+        self.extra_handlers: list[grpc.GenericRpcHandler] = []
+        """Handlers of other services, which `start` adds."""
         self._server: grpc.aio.Server | None = None
         if ports is not None and make_pipeline is not None:
             self.attach(ports, make_pipeline, folder_of)
@@ -72,28 +72,28 @@ class P4RuntimeServer(Generic[PL]):
         """Packets, digests and notifications that a primary controller did not read in time."""
         return self._sessions.lost_messages
 
-    # ---- life
+    # ---- lifecycle
 
     def attach(
         self, ports: Ports[PL], make_pipeline: MakePipeline[PL], folder_of: FolderOf[PL] = lambda _: None
     ) -> None:
-        """Have the ports that everything is about; from any thread."""
+        """Set the ports, from any thread."""
         self._ports = ports
         self.pipelines = Pipelines(ports, make_pipeline, folder_of)
         self._is_attached = True
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
+        """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; raises Refusal."""
         self.pipelines.load(config)
 
-    def go_on(self, kept: Kept, make_kept: MakePipeline[PL]) -> None:
-        """Go on with the pipeline that `make_kept` gives, which packets meet already."""
-        self.pipelines.go_on(kept, make_kept)
+    def resume(self, journal: Kept, make_pinned: MakePipeline[PL]) -> None:
+        """Resume the pinned pipeline that `make_pinned` returns, by replaying its journal."""
+        self.pipelines.go_on(journal, make_pinned)
 
     async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
-        """Listen on HOST:PORT (port 0: any) and return the port; `SwitchError` where that is not possible.
+        """Listen on HOST:PORT and on `more` addresses; return the first one's port, which may be 0 for any.
 
-        With credentials clients need TLS. It listens on `more` addresses likewise.
+        With credentials clients need TLS. Raises SwitchError if it cannot listen.
         """
         for each in (address, *more):
             _check_address(each)
@@ -104,7 +104,7 @@ class P4RuntimeServer(Generic[PL]):
         ]
         self._server = grpc.aio.server(options=options)
         handlers = method_handlers(self, {"Write": Request})
-        self._server.add_generic_rpc_handlers((handlers, *self.beside))
+        self._server.add_generic_rpc_handlers((handlers, *self.extra_handlers))
         port, *_ = [_listen(self._server, each, credentials) for each in (address, *more)]
         await self._server.start()
         if self._is_attached:
@@ -112,7 +112,7 @@ class P4RuntimeServer(Generic[PL]):
         return port
 
     def begin(self) -> None:
-        """Let all calls pass, now that the ports are attached and what is to be loaded is."""
+        """Serve all calls, after the ports are attached and a program is loaded."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._ports.cpu_socket.fileno(), self._packets_in)
         loop.add_reader(self._ports.notice_socket.fileno(), self._notices_in)
@@ -120,7 +120,7 @@ class P4RuntimeServer(Generic[PL]):
         self._begun.set()
 
     def changed(self) -> None:
-        """Somebody else has changed what runs, or how long its entries may be idle."""
+        """Update the alarm after another service has changed the pipeline or idle timeouts."""
         self._notifications.set_alarm()
 
     async def stop(self) -> None:
@@ -138,9 +138,9 @@ class P4RuntimeServer(Generic[PL]):
     # ---- unary and server-streaming RPCs
 
     async def Write(self, request: Request, context: Context) -> p4r.WriteResponse:
-        """Do a batch of updates (P4Runtime 1.4 §12)."""
+        """Apply a batch of updates (P4Runtime 1.4 §12)."""
         async with _refusals(context):
-            await self._reach(request.head.device_id)
+            await self._ready(request.head.device_id)
             self._check_primary(request.head)
             results = self.pipelines.need_saved().write_bytes(request)
             self._notifications.set_alarm()
@@ -149,9 +149,9 @@ class P4RuntimeServer(Generic[PL]):
         return p4r.WriteResponse()
 
     async def Read(self, request: p4r.ReadRequest, context: Context) -> AsyncIterator[p4r.ReadResponse]:
-        """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read everything."""
+        """Answer a batch of queries (P4Runtime 1.4 §13). Any role may read all entities."""
         async with _refusals(context):
-            await self._reach(request.device_id)
+            await self._ready(request.device_id)
             responses, results = self.pipelines.need_saved().read(request)
         for response in responses:
             yield response
@@ -163,7 +163,7 @@ class P4RuntimeServer(Generic[PL]):
     ) -> p4r.SetForwardingPipelineConfigResponse:
         """Verify, save or commit a pipeline config (P4Runtime 1.4 §14)."""
         async with _refusals(context):
-            await self._reach(request.device_id)
+            await self._ready(request.device_id)
             self._check_primary(request)
             self.pipelines.set(request)
             self._notifications.set_alarm()
@@ -172,22 +172,22 @@ class P4RuntimeServer(Generic[PL]):
     async def GetForwardingPipelineConfig(
         self, request: GetRequest, context: Context
     ) -> p4r.GetForwardingPipelineConfigResponse:
-        """The saved pipeline config, or no config (P4Runtime 1.4 §15)."""
+        """Return the saved pipeline config, or no config (P4Runtime 1.4 §15)."""
         async with _refusals(context):
-            await self._reach(request.device_id)
+            await self._ready(request.device_id)
         return self.pipelines.get(request)
 
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: Context
     ) -> p4r.CapabilitiesResponse:
-        """The API version (P4Runtime 1.4 §17)."""
+        """Return the API version (P4Runtime 1.4 §17)."""
         async with _refusals(context):
             if request.device_id:
                 self._check_device(request.device_id)
         return p4r.CapabilitiesResponse(p4runtime_api_version=API_VERSION)
 
-    async def _reach(self, device_id: int) -> None:
-        """Refuse what is for another device, and wait until this one can do it."""
+    async def _ready(self, device_id: int) -> None:
+        """Raise Refusal for another device's ID; wait for `begin`."""
         self._check_device(device_id)
         await self._begun.wait()
 
@@ -205,7 +205,7 @@ class P4RuntimeServer(Generic[PL]):
     async def StreamChannel(
         self, requests: AsyncIterator[p4r.StreamMessageRequest], context: Context
     ) -> None:
-        """A controller's session: arbitration, packets, digests and notifications (P4Runtime 1.4 §16)."""
+        """Serve a controller: arbitration, packets, digests and notifications (P4Runtime 1.4 §16)."""
         stream = Stream()
         sender = asyncio.create_task(_send(stream, context))
         try:
@@ -273,7 +273,7 @@ class P4RuntimeServer(Generic[PL]):
 
 
 def _datagrams(source: socket.socket) -> Iterator[bytes]:
-    """Those that have come in, but not too many."""
+    """Yield received datagrams, up to DATAGRAMS_AT_ONCE."""
     for _ in range(DATAGRAMS_AT_ONCE):
         try:
             yield source.recv(MAX_FRAME, socket.MSG_DONTWAIT)
@@ -291,7 +291,7 @@ def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCrede
 
 
 def _check_address(address: str) -> None:
-    """Raise `SwitchError` with the system's reason where HOST:PORT cannot be listened on; gRPC gives none."""
+    """Raise SwitchError with the system's reason if HOST:PORT cannot be bound; gRPC reports none."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -299,7 +299,7 @@ def _check_address(address: str) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC's own
             probe.bind((host.strip("[]"), int(port)))
     except (ValueError, OverflowError):
-        raise SwitchError(f"cannot listen on {address!r}: HOST:PORT expected") from None
+        raise SwitchError(f"cannot listen on {address!r}: expected HOST:PORT") from None
     except OSError as error:
         raise SwitchError(f"cannot listen on {address}: {error.strerror}") from None
 
@@ -311,7 +311,7 @@ async def _send(stream: Stream, context: Context) -> None:
 
 @asynccontextmanager
 async def _refusals(context: Context) -> AsyncIterator[None]:
-    """End the call with the code and text of a `Refusal` raised inside."""
+    """End the call with code and text of a Refusal that is raised in the block."""
     try:
         yield
     except Refusal as refusal:
