@@ -17,7 +17,7 @@ from softswitch.errors import KernelError, ProgramError, SwitchError
 from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
-from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import read_file, read_p4info
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
@@ -140,7 +140,7 @@ class Machine:
 
     def _resume_pinned(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
         """Resume the program in a pinned data path; it must be the one that is asked for."""
-        pinned = Kept(folder)
+        pinned = Journal(folder)
         config = pinned.config()
         unpin_hint = f"`--unpin {folder.parent}` removes it"
         if program is not None and read_file(program) != config.p4_device_config:

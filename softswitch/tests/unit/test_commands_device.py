@@ -115,10 +115,10 @@ def test_parameters_of_crcs() -> None:
 
 def test_what_cannot_be_kept_is_refused(switch: Commanded, tmp_path: Path) -> None:
     """A switch that goes on with pinned state is told again what P4Runtime can express, and no more."""
-    from softswitch.p4runtime.kept import Kept
+    from softswitch.p4runtime.journal import Journal
 
     control: Control = switch.control
-    kept = Kept(tmp_path, control.config)
+    kept = Journal(tmp_path, control.config)
     control.keep(kept)
     switch.does("table_add forward forward_to 1 => 2")
     assert len(list(kept.requests())) == 1

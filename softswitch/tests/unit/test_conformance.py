@@ -348,7 +348,7 @@ def test_verdicts(tmp_path: Path) -> None:
     assert runner.run(refusing, PROGRAM, good)[2:] == (Outcome.REFUSED, "not this one")
     assert runner.run(unreadable, PROGRAM, good)[2:] == (Outcome.FAIL, "no program")
     assert runner.run(crashing, PROGRAM, good)[2:] == (Outcome.FAIL, "crash: ZeroDivisionError: oh")
-    reason = f"{bad}:1: packet: whole bytes in hex expected, not ''"
+    reason = f"{bad}:1: packet: expected whole bytes in hex, got ''"
     assert runner.run(wire, PROGRAM, bad)[2:] == (Outcome.FAIL, reason)
     missing = runner.run(wire, tmp_path / "none.json", good)
     assert missing.outcome is Outcome.FAIL and "none.p4info.txtpb: No such file" in missing.reason

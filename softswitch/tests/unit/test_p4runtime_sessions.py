@@ -41,17 +41,17 @@ def test_what_is_lost_is_counted_and_told_of(
     for stream in (slow, quick, backup):
         read(stream)
     for number in range(WAITING):
-        all_sessions.tell(packet(number))
+        all_sessions.broadcast(packet(number))
     assert (all_sessions.lost_messages, caplog.messages) == (0, [])
     assert len(read(quick)) == WAITING
     for number in range(WAITING, WAITING + 2):
-        all_sessions.tell(packet(number))
+        all_sessions.broadcast(packet(number))
     # Each stream on its own; a backup is told nothing, and loses nothing.
     assert (all_sessions.lost_messages, caplog.messages) == (2, [LOST])
     assert read(quick) == [b"\3", b"\4"]
     assert read(slow) == [b"\0", b"\1", b"\2"]
     assert backup.waiting.empty()
-    all_sessions.tell(packet(9))
+    all_sessions.broadcast(packet(9))
     assert read(slow) == [b"\t"]
     for stream in (slow, quick, backup):
         all_sessions.leave(stream)

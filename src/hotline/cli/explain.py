@@ -63,8 +63,7 @@ def explain(
     """
     from hotline.explain import explain_rpc, program
     from softswitch.explain.filters import parse_filter, select
-    from softswitch.explain.show import show
-    from softswitch.explain.tree import draw, make_tree
+    from softswitch.explain.tree import draw, make_tree, show
 
     if cold > keys:
         raise click.BadParameter(f"{cold} of {keys} keys cannot be cold", param_hint="'--cold'")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,12 +11,11 @@ import click
 
 from softswitch.errors import ProgramError, SwitchError
 from softswitch.explain.commands import run_commands
-from softswitch.explain.events import Event, to_json
-from softswitch.explain.filters import NAMES, Filter, parse_filter, select
+from softswitch.explain.filters import NAMES, parse_filter
 from softswitch.explain.frames import Frame, parse_packet, read_pcap
 from softswitch.explain.record import Recorder
 from softswitch.explain.state import from_switch
-from softswitch.explain.tree import draw, make_tree
+from softswitch.explain.tree import show
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir import Program
 from softswitch.load import load_program
@@ -25,7 +23,6 @@ from softswitch.messages import pluralize
 from softswitch.v1model import DROP_PORT
 
 INTERRUPTED = 130
-_MIN_WIDTH = 60
 
 
 @click.command()
@@ -120,18 +117,6 @@ def main(arguments: list[str]) -> None:
         command.main(arguments, prog_name="softswitch explain")
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
-
-
-def show(events: Sequence[Event], filters: Sequence[Filter], as_json: bool, everything: bool) -> None:
-    """Print the events that pass the filters, as JSON or as a tree of the terminal's width, if it is one."""
-    chosen = select(events, filters)
-    if as_json:
-        for event in chosen:
-            click.echo(to_json(event))
-        return
-    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
-    for line in draw(make_tree(chosen, everything or bool(filters)), width):
-        click.echo(line)
 
 
 def _read(path: Path) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -11,10 +13,12 @@ from itertools import groupby
 import click
 
 from softswitch.explain import events as ev
+from softswitch.explain.filters import Filter, select
 from softswitch.explain.lines import Text, idle_line, one_line, part_line
 from softswitch.messages import pluralize
 
 BYTES_A_LINE = 32
+_MIN_WIDTH = 60
 MIN_TEXT = 20
 """Minimum number of characters of text in a line, at any depth."""
 TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
@@ -33,6 +37,18 @@ class Node:
         """Append a line below it; return the new node."""
         self.children.append(Node(text, [], source))
         return self.children[-1]
+
+
+def show(events: Sequence[ev.Event], filters: Sequence[Filter], as_json: bool, everything: bool) -> None:
+    """Print the events that pass the filters, as JSON or as a tree of the terminal's width, if it is one."""
+    chosen = select(events, filters)
+    if as_json:
+        for event in chosen:
+            click.echo(ev.to_json(event))
+        return
+    width = max(_MIN_WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 0
+    for line in draw(make_tree(chosen, everything or bool(filters)), width):
+        click.echo(line)
 
 
 def make_tree(events: Sequence[ev.Event], everything: bool = False) -> list[Node]:

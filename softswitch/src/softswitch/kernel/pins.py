@@ -3,7 +3,7 @@
 lock            locked by the running switch; its process ID
 bpf/switch      in a bpffs of its own: the program array, and link and program of each port
 bpf/N           the maps of generation N: a pipeline and its control plane
-N               files of its control plane (`p4runtime.kept`)
+N               files of its control plane (`p4runtime.journal`)
 current         N of the pipeline that processes packets
 *.json          values of the ports (`Pins.save`)
 """

@@ -1,9 +1,10 @@
 """The P4Runtime v1 server of the switch.
 
-`service` the gRPC calls; `sessions` and `arbitration` of controllers, `notifications` to them, `packet_io`,
-`tls` · `pipelines` configs; `control` one of them with its `entities`, `batch` a Write on its way,
-`reconcile` two · `p4info`, `consistency` · `codecs` of what messages carry, `status` of what is refused.
-Arrows go from the first to the last.
+`service` has the gRPC calls; `sessions` and `arbitration` have the controllers, `notifications` and
+`packet_io` their messages. `pipelines` has the configs, and `control` one of them with its `entities`;
+`batch` is a Write, `reconcile` copies one config's state to another, and `journal` persists it. `p4info` and
+`consistency` read and check P4Info, `codecs` converts values, and `status` has the errors. Modules import
+later ones only.
 """
 
 from softswitch.p4runtime.service import P4RuntimeServer

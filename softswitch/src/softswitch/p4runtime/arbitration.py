@@ -1,4 +1,4 @@
-"""Which controller is primary (P4Runtime 1.4 §5), without I/O: updates in, notices out."""
+"""Arbitration: the primary of each role (P4Runtime 1.4 §5), without I/O: updates in, notices out."""
 
 from __future__ import annotations
 
@@ -11,25 +11,24 @@ from softswitch.p4runtime.codecs.values import decode_uint128, encode_uint128
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, denied, invalid
 
-MAX_CONTROLLERS = 16  # streams of a role, as BMv2 has it
-C = TypeVar("C")  # a controller: any hashable object that stands for its stream
+MAX_CONTROLLERS = 16  # streams of a role, as in BMv2
+C = TypeVar("C")  # a controller: a hashable object for its stream
 Notices = list[tuple[C, p4r.StreamMessageResponse]]
 
 
 @dataclass
 class _Role(Generic[C]):
-    """The live controllers of a role with their election IDs; None where one gave none."""
+    """The connected controllers of a role with their election IDs; None for one without."""
 
     controllers: dict[C, int | None] = field(default_factory=dict)
 
     @property
     def primary_id(self) -> int | None:
-        """The highest election ID of the live controllers: its owner is primary."""
+        """The highest election ID of the connected controllers, which is the primary's."""
         return max((i for i in self.controllers.values() if i is not None), default=None)
 
     @property
     def primary(self) -> C | None:
-        """The primary controller."""
         primary_id = self.primary_id
         return next((c for c, i in self.controllers.items() if i is not None and i == primary_id), None)
 
@@ -37,10 +36,10 @@ class _Role(Generic[C]):
 class Arbiter(Generic[C]):
     """The controllers of one device.
 
-    The primary of a role is the live controller with the highest election ID, as in BMv2: when it leaves,
-    the next one takes over. (The specification leaves the role without a primary until somebody bids as
-    high again, which a client with a fixed ID, such as p4runtime-shell, cannot do.) Any role may do
-    everything: role configurations are refused.
+    The primary of a role is the connected controller with the highest election ID, as in BMv2: when it
+    leaves, the next one becomes primary. (The specification leaves the role without a primary until a
+    controller bids at least as high, which a client with a fixed ID, such as p4runtime-shell, cannot do.) All
+    roles have all permissions: role configurations are refused.
     """
 
     def __init__(self, device_id: int) -> None:
@@ -49,7 +48,7 @@ class Arbiter(Generic[C]):
         self._role_of: dict[C, str] = {}
 
     def update(self, controller: C, message: p4r.MasterArbitrationUpdate) -> Notices[C]:
-        """Take a controller's bid; `Refusal` ends its stream."""
+        """Process a controller's bid; return the notices to send. A Refusal ends its stream."""
         name = message.role.name
         if message.role.HasField("config"):
             raise invalid(f"role {name!r}: role configurations are not supported, leave role.config unset")
@@ -69,7 +68,7 @@ class Arbiter(Generic[C]):
         return self._notices(name, list(role.controllers) if changed else [controller])
 
     def leave(self, controller: C) -> Notices[C]:
-        """Forget a controller whose stream has ended."""
+        """Remove a controller whose stream has ended; return the notices to send."""
         name = self._role_of.pop(controller, None)
         if name is None:
             return []
@@ -79,7 +78,7 @@ class Arbiter(Generic[C]):
         return self._notices(name, list(role.controllers)) if was_primary else []
 
     def check_write(self, role_name: str, election_id: int | None) -> None:
-        """Raise `Refusal` unless the election ID is that of the role's primary."""
+        """Raise Refusal unless the election ID is that of the role's primary."""
         role = self._roles.get(role_name)
         if role is None:
             raise Refusal(StatusCode.NOT_FOUND, f"role {role_name!r} has no controller")
@@ -90,13 +89,13 @@ class Arbiter(Generic[C]):
             raise denied(f"not primary: {given} is given, {owner}")
 
     def is_primary(self, controller: C) -> bool:
-        """Whether a controller is the primary of its role."""
+        """Return whether a controller is the primary of its role."""
         name = self._role_of.get(controller)
         return name is not None and self._roles[name].primary is controller
 
     @property
     def primaries(self) -> list[C]:
-        """The primary controllers of all roles."""
+        """Primary controllers of all roles."""
         return [role.primary for role in self._roles.values() if role.primary is not None]
 
     def _check_bid(self, role: _Role[C], controller: C, election_id: int | None) -> None:

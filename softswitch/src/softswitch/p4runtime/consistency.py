@@ -1,4 +1,4 @@
-"""Whether a P4Info and a program are of one compilation."""
+"""Check that P4Info and program are of the same compilation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 
 def with_widths(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
-    """The P4Info with the program's widths for keys of type `error`, to which p4c gives none."""
+    """Return P4Info with the program's widths for keys of type `error`, which p4c omits."""
     completed = p4i.P4Info()
     completed.CopyFrom(p4info)
     for table in completed.tables:
@@ -23,12 +23,12 @@ def with_widths(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
 
 
 def check(p4info: P4Info, program: Program) -> None:
-    """Raise `Refusal` where the program does not have what P4Info says, or P4Info lacks a table."""
+    """Raise Refusal if the program lacks an object of P4Info, or P4Info lacks a table."""
     for table in p4info.tables.values():
         _check_table(table, program)
     described = {table.name for table in p4info.tables.values()}
     for name, part in program.tables.items():
-        # Tables that p4c makes itself have no key or constant entries, and P4Info leaves them out.
+        # P4Info omits tables that p4c generates, which have no key or constant entries.
         if part.key and not part.const_entries and name not in described:
             raise invalid(f"P4Info lacks table {name}, which the program has")
     shapes: dict[str, tuple[dict[str, object], dict[str, object]]] = {
@@ -90,7 +90,7 @@ def _mismatch(kind: str, name: str) -> Refusal:
 
 
 def _in_bmv2(kind: MatchKind) -> MatchKind:
-    """The kind that BMv2 JSON has for a kind of P4Info."""
+    """Return the match kind in BMv2 JSON for one in P4Info."""
     return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
 
 

@@ -26,7 +26,7 @@ from softswitch.p4runtime.entities.replication import PacketReplication
 from softswitch.p4runtime.entities.store import Stores
 from softswitch.p4runtime.entities.tables import Clock, TableEntries
 from softswitch.p4runtime.entities.value_sets import ValueSetEntries
-from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.loaded_config import LoadedConfig, check_complete
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.packet_io import ControllerHeader
@@ -71,7 +71,7 @@ class ControlledPipeline(Generic[PL]):
         program, p4info = loaded.program, loaded.p4info
         self.config = loaded.message
         self._clock = clock
-        self._kept: Kept | None = None
+        self._kept: Journal | None = None
         try:
             self.pipeline = make(program)
         except SwitchError as error:
@@ -105,7 +105,7 @@ class ControlledPipeline(Generic[PL]):
             "digest_entry": self.digests,
         }
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: Journal) -> None:
         """Keep all writes from now on, before they are done."""
         self._kept = kept
 

@@ -1,19 +1,20 @@
-"""The P4Info of a program that came without one, made from its BMv2 JSON: for commands, which go by names.
+"""P4Info generated from BMv2 JSON, for commands on programs without P4Info.
 
-It allows in entries and as defaults whatever actions a table has, as BMv2 does.
+All actions of a table are allowed in entries and as its default, as in BMv2.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TypeVar
 
 from softswitch.errors import ProgramError
 from softswitch.ir import MatchKind, Program
 from softswitch.p4runtime.messages import p4i, p4r
 
-# The first byte of an ID says what it is of (P4Runtime 1.4 §6.3).
+T = TypeVar("T")
+# The first byte of an ID is the type of the object (P4Runtime 1.4 §6.3).
 _TABLE, _ACTION, _VALUE_SET, _PROFILE = 0x02, 0x01, 0x03, 0x11
 _COUNTER, _DIRECT_COUNTER, _METER, _DIRECT_METER, _REGISTER = 0x12, 0x13, 0x14, 0x15, 0x16
 _KINDS = {
@@ -26,7 +27,7 @@ _KINDS = {
 
 
 def described(data: bytes, program: Program) -> p4r.ForwardingPipelineConfig:
-    """The pipeline config of a program by its JSON `data`."""
+    """Return the pipeline config of a program and its JSON `data`; raises ProgramError."""
     try:
         names = {
             item["name"]: [p["name"] for p in item["runtime_data"]] for item in json.loads(data)["actions"]
@@ -109,7 +110,7 @@ class _Description:
                 members.match.add(id=i, name=f"part{i}", bitwidth=width, match_type=p4i.MatchField.EXACT)
 
 
-def _numbered(kind: int, items: tuple[Any, ...]) -> Iterator[tuple[int, Any]]:
+def _numbered(kind: int, items: tuple[T, ...]) -> Iterator[tuple[int, T]]:
     return ((kind << 24 | i, item) for i, item in enumerate(items, 1))
 
 

@@ -1,6 +1,6 @@
-"""The program in a pipeline config: BMv2 JSON as it is, or in the message that BMv2's clients put around it.
+"""The program in a pipeline config: BMv2 JSON, plain or in the message that BMv2's clients wrap it in.
 
-That message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, and all tutorials send it.
+The message, `p4.tmp.P4DeviceConfig` of PI's p4config.proto, is deprecated, but all tutorials send it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from google.protobuf.message_factory import GetMessageClass
 from softswitch.errors import ProgramError
 
 _NAME = "p4.tmp.P4DeviceConfig"
-_JSON = b"{"  # no message begins with it, nor with space before it
+_JSON = b"{"  # no message begins with it, or with white space before it
 
 
 def program_in(device_config: bytes) -> bytes:
-    """The BMv2 JSON in `p4_device_config`; raises ProgramError where the message around it is empty."""
+    """Return the BMv2 JSON in `p4_device_config`; raises ProgramError if it is an empty message."""
     if device_config.lstrip().startswith(_JSON):
         return device_config
     try:
         message = _P4DeviceConfig.FromString(device_config)
     except DecodeError:
-        return device_config  # not that either: what reads JSON says so
+        return device_config  # neither: the reader of JSON reports it
     if not message.device_data:
         raise ProgramError(f"{_NAME} has no device_data: the BMv2 JSON belongs there")
     data: bytes = message.device_data
     return data
 
 
-def _message() -> Any:
-    """Of its fields only what is read: `reassign` and `extras` change nothing here."""
+def _message() -> Any:  # a generated message class
+    """Return the message class; its fields `reassign` and `extras` are ignored."""
     file = FileDescriptorProto(name="p4/tmp/p4config.proto", package="p4.tmp", syntax="proto3")
     kind = file.message_type.add(name="P4DeviceConfig")
     optional = FieldDescriptorProto.LABEL_OPTIONAL

@@ -1,10 +1,10 @@
-"""P4Runtime's messages and its gRPC service: the only module that says where they come from.
+"""P4Runtime's messages and its gRPC service.
 
-They are made of P4Runtime's compiled .proto files (`messages.binpb`, by `scripts/p4runtime-messages`) in a
-descriptor pool of their own. Generated code would register in protobuf's global pool, where packages that
-bring P4Runtime or google.rpc are in each other's way: finsy, googleapis-common-protos, and PyPI's p4runtime,
-which no protobuf since 4.21 loads. So these classes are not finsy's, which only lends its type hints; `adopt`
-turns the messages of others into these.
+They are created from P4Runtime's compiled .proto files (`messages.binpb`, by `scripts/p4runtime-messages`) in
+a descriptor pool of their own. Generated code would register in protobuf's global pool, where packages with
+P4Runtime or google.rpc conflict: finsy, googleapis-common-protos, and PyPI's p4runtime, which no protobuf
+since 4.21 loads. So these classes are not finsy's, which only provides type hints; `adopt` converts messages
+of other classes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 FILE = Path(__file__).with_name("messages.binpb")
-"""A `FileDescriptorSet` in binary form, each file after those that it imports."""
+"""A serialized `FileDescriptorSet`, with each file after those that it imports."""
 
 M = TypeVar("M", bound=Message)
 _SERVICE = "p4.v1.P4Runtime"
 _KINDS = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
-"""gRPC's names of RPCs, by whether the client and whether the server streams."""
+"""gRPC's types of RPCs by whether the client and the server stream."""
 
 
 def _load() -> DescriptorPool:
@@ -37,14 +37,14 @@ def _load() -> DescriptorPool:
     return pool
 
 
-def _messages(file: str) -> Any:
-    """The messages of a .proto file, by name."""
+def _messages(file: str) -> Any:  # a namespace of generated classes
+    """Return the message classes of a .proto file, as attributes."""
     descriptors = _POOL.FindFileByName(file).message_types_by_name
     return SimpleNamespace(**{name: _message(descriptor) for name, descriptor in descriptors.items()})
 
 
-def _message(descriptor: Descriptor) -> Any:
-    """A message's class, which has those inside it as attributes: protobuf's own Python gives it none."""
+def _message(descriptor: Descriptor) -> Any:  # a generated class
+    """Return a message's class, with the nested ones as attributes, which protobuf's Python code lacks."""
     kind = GetMessageClass(descriptor)
     for name, inner in descriptor.nested_types_by_name.items():
         if not hasattr(kind, name):
@@ -53,17 +53,17 @@ def _message(descriptor: Descriptor) -> Any:
 
 
 def adopt(message: M) -> M:
-    """The same message as an instance of the class here, whoever made it."""
+    """Convert a message of any class to the class of its type here."""
     kind = GetMessageClass(_POOL.FindMessageTypeByName(message.DESCRIPTOR.full_name))
     return cast(M, kind.FromString(message.SerializeToString()))
 
 
 def method_handlers(
-    servicer: object, requests: Mapping[str, Callable[[bytes], Any]] = {}
+    servicer: object, requests: Mapping[str, Callable[[bytes], object]] = {}
 ) -> grpc.GenericRpcHandler:
-    """What a gRPC server needs to serve P4Runtime by `servicer`, which has a method of each RPC's name.
+    """Return the handlers of a gRPC server; `servicer` has a method for each RPC.
 
-    `requests` are of RPCs whose requests are to be something else than messages.
+    `requests` has the deserializers of RPCs whose requests are not messages.
     """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
@@ -76,8 +76,8 @@ def method_handlers(
     return grpc.method_handlers_generic_handler(_SERVICE, handlers)
 
 
-def client_methods(channel: grpc.Channel) -> Any:
-    """P4Runtime's RPCs over a channel, by name: what generated code calls a stub."""
+def client_methods(channel: grpc.Channel) -> Any:  # a namespace of gRPC's callables
+    """Return P4Runtime's RPCs over a channel as attributes, like a generated stub."""
     methods = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
         kind = _KINDS[rpc.client_streaming, rpc.server_streaming]

@@ -1,4 +1,4 @@
-"""P4Info as the server uses it: entities by ID, with widths and sizes (P4Runtime 1.4 §6)."""
+"""Objects of P4Info by ID, with widths and sizes (P4Runtime 1.4 §6)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ActionInfo:
 class ActionProfileInfo:
     """An action profile, or an action selector, with the actions that its members may have.
 
-    `max_group_size` is 0 where P4Info sets no limit; `max_member_weight` likewise. The size of a group is the
-    sum of its members' weights, or the number of its members with `counts_members`.
+    `max_group_size` and `max_member_weight` are 0 for unlimited. The size of a group is the sum of its
+    members' weights, or with `counts_members` the number of its members.
     """
 
     id: int
@@ -55,7 +55,7 @@ class TableInfo:
     """A table. An action may be allowed in entries, as the default, or as both.
 
     Entries of a table with a `profile` have members or groups of it instead of actions. `meter` is the type
-    of its direct meter, None where there is none.
+    of its direct meter, if any.
     """
 
     id: int
@@ -72,16 +72,12 @@ class TableInfo:
 
 
 class CounterInfo(NamedTuple):
-    """An indexed counter."""
-
     id: int
     name: str
     size: int
 
 
 class MeterInfo(NamedTuple):
-    """An indexed meter."""
-
     id: int
     name: str
     size: int
@@ -98,7 +94,7 @@ class RegisterInfo(NamedTuple):
 
 
 class ValueSetInfo(NamedTuple):
-    """A parser value set: exact match fields alone."""
+    """A parser value set, all fields of which are exact."""
 
     id: int
     name: str
@@ -115,7 +111,7 @@ class DigestInfo(NamedTuple):
 
 
 class P4Info:
-    """The entities of a P4Info message; `Refusal` where it has a kind that this switch cannot serve."""
+    """The objects of a P4Info message; raises Refusal for kinds that this switch does not support."""
 
     def __init__(self, message: p4i.P4Info) -> None:
         if message.externs:

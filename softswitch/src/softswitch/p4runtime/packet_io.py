@@ -8,7 +8,7 @@ from softswitch.p4runtime.messages import p4r
 
 
 class ControllerHeader:
-    """A header between the CPU port and the controller: its fields, packed in order, before the frame."""
+    """A header before frames of the CPU port, whose fields are packed in order."""
 
     def __init__(self, fields: FieldGroup) -> None:
         self._fields = fields
@@ -17,7 +17,7 @@ class ControllerHeader:
         self._padding = self._length * 8 - bits
 
     def frame(self, packet: p4r.PacketOut) -> bytes:
-        """The frame to give to the CPU port; `Refusal` where the metadata are not the header's."""
+        """Return the frame for the CPU port; raises Refusal if the metadata do not match the header."""
         metadata = [(field.metadata_id, field.value) for field in packet.metadata]
         header = 0
         for field, value in zip(self._fields.fields, self._fields.decode(metadata), strict=True):
@@ -25,7 +25,7 @@ class ControllerHeader:
         return (header << self._padding).to_bytes(self._length, "big") + packet.payload
 
     def packet(self, frame: bytes) -> p4r.PacketIn:
-        """The message for a frame that came from the CPU port; ValueError where it is too short."""
+        """Return the message of a frame from the CPU port; raises ValueError if it is too short."""
         if len(frame) < self._length:
             length = pluralize(len(frame), "byte")
             raise ValueError(f"packet-in of {length} is shorter than its header, {self._length}")

@@ -16,7 +16,7 @@ from softswitch.load import load_program
 from softswitch.messages import pluralize
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.described import described
-from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.reconcile import carry_over
 from softswitch.p4runtime.status import Refusal, invalid
@@ -119,7 +119,7 @@ class Pipelines(Generic[PL]):
         self._commit(control)
         self.bare, self.saved, self.running = control, None, None
 
-    def go_on(self, kept: Kept, make: MakePipeline[PL]) -> None:
+    def go_on(self, kept: Journal, make: MakePipeline[PL]) -> None:
         """Go on with the pipeline that `make` has kept: all that it was told is told again."""
         at: int | None = 0
         config = kept.config()
@@ -177,7 +177,7 @@ class Pipelines(Generic[PL]):
         """A config under control; `given` is what is kept of it, where that is another."""
         control = ControlledPipeline(config, self._make, self._ports.now)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.keep(Kept(folder, given or config))
+            control.keep(Journal(folder, given or config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:

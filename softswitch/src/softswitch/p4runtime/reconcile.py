@@ -1,10 +1,10 @@
-"""RECONCILE_AND_COMMIT: the state of one pipeline is written to another, as far as that has room for it."""
+"""RECONCILE_AND_COMMIT: copy the state of one pipeline to another, as far as there is room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from grpc import StatusCode
 
@@ -12,10 +12,12 @@ from softswitch.p4runtime.batch import INSERT, MODIFY
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
+from softswitch.pipeline import ControlPlane
 
 BATCH = 1000
+PL = TypeVar("PL", bound=ControlPlane)
 
-# In this order, what is referred to is there before what refers to it.
+# In this order, entities are written before those that refer to them.
 ENTITIES = [
     p4r.Entity(action_profile_member=p4r.ActionProfileMember()),
     p4r.Entity(action_profile_group=p4r.ActionProfileGroup()),
@@ -41,28 +43,24 @@ _MODIFIED = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"
 
 
 class Defaults(Protocol):
-    """Knows which default entries are the program's own."""
-
     def has_initial_default(self, table_id: int) -> bool:
-        """Whether the default entry of a table is the program's own."""
+        """Return whether a table has the program's default entry."""
         ...
 
 
 class State(Protocol):
-    """What can be carried over: that of a pipeline here, or of another switch."""
+    """State to copy: that of a pipeline here, or of another switch."""
 
     @property
-    def tables(self) -> Defaults:
-        """Its tables."""
-        ...
+    def tables(self) -> Defaults: ...
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
-        """What a batch of queries selects, and a result for each query."""
+        """Return the entities that a batch of queries selects, and a result for each query."""
         ...
 
 
-def carry_over(old: State, new: ControlledPipeline[Any]) -> int:
-    """Write what `old` holds to `new`, which is fresh; how much of it has no room there."""
+def carry_over(old: State, new: ControlledPipeline[PL]) -> int:
+    """Copy the state of `old` to `new`, which is empty; return the number of entities that do not fit."""
     updates, lost = _updates(old), 0
     while batch := list(islice(updates, BATCH)):
         lost += sum(
@@ -71,20 +69,20 @@ def carry_over(old: State, new: ControlledPipeline[Any]) -> int:
     return lost
 
 
-def _write(update: p4r.Update, new: ControlledPipeline[Any], refusal: Refusal | None) -> bool:
-    """Whether an update is lost: an entry that the new program has already is made what it was."""
+def _write(update: p4r.Update, new: ControlledPipeline[PL], refusal: Refusal | None) -> bool:
+    """Modify an entry that exists already; return whether the update is lost."""
     if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
         update.type = MODIFY
         (refusal,) = _do(new, [update])
     return refusal is not None
 
 
-def _do(new: ControlledPipeline[Any], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
+def _do(new: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refusal | None]:
     return new.write(p4r.WriteRequest(updates=updates))
 
 
 def _updates(old: State) -> Iterator[p4r.Update]:
-    """The updates that make a fresh pipeline what `old` is."""
+    """Yield the updates that copy the state of `old`."""
     responses, _ = old.read(p4r.ReadRequest(entities=ENTITIES))
     for response in responses:
         for entity in response.entities:
@@ -96,7 +94,7 @@ def _updates(old: State) -> Iterator[p4r.Update]:
 
 
 def _entry_updates(old: State, entity: p4r.Entity) -> Iterator[p4r.Update]:
-    """The update of a table entry, if it needs one: default and constant entries come with the program."""
+    """Yield the update of a table entry, unless it is the program's own default or constant entry."""
     entry = entity.table_entry
     if entry.is_default_action:
         if not old.tables.has_initial_default(entry.table_id):

@@ -16,7 +16,7 @@ from softswitch.errors import SwitchError
 from softswitch.messages import pluralize
 from softswitch.p4runtime.codecs.values import decode_uint128
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import method_handlers, p4r
 from softswitch.p4runtime.notifications import Notifications
 from softswitch.p4runtime.pipelines import (
@@ -59,7 +59,7 @@ class P4RuntimeServer(Generic[PL]):
         self.pipelines: Pipelines[PL]
         self._is_attached = False
         self._begun = asyncio.Event()
-        self._notifications = Notifications(self._running, self._tell, lambda: self._ports.now())
+        self._notifications = Notifications(self._running, self._broadcast, lambda: self._ports.now())
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
         """Handlers of other services, which `start` adds."""
@@ -86,7 +86,7 @@ class P4RuntimeServer(Generic[PL]):
         """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; raises Refusal."""
         self.pipelines.load(config)
 
-    def resume(self, journal: Kept, make_pinned: MakePipeline[PL]) -> None:
+    def resume(self, journal: Journal, make_pinned: MakePipeline[PL]) -> None:
         """Resume the pinned pipeline that `make_pinned` returns, by replaying its journal."""
         self.pipelines.go_on(journal, make_pinned)
 
@@ -258,7 +258,7 @@ class P4RuntimeServer(Generic[PL]):
             if running is None:
                 continue
             try:
-                self._tell(p4r.StreamMessageResponse(packet=running.packet_in.packet(frame)))
+                self._broadcast(p4r.StreamMessageResponse(packet=running.packet_in.packet(frame)))
             except ValueError as error:
                 log.warning("%s", error)
 
@@ -268,8 +268,8 @@ class P4RuntimeServer(Generic[PL]):
             if running is not None:
                 self._notifications.take(running.pipeline.decode_notice(data))
 
-    def _tell(self, response: p4r.StreamMessageResponse) -> None:
-        self._sessions.tell(response)
+    def _broadcast(self, response: p4r.StreamMessageResponse) -> None:
+        self._sessions.broadcast(response)
 
 
 def _datagrams(source: socket.socket) -> Iterator[bytes]:

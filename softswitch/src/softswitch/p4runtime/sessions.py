@@ -1,4 +1,4 @@
-"""The controllers' streams: who is told what (P4Runtime 1.4 §5 and §16)."""
+"""The streams of controllers, and the messages to them (P4Runtime 1.4 §5 and §16)."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from softswitch.p4runtime.arbitration import Arbiter, Notices
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import denied
 
-MAX_WAITING = 4096  # messages to a slow controller; packets, digests and notifications beyond these are lost
+MAX_WAITING = 4096  # queued messages to a controller; packets, digests and notifications beyond are lost
 
 log = logging.getLogger(__name__)
 
 
 class Stream:
-    """A controller's stream, with the messages that wait to be sent on it."""
+    """A controller's stream with its queue of messages."""
 
     def __init__(self) -> None:
         self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
         self.lost = 0
 
     def send(self, response: p4r.StreamMessageResponse) -> None:
-        """Send a message after those that wait."""
+        """Queue a message."""
         self.waiting.put_nowait(response)
 
 
 class Sessions:
-    """The streams of all controllers. `changed` is called when there are other primary controllers."""
+    """The streams of all controllers; `changed` is called when the primary controllers change."""
 
     def __init__(self, device_id: int, changed: Callable[[], None]) -> None:
         self._arbiter: Arbiter[Stream] = Arbiter(device_id)
@@ -38,27 +38,27 @@ class Sessions:
         self.lost_messages = 0
 
     def update(self, stream: Stream, message: p4r.MasterArbitrationUpdate) -> None:
-        """Take a controller's bid; `Refusal` ends its stream."""
+        """Process a controller's bid; a Refusal ends its stream."""
         self._post(self._arbiter.update(stream, message))
 
     def leave(self, stream: Stream) -> None:
-        """Forget a controller whose stream has ended."""
+        """Remove a controller whose stream has ended."""
         if stream.lost:
             lost = pluralize(stream.lost, "message")
             log.warning("lost %s to a controller that reads too slowly", lost)
         self._post(self._arbiter.leave(stream))
 
     def check_write(self, role: str, election_id: int | None) -> None:
-        """Raise `Refusal` unless the election ID is that of the role's primary."""
+        """Raise Refusal unless the election ID is that of the role's primary."""
         self._arbiter.check_write(role, election_id)
 
     def check_primary(self, stream: Stream, what: str) -> None:
-        """Refuse what only a primary controller may send."""
+        """Raise Refusal unless the stream's controller is primary."""
         if not self._arbiter.is_primary(stream):
             raise denied(f"{what} is for the primary controller only")
 
-    def tell(self, response: p4r.StreamMessageResponse) -> None:
-        """Send to the primary controllers; for one that has too much waiting it is lost."""
+    def broadcast(self, response: p4r.StreamMessageResponse) -> None:
+        """Send to all primary controllers; drop and count it for one whose queue is full."""
         for stream in self._primaries:
             if stream.waiting.qsize() < MAX_WAITING:
                 stream.send(response)

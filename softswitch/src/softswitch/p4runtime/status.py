@@ -9,12 +9,12 @@ from grpc.aio import ServicerContext
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.messages import p4r, rpc_status
 
-Context: TypeAlias = "ServicerContext[Any, Any]"
+Context: TypeAlias = "ServicerContext[Any, Any]"  # of any request and response
 DETAILS_KEY = "grpc-status-details-bin"
 
 
 class Refusal(SwitchError):
-    """A request, or one update or query of a batch, that is answered with an error code."""
+    """A request, or an update or query of a batch, is answered with an error code."""
 
     def __init__(self, code: StatusCode, message: str) -> None:
         super().__init__(message)
@@ -27,25 +27,25 @@ class Refusal(SwitchError):
 
 
 def invalid(message: str) -> Refusal:
-    """A refusal of a malformed message."""
+    """Return the refusal of a malformed message."""
     return Refusal(StatusCode.INVALID_ARGUMENT, message)
 
 
 def unimplemented(message: str) -> Refusal:
-    """A refusal of something that P4Runtime has and this switch does not."""
+    """Return the refusal of a feature of P4Runtime that this switch lacks."""
     return Refusal(StatusCode.UNIMPLEMENTED, message)
 
 
 def denied(message: str) -> Refusal:
-    """A refusal of an update that P4Info, or the caller's role, forbids."""
+    """Return the refusal of an update that P4Info, or the caller's role, forbids."""
     return Refusal(StatusCode.PERMISSION_DENIED, message)
 
 
 def batch_status(what: str, failures: Sequence[Refusal | None]) -> rpc_status.Status:
-    """The status of a batch with failures: UNKNOWN, and one `p4.v1.Error` for each element.
+    """Return the status of a batch with failures: UNKNOWN, with one `p4.v1.Error` for each element.
 
-    `what` names an element ("update", "entity"). The text quotes the first failure, for clients that
-    show no details.
+    `what` names an element ("update", "entity"). The text has the first failure, for clients that do not show
+    details.
     """
     failed = [
         (position, failure) for position, failure in enumerate(failures, start=1) if failure is not None

@@ -1,4 +1,4 @@
-"""TLS of the gRPC port: certificate, key and, for mutual TLS, the authority of clients, from files."""
+"""TLS of the gRPC port: certificate, key and, for mutual TLS, the CA of clients, from files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from softswitch.errors import SwitchError
 
 
 def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> grpc.ServerCredentials:
-    """Credentials from PEM files. With `clients_ca` clients need a certificate that it signed.
+    """Load credentials from PEM files. With `clients_ca` clients need a certificate that it signed.
 
-    `SwitchError` where a file cannot be read or is none of these, or key and certificate are no pair.
+    Raises SwitchError if a file cannot be read or is malformed, or if key and certificate do not match.
     """
     chain, private = _read(cert), _read(key)
     authority = None if clients_ca is None else _read(clients_ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:  # gRPC would only say that it cannot listen
+    try:  # gRPC would only report that it cannot listen
         context.load_cert_chain(cert, key)
     except ssl.SSLError as error:
         raise SwitchError(f"{cert} and {key} are not certificate and key in PEM: {error.reason}") from None

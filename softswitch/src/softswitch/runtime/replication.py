@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 
 from softswitch.p4runtime.batch import DELETE
 from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.entities.replicas import MOST_INSTANCE
+from softswitch.p4runtime.entities.replicas import MAX_INSTANCE
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
@@ -55,8 +55,8 @@ class Replication(RuntimeCalls[PL]):
 
     def mc_node_create(self, rid: int, ports: list[int], lags: list[int]) -> int:
         _, nodes = self._replication()
-        if not 0 <= rid <= MOST_INSTANCE:
-            raise RuntimeRefusal(PRE, "ERROR", f"rid: expected 0 to {MOST_INSTANCE}, got {rid}")
+        if not 0 <= rid <= MAX_INSTANCE:
+            raise RuntimeRefusal(PRE, "ERROR", f"rid: expected 0 to {MAX_INSTANCE}, got {rid}")
         _check_ports(ports)
         return nodes.create(rid, ports, lags)
 

@@ -23,7 +23,7 @@ from softswitch.datapath import SwitchPorts
 from softswitch.errors import KernelError
 from softswitch.kernel import pins as pins_module
 from softswitch.kernel.pins import Pins, unpin
-from softswitch.p4runtime.kept import Kept
+from softswitch.p4runtime.journal import Journal
 from softswitch.p4runtime.messages import adopt
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.p4runtime.status import Refusal
@@ -60,7 +60,7 @@ class Switch:
         with ExitStack() as undo:
             undo.callback(self.kill)
             if self.pins.pinned is not None:
-                self._pipelines.go_on(Kept(self.pins.pinned.folder), self._make_kept)
+                self._pipelines.go_on(Journal(self.pins.pinned.folder), self._make_kept)
             undo.pop_all()
 
     def _make(self, program: ir.Program) -> OnLoopback:
@@ -224,7 +224,7 @@ def test_a_disk_that_is_full_refuses_the_write(folder: Path, monkeypatch: pytest
     in_part = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: in_part(descriptor, data[:9]))
     random = Random(1)
-    with pytest.raises(Refusal, match="the request cannot be kept: No space left on device"):
+    with pytest.raises(Refusal, match="the request cannot be persisted: No space left on device"):
         switch.control.write(adopt(p4r.WriteRequest(updates=[draw(random)[0] for _ in range(9)])))
     monkeypatch.undo()
     assert serialized(read(switch.control, *EVERYTHING)) == before
@@ -240,7 +240,7 @@ def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(Refusal, match="the pipeline config cannot be kept: No space left on device"):
+    with pytest.raises(Refusal, match="the pipeline config cannot be persisted: No space left on device"):
         switch.set_config("RECONCILE_AND_COMMIT", cookie=5)
     monkeypatch.undo()
     assert switch.control.config.cookie.cookie == 0

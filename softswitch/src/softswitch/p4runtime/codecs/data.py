@@ -12,7 +12,7 @@ from softswitch.p4runtime.status import invalid, unimplemented
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One value; `kind` is the member of `P4Data` that carries it."""
+    """A single value; `kind` is its field in `P4Data`."""
 
     kind: str
     width: int
@@ -30,7 +30,7 @@ Shape = Leaf | Struct
 
 
 def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, location: str) -> Shape:
-    """The shape of a type; `Refusal` where it is none that v1model's externs carry."""
+    """Return the shape of a type; raises Refusal for types that externs of v1model do not have."""
     match spec.WhichOneof("type_spec"):
         case "bitstring":
             return Leaf("bitstring", _width(spec.bitstring, location))
@@ -54,21 +54,21 @@ def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, location: str) -> 
 
 
 def widths(shape: Shape) -> tuple[int, ...]:
-    """The widths of the values of a shape, in order, in bits."""
+    """Return the widths of a shape's values in bits, in order."""
     if isinstance(shape, Leaf):
         return (shape.width,)
     return tuple(width for member in shape.members for width in widths(member))
 
 
 def to_data(shape: Shape, values: Sequence[int]) -> p4d.P4Data:
-    """The message for some values."""
+    """Return the message of values, in order."""
     data = p4d.P4Data()
     _fill(shape, iter(values), data)
     return data
 
 
 def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
-    """The one value in a message; `Refusal` where it is not of that shape."""
+    """Return the single value in a message; raises Refusal if it is not of that shape."""
     given = data.WhichOneof("data")
     if given != shape.kind:
         article = "an" if shape.kind[0] in "aeiou" else "a"

@@ -1,4 +1,4 @@
-"""Match fields of table entries: messages to `Match`es and back (P4Runtime 1.4 §9.1.1)."""
+"""Conversion of match fields of table entries to `Match` and back (P4Runtime 1.4 §9.1.1)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class MatchField(NamedTuple):
 
     @property
     def full(self) -> int:
-        """The largest value, and the mask of all bits."""
+        """The largest value, which is also the mask of all bits."""
         return (1 << self.width) - 1
 
     @property
     def anything(self) -> Match | None:
-        """The match of every value, which a message leaves out; an exact field has none."""
+        """The match of any value, which messages omit; None for an exact field."""
         if self.kind is MatchKind.EXACT:
             return None
         return Between(0, self.full) if self.kind is MatchKind.RANGE else Masked(0, 0)
@@ -46,7 +46,7 @@ class MatchKey:
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
     def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
-        """The matches, in order, of an entry's match fields."""
+        """Return the matches of an entry's match fields, in declaration order; raises Refusal."""
         if not self._is_exact:
             return self._decode(given)
         try:
@@ -55,7 +55,7 @@ class MatchKey:
             return self._decode(given)  # which raises, and can tell that a match is of another kind
 
     def decode_exact(self, given: Sequence[p4r.FieldMatch]) -> tuple[int, ...]:
-        """The values of a key of exact fields alone."""
+        """Return the values of a key whose fields are all exact; raises Refusal."""
         assert self._is_exact
         return cast(tuple[int, ...], self.decode(given))
 
@@ -66,7 +66,7 @@ class MatchKey:
                 _encode(field, match, entry.match.add(field_id=field.id))
 
     def show(self, matches: Sequence[Match]) -> str:
-        """Matches for a message: `job=0x1, prefix=0xa000000/8`."""
+        """Return the text of matches for an error: `job=0x1, prefix=0xa000000/8`."""
         return ", ".join(f"{f.name}={_show(f, m)}" for f, m in zip(self.fields, matches, strict=True))
 
     def _decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:

@@ -1,4 +1,4 @@
-"""Integers as P4Runtime binary strings, and groups of them by field ID (P4Runtime 1.4 §8.3)."""
+"""P4Runtime's binary strings, single and in groups by field ID (P4Runtime 1.4 §8.3)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 
 def encode(value: int) -> bytes:
-    """The canonical form of a non-negative integer: the shortest big-endian string, at least one byte."""
+    """Return the canonical form of a non-negative integer: the shortest big-endian string, not empty."""
     return value.to_bytes((value.bit_length() + 7) // 8 or 1, "big")
 
 
 def decode(value: bytes, width: int, location: str) -> int:
-    """The integer in a binary string; leading zeros are accepted. `location` names the field in the error."""
+    """Return the integer in a binary string, which may have leading zeros.
+
+    Raises Refusal, whose text begins with `location`.
+    """
     number = int.from_bytes(value, "big")
     if not value or number >> width:
         raise misfit(value, width, location)
@@ -23,9 +26,9 @@ def decode(value: bytes, width: int, location: str) -> int:
 
 
 def misfit(value: bytes, width: int, location: str) -> Refusal:
-    """The refusal of a string that is empty or wider than its field.
+    """Return the refusal of a string that is empty or wider than its field.
 
-    INVALID_ARGUMENT, as §9.1 and BMv2 have it; §8.3 says OUT_OF_RANGE.
+    The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 has OUT_OF_RANGE.
     """
     if not value:
         return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")
@@ -33,12 +36,12 @@ def misfit(value: bytes, width: int, location: str) -> Refusal:
 
 
 def encode_uint128(value: int) -> p4r.Uint128:
-    """An election ID as a message."""
+    """Return the message of an election ID."""
     return p4r.Uint128(high=value >> 64, low=value & (1 << 64) - 1)
 
 
 def decode_uint128(message: p4r.Uint128) -> int:
-    """The inverse of `encode_uint128`."""
+    """Return the election ID in a message."""
     return message.high << 64 | message.low
 
 
@@ -51,9 +54,9 @@ class Field(NamedTuple):
 
 
 class FieldGroup:
-    """The fields of an exact key, an action or a packet header: each given exactly once, in any order.
+    """The fields of an exact key, an action or a packet header; messages have each once, in any order.
 
-    `location` ("table t, match field") begins the errors.
+    Errors begin with `location` ("table t, match field").
     """
 
     def __init__(self, location: str, fields: Sequence[Field]) -> None:
@@ -63,7 +66,7 @@ class FieldGroup:
         self._shape = [(field.id, field.width) for field in fields]
 
     def decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
-        """The integers, in declaration order, of values given by field ID."""
+        """Return the integers of values by field ID, in declaration order; raises Refusal."""
         if len(given) != len(self._shape):
             raise self.mismatch([identity for identity, _ in given])
         numbers = []
@@ -75,18 +78,18 @@ class FieldGroup:
         return tuple(numbers)
 
     def _decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
-        """The same for values that are not in declaration order, or wrong."""
+        """Decode values that are in another order, or wrong."""
         by_id = dict(given)
         if by_id.keys() != {field.id for field in self.fields}:
             raise self.mismatch([identity for identity, _ in given])
         return tuple(decode(by_id[f.id], f.width, f"{self.location} {f.name}") for f in self.fields)
 
     def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
-        """The inverse of `decode`, with canonical values."""
+        """Return the field IDs and canonical values of integers in declaration order."""
         return [(field.id, encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
 
     def mismatch(self, given: Sequence[int]) -> Refusal:
-        """The refusal of IDs that are not those of the fields, each once."""
+        """Return the refusal of field IDs that are unknown, repeated or missing."""
         names = {field.id: field.name for field in self.fields}
         seen = set()
         for identity in given:
@@ -98,7 +101,7 @@ class FieldGroup:
         return self.missing(next(name for i, name in names.items() if i not in seen))
 
     def missing(self, name: str) -> Refusal:
-        """The refusal of values without that of field `name`."""
+        """Return the refusal of a missing field."""
         return invalid(f"{self.location} {name} is missing; {self._expected}")
 
     @property

@@ -11,7 +11,7 @@ from softswitch.pipeline import ActionCall
 
 
 def decode_call(actions: Mapping[int, ActionInfo], call: p4r.Action, location: str) -> ActionCall:
-    """The call of one of some actions; `location` ("table t") begins the error where it is none of them."""
+    """Decode the call of one of these actions; raises Refusal, whose text begins with `location`."""
     action = actions.get(call.action_id)
     if action is None:
         raise unknown_action(actions, call.action_id, location)
@@ -19,13 +19,13 @@ def decode_call(actions: Mapping[int, ActionInfo], call: p4r.Action, location: s
 
 
 def called(action: ActionInfo, call: p4r.Action) -> ActionCall:
-    """The call of an action, which is the one with the message's ID."""
+    """Decode the call of an action, which has the message's ID; raises Refusal."""
     args = action.params.decode([(param.param_id, param.value) for param in call.params])
     return ActionCall(action.name, args)
 
 
 def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: str) -> Refusal:
-    """The refusal of an action that is none of these."""
+    """Return the refusal of an action that is none of these."""
     right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values())
     return invalid(f"{location} has no action with ID {identity}; it has {right}")
 

@@ -1,4 +1,4 @@
-"""What counters, meters and registers have in common: cells by array ID and index, with wildcards."""
+"""Base of counters, meters and registers: cells by array ID and index, with wildcards."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class SizedArray(Protocol):
 
     @property
     def name(self) -> str:
-        """Its P4 name."""
+        """Fully qualified P4 name."""
         ...
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
+        """Number of cells."""
         ...
 
 
@@ -34,7 +34,7 @@ A = TypeVar("A", bound=SizedArray)
 
 
 class Arrays(Generic[A]):
-    """The arrays of one kind, as errors name it."""
+    """The arrays of one kind; `kind` is its name in errors."""
 
     def __init__(self, kind: str, arrays: Mapping[int, A], pipeline: ControlPlane) -> None:
         self._kind = kind
@@ -42,14 +42,14 @@ class Arrays(Generic[A]):
         self._pipeline = pipeline
 
     def _modified(self, update: int, identity: int, message: CellEntry) -> tuple[A, range]:
-        """The array and the indices that an update, which can only be a MODIFY, is about."""
+        """Return array and indices of an update, which can only be a MODIFY; raises Refusal."""
         array = self._array(identity)
         if update != MODIFY:
             raise invalid(f"{self._kind} {array.name} can only be modified")
         return array, self._indices(array, message)
 
     def _chunks(self, identity: int, message: CellEntry) -> list[tuple[A, int, int]]:
-        """What a query selects, as (array, start, stop) of at most CHUNK cells."""
+        """Return the cells that a query selects, as (array, start, stop) of at most CHUNK cells."""
         if not identity and message.HasField("index"):
             raise invalid(f"an index is given without a {self._kind} ID")
         arrays = [self._array(identity)] if identity else self._arrays.values()

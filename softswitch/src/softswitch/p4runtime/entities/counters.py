@@ -13,8 +13,6 @@ from softswitch.pipeline import ControlPlane, CounterValue
 
 
 class CounterEntries(Arrays[CounterInfo]):
-    """The indexed counters."""
-
     def __init__(self, arrays: Mapping[int, CounterInfo], pipeline: ControlPlane) -> None:
         super().__init__("counter", arrays, pipeline)
 
@@ -31,7 +29,7 @@ class CounterEntries(Arrays[CounterInfo]):
             batch.add(step)
 
     def read(self, wanted: p4r.CounterEntry) -> Iterator[p4r.Entity]:
-        """One cell, all cells of a counter, or (ID 0) all cells of all counters."""
+        """Return one cell, all cells of a counter, or (ID 0) all cells of all counters."""
         chunks = [
             (array, start, self._pipeline.read_counter(array.name, start, stop))
             for array, start, stop in self._chunks(wanted.counter_id, wanted)
@@ -44,7 +42,7 @@ class CounterEntries(Arrays[CounterInfo]):
 
 
 def counter_value(data: p4r.CounterData) -> CounterValue:
-    """A counter's value from a message."""
+    """Return a counter's value from a message; raises Refusal if it is negative."""
     if data.packet_count < 0 or data.byte_count < 0:
         raise invalid(f"counter value {data.packet_count} packets, {data.byte_count} bytes is negative")
     return CounterValue(data.packet_count, data.byte_count)

@@ -1,6 +1,6 @@
 """Digests: writes and reads of `DigestEntry`, and the lists that they make (P4Runtime 1.4 §9.8).
 
-Time is in ns and comes in as arguments; what is to be sent comes out.
+Times are in ns, and passed as arguments; lists to send are returned.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class _Sent(NamedTuple):
 
 @dataclass
 class _State:
-    """The distinct messages of the next list; the lists on their way, oldest first, and what is in them."""
+    """The distinct messages of the next list, and the unacknowledged lists, oldest first."""
 
     gathered: dict[Values, None] = field(default_factory=dict)
-    first: int = 0  # when the oldest of them came
+    first: int = 0  # time of the oldest of them
     sent: dict[int, _Sent] = field(default_factory=dict)
     cache: set[Values] = field(default_factory=set)
     list_id: int = 0
 
     def acknowledge(self, list_id: int) -> None:
-        """What is in a list is new when it comes again."""
+        """Remove a list, so that its messages are sent again when they recur."""
         if sent := self.sent.pop(list_id, None):
             self.cache.difference_update(sent.values)
 
     def expire(self, before: int) -> None:
-        """The same for all lists that were sent until a time."""
+        """Acknowledge all lists that were sent up to a time."""
         while self.sent and next(iter(self.sent.values())).time <= before:
             self.acknowledge(next(iter(self.sent)))
 
@@ -56,7 +56,7 @@ class _State:
 
 
 class DigestEntries:
-    """All digests. `names` are those of the pipeline's digests, by their number in `DigestMessage`."""
+    """All digests; `names` has the pipeline's digests by their number in `DigestMessage`."""
 
     def __init__(self, digests: Mapping[int, DigestInfo], names: Sequence[str]) -> None:
         self._digests = digests
@@ -85,7 +85,7 @@ class DigestEntries:
         batch.put(self._configs, digest.id, config)
 
     def read(self, wanted: p4r.DigestEntry) -> Iterator[p4r.Entity]:
-        """One configuration, or (ID 0) all."""
+        """Return one configuration, or (ID 0) all."""
         if wanted.digest_id:
             self._check_configured(self._digest(wanted.digest_id))
         chosen = [wanted.digest_id] if wanted.digest_id else list(self._configs)
@@ -94,7 +94,7 @@ class DigestEntries:
     # ---- digest lists
 
     def learn(self, number: int, values: Values, now: int) -> p4r.DigestList | None:
-        """Take a message of the pipeline; the list that is complete with it."""
+        """Add a message of the pipeline; return the list if it is complete with it."""
         digest = self._numbered[number]
         if digest is None or digest.id not in self._configs:
             return None
@@ -110,11 +110,11 @@ class DigestEntries:
         return None
 
     def acknowledge(self, ack: p4r.DigestListAck) -> None:
-        """Take an acknowledgement: what was in the list is new when it comes again."""
+        """Process an acknowledgement, after which messages of the list are sent again when they recur."""
         self._states[self._digest(ack.digest_id).id].acknowledge(ack.list_id)
 
     def due(self, now: int) -> list[p4r.DigestList]:
-        """The lists that have waited long enough."""
+        """Return the lists whose timeout is over."""
         return [
             self._list(self._digests[identity], now)
             for identity, state in self._states.items()
@@ -122,11 +122,11 @@ class DigestEntries:
         ]
 
     def next_end(self) -> int | None:
-        """When `due` has something to do."""
+        """Return the time at which `due` has the next list; None without one."""
         return min((self._end(i) for i, state in self._states.items() if state.gathered), default=None)
 
     def forget(self) -> None:
-        """There is another primary controller: it knows nothing of what was sent before."""
+        """Empty buffers and caches, for a new primary controller."""
         for state in self._states.values():
             state.forget()
 

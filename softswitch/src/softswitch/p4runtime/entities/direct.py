@@ -1,4 +1,4 @@
-"""What direct counters and direct meters have in common: they are of an entry that is there."""
+"""Base of direct counters and direct meters, which belong to existing entries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Has = Callable[[TableStore], bool]
 def written(
     stores: Stores, kind: int, entry: p4r.TableEntry, batch: Batch, what: str, has: Has
 ) -> tuple[TableStore, Key]:
-    """The entry whose direct counter or meter (`what`) an update is about; it can only be a MODIFY."""
+    """Return the entry whose direct counter or meter (`what`) is modified; raises Refusal."""
     store = stores[entry.table_id]
     if kind != MODIFY:
         raise invalid(f"table {store.name}: a direct {what} can only be modified")
@@ -34,7 +34,10 @@ def written(
 def read_direct(
     stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: Has
 ) -> Iterator[Found]:
-    """The entries that a query of direct counters or meters (`what`) selects; a match must be of an entry."""
+    """Return the entries that a query of direct counters or meters (`what`) selects.
+
+    Raises Refusal if a key is given, and there is no such entry.
+    """
     _refuse_default(wanted, what)
     if not wanted.table_id:
         found = [

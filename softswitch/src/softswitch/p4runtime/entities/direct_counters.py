@@ -14,13 +14,12 @@ from softswitch.pipeline import ControlPlane, CounterValue
 
 
 def set_counter(store: TableStore, key: Key, value: CounterValue) -> Step:
-    """What sets the direct counter of an entry."""
+    """Return the step that sets the direct counter of an entry."""
     entry_key = store.entry_key(key)
     return lambda pipeline: pipeline.set_entry_counter(entry_key, value)
 
 
 def has_counter(store: TableStore) -> bool:
-    """Whether entries of a table have a counter."""
     return store.table.has_counter
 
 
@@ -39,7 +38,7 @@ class DirectCounterEntries:
             batch.add(step)
 
     def read(self, wanted: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
-        """The counters of one entry, of a table's entries, or of all tables' entries, as they are now."""
+        """Return the current counters of one entry, of a table's entries, or of all tables' entries."""
         found = read_direct(self._stores, self._pipeline, wanted.table_entry, "counter", has_counter)
         return (_entity(one) for one in found)
 

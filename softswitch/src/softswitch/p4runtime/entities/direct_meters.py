@@ -15,19 +15,18 @@ from softswitch.pipeline import ControlPlane, MeterConfig
 
 
 def meter_config(store: TableStore, given: p4r.MeterConfig) -> MeterConfig:
-    """The configuration of an entry's direct meter, in a table that has one."""
+    """Decode the configuration of a direct meter; the table must have one."""
     assert store.table.meter is not None
     return decode_config(given, store.table.meter, f"direct meter of table {store.name}")
 
 
 def set_meter(store: TableStore, key: Key, config: MeterConfig | None) -> Step:
-    """What configures the direct meter of an entry; None for one that is always green."""
+    """Return the step that configures the direct meter of an entry; with None all packets are green."""
     entry_key = store.entry_key(key)
     return lambda pipeline: pipeline.set_entry_meter(entry_key, config)
 
 
 def has_meter(store: TableStore) -> bool:
-    """Whether entries of a table have a meter."""
     return store.table.meter is not None
 
 
@@ -39,7 +38,7 @@ class DirectMeterEntries:
         self._pipeline = pipeline
 
     def write(self, kind: int, message: p4r.DirectMeterEntry, batch: Batch) -> None:
-        """Check one update, which can only be a MODIFY, and add it to the batch. Without config it resets."""
+        """Check one update, which can only be a MODIFY, and add it to the batch; without config it resets."""
         store, key = written(self._stores, kind, message.table_entry, batch, "meter", has_meter)
         _refuse_colors(message)
         config = meter_config(store, message.config) if message.HasField("config") else None
@@ -48,7 +47,7 @@ class DirectMeterEntries:
         batch.add(set_meter(store, key, config))
 
     def read(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
-        """The meters of one entry, of a table's entries, or of all tables' entries, as they are now."""
+        """Return the current configurations of one entry, of a table's entries, or of all tables' entries."""
         _refuse_colors(wanted)
         found = read_direct(self._stores, self._pipeline, wanted.table_entry, "meter", has_meter)
         return (_entity(one) for one in found)

@@ -1,4 +1,4 @@
-"""What table entries do: `TableAction` to `EntryAction` and back, as the table's implementation has it."""
+"""Conversion of `TableAction` to `EntryAction` and back, according to the table's implementation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from softswitch.pipeline import ActionCall, EntryAction, UseGroup, UseMember
 
 
 def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = False) -> ActionCall:
-    """The call of an action, which must be one that the table allows in entries, or as its default."""
+    """Decode the call of an action that the table allows in entries, or as its default; raises Refusal."""
     call = given.action
     action = (table.default_actions if default else table.entry_actions).get(call.action_id)
     if action is None:
@@ -26,7 +26,10 @@ def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = Fals
 
 
 def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], EntryAction]:
-    """Check what an entry is to do. Called, the answer is that; members and groups are then in use."""
+    """Check an entry's action; return a function that marks its member or group as used and returns it.
+
+    Raises Refusal.
+    """
     profile = store.profile
     if profile is None:
         call = decode_direct(store.table, given)
@@ -46,7 +49,7 @@ def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], Entr
 
 
 def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
-    """An entry no longer does this."""
+    """Release the member or group of an entry's old action; delete a one-shot group."""
     if store.profile is None:
         return
     if isinstance(action, UseGroup) and action.group in store.profile.one_shots:
@@ -58,7 +61,7 @@ def release(store: TableStore, action: EntryAction, batch: Batch) -> None:
 def encode(
     action: EntryAction, actions: Mapping[str, ActionInfo], one_shots: OneShots, message: p4r.TableAction
 ) -> None:
-    """Fill in what an entry does, one-shots as they were written."""
+    """Fill in the action of an entry, one-shots as they were written."""
     match action:
         case UseMember(member):
             message.action_profile_member_id = member

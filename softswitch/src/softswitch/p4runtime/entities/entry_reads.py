@@ -1,4 +1,4 @@
-"""Queries of table entries, by which direct counters and meters are queried too (P4Runtime 1.4 §9.1.6)."""
+"""Queries of table entries, also for direct counters and meters (P4Runtime 1.4 §9.1.6)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Found(NamedTuple):
 
 
 def select(stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
-    """The entries of a query's match fields and priority, where it gives them, as they are now."""
+    """Return the current entries that a query selects by match fields and priority, if it has these."""
     return chain.from_iterable([_select(store, pipeline, wanted) for store in stores.selected(wanted)])
 
 
@@ -38,7 +38,7 @@ def read_entries(
     wanted: p4r.TableEntry,
     now: int,
 ) -> Iterator[p4r.Entity]:
-    """The entries, or default entries, that a query selects, as they are now."""
+    """Return the current entries, or default entries, that a query selects; raises Refusal."""
     selected = stores.selected(wanted)
     for store in selected:
         _check(store, wanted)
@@ -53,12 +53,12 @@ def read_entries(
 
 
 def idle_time(note: Note, entry: StoredEntry, now: int) -> int:
-    """How long an entry of a table with idle timeouts has not been hit, in µs, at a time since start."""
+    """Return the time since the last hit of an entry with an idle timeout, µs; `now` is in µs since start."""
     return max(0, now - max(note.since, entry.last_hit))
 
 
 def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -> Iterator[Found]:
-    """The entries of one table, as they are now: of what is kept beside the pipeline a copy is made."""
+    """Return the current entries of one table; the server's own state of them is copied."""
     matches = None
     entries: Iterable[StoredEntry | None]
     if wanted.match and (wanted.priority or not store.has_priority):
@@ -77,7 +77,7 @@ def _select(store: TableStore, pipeline: ControlPlane, wanted: p4r.TableEntry) -
 
 
 def _check(store: TableStore, wanted: p4r.TableEntry) -> None:
-    """Refuse a query for what the table does not have; one of all tables is answered where they have it."""
+    """Raise Refusal for parts that the table lacks; queries of all tables skip those that lack them."""
     table, name = store.table, store.name
     if wanted.is_default_action and wanted.HasField("time_since_last_hit"):
         raise invalid("default entries have no idle timeout")

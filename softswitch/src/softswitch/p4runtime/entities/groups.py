@@ -39,7 +39,7 @@ class Groups:
             _put(store, old, message, batch)
 
     def read(self, wanted: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
-        """One group, all of a selector, or (IDs 0) all of all selectors; none where it is not there."""
+        """Return one group, all of a selector, or (IDs 0) all of all selectors; nothing if there is none."""
         stores = self._profiles.selected(wanted.action_profile_id, wanted.group_id, "group")
         found = [
             message
@@ -51,12 +51,12 @@ class Groups:
 
 
 def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
-    group, most = message.group_id, store.profile.max_group_size
+    group, limit = message.group_id, store.profile.max_group_size
     if group in store.groups:
         text = f"action profile {store.name}: group {group} is already there"
         raise Refusal(StatusCode.ALREADY_EXISTS, text)
-    if message.max_size < 0 or 0 < most < message.max_size:
-        right = f"0 to {most}" if most else "at least 0"
+    if message.max_size < 0 or 0 < limit < message.max_size:
+        right = f"0 to {limit}" if limit else "at least 0"
         raise invalid(
             f"action profile {store.name}: max_size {message.max_size} of group {group}, {right} is right"
         )
@@ -78,11 +78,11 @@ def _put(
         weights[member.member_id] = store.weight(member.weight)
         check_watch(member, location)
     store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
-    kept = p4r.ActionProfileGroup()
-    kept.CopyFrom(message)
-    _change_uses(store, old, kept, batch)
-    batch.put(store.groups, group, kept)
-    batch.keep(store.numbers)
+    stored = p4r.ActionProfileGroup()
+    stored.CopyFrom(message)
+    _change_uses(store, old, stored, batch)
+    batch.put(store.groups, group, stored)
+    batch.snapshot(store.numbers)
     picked = store.numbers.set_group(group, weights)
     batch.put(store.listed, group, len(picked))
     batch.add(lambda pipeline: pipeline.write_group(store.name, group, picked))
@@ -94,7 +94,7 @@ def _delete(store: ProfileStore, group: int, batch: Batch) -> None:
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
     _change_uses(store, store.groups[group], None, batch)
     batch.put(store.groups, group, None)
-    batch.keep(store.numbers)
+    batch.snapshot(store.numbers)
     batch.put(store.listed, group, None)
     store.numbers.remove_group(group)
     batch.add(lambda pipeline: pipeline.write_group(store.name, group, None))

@@ -1,8 +1,8 @@
-"""BMv2's numbers of table entries, for those who call entries by them.
+"""BMv2's handles of table entries, for commands.
 
 BMv2 gives an entry the lowest free number. With each reuse of a number its version grows, and a handle is
-version << 24 | number (BMv2: match_units.cpp). What came before the first question is numbered in the order
-of the table; from then on every write is followed, whoever made it.
+version << 24 | number (BMv2: match_units.cpp). Entries before the first query are numbered in the order of
+the table; from then on all writes are followed.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class _Numbers:
         self._free = LowestFree()
 
     def add(self, key: Key) -> None:
-        """An entry is inserted."""
+        """Number an inserted entry."""
         number = self._free.take()
         self.numbers[key], self.keys[number] = number, key
 
     def remove(self, key: Key) -> None:
-        """An entry is deleted."""
+        """Free the number of a deleted entry."""
         number = self.numbers.pop(key)
         del self.keys[number]
         self._versions[number] = (self._versions.get(number, 0) + 1) % _VERSIONS
         self._free.give(number)
 
     def handle(self, number: int) -> int:
-        """The handle of an entry by its number."""
+        """Return the handle of a number."""
         return self._versions.get(number, 0) << _NUMBER_BITS | number
 
 
 class Handles:
-    """The handles of the entries of all tables that were asked about."""
+    """The handles of entries of all tables that have been queried."""
 
     def __init__(self, entries: Callable[[str], Iterable[StoredEntry]]) -> None:
         self._entries = entries
@@ -53,11 +53,11 @@ class Handles:
 
     @property
     def watched(self) -> Collection[str]:
-        """The tables that were asked about, whose writes must be told to `follow`."""
+        """Tables that have been queried, whose writes must be passed to `follow`."""
         return self._tables.keys()
 
     def follow(self, writes: Sequence[EntryWrite], failures: Iterable[Exception | None]) -> None:
-        """The pipeline has done these writes, but for those that failed."""
+        """Update the numbers after writes of the pipeline, each with its failure or None."""
         if not self._tables:
             return
         for write, failure in zip(writes, failures, strict=True):
@@ -70,29 +70,29 @@ class Handles:
                 numbers.remove(Key(write.key, write.priority))
 
     def forget(self, table: str) -> None:
-        """The table is cleared: numbers and versions begin anew."""
+        """Restart numbers and versions of a table that was cleared."""
         self._tables[table] = _Numbers()
 
     def of(self, table: str, key: Key) -> int | None:
-        """The handle of the entry with a key; None where there is none."""
+        """Return the handle of the entry with a key; None if there is none."""
         numbers = self._numbers(table)
         number = numbers.numbers.get(key)
         return None if number is None else numbers.handle(number)
 
     def key(self, table: str, handle: int) -> Key | None:
-        """The key of the entry with a handle; None where there is none."""
+        """Return the key of the entry with a handle; None if there is none."""
         numbers = self._numbers(table)
         number = handle & _NUMBERS
         return numbers.keys.get(number) if numbers.handle(number) == handle else None
 
     def is_expired(self, table: str, handle: int) -> bool:
-        """Whether the handle was that of an entry which is there no longer, and another has its number."""
+        """Return whether the handle is that of a deleted entry whose number has been reused."""
         numbers = self._numbers(table)
         number = handle & _NUMBERS
         return number in numbers.keys and numbers.handle(number) != handle
 
     def ordered(self, table: str) -> Iterator[tuple[int, Key]]:
-        """Handles and keys of all entries, by number."""
+        """Return handles and keys of all entries, ordered by number."""
         numbers = self._numbers(table)
         return ((numbers.handle(number), numbers.keys[number]) for number in sorted(numbers.keys))
 

@@ -1,4 +1,4 @@
-"""Which entries have not been hit for as long as their timeout (P4Runtime 1.4 §9.1.9), without a clock."""
+"""Timers of idle entries (P4Runtime 1.4 §9.1.9), which are passed the time."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ class _Timer(NamedTuple):
 class IdleTimers:
     """Timers of table entries; all times are in µs since start.
 
-    `last_hits` is the pipeline's. It is asked only about entries whose timer has run out.
+    `last_hits` is the pipeline's, and called only for entries whose timer has expired.
     """
 
     def __init__(self, last_hits: Callable[[Sequence[EntryKey]], list[int]]) -> None:
         self._last_hits = last_hits
         self._timers: dict[EntryKey, _Timer] = {}
-        self._ends: list[tuple[int, EntryKey, _Timer]] = []
+        self._deadlines: list[tuple[int, EntryKey, _Timer]] = []
 
     def start(self, key: EntryKey, timeout_ns: int, now: int) -> None:
-        """Watch an entry from now on."""
+        """Start the timer of an entry."""
         self._start(key, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
 
     def stop(self, key: EntryKey) -> None:
-        """No longer watch an entry; harmless where it is not watched."""
+        """Stop the timer of an entry, if it has one."""
         self._timers.pop(key, None)
 
     def next_end(self) -> int | None:
-        """When `expired` has something to do."""
+        """Return the time at which the next timer expires; None without one."""
         self._drop_stopped()
-        return self._ends[0][0] if self._ends else None
+        return self._deadlines[0][0] if self._deadlines else None
 
     def expired(self, now: int) -> list[EntryKey]:
-        """The entries whose timeout is over; their timers start anew."""
+        """Return the entries whose idle timeout is over, and restart their timers."""
         ended: list[tuple[EntryKey, _Timer]] = []
         while (end := self.next_end()) is not None and end <= now:
-            _, key, timer = heapq.heappop(self._ends)
+            _, key, timer = heapq.heappop(self._deadlines)
             ended.append((key, timer))
         expired = []
         for (key, timer), hit in zip(ended, self._last_hits([key for key, _ in ended]), strict=True):
@@ -57,8 +57,8 @@ class IdleTimers:
 
     def _start(self, key: EntryKey, timer: _Timer) -> None:
         self._timers[key] = timer
-        heapq.heappush(self._ends, (timer.start + timer.timeout, key, timer))
+        heapq.heappush(self._deadlines, (timer.start + timer.timeout, key, timer))
 
     def _drop_stopped(self) -> None:
-        while self._ends and self._timers.get(self._ends[0][1]) is not self._ends[0][2]:
-            heapq.heappop(self._ends)
+        while self._deadlines and self._timers.get(self._deadlines[0][1]) is not self._deadlines[0][2]:
+            heapq.heappop(self._deadlines)

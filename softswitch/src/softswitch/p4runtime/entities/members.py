@@ -43,7 +43,7 @@ class Members:
         _put(store, member, call, batch)
 
     def read(self, wanted: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
-        """One member, all of a profile, or (IDs 0) all of all profiles; none where it is not there."""
+        """Return one member, all of a profile, or (IDs 0) all of all profiles; nothing if there is none."""
         stores = self._profiles.selected(wanted.action_profile_id, wanted.member_id, "member")
         found = [
             (store.profile.id, member, call)
@@ -67,7 +67,7 @@ def _insert(store: ProfileStore, member: int, batch: Batch) -> None:
         raise Refusal(StatusCode.ALREADY_EXISTS, text)
     if len(store.members) >= store.size:
         raise store.full("member")
-    batch.keep(store.numbers)
+    batch.snapshot(store.numbers)
     store.numbers.add_member(member)
 
 
@@ -77,7 +77,7 @@ def _delete(store: ProfileStore, member: int, batch: Batch) -> None:
         users = pluralize(uses, "entry or group", "entries or groups")
         text = f"action profile {store.name}: member {member} is used by {users}"
         raise Refusal(StatusCode.FAILED_PRECONDITION, text)
-    batch.keep(store.numbers)
+    batch.snapshot(store.numbers)
     store.numbers.remove_member(member)
     _put(store, member, None, batch)
 

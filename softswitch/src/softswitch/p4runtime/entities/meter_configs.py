@@ -11,7 +11,7 @@ _THREE_COLORS = p4i.MeterSpec.SINGLE_RATE_THREE_COLOR
 
 
 def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, location: str) -> MeterConfig:
-    """The rates and bursts of a message; `location` ("meter m") begins the errors."""
+    """Decode rates and bursts; raises Refusal, whose text begins with `location` ("meter m")."""
     config = MeterConfig(given.cir, given.cburst, given.pir, given.pburst)
     if min(*config, given.eburst) < 0:
         raise invalid(f"{location}: {_show(given)}: rates and bursts are not negative")
@@ -27,7 +27,7 @@ def decode_config(given: p4r.MeterConfig, kind: p4i.MeterSpec.Type.ValueType, lo
 
 
 def encode_config(config: MeterConfig, message: p4r.MeterConfig) -> None:
-    """Fill in a configuration; fractions of a unit a second, which a message cannot have, are rounded."""
+    """Fill in a configuration, rounded to integers per second, as messages have no fractions."""
     message.cir, message.cburst, message.pir, message.pburst = map(round, config)
 
 

@@ -14,7 +14,7 @@ from softswitch.pipeline import ControlPlane, MeterConfig
 
 
 class MeterEntries(Arrays[MeterInfo]):
-    """The indexed meters. What they are configured to is kept here, by meter ID and index."""
+    """The indexed meters, with their configurations by meter ID and index."""
 
     def __init__(self, arrays: Mapping[int, MeterInfo], pipeline: ControlPlane) -> None:
         super().__init__("meter", arrays, pipeline)
@@ -30,7 +30,7 @@ class MeterEntries(Arrays[MeterInfo]):
         self.configure(array, indices, config, batch)
 
     def configure(self, array: MeterInfo, indices: range, config: MeterConfig | None, batch: Batch) -> None:
-        """Add to the batch that these cells have this configuration, or none."""
+        """Add the configuration of cells to the batch; None removes it."""
         for index in indices:
             batch.put(self._configs, (array.id, index), config)
 
@@ -41,11 +41,11 @@ class MeterEntries(Arrays[MeterInfo]):
         batch.add(step)
 
     def config(self, array: MeterInfo, index: int) -> MeterConfig | None:
-        """What a cell is configured to; None for nothing."""
+        """Return the configuration of a cell, or None."""
         return self._configs.get((array.id, index))
 
     def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:
-        """One cell, all cells of a meter, or (ID 0) all cells of all meters."""
+        """Return one cell, all cells of a meter, or (ID 0) all cells of all meters."""
         _refuse_colors(wanted)
         cells = [
             (array.id, index)

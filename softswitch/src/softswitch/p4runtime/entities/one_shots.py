@@ -1,4 +1,4 @@
-"""Groups that table entries bring with them: one-shot action selector programming (P4Runtime 1.4 §9.2.3)."""
+"""One-shot action selector programming: groups that belong to one table entry (P4Runtime 1.4 §9.2.3)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, UseGroup
 def prepare_one_shot(
     store: ProfileStore, message: p4r.ActionProfileActionSet
 ) -> Callable[[Batch], EntryAction]:
-    """Check the members and the group of an entry. Called, the answer makes them."""
+    """Check the members and the group of an entry; return a function that creates them. Raises Refusal."""
     calls, weights = _checked(store, message)
-    kept = p4r.ActionProfileActionSet()
-    kept.CopyFrom(message)
-    return partial(_add, store, kept, calls, weights)
+    stored = p4r.ActionProfileActionSet()
+    stored.CopyFrom(message)
+    return partial(_add, store, stored, calls, weights)
 
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
-    """Remove the members and the group of an entry that no longer has them."""
+    """Remove the members and the group of an entry."""
     copies = store.one_shots[group].copies
-    batch.keep(store.numbers)
+    batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)
     batch.put(store.listed, group, None)
     store.numbers.groups.give(group)
@@ -48,7 +48,7 @@ def _add(
     weights: Sequence[int],
     batch: Batch,
 ) -> EntryAction:
-    batch.keep(store.numbers)
+    batch.snapshot(store.numbers)
     group = store.numbers.groups.take()
     copies = [store.numbers.take(weight) for weight in weights]
     batch.put(store.one_shots, group, OneShot(message, copies))
@@ -66,7 +66,7 @@ def _add(
 
 
 def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[list[ActionCall], list[int]]:
-    """The actions and their weights; `Refusal` where the profile cannot take them."""
+    """Return the actions and their weights; raises Refusal if the profile does not accept them."""
     location = f"action profile {store.name}"
     if not store.profile.has_selector:
         raise invalid(f"{location} has no selector: an entry needs a member")
@@ -81,10 +81,10 @@ def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[
     weights = [store.weight(each.weight) for each in given]
     for each in given:
         check_watch(each, location)
-    size, most = store.group_size(weights), store.profile.max_group_size
-    if 0 < most < size:
-        raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {most}")
-    store.check_group_size(weights, most)
+    size, limit = store.group_size(weights), store.profile.max_group_size
+    if 0 < limit < size:
+        raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")
+    store.check_group_size(weights, limit)
     if sum(len(shot.copies) for shot in store.one_shots.values()) + len(calls) > store.size:
         raise store.full("member")
     if len(store.one_shots) >= store.size:

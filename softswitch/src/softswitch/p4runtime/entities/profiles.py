@@ -1,4 +1,4 @@
-"""An action profile as the server keeps it: members, groups, and how many refer to them."""
+"""State of action profiles in the server: members, groups, and the number of references to each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Watched = p4r.ActionProfileGroup.Member | p4r.ActionProfileAction
 
 
 class OneShot(NamedTuple):
-    """A group that an entry brought with it, as it was written, and the numbers of each member's copies."""
+    """A one-shot group as it was written, and the numbers of each member's copies."""
 
     message: p4r.ActionProfileActionSet
     copies: Sequence[Sequence[int]]
@@ -32,7 +32,7 @@ OneShots = Mapping[int, OneShot]
 
 
 class ProfileStore:
-    """One action profile.
+    """The state of one action profile.
 
     `members` and `groups` are the controller's, by its IDs, which are those in the pipeline too. `one_shots`
     are groups that entries brought with them (`one_shots.OneShots`), by numbers of the server's own: a
@@ -52,24 +52,24 @@ class ProfileStore:
         self.numbers = MemberNumbers()
 
     def check_member(self, member: int) -> None:
-        """Refuse a member that is not there."""
+        """Raise Refusal if there is no such member."""
         if member not in self.members:
             raise self.missing("member", member)
 
     def check_group(self, group: int) -> None:
-        """Refuse a group that is not there, and any in a profile without selector."""
+        """Raise Refusal if there is no such group, or the profile has no selector."""
         if not self.profile.has_selector:
             raise invalid(f"action profile {self.name} has no selector, and so no groups")
         if group not in self.groups:
             raise self.missing("group", group)
 
     def check_manual(self) -> None:
-        """Refuse members and groups beside one-shots."""
+        """Raise Refusal if the profile has one-shots, which exclude members and groups."""
         if self.one_shots:
             raise invalid(f"action profile {self.name} has one-shot entries, so neither members nor groups")
 
     def weight(self, weight: int) -> int:
-        """How often a member is in a group; `Refusal` where the weight is wrong."""
+        """Return how many times a member is in a group; raises Refusal for a weight that is not allowed."""
         if self.profile.weights_disallowed:
             if weight:
                 raise invalid(f"action profile {self.name}: weight {weight} is given, weights are disallowed")
@@ -77,19 +77,19 @@ class ProfileStore:
         if weight <= 0:
             raise invalid(f"action profile {self.name}: weight {weight} is not positive")
         if 0 < self.profile.max_member_weight < weight:
-            most = self.profile.max_member_weight
-            raise invalid(f"action profile {self.name}: weight {weight} is above the largest, {most}")
+            limit = self.profile.max_member_weight
+            raise invalid(f"action profile {self.name}: weight {weight} is above the largest, {limit}")
         return weight
 
     def group_size(self, weights: Sequence[int]) -> int:
-        """What counts against the limits of a group (P4Runtime 1.4 §6.4.3)."""
+        """Return the size of a group for its limits (P4Runtime 1.4 §6.4.3)."""
         return len(weights) if self.profile.counts_members else sum(weights)
 
-    def check_group_size(self, weights: Sequence[int], most: int, group: int | None = None) -> None:
-        """Refuse members for a group, new or not, that are more than `most` (0: no limit), or than fit."""
+    def check_group_size(self, weights: Sequence[int], limit: int, group: int | None = None) -> None:
+        """Raise Refusal if a group, new or not, is larger than `limit` (0: unlimited), or does not fit."""
         size = self.group_size(weights)
-        if 0 < most < size:
-            text = f"action profile {self.name}: a group of size {size} is larger than {most}"
+        if 0 < limit < size:
+            text = f"action profile {self.name}: a group of size {size} is larger than {limit}"
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
         listed = sum(weights) + sum(n for other, n in self.listed.items() if other != group)
         if listed > GROUP_SHARE * self.size:
@@ -97,15 +97,15 @@ class ProfileStore:
             raise Refusal(StatusCode.RESOURCE_EXHAUSTED, f"action profile {self.name}: {text}")
 
     def use(self, uses: dict[int, int], identity: int, change: int, batch: Batch) -> None:
-        """Count one reference to a member or a group more or less."""
+        """Change the number of references to a member or a group."""
         batch.put(uses, identity, uses.get(identity, 0) + change or None)
 
     def missing(self, kind: str, identity: int) -> Refusal:
-        """The refusal of a member or group that is not there."""
+        """Return the refusal of a missing member or group."""
         return Refusal(StatusCode.NOT_FOUND, f"action profile {self.name}: {kind} {identity} is not there")
 
     def full(self, kind: str) -> Refusal:
-        """The refusal of one member or group more than there is room for."""
+        """Return the refusal of a member or group for which there is no room."""
         text = f"action profile {self.name} is full with {pluralize(self.size, kind)}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
@@ -124,11 +124,11 @@ class Profiles:
         return store
 
     def find_named(self, name: str) -> ProfileStore | None:
-        """The profile with a P4 name, or None."""
+        """Return the profile with a P4 name, or None."""
         return next((store for store in self._stores.values() if store.name == name), None)
 
     def selected(self, profile: int, inside: int, what: str) -> list[ProfileStore]:
-        """The profiles that a query is about: the one with its ID, or all where that is 0."""
+        """Return the profiles that a query selects: the one with its ID, or all if it is 0."""
         if profile:
             return [self[profile]]
         if inside:
@@ -137,7 +137,7 @@ class Profiles:
 
 
 def check_watch(member: Watched, location: str) -> None:
-    """Refuse a watched port that no port can be. (Which ports are up is not watched.)"""
+    """Raise Refusal for a watched port out of range; whether it is up has no effect."""
     kind = member.WhichOneof("watch_kind")
     if kind is None:
         return

@@ -13,8 +13,6 @@ from softswitch.pipeline import ControlPlane
 
 
 class RegisterEntries(Arrays[RegisterInfo]):
-    """The register arrays."""
-
     def __init__(self, arrays: Mapping[int, RegisterInfo], pipeline: ControlPlane) -> None:
         super().__init__("register", arrays, pipeline)
 
@@ -30,7 +28,7 @@ class RegisterEntries(Arrays[RegisterInfo]):
         batch.add(step)
 
     def read(self, wanted: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
-        """One cell, all cells of a register array, or (ID 0) all cells of all register arrays."""
+        """Return one cell, all cells of a register array, or (ID 0) all cells of all register arrays."""
         chunks = [
             (array, start, self._pipeline.read_register(array.name, start, stop))
             for array, start, stop in self._chunks(wanted.register_id, wanted)

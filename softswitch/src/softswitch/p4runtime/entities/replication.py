@@ -17,17 +17,17 @@ from softswitch.pipeline import ControlPlane, Replica
 from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 
 M = TypeVar("M", p4r.MulticastGroupEntry, p4r.CloneSessionEntry)
-MOST_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
+MAX_CLASS = (1 << 8) - 1  # PSA's ClassOfService_t
 
 
 class _Replicated(ABC, Generic[M]):
     """Entries of one kind by ID, as they were written, with their replicas in the order of the copies.
 
-    `counts` says how many replicas the entries of all kinds have, by name of the kind and ID.
+    `counts` has the number of replicas of the entries of all kinds, by name of the kind and ID.
     """
 
     name: str
-    most: int
+    max_id: int
 
     def __init__(self, counts: dict[tuple[str, int], int]) -> None:
         self.entries: dict[int, tuple[M, list[Replica]]] = {}
@@ -35,26 +35,26 @@ class _Replicated(ABC, Generic[M]):
 
     @abstractmethod
     def identity(self, message: M) -> int:
-        """The ID in a message."""
+        """Return the ID in a message."""
 
     @abstractmethod
     def check(self, message: M, location: str) -> None:
-        """Refuse what is wrong with the kind's own fields."""
+        """Raise Refusal for invalid fields that only this kind has."""
 
     @abstractmethod
     def apply(self, pipeline: ControlPlane, message: M, replicas: list[Replica]) -> None:
-        """Have the pipeline make these copies from now on; none after a DELETE."""
+        """Write the replicas to the pipeline; none after a DELETE."""
 
     @abstractmethod
     def entry(self, message: M) -> p4r.PacketReplicationEngineEntry:
-        """The message that goes out."""
+        """Wrap a message."""
 
     def write(self, kind: int, message: M, batch: Batch) -> None:
         """Check one update and add it to the batch."""
         identity = self.identity(message)
         location = f"{self.name} {identity}"
-        if not 0 < identity <= self.most:
-            raise invalid(f"{location}: IDs go from 1 to {self.most}")
+        if not 0 < identity <= self.max_id:
+            raise invalid(f"{location}: IDs go from 1 to {self.max_id}")
         if kind == INSERT and identity in self.entries:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"{location} is already there")
         if kind != INSERT:
@@ -67,12 +67,12 @@ class _Replicated(ABC, Generic[M]):
         self.check(message, location)
         _, before = self.entries.get(identity, (None, []))
         replicas = copying_order(decode_replicas(message.replicas, location), before)
-        kept = type(message)()
-        kept.CopyFrom(message)
-        self.put(kept, replicas, batch)
+        stored = type(message)()
+        stored.CopyFrom(message)
+        self.put(stored, replicas, batch)
 
     def put(self, message: M, replicas: list[Replica], batch: Batch) -> None:
-        """Add to the batch that an entry makes these copies, in this order; `Refusal` for too many."""
+        """Add an entry with its replicas, in the order of the copies; raises Refusal for too many."""
         key = (self.name, self.identity(message))
         others = sum(count for other, count in self._counts.items() if other != key)
         if others + len(replicas) > MAX_REPLICAS:
@@ -83,7 +83,7 @@ class _Replicated(ABC, Generic[M]):
         batch.add(lambda pipeline: self.apply(pipeline, message, replicas))
 
     def read(self, wanted: M) -> Iterator[p4r.Entity]:
-        """One entry, or (ID 0) all."""
+        """Return one entry, or (ID 0) all."""
         identity = self.identity(wanted)
         if identity:
             self._check_there(identity)
@@ -96,9 +96,7 @@ class _Replicated(ABC, Generic[M]):
 
 
 class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
-    """The multicast groups."""
-
-    name, most = "multicast group", MULTICAST_GROUPS - 1
+    name, max_id = "multicast group", MULTICAST_GROUPS - 1
 
     def identity(self, message: p4r.MulticastGroupEntry) -> int:
         return message.multicast_group_id
@@ -116,16 +114,16 @@ class _MulticastGroups(_Replicated[p4r.MulticastGroupEntry]):
 
 
 class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
-    """The class of service is kept and changes nothing: no packet waits here for another."""
+    """The clone sessions; the class of service is stored without effect, as there are no queues for it."""
 
-    name, most = "clone session", CLONE_SESSIONS - 1
+    name, max_id = "clone session", CLONE_SESSIONS - 1
 
     def identity(self, message: p4r.CloneSessionEntry) -> int:
         return message.session_id
 
     def check(self, message: p4r.CloneSessionEntry, location: str) -> None:
-        if message.class_of_service > MOST_CLASS:
-            raise invalid(f"{location}: class_of_service {message.class_of_service} is above {MOST_CLASS}")
+        if message.class_of_service > MAX_CLASS:
+            raise invalid(f"{location}: class_of_service {message.class_of_service} is above {MAX_CLASS}")
         if message.packet_length_bytes < 0:
             raise invalid(f"{location}: packet_length_bytes {message.packet_length_bytes} is negative")
 
@@ -155,7 +153,7 @@ class PacketReplication:
                 raise _untyped()
 
     def read(self, wanted: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.Entity]:
-        """One group or session, or (ID 0) all groups or all sessions."""
+        """Return one group or session, or (ID 0) all groups or all sessions."""
         match wanted.WhichOneof("type"):
             case "multicast_group_entry":
                 return self.groups.read(wanted.multicast_group_entry)

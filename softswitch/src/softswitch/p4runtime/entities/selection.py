@@ -1,8 +1,8 @@
-"""In which order a group's members are picked: as in BMv2 under PI, its P4Runtime server.
+"""The order in which a group's members are picked, as in BMv2 under PI, its P4Runtime server.
 
 BMv2 numbers the members of a profile, each new one with the lowest free number, and hash h picks the member
-of rank h modulo size by number. PI makes a member as many times as the largest weight that it has in any
-group, and a group with weight w of it has its first w copies (PI: proto/frontend/src/action_prof_mgr.cpp).
+of rank h modulo size by number. PI creates as many copies of a member as its largest weight in any group, and
+a group in which its weight is w has the first w copies (PI: proto/frontend/src/action_prof_mgr.cpp).
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from copy import deepcopy
 
 
 class LowestFree:
-    """Numbers from 0, always the lowest that is free."""
+    """Allocator of numbers from 0, which returns the lowest free one."""
 
     def __init__(self) -> None:
         self._unused = 0
         self._returned: list[int] = []
 
     def take(self) -> int:
-        """The lowest free number, which is then in use."""
+        """Allocate the lowest free number."""
         if self._returned:
             return heapq.heappop(self._returned)
         self._unused += 1
         return self._unused - 1
 
     def give(self, number: int) -> None:
-        """Give a number back."""
+        """Free a number."""
         heapq.heappush(self._returned, number)
 
 
 class MemberNumbers:
-    """BMv2's numbers of the members of one profile, and so the order of each group.
+    """BMv2's numbers of the members of one profile, which determine the order of each group.
 
-    Members and groups are the controller's IDs. What one-shots make has only numbers; `groups` has those of
-    all groups.
+    Members and groups are given by the controller's IDs. Those of one-shots have numbers only; `groups`
+    allocates the numbers of all groups.
     """
 
     def __init__(self) -> None:
@@ -45,21 +45,21 @@ class MemberNumbers:
         self._groups: dict[int, dict[int, int]] = {}
         self._group_numbers: dict[int, int] = {}
 
-    def keep(self) -> Callable[[], None]:
-        """Copy the state, and return what makes it again what it is now."""
+    def snapshot(self) -> Callable[[], None]:
+        """Copy the state; return a function that restores it."""
         before = deepcopy(self.__dict__)
         return lambda: self.__dict__.update(before)
 
     def add_member(self, member: int) -> None:
-        """A member is inserted."""
+        """Number an inserted member."""
         self._copies[member] = [self._free.take()]
 
     def remove_member(self, member: int) -> None:
-        """A member that is in no group is deleted."""
+        """Free the number of a deleted member, which is in no group."""
         self.give(self._copies.pop(member))
 
     def set_group(self, group: int, weights: Mapping[int, int]) -> list[int]:
-        """A group is inserted or modified to have these members; they in the order in which it picks them."""
+        """Set the members of a group and their weights; return them in the order in which they are picked."""
         before = self._groups.get(group, {})
         if group not in self._groups:
             self._group_numbers[group] = self.groups.take()
@@ -73,21 +73,21 @@ class MemberNumbers:
         return [member for _, member in sorted(numbered)]
 
     def remove_group(self, group: int) -> None:
-        """A group is deleted."""
+        """Free the number of a deleted group, and unused copies of its members."""
         for member in sorted(self._groups.pop(group)):
             self._purge(member)
         self.groups.give(self._group_numbers.pop(group))
 
     def member_numbers(self) -> dict[int, int]:
-        """BMv2's numbers of the controller's members, by its IDs: of copies the first."""
+        """Return BMv2's numbers of the controller's members by ID: those of the first copy."""
         return {member: copies[0] for member, copies in self._copies.items()}
 
     def group_numbers(self) -> dict[int, int]:
-        """BMv2's numbers of the controller's groups, by its IDs."""
+        """Return BMv2's numbers of the controller's groups by ID."""
         return dict(self._group_numbers)
 
     def take(self, count: int) -> list[int]:
-        """Numbers of new members without ID."""
+        """Allocate numbers of new members without ID."""
         return [self._free.take() for _ in range(count)]
 
     def give(self, numbers: Iterable[int]) -> None:
@@ -96,8 +96,8 @@ class MemberNumbers:
             self._free.give(number)
 
     def _purge(self, member: int) -> None:
-        """Delete the copies of a member that no group has."""
+        """Free the copies of a member that are in no group."""
         copies = self._copies[member]
-        most = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
-        while len(copies) > max(most, 1):
+        maximum = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
+        while len(copies) > max(maximum, 1):
             self._free.give(copies.pop())

@@ -1,4 +1,4 @@
-"""What the server keeps of a table beside its entries in the pipeline, and what errors say of them."""
+"""The server's own state of tables, beyond the entries in the pipeline, and errors about entries."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from softswitch.pipeline import ActionCall, EntryAction, EntryKey, MeterConfig
 
 
 class Key(NamedTuple):
-    """What tells an entry from others of its table; the priority is 0 where a table has none."""
+    """The key of an entry in its table; the priority is 0 if the table has none."""
 
     matches: tuple[Match, ...]
     priority: int = 0
 
 
 class Note(NamedTuple):
-    """What an entry has that packets do not meet: the controller's cookies, and how it is metered and aged.
+    """The parts of an entry that are not in the pipeline: cookies, idle timeout and meter configuration.
 
-    `since` is when it was last written, in µs since start.
+    `since` is the time of the last write, µs since start.
     """
 
     metadata: bytes = b""
@@ -36,23 +36,23 @@ class Note(NamedTuple):
 
 
 PLAIN = Note()
-"""The note of an entry that has none."""
+"""The note of an entry without one."""
 
 DEFAULT = Key(())
 """The key of a table's default entry."""
 
 
 class DefaultEntry(NamedTuple):
-    """What a miss does, None for nothing, and the controller's cookies."""
+    """The action of a miss, if any, and the controller's cookies."""
 
     action: EntryAction | None
     note: Note = PLAIN
 
 
 class TableStore:
-    """One table. Notes are of the entries that need one.
+    """The state of one table; entries have notes only if these are not `PLAIN`.
 
-    Where the table `is_plain`, an entry of match and action alone needs nothing beside what the pipeline has.
+    If the table `is_plain`, entries of match and action only have no state outside of the pipeline.
     """
 
     def __init__(self, table: TableInfo, program: Program, profiles: Profiles) -> None:
@@ -74,18 +74,18 @@ class TableStore:
         )
 
     def key(self, entry: p4r.TableEntry) -> Key:
-        """The key in an entry's match fields and priority."""
+        """Decode the key of an entry; raises Refusal."""
         priority = entry.priority
         if priority <= 0 if self.has_priority else priority:
             raise self._wrong_priority(priority)
         return Key(self.table.key.decode(entry.match), priority)
 
     def entry_key(self, key: Key) -> EntryKey:
-        """The key by which the pipeline knows an entry."""
+        """Return the pipeline's key of an entry."""
         return EntryKey(self.name, key.matches, key.priority)
 
     def describe(self, key: Key, message: p4r.TableEntry) -> None:
-        """Fill in which entry it is: table, match fields and priority."""
+        """Fill in table, match fields and priority."""
         message.table_id, message.priority = self.table.id, key.priority
         self.table.key.encode(key.matches, message)
 
@@ -95,15 +95,15 @@ class TableStore:
         message.idle_timeout_ns = note.idle_timeout_ns
 
     def exists(self, key: Key) -> Refusal:
-        """The refusal of an INSERT whose entry is there already."""
+        """Return the refusal of an INSERT of an existing entry."""
         return Refusal(StatusCode.ALREADY_EXISTS, f"{self._named(key)} is already there")
 
     def missing(self, key: Key) -> Refusal:
-        """The refusal of an update or a query whose entry is not there."""
+        """Return the refusal of an update or a query of a missing entry."""
         return Refusal(StatusCode.NOT_FOUND, f"{self._named(key)} is not there")
 
     def full(self) -> Refusal:
-        """The refusal of an INSERT into a table that holds as many entries as its declared size."""
+        """Return the refusal of an INSERT into a full table."""
         text = f"table {self.name} is full with {pluralize(self.size, 'entry', 'entries')}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
@@ -120,7 +120,7 @@ class TableStore:
 
 
 class Stores:
-    """The stores of all tables that the program has, by table ID."""
+    """The state of all tables of the program, by table ID."""
 
     def __init__(self, p4info: P4Info, program: Program, profiles: Profiles) -> None:
         self._stores = {
@@ -137,19 +137,19 @@ class Stores:
         return store
 
     def find(self, table_id: int) -> TableStore | None:
-        """The table with an ID, or None."""
+        """Return the table with an ID, or None."""
         return self._stores.get(table_id)
 
     def named(self, name: str) -> TableStore:
-        """The table with a P4 name."""
+        """Return the table with a P4 name, which must exist."""
         return self._by_name[name]
 
     def find_named(self, name: str) -> TableStore | None:
-        """The table with a P4 name, or None."""
+        """Return the table with a P4 name, or None."""
         return self._by_name.get(name)
 
     def selected(self, wanted: p4r.TableEntry) -> list[TableStore]:
-        """The tables that a query is about: the one with its table ID, or all where that is 0."""
+        """Return the tables that a query selects: the one with its table ID, or all if it is 0."""
         if wanted.table_id:
             return [self[wanted.table_id]]
         if wanted.match:

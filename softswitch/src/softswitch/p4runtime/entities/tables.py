@@ -34,7 +34,7 @@ MATCH, ACTION = (p4r.TableEntry.DESCRIPTOR.fields_by_name[name] for name in ("ma
 
 
 class _Rest(NamedTuple):
-    """What an entry has beside its action: a note, and a new value of its counter."""
+    """The parts of an entry other than its action: a note, and a new value of its counter."""
 
     note: Note
     counter: CounterValue | None
@@ -76,11 +76,11 @@ class TableEntries:
             self._delete(store, entry, batch)
 
     def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
-        """The entries that a query selects, as they are now (P4Runtime 1.4 §9.1.6)."""
+        """Return the current entries that a query selects (P4Runtime 1.4 §9.1.6)."""
         return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
 
     def idle(self, entry_key: EntryKey) -> p4r.TableEntry:
-        """What a notification says of an entry whose idle timeout is over (P4Runtime 1.4 §16.4)."""
+        """Return the entry in a notification after its idle timeout (P4Runtime 1.4 §16.4)."""
         store = self._stores.named(entry_key.table)
         key = Key(entry_key.key, entry_key.priority)
         message = p4r.TableEntry()
@@ -89,14 +89,14 @@ class TableEntries:
         return message
 
     def has_initial_default(self, table_id: int) -> bool:
-        """Whether the default entry of a table is the program's own."""
+        """Return whether a table has the program's default entry."""
         store = self._stores[table_id]
         return store.default[DEFAULT] is store.initial_default
 
-    # -- plain updates: match and action alone, which the pipeline can judge
+    # -- plain updates: match and action only, which the pipeline can check
 
     def plain(self, update: p4r.Update) -> EntryWrite | None:
-        """What a plain update does, or None where it is not one; `Refusal` where it is malformed."""
+        """Return the write of a plain update, or None if it is not one; raises Refusal if it is malformed."""
         entry = update.entity.table_entry
         store = self._stores.find(entry.table_id)
         kind = update.type
@@ -111,7 +111,7 @@ class TableEntries:
         return EntryWrite(CHANGES[kind], store.name, matches, action)
 
     def plain_result(self, write: EntryWrite, failure: Exception | None) -> Refusal | None:
-        """The answer to a plain update, by what the pipeline said to it."""
+        """Return the result of a plain update from the pipeline's."""
         store = self._stores.named(write.table)
         if failure is None and not store.notes:
             return None
@@ -214,7 +214,7 @@ def _write_const(store: TableStore, kind: int, entry: p4r.TableEntry, batch: Bat
 
 
 def _check_fields(store: TableStore, entry: p4r.TableEntry) -> None:
-    """Refuse fields that the table cannot have, or that no write can."""
+    """Raise Refusal for fields that the table lacks, or that writes must not have."""
     table, name = store.table, store.name
     if entry.HasField("time_since_last_hit"):
         raise invalid(f"table {name}: time_since_last_hit must not be set in a write")

@@ -16,7 +16,7 @@ Member = tuple[int, ...]
 
 
 class ValueSetEntries:
-    """The value sets, at first empty."""
+    """The value sets, which are initially empty."""
 
     def __init__(self, value_sets: Mapping[int, ValueSetInfo]) -> None:
         self._value_sets = value_sets
@@ -39,12 +39,12 @@ class ValueSetEntries:
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
 
     def read(self, wanted: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
-        """One value set, or (ID 0) all."""
+        """Return one value set, or (ID 0) all."""
         chosen = [self._value_set(wanted.value_set_id)] if wanted.value_set_id else self._value_sets.values()
         return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
 
     def members(self, identity: int) -> tuple[Member, ...]:
-        """The members of a value set."""
+        """Return the members of a value set; raises Refusal if there is none."""
         return self._members[self._value_set(identity).id]
 
     def _value_set(self, identity: int) -> ValueSetInfo:
