@@ -208,7 +208,6 @@ class ArenaMemory(Memory):
         self._unreplayed -= entries
 
     def close(self) -> None:
-        """Close the program."""
         bpf.close(self._program)
 
 

@@ -97,7 +97,6 @@ class NoticeRing:
                 yield record
 
     def close(self) -> None:
-        """Close the maps."""
         self._consumer.close()
         self._ring.close()
         bpf.close(self.descriptor, self.buffers)

@@ -194,7 +194,7 @@ class Switch:
     lost_notices: int
     """Notices that the control plane did not take in time."""
     reported_notices: int
-    """Those of them that the log has reported."""
+    """Lost notices that have been logged."""
     report_at: int
     """Time of the next report at the earliest, µs since start."""
     clock: Annotated[Ints, 2]
@@ -218,7 +218,7 @@ class Switch:
     messages: Annotated[NDArray[np.void], MMSGHDR, (MAX_PORTS, DEPTH)]
     """Arguments of sendmmsg(2); each points to its frame in `queue`."""
     reorder_buffers: Annotated[RecordTable[ReorderBuffer], REORDER_BUFFER, (MAX_PORTS, 2)]
-    """By port and direction, as the next."""
+    """Reorder buffers by port and direction."""
     reorder_slots: Annotated[RecordTable[Records[ReorderSlot]], REORDER_SLOT, (MAX_PORTS, 2, REORDER_SLOTS)]
     events: Annotated[Records[EpollEvent], EPOLL_EVENT, MAX_PORTS + 2]
 
