@@ -1,4 +1,4 @@
-"""One P4Runtime connection to a switch, through finsy: our pipeline, typed rows, packets, clear errors."""
+"""One P4Runtime connection to a switch, through finsy: pipeline, typed rows and packets."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from finsy import p4client
 from finsy.gnmiclient import GNMIClientError
 from typing_extensions import Self
 
-from controller.encoding import RowEncoder
 from controller.errors import DeviceError, NotPrimary, PipelineError
-from controller.tables import Row, Update
+from controller.tables import Row, RowEncoder, Update
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known
@@ -31,17 +30,18 @@ from foundation.words import counted
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
-"""Updates in one Write: some 60 kB, far below the 4 MB that gRPC takes."""
+"""Updates in one Write: about 60 kB, far below gRPC's limit of 4 MB."""
 _CONNECT_SECONDS = 5.0
 _OWN_SWITCH_SECONDS = 60.0
 _COMMIT_SECONDS = 60.0
 _SEND_SECONDS = 5.0
 _ELECTION_ID = 10
 _UNDISTURBED = 1 << 127
-"""Flag of an election id: we do not outbid its owner, whose process id is the rest."""
+"""Flag of an election id that this client does not outbid; the other bits are its owner's process id."""
 _ELECTIONS = 5
 _PACKET_QUEUE = 4096
-_BEFORE_IT_WAS_SAID = "1"
+_UNVERSIONED = "1"
+"""Wire version of programs whose P4Info has no version."""
 
 # finsy gives every RPC 10 s and has no option for it: on a busy machine a pipeline takes longer to compile.
 p4client._DEFAULT_RPC_TIMEOUT = _COMMIT_SECONDS
@@ -54,12 +54,12 @@ E = TypeVar("E", fy.P4TableEntry, fy.P4CounterEntry)
 class SwitchClient:
     """`async with SwitchClient(address) as switch`: a connection, as primary unless `primary` is False.
 
-    A present primary is outbid, and is primary again at the end. One that is `undisturbed` is not outbid: who
-    would be gets `NotPrimary`. Raises `DeviceError` at once for an address that is none.
+    It outbids the present primary, which becomes primary again afterwards. Other clients do not outbid an
+    `undisturbed` one: they get `NotPrimary`. Raises `DeviceError` at once for a malformed address.
     """
 
     _latest_ms = 0
-    """That a caller of this process has got."""
+    """Latest epoch that `new_epoch` has returned in this process, in ms of Unix time."""
 
     def __init__(
         self,
@@ -71,12 +71,12 @@ class SwitchClient:
         design: str = DEFAULT,
     ) -> None:
         if not _is_host_and_port(address):
-            raise DeviceError(f"switch address {address!r}: HOST:PORT expected, as {DEFAULT_ADDRESS}")
+            raise DeviceError(f"switch address: expected HOST:PORT, as {DEFAULT_ADDRESS}, got {address!r}")
         self.address = address
         self._design = find_design(design)
         self._device_id = device_id
         self._primary = primary
-        # A run's own switch listens before it has loaded its code, or made it.
+        # The switch of a run listens before it has loaded or compiled its code.
         self._connect_s = _OWN_SWITCH_SECONDS if undisturbed else _CONNECT_SECONDS
         self._first_bid = _UNDISTURBED + os.getpid() if undisturbed else _ELECTION_ID
         self._open: fy.Switch | None = None
@@ -92,19 +92,19 @@ class SwitchClient:
         await self._disconnect()
 
     async def commit_pipeline(self) -> bool:
-        """Give the switch our pipeline. False, and nothing is touched, when it runs it already.
+        """Commit the design's pipeline; return False without a change if the switch runs it already.
 
-        Committing wipes tables and registers, so it is never done twice.
+        Committing wipes tables and registers, so a pipeline is never committed twice.
         """
         if self._switch.p4info.has_p4info(_schema(self._design).p4info):
             return False
         await self._disconnect()
-        # Given both files, finsy commits them when it has become primary.
+        # finsy commits the two files when it becomes primary.
         self._open = await self._connect(self._design.p4info, self._design.program, seconds=_COMMIT_SECONDS)
         return True
 
     def check_pipeline(self) -> None:
-        """Raise `PipelineError` unless the switch runs our pipeline."""
+        """Raise `PipelineError` unless the switch runs the design's pipeline."""
         if not self._switch.p4info.exists:
             raise PipelineError(
                 f"switch {self.address} has no pipeline: it was restarted and has lost its tables and "
@@ -132,8 +132,8 @@ class SwitchClient:
             )
 
     async def read(self, kind: type[R]) -> list[R]:
-        """All rows of a kind."""
-        # One request a table keeps every answer below gRPC's 4 MB.
+        """Return all rows of a kind."""
+        # One request per table keeps every answer below gRPC's 4 MB.
         rows: list[R] = []
         with self._failures("read"):
             for table in kind.TABLES:
@@ -142,18 +142,18 @@ class SwitchClient:
         return rows
 
     async def counter(self, name: str) -> list[int]:
-        """Packet counts of all cells of an indirect counter."""
+        """Return the packet counts of all cells of an indirect counter."""
         counts = await self._counts(fy.P4CounterEntry(name))
         return [counts[index] for index in sorted(counts)]
 
     async def counter_cells(self, name: str, indices: Sequence[int]) -> list[int]:
-        """Packet counts of some cells of an indirect counter."""
+        """Return the packet counts of the cells at `indices` of an indirect counter."""
         counts = await self._counts([fy.P4CounterEntry(name, index=index) for index in indices])
         return [counts[index] for index in indices]
 
     async def write(self, updates: Sequence[Update]) -> None:
-        """Apply updates of different entries, in any order, `BATCH` in a Write."""
-        # Side by side: the switch works on one batch while the next is encoded.
+        """Apply updates of different entries, in any order, `BATCH` per Write."""
+        # Concurrently: the switch works on one batch while the next is encoded.
         encoder = RowEncoder(_schema(self._design).p4info)
         await gather_or_cancel(
             self._write_batch(encoder, updates[start : start + BATCH])
@@ -161,22 +161,22 @@ class SwitchClient:
         )
 
     def new_epoch(self) -> int:
-        """Later callers have later ones (ms, mod 2^32): a PS can tell a late command of an earlier."""
+        """Return an epoch, in ms modulo 2^32, later than all before, so that a PS detects stale commands."""
         SwitchClient._latest_ms = max(time.time_ns() // 1_000_000, SwitchClient._latest_ms + 1)
         return SwitchClient._latest_ms % 2**32
 
     async def send(self, frame: bytes, egress_port: int | None) -> None:
-        """Send a packet-out by a port, or with None let the program process it as a frame of the CPU port."""
+        """Send a packet-out to a port; None has the program process it as a frame of the CPU port."""
         # gRPC allows one write on a stream at a time.
         async with self._sending:
             try:
-                # For a stream that has just ended, finsy opens another, and waits for a switch.
+                # If the stream has just ended, finsy opens another and waits for a switch.
                 await asyncio.wait_for(self._send(frame, egress_port), _SEND_SECONDS)
             except asyncio.TimeoutError:
                 raise self._closed() from None
 
     async def packets(self) -> AsyncIterator[bytes]:
-        """Frames that the switch sends to its CPU port."""
+        """Yield the frames that the switch sends to its CPU port."""
         async for packet in self._switch.read_packets(queue_size=_PACKET_QUEUE):
             yield packet.payload
 
@@ -217,11 +217,14 @@ class SwitchClient:
         return {cell.index or 0: cell.packet_count for cell in cells}
 
     async def _entities(self, wanted: E | list[E]) -> list[E]:
-        # finsy's overloads have no yield, so that mypy takes this generator for a coroutine.
+        # finsy's overloads have no yield, so mypy takes this generator for a coroutine.
         return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(wanted))]
 
     async def _unless_closed(self, rpc: Coroutine[object, object, T]) -> T:
-        """What an RPC gives. Where the connection ends finsy cancels it, which must not cancel who waits."""
+        """Return the result of an RPC, or raise `DeviceError` if the connection ends.
+
+        finsy then cancels the RPC, which must not cancel the task that awaits it.
+        """
         calling = asyncio.ensure_future(rpc)
         try:
             await asyncio.wait([calling])
@@ -233,7 +236,7 @@ class SwitchClient:
         try:
             return calling.result()
         except AssertionError as error:
-            # So finsy says that it has closed the connection meanwhile.
+            # finsy raises it after it has closed the connection.
             if self._switch.is_up:
                 raise
             raise self._closed() from error
@@ -251,7 +254,7 @@ class SwitchClient:
             await self._enter(switch, seconds, "connection" if p4blob is None else "commit of the pipeline")
             if switch.is_primary or not self._primary:
                 return switch
-            # It forgets it when it is left.
+            # finsy forgets the id on exit.
             highest = switch.primary_id
             await switch.__aexit__(None, None, None)
             if highest >= _UNDISTURBED:
@@ -263,7 +266,7 @@ class SwitchClient:
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
     async def _enter(self, switch: fy.Switch, seconds: float, what: str) -> None:
-        """Enter finsy's context; `DeviceError` when that fails or takes longer."""
+        """Enter finsy's context; raise `DeviceError` if that fails or takes longer than `seconds`."""
         entering = asyncio.ensure_future(switch.__aenter__())
         try:
             done, _ = await asyncio.wait([entering], timeout=seconds)
@@ -273,7 +276,7 @@ class SwitchClient:
         if not done:
             raise DeviceError(f"switch {self.address} does not speak P4Runtime: no answer in {seconds:g} s")
         if entering.cancelled():
-            # So it ends when finsy could not set the connection up: it logs why, and cancels itself.
+            # finsy could not set the connection up: it has logged the reason and cancelled itself.
             raise DeviceError(f"switch {self.address}: {what} failed")
         try:
             entering.result()
@@ -287,7 +290,7 @@ class SwitchClient:
 
     @contextmanager
     def _failures(self, what: str) -> Iterator[None]:
-        """Turn what may go wrong on the connection into one clear error."""
+        """Turn errors of finsy and gRPC into a `DeviceError`."""
         if not self._switch.is_up:
             raise self._closed()
         try:
@@ -320,9 +323,9 @@ def _is_host_and_port(text: str) -> bool:
 
 
 def _wire_of(schema: fy.P4Schema, design: Design) -> str:
-    """Version of the wire that a program of a design speaks; "" of another's."""
-    is_ours = {table.alias for table in schema.tables} == {table.alias for table in _schema(design).tables}
-    return (schema.p4info.pkg_info.version or _BEFORE_IT_WAS_SAID) if is_ours and schema.p4info else ""
+    """Return the wire version of a program with the design's tables; "" for any other program."""
+    has_tables = {table.alias for table in schema.tables} == {table.alias for table in _schema(design).tables}
+    return (schema.p4info.pkg_info.version or _UNVERSIONED) if has_tables and schema.p4info else ""
 
 
 @cache

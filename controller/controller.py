@@ -1,4 +1,4 @@
-"""What a controller does with a switch: set jobs up, move hot sets in and out, read state."""
+"""The controller of one switch: it sets jobs up, moves hot sets in and out, and reads state."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from foundation.protocol.header import CONTROLLER_CALLER, HOTLINE_PORT, PS_CALLE
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A key with an entry and the 32-bit value that the switch holds of it (None: its PS holds it)."""
+    """A key with an entry, and the signed 32-bit value that the switch holds; None if its PS holds it."""
 
     param: HotParam
     value: int | None
 
 
-def _silent(done: int, total: int) -> None:
-    """No progress is shown."""
+def _no_progress(done: int, total: int) -> None:
+    pass
 
 
 class Controller:
     """`async with Controller(address) as controller`: see `SwitchClient` for the primary role.
 
-    Methods raise a `ControllerError`; what can be checked is checked before the first write, and what a
-    method did not finish is finished by calling it again.
+    Methods raise a `ControllerError`. They check what they can before the first write, and a call that failed
+    half-way is finished by calling the method again.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class Controller:
         await self._switch.__aexit__(kind, error, trace)
 
     async def commit_pipeline(self) -> bool:
-        """Give the switch our pipeline. False, and nothing is touched, when it runs it already."""
+        """Commit the design's pipeline; return False without a change if the switch runs it already."""
         return await self._switch.commit_pipeline()
 
     async def install(self, *rows: Settings) -> None:
-        """Insert rows, or modify those whose key is there with other data."""
+        """Insert rows, or modify those whose key has an entry with other data."""
         self._switch.check_pipeline()
         present = {
             row.identity: row for kind in {type(row) for row in rows} for row in await self._switch.read(kind)
@@ -94,26 +94,27 @@ class Controller:
         )
 
     async def remove(self, *rows: Settings) -> None:
-        """Delete rows that are there."""
+        """Delete rows, which must exist."""
         self._switch.check_pipeline()
         await self._switch.write([Update(Change.DELETE, row) for row in rows])
 
     async def plan(self, job: int, keys: Sequence[int]) -> Plan:
-        """What `load` would do."""
+        """Return the moves that `load` would make."""
         offload = (await self.job(job)).offload
         return plan(await self._params(), job, keys, offload)
 
-    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = _silent) -> Plan:
-        """Make `keys` the hot set of a job, under load, moving only the difference; the plan that was done.
+    async def load(self, job: int, keys: Sequence[int], *, progress: Progress = _no_progress) -> Plan:
+        """Make `keys` the hot set of a job, under load, by moving only the difference; return the moves.
 
-        While offload is off for the job, keys are parked: they have their slots but stay at the PS.
+        While offload is off for the job, keys are parked: they get slots but their values stay at the PS.
         """
         return await self._move(job, keys, (await self.job(job)).offload, progress)
 
     async def load_all(self, hot_sets: Mapping[int, Sequence[int]]) -> None:
-        """`load` hot sets that have been loaded before, side by side.
+        """Load hot sets by job, concurrently, into a switch that has lost them.
 
-        The values of one move while entries of another are written. The jobs' servers must have been renewed.
+        The values of one set move while entries of another are written. The jobs' servers must have been
+        renewed.
         """
         params, plans = await self._params(), {}
         for job, keys in hot_sets.items():
@@ -122,18 +123,18 @@ class Controller:
             params += [move.param for move in plans[job].arriving if move.start is None]
         await gather_or_cancel(self._carry_out(job, moves) for job, moves in plans.items())
 
-    async def unload(self, job: int, *, progress: Progress = _silent) -> Plan:
-        """Take all keys of a job home to their PS and delete their entries."""
+    async def unload(self, job: int, *, progress: Progress = _no_progress) -> Plan:
+        """Move the values of all keys of a job back to their PS and delete their entries."""
         return await self.load(job, [], progress=progress)
 
     async def plan_offload(self, job: int, on: bool) -> Plan:
-        """What `set_offload` would do."""
+        """Return the moves that `set_offload` would make."""
         await self.job(job)
         params = await self._params()
         return plan(params, job, [param.key for param in params if param.job == job], on)
 
-    async def set_offload(self, job: int, on: bool, *, progress: Progress = _silent) -> Plan:
-        """Move the values of a job's hot set into the switch, or home to the PS; the entries stay."""
+    async def set_offload(self, job: int, on: bool, *, progress: Progress = _no_progress) -> Plan:
+        """Move the values of a job's hot set into the switch, or back to the PS; the entries stay."""
         settings = await self.job(job)
         keys = [param.key for param in await self._params() if param.job == job]
         changed = Job(job, on, settings.proxy)
@@ -146,9 +147,9 @@ class Controller:
         return done
 
     async def renew(self, job: int) -> None:
-        """Tell the job's servers which switch this is, by the epochs that their rows have here.
+        """Send the job's servers the epochs that their rows have in this switch, as `load` does, too.
 
-        A server that has known another takes home what that one had: it is gone. `load` does so too.
+        A server that knew another switch reclaims the values which that switch held.
         """
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
@@ -161,51 +162,51 @@ class Controller:
         await gather_or_cancel(inband.renew(server, epoch) for server, epoch in known if epoch is not None)
 
     async def set_proxy(self, job: int, on: bool) -> None:
-        """Let the PS see all workers of a job as one connection, or each as its own."""
+        """Have the switch present all workers of a job to the PS as one connection, or each as its own."""
         settings = await self.job(job)
         await self.install(Job(job, settings.offload, on))
 
     async def counters(self) -> Counters:
-        """All counters."""
+        """Return all counters."""
         self._switch.check_pipeline()
         return await read_counters(self._switch)
 
     async def status(self) -> SwitchStatus:
-        """All tables and counters."""
+        """Return all tables and counters."""
         self._switch.check_pipeline()
         return await read_status(self._switch)
 
     async def entries(self) -> list[HotParam]:
-        """The entries of all jobs."""
+        """Return the hot-key entries of all jobs."""
         self._switch.check_pipeline()
         return await self._params()
 
     async def pushes(self, params: Sequence[HotParam]) -> list[int]:
-        """How many pushes the switch has added to the slot of each entry, as a PS counts updates."""
+        """Return how many pushes the switch has added to each entry's slot, as a PS counts updates."""
         self._switch.check_pipeline()
         return await read_pushes(self._switch, params)
 
-    async def busiest(self, job: int, most: int) -> list[tuple[Keys, Values]]:
-        """Of each PS, `InBand.busiest` of its share of `most` keys."""
+    async def busiest(self, job: int, limit: int) -> list[tuple[Keys, Values]]:
+        """Return `InBand.busiest` of each PS, for an equal share of `limit` keys."""
         servers = await self._servers(job)
-        share = -(-most // len(servers))
+        share = -(-limit // len(servers))
         async with InBand(self._switch, patience=self._patience) as inband:
             return await gather_or_cancel(inband.busiest(server, share) for server in servers)
 
     async def registers(self, job: int, keys: Sequence[int] | None = None) -> list[Register]:
-        """The job's entries, all or those of `keys`, by key, with values read through the data plane.
+        """Return the job's entries, all or those of `keys`, by key, with values read through the data plane.
 
-        Raises `UnknownKey` when one of `keys` has no entry.
+        Raises `UnknownKey` if one of `keys` has no entry.
         """
         servers = await self._servers(job)
-        mine = {param.key: param for param in await self._params() if param.job == job}
-        wanted = sorted(mine if keys is None else set(keys))
-        unknown = [key for key in wanted if key not in mine]
+        entries = {param.key: param for param in await self._params() if param.job == job}
+        wanted = sorted(entries if keys is None else set(keys))
+        unknown = [key for key in wanted if key not in entries]
         if unknown:
             raise UnknownKey(
                 f"job {job} has no entry on the switch for key {', '.join(map(str, unknown[:10]))}"
             )
-        params = [mine[key] for key in wanted]
+        params = [entries[key] for key in wanted]
         async with InBand(self._switch, patience=self._patience) as inband, self._caller(inband.epoch, job):
             held = await inband.read(servers, [param.key for param in params])
         return [Register(param, held.get(param.key)) for param in params]
@@ -217,7 +218,7 @@ class Controller:
             asked = [move.param.key for move in moves.moves if move.command is not None]
             if asked:
                 await self._renew(inband, servers)
-            # Before the first write: does every PS answer, and know the keys?
+            # Before the first write, check that every PS answers and knows the keys.
             await inband.check(servers, asked)
             await execute(moves, _Fabric(self._switch, inband, servers), len(servers), progress)
         return moves
@@ -225,13 +226,13 @@ class Controller:
     async def _carry_out(self, job: int, moves: Plan) -> None:
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
-            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), _silent)
+            await execute(moves, _Fabric(self._switch, inband, servers), len(servers), _no_progress)
 
     async def _params(self) -> list[HotParam]:
         return await self._switch.read(HotParam)
 
     async def job(self, job: int) -> Job:
-        """A job's settings."""
+        """Return a job's row; raise `UnknownJob` without one."""
         self._switch.check_pipeline()
         jobs = {row.job: row for row in await self._switch.read(Job)}
         if job not in jobs:
@@ -240,34 +241,32 @@ class Controller:
         return jobs[job]
 
     async def _servers(self, job: int) -> list[Server]:
-        """The job's servers by id."""
+        """Return the job's servers by id; raise `UnknownJob` unless they are 0, 1, ..."""
         await self.job(job)
         rows = await self._switch.read(Server)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
         if not servers or [row.ps for row in servers] != list(range(len(servers))):
             ids = ", ".join(str(row.ps) for row in servers) or "none"
-            raise UnknownJob(
-                f"job {job} has the parameter servers {ids} on the switch; they must be 0, 1, ..."
-            )
+            raise UnknownJob(f"job {job}: expected the parameter servers 0, 1, ... on the switch, got {ids}")
         return servers
 
     @asynccontextmanager
     async def _caller(self, epoch: int, job: int) -> AsyncIterator[None]:
-        """Make this controller a privileged caller of the job for a while."""
+        """Make this controller a privileged caller of the job within the context."""
         workers = await self._switch.read(Worker)
-        # A controller that was killed could not remove its own.
+        # A controller that was killed has left its row.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
         free = sorted(set(range(ROWS)) - {row.row for row in workers})
         if not free:
             raise DeviceError(f"all {ROWS} rows of table workers are taken")
-        me = addressing.controller()
+        host = addressing.controller()
         row = Worker(
             job=job,
             worker=CONTROLLER_CALLER,
             epoch=epoch,
             row=free[0],
-            mac=me.mac,
-            addr=me.address,
+            mac=host.mac,
+            addr=host.address,
             udp_port=HOTLINE_PORT,
             port=CPU_PORT,
             kind=CallerKind.PRIVILEGED,
@@ -281,7 +280,7 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class _Fabric:
-    """The real switch and parameter servers under a plan."""
+    """The `Fabric` of a plan over one connection."""
 
     switch: SwitchClient
     inband: InBand

@@ -1,4 +1,7 @@
-"""A cluster of dask.distributed: somebody's by its address, or processes of this machine."""
+"""Clusters of dask.distributed: a running one by its address, or processes of this machine.
+
+Functions import `distributed` themselves, as that takes a second.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,21 @@ if TYPE_CHECKING:
     from distributed import Client
 
 T = TypeVar("T")
-# Importing it takes a second, which only those wait for who use it.
-_PATIENCE_S = 10
-_END_S = 2
+_CONNECT_TIMEOUT_S = 10
+_CLOSE_TIMEOUT_S = 2
 
 
 class ClusterError(HotlineError):
-    """There is no cluster at an address, or nobody works in it."""
+    """No cluster answers at an address, or it has no worker."""
 
 
 @contextmanager
 def cluster_at(scheduler: str) -> Iterator[Client]:
-    """The cluster at an address, tcp://HOST:PORT; raises `ClusterError`."""
+    """Connect to the cluster at an address, tcp://HOST:PORT; raise `ClusterError` if it cannot compute."""
     from distributed import Client
 
     try:
-        client = Client(scheduler, timeout=_PATIENCE_S)
+        client = Client(scheduler, timeout=_CONNECT_TIMEOUT_S)
     except (OSError, ValueError) as error:
         raise ClusterError(f"--scheduler {scheduler}: no dask scheduler answers: {error}") from error
     with client:
@@ -40,12 +42,12 @@ def cluster_at(scheduler: str) -> Iterator[Client]:
 
 @contextmanager
 def local_cluster(processes: int) -> Iterator[Client]:
-    """So many processes of this machine, one task at a time each; an error, as Ctrl-C, kills them."""
+    """Start a cluster of local processes with one thread each; an error, such as Ctrl-C, kills them."""
     from distributed import Client, LocalCluster
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    # No limit of memory: a process that needs more than its share is not to be killed for it.
-    cluster: Any = LocalCluster(  # which has no hints
+    # Without a memory limit: dask would kill a process that needs more than its share.
+    cluster: Any = LocalCluster(  # dask has no type hints
         n_workers=processes,
         threads_per_worker=1,
         memory_limit=0,
@@ -63,21 +65,22 @@ def local_cluster(processes: int) -> Iterator[Client]:
         raise
     finally:
         with suppress(TimeoutError):
-            client.close(_END_S)
-            cluster.close(_END_S)
+            client.close(_CLOSE_TIMEOUT_S)
+            cluster.close(_CLOSE_TIMEOUT_S)
 
 
 def side_by_side(
     function: Callable[..., T], tasks: Sequence[tuple[object, ...]], scheduler: str | None, processes: int
 ) -> Iterator[tuple[int, T]]:
-    """Number and result of each task, the function's arguments, as they come; its first error is raised.
+    """Call a function on each task's arguments in parallel; yield (index, result) as tasks complete.
 
-    `scheduler` is the address of a cluster that has this project; None is so many processes here.
+    The first error of a task is raised. `scheduler` is the address of a cluster on whose workers this project
+    is installed; None starts at most `processes` processes on this machine.
     """
     with cluster_at(scheduler) if scheduler else local_cluster(min(processes, len(tasks))) as client:
         from distributed import as_completed
 
-        # In this order, so that no long one is left to the end alone.
+        # Earlier tasks have priority, so that no long one runs alone at the end.
         futures = {
             client.submit(function, *task, pure=False, priority=-number): number
             for number, task in enumerate(tasks)
@@ -89,5 +92,5 @@ def side_by_side(
 
 
 def threads_of(client: Client) -> int:
-    """Tasks that it does at a time."""
+    """Return the number of tasks that a cluster runs concurrently."""
     return sum(client.nthreads().values())

@@ -1,4 +1,4 @@
-"""What the controller has for each design: the rows of its tables, and what it reads of the switch."""
+"""The `Control` of each design: its table rows, and how it reads the switch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ CONTROL = Parts[Control](
     "CONTROL",
     {
         "hotset": "controller.hotset.control",
-        "none": "controller.none.control",
-        "psdense": "controller.none.control",
-        "ring": "controller.none.control",
-        "switchml": "controller.switchml.control",
+        "none": "controller.forwarding",
+        "psdense": "controller.forwarding",
+        "ring": "controller.forwarding",
+        "switchml": "controller.switchml",
     },
 )

@@ -1,4 +1,4 @@
-"""Exceptions of the controller: everything a user may be told derives from `ControllerError`."""
+"""Exceptions of the controller, all derived from `ControllerError`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from foundation.errors import HotlineError
 
 
 class ControllerError(HotlineError):
-    """Base of all errors that the controller reports; its text is one clear line."""
+    """Base of all errors that the controller reports; the message is one line for users."""
 
 
 class HotSetError(ControllerError):
-    """A hot-set file that is not one, or that does not fit into the switch."""
+    """A file is not a hot set, or the hot set does not fit into the switch."""
 
 
 class DeviceError(ControllerError):
-    """The switch cannot be reached, or refused what it was asked."""
+    """The switch cannot be reached, or refused a request."""
 
 
 class PipelineError(DeviceError):
-    """The switch runs no pipeline or one that is not ours."""
+    """The switch runs no pipeline, or another one than expected."""
 
 
 class NotPrimary(DeviceError):
-    """Another controller has become primary, so that this one may no longer write."""
+    """Another controller is primary, so this one may not write."""
 
 
 class UnknownJob(ControllerError):
-    """A job that the switch has no entry for, or that lacks its parameter servers."""
+    """The switch has no entry for a job, or lacks some of its parameter servers."""
 
 
 class UnknownKey(ControllerError):
-    """A key of a job that the switch has no entry for."""
+    """The switch has no entry for a key of a job."""
 
 
 class NoAnswer(ControllerError):
@@ -42,4 +42,4 @@ class MoveRefused(ControllerError):
 
 
 class OffloadIsOff(ControllerError):
-    """A job whose hot set the switch does not serve."""
+    """The offload of a job is off, so the switch does not serve its hot set."""

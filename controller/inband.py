@@ -1,7 +1,7 @@
 """Calls through the data plane, by packet-out and packet-in: commands to a PS, and reads of registers.
 
-So the switch's address is all that a controller needs. Every call is idempotent and is sent again until it is
-answered.
+A controller thus needs no connection besides the one to the switch. Calls are idempotent, and are
+retransmitted until they are answered.
 """
 
 from __future__ import annotations
@@ -44,17 +44,18 @@ from foundation.protocol.packing import pack_hashed
 log = logging.getLogger(__name__)
 
 PATIENCE = 10.0
-"""Seconds after which an unanswered call is given up."""
+"""Default time after which an unanswered call fails, in s."""
 _FIRST_TIMEOUT = 0.1
-_LONGEST_TIMEOUT = 0.4
-_READS = 8
+_MAX_TIMEOUT = 0.4
+_MAX_READS = 8
+"""Concurrent reads of registers."""
 
 K = TypeVar("K")
 T = TypeVar("T")
 
 
 class InBand:
-    """`async with InBand(switch) as inband`: one caller, with an epoch of its own."""
+    """`async with InBand(switch) as inband`: one caller, with its own epoch."""
 
     def __init__(self, switch: SwitchClient, *, patience: float = PATIENCE) -> None:
         self.epoch = switch.new_epoch()
@@ -63,12 +64,12 @@ class InBand:
         self._commands: dict[tuple[int, int, int], asyncio.Future[Control]] = {}
         self._reads: dict[int, asyncio.Future[Message]] = {}
         self._free: dict[Server, asyncio.Queue[int]] = {}
-        me = addressing.controller()
-        self._source = UdpEndpoint(me.mac, me.address, HOTLINE_PORT)
+        host = addressing.controller()
+        self._source = UdpEndpoint(host.mac, host.address, HOTLINE_PORT)
 
     async def __aenter__(self) -> Self:
         self._receiver = asyncio.ensure_future(self._receive())
-        # Lets the receiver begin to listen.
+        # Let the receiver begin to listen.
         await asyncio.sleep(0)
         return self
 
@@ -80,7 +81,7 @@ class InBand:
             await self._receiver
 
     async def check(self, servers: Sequence[Server], keys: Sequence[int]) -> None:
-        """Raise `NoAnswer` unless the PS of all keys answer, and `MoveRefused` unless they know the keys."""
+        """Raise `NoAnswer` unless the PS of every key answers, `MoveRefused` unless it has the key."""
         owners = ps_ids_of(np.array(keys, dtype=np.uint64), len(servers)).tolist()
         shares: dict[int, list[int]] = {}
         for ps, key in zip(owners, keys, strict=True):
@@ -93,7 +94,7 @@ class InBand:
         )
 
     async def move(self, command: Command, server: Server, keys: Sequence[int]) -> None:
-        """Have a PS SEED or COLLECT at most `control.MAX_KEYS` keys, and wait until it has."""
+        """Have a PS SEED or COLLECT at most `control.MAX_KEYS` keys, and wait for its answer."""
         status = (await self._command(command, server, keys)).status
         if status is not Status.OK:
             raise MoveRefused(
@@ -102,26 +103,26 @@ class InBand:
             )
 
     async def renew(self, server: Server, epoch: int) -> None:
-        """Tell a PS the epoch of its own RPCs in this switch."""
+        """Send a PS the epoch of its own RPCs in this switch."""
         await self._command(Command.RENEW, server, [epoch])
 
-    async def busiest(self, server: Server, most: int) -> tuple[Keys, Values]:
-        """The `most` keys of a PS with most updates since this was last asked, and how many: [n] each.
+    async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
+        """Return the `limit` keys of a PS with most updates since the last call, and their updates: [n] each.
 
-        The first is `NO_KEY`, with the updates of all its keys.
+        The first key is `NO_KEY`, with the updates of all keys.
         """
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
-            asked = [len(pages) * control.MAX_VALUES_KEYS, most]
+            asked = [len(pages) * control.MAX_VALUES_KEYS, limit]
             answer = await self._command(Command.BUSIEST, server, asked)
             assert answer.values is not None
             pages.append((answer.keys, answer.values))
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
-        """32-bit values of those of the keys that the switch holds, as signed numbers.
+        """Return the signed 32-bit values of those of `keys` that the switch holds, by key.
 
-        Table `workers` must know this caller (worker `CONTROLLER_CALLER`, this `epoch`) as privileged.
+        Table `workers` must have this caller (worker `CONTROLLER_CALLER`, this `epoch`) as privileged.
         """
         if not keys:
             return {}
@@ -129,7 +130,7 @@ class InBand:
         packing = pack_hashed(ps_ids_of(array, len(servers)), lanes_of(array))
         by_lane = np.append(array, np.uint64(NO_KEY))[packing.position]
         rpcs = zip(packing.ps.tolist(), packing.count.tolist(), packing.live.tolist(), by_lane, strict=True)
-        free = _numbers(_READS, WINDOW)
+        free = _numbers(_MAX_READS, WINDOW)
         answers = await gather_or_cancel(
             self._read(servers[ps], live, lanes[:count], free) for ps, count, live, lanes in rpcs
         )
@@ -150,7 +151,7 @@ class InBand:
             )
 
     async def _read(self, server: Server, live: int, keys: Keys, free: asyncio.Queue[int]) -> Message:
-        """Pull keys, each in its lane."""
+        """Pull keys [count], each in its lane; 1 bits of `live` mark the lanes in use."""
         seq = await free.get()
         header = Header(
             op=Op.PULL,
@@ -191,7 +192,7 @@ class InBand:
         who: str,
         what: str,
     ) -> T:
-        """Send a frame, again and again, until `waiting[call]` has the answer."""
+        """Send a frame repeatedly until `waiting[call]` has the answer; raise `NoAnswer` without one."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
         waiting[call] = answer
@@ -203,7 +204,7 @@ class InBand:
                 await asyncio.wait([answer], timeout=min(timeout, end - loop.time()))
                 if answer.done():
                     return answer.result()
-                timeout = min(2 * timeout, _LONGEST_TIMEOUT)
+                timeout = min(2 * timeout, _MAX_TIMEOUT)
         finally:
             del waiting[call]
         raise NoAnswer(
@@ -227,7 +228,7 @@ class InBand:
 
 
 def _numbers(slots: int, first: int) -> asyncio.Queue[int]:
-    """The first number of each slot; one is put back a turn later, when its call has been answered."""
+    """Return a queue of free sequence numbers: `first` + slot. Callers put the slot's next number back."""
     free: asyncio.Queue[int] = asyncio.Queue()
     for slot in range(slots):
         free.put_nowait(first + slot)

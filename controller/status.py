@@ -1,4 +1,4 @@
-"""What the switch's tables and counters tell, in one piece."""
+"""The state of a switch: all its tables and counters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RpcOutcome(IntEnum):
     ANSWERED = 0
     """Requests that the switch answered."""
     FORWARDED = 1
-    """Requests that went on to a parameter server."""
+    """Requests that were forwarded to a parameter server."""
     RELAYED = 2
     """Answers of parameter servers."""
     DUPLICATES = 3
@@ -52,7 +52,7 @@ def drop_reasons() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class LaneCounters:
-    """What one lane counted: lanes of fresh worker RPCs that hit and missed, additions that overflowed."""
+    """Counts of one lane: hits and misses of fresh worker RPCs, and additions that overflowed."""
 
     hits: int
     misses: int
@@ -60,7 +60,7 @@ class LaneCounters:
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of lanes that hit; None where there was none."""
+        """Share of hits; None without hits and misses."""
         lanes = self.hits + self.misses
         return self.hits / lanes if lanes else None
 
@@ -74,7 +74,7 @@ class Counters:
     lanes: tuple[LaneCounters, ...]
 
     def all_lanes(self) -> LaneCounters:
-        """The sums over all lanes."""
+        """Return the sums over all lanes."""
         return LaneCounters(
             hits=sum(lane.hits for lane in self.lanes),
             misses=sum(lane.misses for lane in self.lanes),
@@ -93,22 +93,22 @@ class SwitchStatus:
     counters: Counters
 
     def states(self, job: int) -> dict[str, int]:
-        """Number of a job's keys in each state."""
+        """Return the number of a job's keys in each state."""
         found = Counter(param.state for param in self.params if param.job == job)
         return {state.value: found[state] for state in State}
 
     def callers(self, job: int) -> list[Worker]:
-        """A job's workers, without the privileged callers."""
+        """Return a job's workers, without the privileged callers."""
         return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
     def lane_entries(self) -> list[int]:
-        """Number of entries in each lane, all jobs together."""
+        """Return the number of entries in each lane, over all jobs."""
         found = Counter(param.lane for param in self.params)
         return [found[lane] for lane in range(LANES)]
 
 
 async def read_counters(switch: SwitchClient) -> Counters:
-    """Read all counters."""
+    """Read all counters of the pipeline."""
     lanes = [await switch.counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, await switch.counter("rpcs"), strict=False)),
@@ -129,7 +129,7 @@ async def read_status(switch: SwitchClient) -> SwitchStatus:
 
 
 async def read_pushes(switch: SwitchClient, params: Sequence[HotParam]) -> list[int]:
-    """How many lanes of workers' fresh pushes the slot of each entry has served, whichever keys it had."""
+    """Return how many lanes of workers' fresh pushes each entry's slot has served, for any key it has had."""
     slots: defaultdict[int, list[int]] = defaultdict(list)
     for param in params:
         slots[param.lane].append(param.slot)

@@ -1,8 +1,7 @@
-"""The pipeline's tables as typed values: what an entry means, and how it is written and read.
+"""The pipeline's tables as typed rows, and their encoding as P4Runtime messages.
 
-Every class here is one row of one table of p4src/. `entry()` has its numbers, which `controller.encoding`
-puts into P4Runtime's messages; `of()` reads it back. MAC and IPv4 addresses are text; UDP ports, switch ports
-and ids are numbers.
+Each class is a row of one table of p4src/. `entry()` returns its numbers, which `RowEncoder` puts into
+P4Runtime's messages; `of()` reads a row back. MAC and IPv4 addresses are text, all else numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from ipaddress import IPv4Address
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, get_type_hints
 
 import finsy as fy
-from finsy.proto import p4r
+from finsy.proto import p4i, p4r
 from typing_extensions import Self
 
 from foundation.protocol import addressing
@@ -36,7 +35,7 @@ class Change(IntEnum):
 
 
 class Replica(NamedTuple):
-    """A copy of a multicast packet: egress port, and its number there (`egress_rid`)."""
+    """A copy of a multicast packet: its egress port, and its `egress_rid`."""
 
     port: int
     instance: int = 0
@@ -84,25 +83,25 @@ class Row:
     TABLES: ClassVar[tuple[str, ...]]
     ACTION: ClassVar[str]
     MATCHED: ClassVar[int] = 1
-    """How many of the fields are matched on."""
+    """Number of match fields, which come first."""
     CONTROL: ClassVar[str] = INGRESS
-    """That has the tables."""
+    """Name of the P4 control with the tables, with a dot."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What no other entry of the switch has."""
+        """Table and match fields, unique among the entries of a switch."""
         values = (getattr(self, field.name) for field in fields(self)[: self.MATCHED])
         return (*self.TABLES, *values)
 
     def entry(self) -> TableEntry | MulticastGroup:
-        """Return the row as the switch has it."""
+        """Return the row in numbers."""
         numbers = tuple(_number(getattr(self, field.name)) for field in fields(self))
         key, args = numbers[: self.MATCHED], numbers[self.MATCHED :]
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
-        """Read an entry of the row's tables."""
+        """Return the row of a table entry."""
         args = _action(entry).args
         readers = _readers(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
         numbers = (entry[name] if at < cls.MATCHED else args[name] for at, name in enumerate(readers))
@@ -122,7 +121,7 @@ class Job(Row):
 
 @dataclass(frozen=True, slots=True)
 class Server(Row):
-    """Table `servers`: where a job's PS is, and the service address that workers know it by."""
+    """Table `servers`: the address of a job's PS, and the service address that workers use for it."""
 
     TABLES = ("identify.servers",)
     ACTION = "identify.set_server"
@@ -158,7 +157,7 @@ class Worker(Row):
 
 @dataclass(frozen=True, slots=True)
 class Route(Row):
-    """Table `forward`: the port of a host, for traffic that is not ours."""
+    """Table `forward`: the port of a host, for frames that no design processes."""
 
     TABLES = ("forward.forward",)
     ACTION = "forward.forward_to"
@@ -177,7 +176,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HotParam(Row):
-    """Table `hot_params` of one lane: a key of a job, the register slot that it has, and its state."""
+    """Table `hot_params` of one lane: a key of a job, its register slot, and its state."""
 
     TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(LANES))
     job: int
@@ -188,17 +187,15 @@ class HotParam(Row):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What no other entry of the switch has."""
         return self.TABLES[self.lane], self.job, self.key
 
     def entry(self) -> TableEntry:
-        """Return the row as the switch has it."""
         action = f"{INGRESS}lookup_{self.lane:02d}.{self.state.value}"
         return TableEntry(INGRESS + self.TABLES[self.lane], (self.job, self.key), action, (self.slot,))
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
-        """Read an entry of any lane."""
+        """Return the row of an entry of any lane."""
         action = _action(entry)
         state = State(action.name.rpartition(".")[2])
         return cls(entry["job"], entry["key"], int(entry.table_id[7:9]), action.args["slot"], state)
@@ -206,7 +203,7 @@ class HotParam(Row):
 
 @dataclass(frozen=True, slots=True)
 class Group(Row):
-    """A multicast group: a copy for each port, told from the others by its number there (`egress_rid`)."""
+    """A multicast group: a copy for each replica, which egress tells apart by `egress_rid`."""
 
     TABLES = ()
     group: int
@@ -214,29 +211,25 @@ class Group(Row):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What no other group of the switch has."""
         return "multicast", self.group
 
     def entry(self) -> MulticastGroup:
-        """Return the group as the switch has it."""
         return MulticastGroup(self.group, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One table update."""
-
     change: Change
     row: Row
 
 
 Settings: TypeAlias = Row
-"""What is in the switch from the beginning: rows of tables, and multicast groups."""
+"""A row that a switch has before its agents start: a table entry or a multicast group."""
 
 
 @cache
-def _readers(kind: type[Row]) -> dict[str, Callable[[int], Any]]:
-    """Field -> what makes its value of a number."""
+def _readers(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # the types of a row's fields
+    """Return for each field the function that makes its value from a number."""
     hints = get_type_hints(kind, include_extras=True)
     kinds = {field.name: hints[field.name] for field in fields(kind)}
     return {name: getattr(hint, "__metadata__", (hint,))[0] for name, hint in kinds.items()}
@@ -249,7 +242,49 @@ def _action(entry: fy.P4TableEntry) -> fy.P4TableAction:
 
 
 def _number(value: int | str) -> int:
-    """Of a number, a MAC or an IPv4 address."""
+    """Return a number, a MAC address or an IPv4 address as a number."""
     if isinstance(value, int):
         return int(value)
     return int(value.replace(":", ""), 16) if ":" in value else int(IPv4Address(value))
+
+
+class RowEncoder:
+    """Encode the rows of one program. All of its match fields are exact."""
+
+    def __init__(self, p4info: p4i.P4Info) -> None:
+        self._tables = {
+            table.preamble.name: (table.preamble.id, [field.id for field in table.match_fields])
+            for table in p4info.tables
+        }
+        self._actions = {action.preamble.name: action.preamble.id for action in p4info.actions}
+
+    def update(self, update: Update) -> p4r.Update:
+        """Return the P4Runtime update of a row. A DELETE names the entry and has no action."""
+        entry, is_deleted = update.row.entry(), update.change is Change.DELETE
+        message = p4r.Update(type=update.change.value)
+        if isinstance(entry, MulticastGroup):
+            group = message.entity.packet_replication_engine_entry.multicast_group_entry
+            group.multicast_group_id = entry.group
+            group.replicas.extend(map(_replica, () if is_deleted else entry.replicas))
+        else:
+            self._fill(message.entity.table_entry, entry, is_deleted)
+        return message
+
+    def _fill(self, message: p4r.TableEntry, entry: TableEntry, is_deleted: bool) -> None:
+        message.table_id, field_ids = self._tables[entry.table]
+        for field_id, number in zip(field_ids, entry.key, strict=True):
+            message.match.add(field_id=field_id).exact.value = _octets(number)
+        if not is_deleted:
+            action = message.action.action
+            action.action_id = self._actions[entry.action]
+            for param_id, number in enumerate(entry.args, start=1):
+                action.params.add(param_id=param_id, value=_octets(number))
+
+
+def _replica(replica: Replica) -> p4r.Replica:
+    return p4r.Replica(egress_port=replica.port, instance=replica.instance)
+
+
+def _octets(number: int) -> bytes:
+    """Return the canonical byte string of a number (P4Runtime 1.4 §8.3)."""
+    return number.to_bytes((number.bit_length() + 7) // 8 or 1, "big")

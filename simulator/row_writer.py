@@ -8,8 +8,7 @@ from typing import Any
 
 from finsy.proto import p4r
 
-from controller.encoding import RowEncoder
-from controller.tables import Change, Row, Update
+from controller.tables import Change, Row, RowEncoder, Update
 from softswitch.errors import StateError
 from softswitch.p4runtime.control import ControlledPipeline
 from softswitch.p4runtime.plain.request import Request

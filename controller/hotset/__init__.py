@@ -1,1 +1,1 @@
-"""What a controller does for the hot set: it chooses keys, and moves them between servers and switch."""
+"""The controller's part of design `hotset`: choose hot keys, and move them between servers and switch."""

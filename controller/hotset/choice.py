@@ -1,21 +1,22 @@
-"""Update logs -> hot set: the top-k parameters by number of updates, with their lanes.
+"""Choose a hot set from update logs: the top-k parameters by number of updates, with their lanes.
 
-A hot set is a Parquet file with the columns of `SCHEMA`, most updated key first. [DDL] Fig. 10 is the
-reason that it pays: the top 20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
+A hot set is a Parquet file with the columns of `SCHEMA`, most updated key first. In [DDL] Fig. 10, the top
+20,000 parameters take 50 % (R1) to 70 % (R2) of all updates.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 
+from controller.dask_cluster import cluster_at, threads_of
 from controller.errors import HotSetError
-from controller.hotset.spread import over_parts
 from controller.tables import SLOTS
 from foundation.logs.counts import PART_ROWS, Counts
 from foundation.logs.errors import DataError
@@ -33,8 +34,14 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "share": pl.Float64,
     "lane": pl.UInt8,
 }
-MOST_KEYS = LANES * SLOTS
-"""Keys that the switch has slots for."""
+MAX_KEYS = LANES * SLOTS
+"""Slots of the switch, each for one key."""
+_PARTS_PER_THREAD = 4
+"""Parts of the logs for each thread of a cluster, as parts take different times."""
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with the number of parts done and of all parts."""
 
 
 def build(
@@ -45,17 +52,15 @@ def build(
     scheduler: str | None = None,
     part_rows: int = PART_ROWS,
 ) -> pl.DataFrame:
-    """The `top_k` most updated keys of all `logs` added up, or of their `job`; ties go to the smaller key.
+    """Return the `top_k` most updated keys of all `logs` together, or of their `job`, as `SCHEMA`.
 
-    `scheduler` is a cluster that counts (`controller.hotset.spread`).
-
-    Raises `DataError` (`Counts.of_logs` has what a log is), and `HotSetError` when no switch could hold the
-    hot set.
+    Ties go to the smaller key. `scheduler` is the address of a cluster that counts (`over_parts`). Raises
+    `DataError` for an unreadable log (`Counts.of_logs`), and `HotSetError` if no switch can hold the hot set.
     """
-    if top_k > MOST_KEYS:
+    if top_k > MAX_KEYS:
         raise HotSetError(
             f"top-k {top_k} is too large: the switch has {LANES} lanes of {SLOTS} slots, "
-            f"so at most {MOST_KEYS} keys fit"
+            f"so at most {MAX_KEYS} keys fit"
         )
     counts = Counts.of_logs(logs, job, part_rows=part_rows)
     tops = over_parts(counts, partial(top, top_k=top_k), scheduler, lambda done, total: None)
@@ -76,12 +81,50 @@ def build(
 
 
 def top(updates: pl.DataFrame, top_k: int) -> pl.DataFrame:
-    """The `top_k` rows with most updates, in order; ties go to the smaller key."""
+    """Return the `top_k` rows with most updates, in order; ties go to the smaller key."""
     return updates.lazy().sort(["updates", "key"], descending=[True, False]).head(top_k).collect()
 
 
+def over_parts(
+    counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str | None, progress: Progress
+) -> Iterator[T]:
+    """Yield `reduce` of each part of the keys (`Counts.by_key`), in any order.
+
+    `scheduler` is the address of a dask.distributed cluster, whose workers see the logs at the same paths
+    and have this project installed; None computes in this process. Raises `DataError`, and `ClusterError` if
+    no cluster answers.
+    """
+    if scheduler is None:
+        for done, part in enumerate(counts.by_key()):
+            progress(done, counts.parts)
+            yield reduce(part)
+        progress(counts.parts, counts.parts)
+        return
+    yield from _on_cluster(counts, reduce, scheduler, progress)
+
+
+def _on_cluster(
+    counts: Counts, reduce: Callable[[pl.DataFrame], T], scheduler: str, progress: Progress
+) -> Iterator[T]:
+    with cluster_at(scheduler) as client:
+        from distributed import as_completed
+
+        spread = counts.in_parts(_PARTS_PER_THREAD * threads_of(client))
+        futures = client.map(_reduced, range(spread.parts), counts=spread, reduce=reduce, pure=False)
+        for done, future in enumerate(as_completed(futures)):
+            progress(done, spread.parts)
+            result: T = future.result()
+            future.release()
+            yield result
+        progress(spread.parts, spread.parts)
+
+
+def _reduced(part: int, counts: Counts, reduce: Callable[[pl.DataFrame], T]) -> T:
+    return reduce(counts.of_part(part))
+
+
 def check_output(path: Path, logs: Sequence[Path]) -> None:
-    """Raise `HotSetError` where writing to `path` would destroy one of the logs, or a device."""
+    """Raise `HotSetError` if writing to `path` would overwrite one of the logs, or a device."""
     try:
         for target in (path, partial_of(path)):
             if target.exists() and not target.is_file():
@@ -106,7 +149,7 @@ def write(hot: pl.DataFrame, path: Path) -> None:
 
 
 def partial_of(path: Path) -> Path:
-    """Where a file is written before it takes its name."""
+    """Return the path under which a file is written before it is renamed to `path`."""
     return path.with_name(path.name + ".partial")
 
 
@@ -137,12 +180,13 @@ def _check(hot: pl.DataFrame, origin: str) -> pl.DataFrame:
     if not hot["share"].is_between(0, 1).all():
         wrong_share = hot.filter(~pl.col("share").is_between(0, 1)).row(0, named=True)
         raise HotSetError(
-            f"{origin}: the share of key {wrong_share['key']} is {wrong_share['share']}; it is from 0 to 1"
+            f"{origin}: the share of key {wrong_share['key']}: expected a number from 0 to 1, got "
+            f"{wrong_share['share']}"
         )
     keys = hot["key"]
     repeated = hot.filter(keys.is_duplicated())["key"]
     if len(repeated):
-        raise HotSetError(f"{origin}: key {repeated[0]} is there more than once; keys must differ")
+        raise HotSetError(f"{origin}: expected different keys, got key {repeated[0]} more than once")
     if keys.max() == NO_KEY:
         raise HotSetError(f"{origin}: key {NO_KEY} means 'no key' on the wire; it cannot be hot")
     lanes = lanes_of(keys.to_numpy())
@@ -150,7 +194,7 @@ def _check(hot: pl.DataFrame, origin: str) -> pl.DataFrame:
     if wrong.size:
         first = int(wrong[0])
         raise HotSetError(
-            f"{origin}: key {keys[first]} has lane {hot['lane'][first]}; it is lane {lanes[first]}"
+            f"{origin}: the lane of key {keys[first]}: expected {lanes[first]}, got {hot['lane'][first]}"
         )
     return hot
 

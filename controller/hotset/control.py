@@ -1,11 +1,11 @@
-"""The rows of a run with a hot set, before any: routes, servers, jobs, and those that call."""
+"""The rows of a run with a hot set before it is loaded: routes, servers, jobs and callers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from controller.controller import Controller
-from controller.routes import routes
+from controller.forwarding import routes
 from controller.tables import CallerKind, Job, Server, Settings, Worker
 from foundation.designs.hotset import settings_of
 from foundation.designs.interface import Arm, Control, Hosts
@@ -37,7 +37,7 @@ def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
 
 
 def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
-    """Workers, and the parameter servers as privileged callers; each has a row of its own."""
+    """Yield workers, and parameter servers as privileged callers; each has its own row of the cells."""
     row = 0
     for arm in arms:
         for number in range(1, hosts.workers + 1):
@@ -70,11 +70,11 @@ def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
 
 
 async def _is_changed(controller: Controller, arm: Arm) -> bool:
-    job, right = await controller.job(arm.job), settings_of(arm)
-    return (job.offload, job.proxy) != (right.offload, right.proxy)
+    job, expected = await controller.job(arm.job), settings_of(arm)
+    return (job.offload, job.proxy) != (expected.offload, expected.proxy)
 
 
-async def _held(controller: Controller, arm: Arm) -> dict[int, int]:
+async def _values(controller: Controller, arm: Arm) -> dict[int, int]:
     if not arm.settings.aggregates:
         return {}
     registers = await controller.registers(arm.job)
@@ -85,4 +85,4 @@ async def _overflows(controller: Controller) -> int:
     return sum(lane.overflows for lane in (await controller.counters()).lanes)
 
 
-CONTROL = Control(_rows, _is_changed, _held, _overflows)
+CONTROL = Control(_rows, _is_changed, _values, _overflows)

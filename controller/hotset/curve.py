@@ -1,4 +1,4 @@
-"""The coverage as a file: a figure after [DDL] Fig. 10, or its points."""
+"""Write the coverage to a file: a figure like [DDL] Fig. 10, or its points as CSV."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def check_suffix(path: Path) -> None:
     """Raise `HotSetError` unless a file of this name can be written."""
     if path.suffix not in SUFFIXES:
         raise HotSetError(
-            f"{path}: ends in {path.suffix or 'nothing'!r}; one of {', '.join(SUFFIXES)} expected"
+            f"{path}: expected a suffix of {', '.join(SUFFIXES)}, got {path.suffix or 'none'!r}"
         )
 
 
 def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
-    """Write the curve in the form that the suffix tells; readers see the old file or the whole new one.
+    """Write the curve in the format of the path's suffix; readers see the old file or the whole new one.
 
-    `marks` are values of k to be in it, with what they are called. Raises `HotSetError`.
+    `marks` maps values of k that the curve includes to their labels. Raises `HotSetError`.
     """
     check_suffix(path)
     partial = partial_of(path)
@@ -40,13 +40,13 @@ def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
 
 
 def table(coverage: Coverage, marks: dict[int, str]) -> pl.DataFrame:
-    """Columns top_k and share, with the marked values of k among the points."""
+    """Return the points of the curve and of `marks`, in columns `top_k` and `share`."""
     top_k = sorted({*coverage.points(), *marks})
     return pl.DataFrame({"top_k": top_k, "share": [coverage.share(k) for k in top_k]})
 
 
 def _draw(coverage: Coverage, marks: dict[int, str], file: Path, form: str) -> None:
-    # Takes half a second, which only those wait for who want a figure.
+    # The import takes half a second, so only figures pay for it.
     from matplotlib.figure import Figure
     from matplotlib.ticker import StrMethodFormatter
 

@@ -1,10 +1,10 @@
-"""Moves of keys between their PS and the switch: what has to be done, and doing it.
+"""Plan and execute moves of keys between their PS and the switch.
 
-At any time a key has one home. All state of a move is in the key's table entry, so an interrupted move is
-finished by planning again from the entries that are there:
+At any time one of the two holds a key's value. All state of a move is in the key's table entry, so an
+interrupted move is finished by planning again from the present entries:
 
-    arriving   insert as `reserved`, SEED (the PS gives the value away), modify to `hot`
-    leaving    modify to `draining`, COLLECT (the PS takes the value home), delete
+    arriving   insert as `reserved`, SEED (the PS hands the value over), modify to `hot`
+    leaving    modify to `draining`, COLLECT (the PS takes the value back), delete
     parking    as leaving, but the entry stays as `parked`: the job's offload is off
 
 Keys leave before others arrive, so that their slots are free.
@@ -27,7 +27,7 @@ from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import LANES
 
 WAVE = 1024
-"""Keys that change their home at a time: workers are refused these, and only these."""
+"""Keys that move at a time; the switch refuses workers' RPCs for these keys, and only these."""
 
 Progress = Callable[[int, int], None]
 """Called with the keys done and the keys to do."""
@@ -35,7 +35,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One key on its way from state `start` to state `goal`; None is no entry, the key is with its PS."""
+    """One key's move from state `start` to state `goal`; None means no entry: the PS has the value."""
 
     param: HotParam
     start: State | None
@@ -43,18 +43,18 @@ class Move:
 
     @property
     def is_arrival(self) -> bool:
-        """It may need a slot that another key has to leave first."""
+        """Whether the key may need a slot that another key must leave first."""
         return self.start is None or self.goal is State.HOT
 
     @property
     def command(self) -> Command | None:
-        """What the PS has to do. A parked key is at the PS already."""
+        """Command for the PS; None if it keeps its value, as for a parked key."""
         if self.goal is State.HOT:
             return Command.SEED
         return None if self.start in (None, State.PARKED) else Command.COLLECT
 
     def before(self) -> list[Update]:
-        """The update that must be done before the command."""
+        """Return the updates that must precede the command: one or none."""
         if self.command is Command.SEED and self.start in (None, State.PARKED):
             return [self._update(self.start, State.RESERVED)]
         if self.command is Command.COLLECT and self.start is not State.DRAINING:
@@ -62,7 +62,7 @@ class Move:
         return []
 
     def after(self) -> Update:
-        """The update that ends the move."""
+        """Return the update that ends the move."""
         return self._update(State.RESERVED if self.before() else self.start, self.goal)
 
     def _update(self, start: State | None, goal: State | None) -> Update:
@@ -81,11 +81,11 @@ class Plan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """All moves in order."""
+        """All moves in order of execution."""
         return self.leaving + self.arriving
 
     def summary(self) -> dict[str, int]:
-        """Numbers of table updates and of keys that change their home."""
+        """Return the numbers of table updates, and of keys that are seeded and collected."""
         updates = Counter(update.change for move in self.moves for update in (*move.before(), move.after()))
         commands = Counter(move.command for move in self.moves)
         return {
@@ -102,23 +102,23 @@ def plan(
 ) -> Plan:
     """Plan the moves of `job`'s keys; `entries` are those of all jobs, `wanted` has different keys.
 
-    Raises `HotSetError` when a lane has fewer than the `slots` needed.
+    Raises `HotSetError` if a lane has fewer than the `slots` needed.
     """
     goal = State.HOT if offload else State.PARKED
-    keep = set(wanted)
-    mine: set[int] = set()
+    staying = set(wanted)
+    present: set[int] = set()
     used: list[set[int]] = [set() for _ in range(LANES)]
     moves: list[Move] = []
     for param in entries:
         target: State | None = param.state
         if param.job == job:
-            mine.add(param.key)
-            target = goal if param.key in keep else None
+            present.add(param.key)
+            target = goal if param.key in staying else None
         if target is not None:
             used[param.lane].add(param.slot)
         if target is not param.state:
             moves.append(Move(param, param.state, target))
-    new = [key for key in wanted if key not in mine]
+    new = [key for key in wanted if key not in present]
     lanes = lanes_of(np.array(new, dtype=np.uint64)).tolist()
     _check_fits(lanes, used, slots)
     free = [_free(taken, slots) for taken in used]
@@ -131,7 +131,7 @@ def plan(
 
 
 def _free(taken: set[int], slots: int) -> Iterator[int]:
-    """Slots that are not taken, found as they are needed."""
+    """Yield the slots that are not taken."""
     return (slot for slot in range(slots) if slot not in taken)
 
 
@@ -145,7 +145,7 @@ def _check_fits(lanes: list[int], used: list[set[int]], slots: int) -> None:
 
 
 class Fabric(Protocol):
-    """What moves are made of; errors are exceptions."""
+    """The operations of a switch and its servers that moves consist of; they raise on failure."""
 
     async def write(self, updates: Sequence[Update]) -> None:
         """Write table updates of different entries, in any order."""
@@ -160,9 +160,9 @@ async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wav
     """Carry out a plan, `wave_keys` keys at a time."""
     done = 0
     for step in (plan.leaving, plan.arriving):
-        at_home = [move for move in step if move.command is None]
-        await fabric.write([move.after() for move in at_home])
-        done += len(at_home)
+        without_value = [move for move in step if move.command is None]
+        await fabric.write([move.after() for move in without_value])
+        done += len(without_value)
         progress(done, len(plan.moves))
         ordered = _balanced([move for move in step if move.command is not None], n_ps)
         for start in range(0, len(ordered), wave_keys):
@@ -175,7 +175,7 @@ async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wav
 
 
 def _balanced(moves: Sequence[Move], n_ps: int) -> list[tuple[Move, int]]:
-    """Moves with their PS, ordered so that every stretch takes equally from each PS and lane."""
+    """Return moves with their PS, ordered so that every stretch has equally many of each PS and lane."""
     servers = ps_ids_of(np.array([move.param.key for move in moves], dtype=np.uint64), n_ps).tolist()
     seen: Counter[tuple[int, int]] = Counter()
     ranked: list[tuple[int, Move, int]] = []
@@ -193,7 +193,7 @@ def _commands(wave: Sequence[tuple[Move, int]]) -> list[tuple[Command, int, list
         if move.command is not None:
             keys.setdefault((move.command, ps), []).append(move.param.key)
     return [
-        (command, ps, mine[start : start + MAX_KEYS])
-        for (command, ps), mine in keys.items()
-        for start in range(0, len(mine), MAX_KEYS)
+        (command, ps, share[start : start + MAX_KEYS])
+        for (command, ps), share in keys.items()
+        for start in range(0, len(share), MAX_KEYS)
     ]

@@ -2,7 +2,7 @@
 
 A design is a P4 program, what its workers and its servers do, what a controller does for it, and the arms in
 which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
-`controller/<design>/`. `<design>.py` beside this file describes it, one line of `registry.py` names it, and
+`controller/<design>`. `<design>.py` beside this file describes it, one line of `registry.py` names it, and
 a line of `designs.py` in `hosts` and `controller` says where its part is.
 
 On a host a design is two *halves*. Each is a class of state, a `NamedTuple` of arrays of records, and

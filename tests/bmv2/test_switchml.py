@@ -7,9 +7,8 @@ from random import Random
 
 import pytest
 
-from controller.encoding import RowEncoder
-from controller.switchml.control import CONTROL
-from controller.tables import Change, Update
+from controller.switchml import CONTROL
+from controller.tables import Change, RowEncoder, Update
 from foundation.designs.interface import Hosts
 from softswitch.conformance.client import read_p4info
 from softswitch.pipeline import Output

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from controller.switchml.control import CONTROL
+from controller.switchml import CONTROL
 from foundation.designs import switchml
 from foundation.designs.interface import Arm, Hosts
 from foundation.designs.switchml import DESIGN

@@ -66,7 +66,7 @@ def test_a_switch_that_is_not_there() -> None:
 def test_a_switch_address_that_is_none(address: str) -> None:
     result = run("status", "--switch", address)
     assert result.exit_code == 1
-    assert result.stderr == f"Error: switch address {address!r}: HOST:PORT expected, as 127.0.0.1:9559\n"
+    assert result.stderr == f"Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got {address!r}\n"
 
 
 def test_a_log_is_not_overwritten(log: Path) -> None:

@@ -18,9 +18,9 @@ from rich.console import Console
 from controller.controller import Register
 from controller.errors import UnknownJob
 from controller.hotset import choice as hotset
-from controller.hotset.follow.follower import Period
-from controller.hotset.follow.selection import Rule
+from controller.hotset.follower import Period
 from controller.hotset.migrate import Move, Plan
+from controller.hotset.selection import Rule
 from controller.tables import HotParam, Job, State
 from experiment import bars as progress
 from hotline.cli import common

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.hotset.choice import MOST_KEYS
+from controller.hotset.choice import MAX_KEYS
 from controller.hotset.coverage import Coverage, coverage, table_limit
 from controller.tables import SLOTS
 from foundation.logs.counts import Counts
@@ -57,15 +57,15 @@ def test_the_limit_is_where_a_lane_is_full(keys: list[int], slots: int) -> None:
 
 def test_more_keys_than_slots(tmp_path: Path) -> None:
     """Of keys in order of their updates, no more than the switch has slots for need be known."""
-    keys = np.arange(MOST_KEYS + 10_000, dtype=np.uint64)
+    keys = np.arange(MAX_KEYS + 10_000, dtype=np.uint64)
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": keys, "updates": keys[::-1] + 1}).write_parquet(log)
     found = coverage(Counts.of_logs([log], part_rows=50_000))
-    assert found.keys == MOST_KEYS + 10_000
+    assert found.keys == MAX_KEYS + 10_000
     lanes = [lane_of(int(key)) for key in keys[: found.limit + 1]]
     assert lanes.count(lanes[-1]) == SLOTS + 1
     assert max(Counter(lanes[:-1]).values()) == SLOTS
-    assert LANES * SLOTS * 0.9 < found.limit < MOST_KEYS
+    assert LANES * SLOTS * 0.9 < found.limit < MAX_KEYS
 
 
 def test_the_k_to_choose_is_the_knee_as_far_as_the_tables_go(tmp_path: Path) -> None:

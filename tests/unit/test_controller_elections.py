@@ -119,7 +119,7 @@ def test_addresses_that_may_be(switch: type[Switch], address: str) -> None:
 def test_addresses_that_are_none(switch: type[Switch], address: str) -> None:
     with pytest.raises(DeviceError) as refusal:
         SwitchClient(address)
-    assert str(refusal.value) == f"switch address {address!r}: HOST:PORT expected, as 127.0.0.1:9559"
+    assert str(refusal.value) == f"switch address: expected HOST:PORT, as 127.0.0.1:9559, got {address!r}"
     assert switch.opened == []
 
 

@@ -197,16 +197,22 @@ def good() -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (good().with_columns(key=pl.Series([4, 4], dtype=pl.UInt64)), "key 4 is there more than once"),
+        (
+            good().with_columns(key=pl.Series([4, 4], dtype=pl.UInt64)),
+            "expected different keys, got key 4 more than once",
+        ),
         (good().drop("lane"), r"has the columns rank .*; a hot set has rank .* lane \(UInt8\)"),
         (good().with_columns(pl.col("key").cast(pl.Int64)), r"key \(Int64\).*; a hot set has"),
         (good().with_columns(key=pl.Series([4, None], dtype=pl.UInt64)), "row 2 has no key"),
         (good().with_columns(share=pl.Series([0.5, None])), "row 2 has no share"),
-        (good().with_columns(share=pl.Series([0.5, float("nan")])), "the share of key 9 is nan"),
+        (
+            good().with_columns(share=pl.Series([0.5, float("nan")])),
+            "share of key 9: expected .*, got nan",
+        ),
         (good().head(0), "has no keys; .* `hotline unload`"),
         (
             good().with_columns(lane=pl.Series([1, 1], dtype=pl.UInt8)),
-            f"key 4 has lane 1; it is lane {lane_of(4)}",
+            f"the lane of key 4: expected {lane_of(4)}, got 1",
         ),
     ],
 )
@@ -250,9 +256,9 @@ def test_a_share_is_from_0_to_1(tmp_path: Path, share: float) -> None:
     good().with_columns(share=pl.Series([0.0, share])).write_parquet(path)
     with pytest.raises(HotSetError) as refusal:
         hotset.read(path)
-    assert str(refusal.value) == f"{path}: the share of key 9 is {share}; it is from 0 to 1"
+    assert str(refusal.value) == f"{path}: the share of key 9: expected a number from 0 to 1, got {share}"
     good().with_columns(share=pl.Series([share, share])).write_parquet(path)
-    with pytest.raises(HotSetError, match="the share of key 4 is"):
+    with pytest.raises(HotSetError, match="the share of key 4: expected"):
         hotset.read(path)
     good().with_columns(share=pl.Series([1.0, 0.0])).write_parquet(path)
     assert hotset.read(path).height == 2

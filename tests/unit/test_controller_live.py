@@ -286,7 +286,7 @@ def test_a_dropped_register_read_is_one_clear_error() -> None:
 def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large set means hundreds of commands, of which some are lost and wait while others go on."""
     monkeypatch.setattr(inband, "_FIRST_TIMEOUT", 1.0)
-    monkeypatch.setattr(inband, "_LONGEST_TIMEOUT", 1.0)
+    monkeypatch.setattr(inband, "_MAX_TIMEOUT", 1.0)
 
     async def scenario() -> None:
         async with LiveNet(JOB, 20_000, loss=0.02) as net:
@@ -309,7 +309,7 @@ def test_settings_are_written_only_where_they_differ() -> None:
             with pytest.raises(DeviceError, match=r"refused 1 of 1 .* delete of Route\(.*NOT_FOUND"):
                 await controller.remove(Route("02:00:00:00:09:09", 9))
             await controller.install(Job(8, True, True), replace(net.servers[1].row, job=8))
-            with pytest.raises(UnknownJob, match=r"job 8 has the parameter servers 1 .* must be 0, 1"):
+            with pytest.raises(UnknownJob, match=r"job 8: expected the parameter servers 0, 1, .* got 1"):
                 await controller.load(8, [1])
 
     on_net(scenario)

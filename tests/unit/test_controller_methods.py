@@ -11,7 +11,6 @@ import finsy as fy
 import pytest
 
 from controller.controller import Controller, Register
-from controller.encoding import RowEncoder
 from controller.errors import DeviceError, UnknownJob, UnknownKey
 from controller.status import RPC_OUTCOMES, LaneCounters, drop_reasons
 from controller.tables import (
@@ -24,6 +23,7 @@ from controller.tables import (
     Job,
     Route,
     Row,
+    RowEncoder,
     Server,
     State,
     Update,
@@ -200,7 +200,7 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
     with pytest.raises(UnknownJob) as refusal:
         on(lambda c: c.load(4, [1]))
     assert str(refusal.value) == (
-        f"job 4 has the parameter servers {told} on the switch; they must be 0, 1, ..."
+        f"job 4: expected the parameter servers 0, 1, ... on the switch, got {told}"
     )
     assert switch.written == []
 

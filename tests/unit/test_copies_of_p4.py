@@ -16,7 +16,6 @@ import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
 
-from controller.encoding import RowEncoder
 from controller.status import LaneCounters, LaneEvent, RpcOutcome, drop_reasons
 from controller.tables import (
     CPU_PORT,
@@ -29,6 +28,7 @@ from controller.tables import (
     Job,
     Route,
     Row,
+    RowEncoder,
     Server,
     State,
     Update,

@@ -15,8 +15,8 @@ import pytest
 from controller.client import SwitchClient
 from controller.controller import Controller
 from controller.errors import HotSetError, NotPrimary, OffloadIsOff, UnknownJob
-from controller.hotset.follow.follower import Follower, Period, follow
-from controller.hotset.follow.selection import Rule
+from controller.hotset.follower import Follower, Period, follow
+from controller.hotset.selection import Rule
 from controller.tables import Change, HotParam, State, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.hotset.follow import selection
-from controller.hotset.follow.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.hotset import selection
 from controller.hotset.migrate import WAVE
+from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, summed
 from controller.tables import SLOTS
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES

@@ -138,7 +138,7 @@ def test_a_design_is_named_in_its_folders_and_where_rooms_list_designs() -> None
     names = {
         str(file.relative_to(ROOT))
         for file, content in text.items()
-        if re.search(r"(designs|hosts|controller)\.none\b|NAMES = .*\"none\"", content)
+        if re.search(r"(designs|hosts|controller)\.none\b|^ +\"none\": |NAMES = .*\"none\"", content, re.M)
     }
     own = {name for name in names if "none" in name}
     # Designs of hosts alone run its program.

@@ -279,7 +279,7 @@ def test_a_switch_that_stays_behind_its_run_is_watched(switch: Callable[..., Non
 def test_an_address_that_is_none_is_not_the_end_of_a_run(nowhere: Path) -> None:
     result = run("--switch", "nonsense", str(a_run(nowhere / "run", None)))
     assert result.exit_code == 1
-    assert result.stderr == "Error: switch address 'nonsense': HOST:PORT expected, as 127.0.0.1:9559\n"
+    assert result.stderr == "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
 
 
 def test_a_folder_that_is_no_run_is_told(nowhere: Path) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from controller.encoding import RowEncoder
-from controller.tables import Change, HotParam, Job, Route, Row, Server, State, Update, Worker
+from controller.tables import Change, HotParam, Job, Route, Row, RowEncoder, Server, State, Update, Worker
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol import addressing, frames
 from foundation.protocol.codec import Keys

@@ -9,11 +9,11 @@ from dataclasses import asdict
 import click
 
 from controller.controller import Controller
-from controller.hotset.choice import MOST_KEYS
-from controller.hotset.follow.follower import Follower, Period
-from controller.hotset.follow.follower import follow as periods_of
-from controller.hotset.follow.selection import MARGIN, Rule
+from controller.hotset.choice import MAX_KEYS
+from controller.hotset.follower import Follower, Period
+from controller.hotset.follower import follow as periods_of
 from controller.hotset.migrate import WAVE
+from controller.hotset.selection import MARGIN, Rule
 from foundation.words import counted
 from hotline.cli.common import Number, job_option, json_option, on_switch, switch_options
 
@@ -21,7 +21,7 @@ from hotline.cli.common import Number, job_option, json_option, on_switch, switc
 @click.command()
 @switch_options
 @job_option
-@click.option("--top-k", type=click.IntRange(1, MOST_KEYS), required=True, help="Number of hot keys.")
+@click.option("--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys.")
 @click.option(
     "--every",
     default=10.0,

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from controller.hotset.choice import MOST_KEYS
+from controller.hotset.choice import MAX_KEYS
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     Number,
@@ -147,8 +147,8 @@ def _sizes(text: str | None) -> tuple[int, ...]:
     if text is None:
         return ()
     numbers = [part.replace("_", "") for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= MOST_KEYS for part in numbers):
-        raise click.UsageError(f"--sizes {text}: expected integers from 1 to {MOST_KEYS:,}, comma-separated")
+    if not all(part.isascii() and part.isdecimal() and 1 <= int(part) <= MAX_KEYS for part in numbers):
+        raise click.UsageError(f"--sizes {text}: expected integers from 1 to {MAX_KEYS:,}, comma-separated")
     return tuple(sorted({int(part) for part in numbers}))
 
 

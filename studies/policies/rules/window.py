@@ -1,6 +1,6 @@
 """The most updated keys of a sliding window, selected at the end of each period as `hotline follow` does.
 
-Counts are exact, like those of the servers and the switch; `controller.hotset.follow.selection` smooths and
+Counts are exact, like those of the servers and the switch; `controller.hotset.selection` smooths and
 selects.
 """
 
@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from controller.hotset.follow.selection import Rates, Rule, smoothed
-from controller.hotset.follow.selection import choose as selected
 from controller.hotset.migrate import WAVE
+from controller.hotset.selection import Rates, Rule, smoothed
+from controller.hotset.selection import choose as selected
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.compile import int64

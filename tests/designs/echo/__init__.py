@@ -12,5 +12,5 @@ DESIGN = Design(
     program=Path(__file__).parents[3] / "p4src" / "compiled" / "none.json",
     arms=(ARM,),
     module=__name__,
-    parts={"hosts": f"{__name__}.agents", "controller": "controller.none.control"},
+    parts={"hosts": f"{__name__}.agents", "controller": "controller.forwarding"},
 )

@@ -28,7 +28,7 @@ DESIGN = Design(
     module=__name__,
     parts={
         "hosts": "hosts.none.agents",
-        "controller": "controller.none.control",
+        "controller": "controller.forwarding",
         "simulator": f"{__package__}.contents",
     },
 )

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.switchml import control
-from controller.switchml.tables import Receiver
+from controller import switchml as control
+from controller.switchml import Receiver
 from controller.tables import Group
 from foundation.designs.interface import Hosts
 from foundation.errors import HotlineError
@@ -202,7 +202,7 @@ def test_jobs_have_rows_and_groups_of_their_own() -> None:
     assert receivers == [1, 2, 3, 4]
     groups = {row.group: row.replicas for row in rows if isinstance(row, Group)}
     assert groups == {1: ((1, 1), (2, 2)), 2: ((1, 3), (2, 4))}
-    with pytest.raises(HotlineError, match="33 workers"):
+    with pytest.raises(HotlineError, match="got 33"):
         control.CONTROL.rows(Hosts(33, 1), [arm_with()], 0)
 
 

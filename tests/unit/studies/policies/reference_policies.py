@@ -9,8 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from controller.hotset.follow.selection import Rates, Rule, choose, smoothed, summed
 from controller.hotset.migrate import WAVE
+from controller.hotset.selection import Rates, Rule, choose, smoothed, summed
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.plain import plain

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from controller.controller import Controller
-from controller.hotset.follow.follower import Follower
-from controller.hotset.follow.selection import Rule
+from controller.hotset.follower import Follower
+from controller.hotset.selection import Rule
 from controller.tables import HotParam, State
 from foundation.protocol.hashing import lane_of
 from hosts.workload.generator import Shape

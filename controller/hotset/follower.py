@@ -1,7 +1,7 @@
-"""One period after the other: count, choose, move.
+"""Let a hot set follow drift: in each period count updates, choose keys, and move them.
 
 An update is a lane of a worker's fresh push, counted once, where it is added: by its PS, by key, or by the
-switch, by slot. So counts of hot and cold keys compare as they are, and those of a key that has moved add up.
+switch, by slot. So counts of hot and cold keys are comparable, and those of a key that has moved add up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import HotSetError, OffloadIsOff
-from controller.hotset.follow.selection import Change, Rates, Rule, choose, smoothed, summed
+from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, summed
 from controller.tables import SLOTS, HotParam, State
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
@@ -27,34 +27,34 @@ from foundation.words import counted
 _Slot = tuple[int, int, int]
 """Key, lane and slot of an entry."""
 _CANDIDATES = 2
-"""Cold keys that are looked at, for each that may become hot in a period."""
+"""Cold keys to consider for each that may become hot in a period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """What a period has counted, and what was done at its end."""
+    """The counts of a period, and the moves at its end."""
 
     updates: int | None
-    """Of the job; None in the first period, whose beginning nobody has seen."""
+    """Updates of the job; None in the first period, whose beginning was not observed."""
     in_switch: int | None
-    """How many of them the switch has added."""
+    """Updates that the switch has added; None in the first period."""
     keys_in: int
     keys_out: int
     keys: int
-    """In the hot set after it."""
+    """Size of the hot set after the moves."""
     seconds: float
-    """What counting, choosing and moving took."""
+    """Duration of counting, choosing and moving, in s."""
 
     @property
     def share(self) -> float | None:
-        """Share of the updates that the switch has added; None where there was none, or nobody knows."""
+        """Share of the updates that the switch has added; None without updates, or in the first period."""
         return self.in_switch / self.updates if self.updates and self.in_switch is not None else None
 
 
 class Follower:
-    """Makes the hot set of a job what `rule` says; `period` is to be awaited at even intervals.
+    """Adapts the hot set of a job by `rule`; `period` is to be awaited at even intervals.
 
-    What it raises ends it; a move that it has left unfinished is finished by any other follower or load.
+    It cannot be used after an error. Another follower or `Controller.load` finishes an interrupted move.
     """
 
     def __init__(self, controller: Controller, job: int, rule: Rule) -> None:
@@ -63,24 +63,24 @@ class Follower:
         self._rule = rule
         self._rates = Rates.none()
         self._pushes: dict[_Slot, int] | None = None
-        """Counts of the job's slots when they were last read; None before the first period."""
+        """Counts of the job's slots at the last reading; None before the first period."""
         self.is_moving = False
-        """Whether keys are on their way, which should not be left there."""
+        """Whether a move is under way, which should not be interrupted."""
 
     async def period(self) -> Period:
         """End a period and begin the next.
 
-        The first has no beginning: it fills a set that is too small, by what was ever counted, and no more.
-        Raises a `ControllerError`.
+        The first only fills a set that is too small, by all updates that were counted so far. Raises a
+        `ControllerError`.
         """
         began = time.monotonic()
-        mine, room = await self._entries()
-        hot = np.array([entry.key for entry in mine], dtype=np.uint64)
+        entries, room = await self._entries()
+        hot = np.array([entry.key for entry in entries], dtype=np.uint64)
         is_first = self._pushes is None
-        cold, counts, at_servers = await self._busiest(self._rule.top_k - len(mine))
-        pushes = await self._pushes_since(mine)
+        cold, counts, at_servers = await self._busiest(self._rule.top_k - len(entries))
+        pushes = await self._pushes_since(entries)
         change = self._choose(summed(np.append(hot, cold), np.append(pushes, counts)), hot, room, is_first)
-        if change or any(entry.state is not State.HOT for entry in mine):
+        if change or any(entry.state is not State.HOT for entry in entries):
             await self._move(change.applied(hot.tolist()))
         in_switch = int(pushes.sum())
         return Period(
@@ -88,12 +88,15 @@ class Follower:
             in_switch=None if is_first else in_switch,
             keys_in=len(change.arriving),
             keys_out=len(change.leaving),
-            keys=len(mine) + len(change.arriving) - len(change.leaving),
+            keys=len(entries) + len(change.arriving) - len(change.leaving),
             seconds=time.monotonic() - began,
         )
 
     async def _entries(self) -> tuple[list[HotParam], list[int]]:
-        """The job's entries, and how many each lane has room for; raises where the rule cannot be kept."""
+        """Return the job's entries, and the slots of each lane for them.
+
+        Raises `OffloadIsOff`, and `HotSetError` if the switch has no room for `top_k` keys.
+        """
         if not (await self._controller.job(self._job)).offload:
             raise OffloadIsOff(f"job {self._job} has its offload off; `hotline offload on` brings it back")
         entries = await self._controller.entries()
@@ -107,18 +110,19 @@ class Follower:
         return [entry for entry in entries if entry.job == self._job], room
 
     async def _busiest(self, missing: int) -> tuple[Keys, Values, int]:
-        """Keys that were updated most at their PS in this period, [n], how often, and how often all were."""
-        most = max(missing, 0) + _CANDIDATES * self._rule.swaps
-        shares = await self._controller.busiest(self._job, most)
+        """Return the keys that were updated most at their PS in this period [n], their updates [n], and those
+        of all keys."""
+        limit = max(missing, 0) + _CANDIDATES * self._rule.swaps
+        shares = await self._controller.busiest(self._job, limit)
         keys = np.concatenate([keys[1:] for keys, _ in shares])
         counts = np.concatenate([counts[1:] for _, counts in shares])
         return keys, counts, sum(int(counts[0]) for _, counts in shares)
 
     async def _pushes_since(self, entries: Sequence[HotParam]) -> NDArray[np.int64]:
-        """What the switch has added for each entry since it was last read, [n]; 0 for one that was not."""
+        """Return the switch's updates of each entry since the last reading [n]; 0 without one."""
         before = self._pushes or {}
         self._pushes = await self._read(entries)
-        # Counters that have gone back were committed anew, and count from then.
+        # A counter that went back was reset by a new pipeline.
         since = [
             count - before.get(slot, count) if count >= before.get(slot, 0) else count
             for slot, count in self._pushes.items()
@@ -136,7 +140,7 @@ class Follower:
         self.is_moving = True
         plan = await self._controller.load(self._job, wanted)
         self.is_moving = False
-        # A slot's count goes on from key to key.
+        # A slot's count is not reset when its key changes.
         assert self._pushes is not None
         self._pushes |= await self._read([move.param for move in plan.arriving])
 
@@ -146,7 +150,7 @@ class Follower:
 
 
 async def follow(follower: Follower, every: float, periods: int | None) -> AsyncIterator[Period]:
-    """The first period at once, then so many more, or without end; one every so many seconds."""
+    """Yield the first period at once, then `periods` more, one every `every` seconds; None never ends."""
     loop = asyncio.get_running_loop()
     due = loop.time()
     for number in count():

@@ -1,8 +1,8 @@
-"""Which keys should be hot, by how often they were updated: pure functions, no I/O.
+"""Choose which keys should be hot by their rates of updates: pure functions, no I/O.
 
-Moves cost, and counts vary by chance: so a cold key takes a hot one's place only where it is ahead by a
-margin and by more than chance. Rates are updates a period, smoothed over a few, from 0 on: a key that is new
-has to be twice as good in its first period as in the long run.
+Moves have a cost, and counts vary by chance, so a cold key replaces a hot one only if its rate is higher by a
+margin and by more than chance. Rates are updates per period, exponentially smoothed from 0 on, so a new key
+needs twice its long-run rate in its first period.
 """
 
 from __future__ import annotations
@@ -21,27 +21,26 @@ from foundation.protocol.hashing import lanes_of
 
 MARGIN = 1.25
 NEWEST = 0.5
-"""Weight of the newest period: half of a change is seen in one, seven eighths in three."""
+"""Weight of the newest period: after one period rates show half of a change, after three seven eighths."""
 _SIGMAS = 2.0
-_FORGOTTEN = 0.1
-"""A rate below which a key is as good as never updated."""
+_MIN_RATE = 0.1
+"""Rate in updates per period below which a key is forgotten."""
 
 
 class Rates(NamedTuple):
-    """Updates a period by key; what is not there has 0."""
+    """Updates per period by key; other keys have rate 0."""
 
     keys: Keys
-    """[n], ascending."""
+    """Distinct keys [n], ascending."""
     rates: NDArray[np.float64]
-    """[n]"""
+    """Rates of `keys` [n]."""
 
     @classmethod
     def none(cls) -> Rates:
-        """Of no key."""
         return cls(np.empty(0, dtype=np.uint64), np.empty(0))
 
     def of(self, keys: Keys) -> NDArray[np.float64]:
-        """The rate of each key."""
+        """Return the rates of `keys` [m], in any order: [m]."""
         if not len(self.keys):
             return np.zeros(len(keys))
         at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -49,31 +48,31 @@ class Rates(NamedTuple):
 
 
 def summed(keys: Keys, counts: NDArray[Any]) -> Rates:
-    """Counts or rates of updates by key, where a key may have several."""
+    """Return the sums of counts or rates [n] by key; `keys` [n] may repeat."""
     distinct, at = np.unique(keys, return_inverse=True)
     return Rates(distinct, np.bincount(at, counts, len(distinct)).astype(np.float64))
 
 
 def smoothed(before: Rates, counted: Rates) -> Rates:
-    """The rates after one more period."""
+    """Return the rates after one more period."""
     weighted = ((1 - NEWEST) * before.rates, NEWEST * counted.rates)
     both = summed(np.append(before.keys, counted.keys), np.append(*weighted))
-    kept = both.rates >= _FORGOTTEN
-    return Rates(both.keys[kept], both.rates[kept])
+    is_relevant = both.rates >= _MIN_RATE
+    return Rates(both.keys[is_relevant], both.rates[is_relevant])
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How large a set is to be, and how readily it changes."""
+    """The size of a hot set, and how readily it changes."""
 
     top_k: int
     margin: float = MARGIN
-    """A cold key must have so many times a hot one's rate to take its place."""
+    """Factor by which the rate of a cold key must exceed that of the hot key it replaces."""
     swaps: int = WAVE
-    """At most so many a period."""
+    """Maximum swaps per period."""
 
     def beats(self, cold: float, hot: float) -> bool:
-        """Whether a cold key of this rate takes the place of a hot one of that.
+        """Return whether a cold key of rate `cold` replaces a hot key of rate `hot`.
 
         Counts of a Poisson process vary by their square root, smoothed ones by less.
         """
@@ -83,10 +82,10 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is to change in a hot set."""
+    """A change of a hot set."""
 
     swaps: tuple[tuple[int, int], ...]
-    """Key that arrives, and the one whose place it takes."""
+    """Pairs of an arriving key and the key that it replaces."""
     filling: tuple[int, ...]
     """Keys for free places."""
     surplus: tuple[int, ...]
@@ -96,33 +95,33 @@ class Change:
         return bool(self.swaps or self.filling or self.surplus)
 
     def applied(self, hot: Iterable[int]) -> list[int]:
-        """The set after it."""
+        """Return the keys of the set after the change."""
         leaving = set(self.leaving)
         return [key for key in hot if key not in leaving] + self.arriving
 
     @property
     def arriving(self) -> list[int]:
-        """Keys that were not in the set."""
+        """Keys that enter the set."""
         return [*(key for key, _ in self.swaps), *self.filling]
 
     @property
     def leaving(self) -> list[int]:
-        """Keys that are no longer in it."""
+        """Keys that leave the set."""
         return [*(key for _, key in self.swaps), *self.surplus]
 
 
 def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
-    """How the `hot` set of distinct keys [n] should change; `room` is what each lane can hold of it.
+    """Return how the `hot` set of distinct keys [n] should change; `room` is each lane's capacity for it.
 
-    Keys of the same rate are taken in their order.
+    Of keys with the same rate, the smaller one ranks first.
     """
     ranked = _ranked(hot, rates.of(hot))
-    kept, surplus = ranked.up_to(rule.top_k), ranked.keys[rule.top_k :]
+    staying, surplus = ranked.up_to(rule.top_k), ranked.keys[rule.top_k :]
     cold = ~np.isin(rates.keys, hot, assume_unique=True)
     arrivals = _ranked(rates.keys[cold], rates.rates[cold]).each()
-    free = np.array(room) - np.bincount(kept.lanes, minlength=len(room))
-    filling, waiting = _fill(arrivals, rule.top_k - len(kept.keys), free)
-    swaps = _swap(waiting, _Victims(kept, len(room)), rule, free)
+    free = np.array(room) - np.bincount(staying.lanes, minlength=len(room))
+    filling, waiting = _fill(arrivals, rule.top_k - len(staying.keys), free)
+    swaps = _swap(waiting, _Victims(staying, len(room)), rule, free)
     return Change(swaps, tuple(filling), tuple(surplus.tolist()))
 
 
@@ -133,22 +132,19 @@ class _Key(NamedTuple):
 
 
 class _Ranked(NamedTuple):
-    """Keys, the one with the highest rate first."""
+    """Keys by descending rate."""
 
     keys: Keys
     rates: NDArray[np.float64]
     lanes: NDArray[np.uint8]
 
     def up_to(self, number: int) -> _Ranked:
-        """The first so many."""
         return _Ranked(self.keys[:number], self.rates[:number], self.lanes[:number])
 
     def at(self, place: int) -> _Key:
-        """One of them."""
         return _Key(int(self.keys[place]), float(self.rates[place]), int(self.lanes[place]))
 
     def each(self) -> list[_Key]:
-        """All of them."""
         return [_Key(*row) for row in zip(*(column.tolist() for column in self), strict=True)]
 
 
@@ -158,7 +154,7 @@ def _ranked(keys: Keys, rates: NDArray[np.float64]) -> _Ranked:
 
 
 def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tuple[list[int], list[_Key]]:
-    """The first arrivals that find a place, and all others."""
+    """Return the first arrivals that find a place, and all others; take their slots from `free`."""
     filling: list[int] = []
     waiting: list[_Key] = []
     for arrival in arrivals:
@@ -173,7 +169,7 @@ def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tup
 def _swap(
     arrivals: Sequence[_Key], victims: _Victims, rule: Rule, free: NDArray[np.int64]
 ) -> tuple[tuple[int, int], ...]:
-    """Pairs of an arrival and the coldest key whose place it can take."""
+    """Return pairs of an arrival and the coldest key that it can replace."""
     swaps: list[tuple[int, int]] = []
     for arrival in arrivals:
         if len(swaps) == rule.swaps:
@@ -186,27 +182,27 @@ def _swap(
             free[victim.lane] += 1
             swaps.append((arrival.key, victim.key))
         elif not is_full:
-            break  # no arrival after it is better
+            break  # Later arrivals have lower rates.
     return tuple(swaps)
 
 
 class _Victims:
-    """Hot keys that have not lost their places yet: all of them, and those of each lane."""
+    """Hot keys that have not been replaced yet, over all lanes and by lane."""
 
     def __init__(self, hot: _Ranked, lanes: int) -> None:
         self._hot = hot
         self._taken: set[int] = set()
-        # Few are looked at, so these are places in the ranking: the coldest is the last.
+        # Indices into the ranking, the coldest last: only few are looked up.
         self._all = list(range(len(hot.keys)))
         self._of_lane = [np.flatnonzero(hot.lanes == lane).tolist() for lane in range(lanes)]
 
     def coldest(self, lane: int | None) -> _Key | None:
-        """The coldest one that is left, of a lane or of all."""
-        left = self._all if lane is None else self._of_lane[lane]
-        while left and int(self._hot.keys[left[-1]]) in self._taken:
-            left.pop()
-        return self._hot.at(left[-1]) if left else None
+        """Return the coldest remaining key of a lane, or of all lanes for None; None without one."""
+        remaining = self._all if lane is None else self._of_lane[lane]
+        while remaining and int(self._hot.keys[remaining[-1]]) in self._taken:
+            remaining.pop()
+        return self._hot.at(remaining[-1]) if remaining else None
 
     def take(self, victim: _Key) -> None:
-        """It has lost its place."""
+        """Mark a key as replaced."""
         self._taken.add(victim.key)

@@ -1,0 +1,24 @@
+"""Routes to all hosts, and the controller's part of designs whose switch only forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.tables import Route, Settings
+from foundation.designs.interface import Control, Hosts
+from foundation.protocol import addressing
+
+
+def routes(hosts: Hosts) -> Iterator[Route]:
+    """Yield a route to each worker and server, as every design needs for frames it does not process."""
+    for number in range(1, hosts.workers + 1):
+        yield Route(addressing.worker(number).mac, hosts.worker_port(number))
+    for number in range(1, hosts.servers + 1):
+        yield Route(addressing.server(number).mac, hosts.server_port(number))
+
+
+def _rows(hosts: Hosts, _arms: object, _epoch: int) -> list[Settings]:
+    return list(routes(hosts))
+
+
+CONTROL = Control(_rows)

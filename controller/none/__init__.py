@@ -1,1 +1,0 @@
-"""What a controller does where the switch only forwards: routes."""

@@ -1,1 +1,0 @@
-"""SwitchML: what is in the switch's tables."""
