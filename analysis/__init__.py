@@ -1,1 +1,1 @@
-"""From the agents' logs of a run to its summary, table, figures and report."""
+"""Compute a run's summary, tables, figures and report from the agents' logs."""

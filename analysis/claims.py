@@ -1,4 +1,4 @@
-"""Which differences are claimed, and what follows from them. docs/intervals.md has the reasons.
+"""Decide which differences are claimed, and what they recommend. docs/intervals.md has the reasons.
 
 A difference is claimed if its 95 % interval excludes 0, and it is farther from 0 than the interval of the
 null reaches: the baseline measured again, by the same metric at the same load. Too many disturbed blocks
@@ -21,8 +21,8 @@ from analysis.metrics import (
     Subject,
     Tone,
     answered,
+    mentioned_in,
     shown_in,
-    spoken_of,
 )
 from analysis.statistics import Comparison
 from analysis.summary import Summary
@@ -41,27 +41,27 @@ class Verdict(str, Enum):
     NOT_SIGNIFICANT = "not significant"
     NO_INTERVAL = "no interval"
     INVALID = "invalid"
-    """A difference would be claimed, but for disturbed blocks or missing rows."""
+    """Disturbed blocks or missing rows prevent the claim of a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What may be said of an arm's metric against its baseline's."""
+    """The claim for one metric of an arm against its baseline."""
 
     metric: Metric
     change: Comparison
-    """Its ratio is known."""
+    """Change against the baseline, with a ratio."""
     null: Comparison | None = None
-    """The baseline's repetition by the same metric; None without one: then the interval alone decides."""
+    """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
     baseline: str = ""
     disturbed: Disturbed | None = None
-    """The blocks that invalidate it."""
+    """Disturbed blocks that invalidate the claim."""
     dropped_rows: int = 0
-    """Rows that its log lacks, which invalidate it."""
+    """Rows missing in the metric's log, which invalidate the claim."""
 
     @property
     def is_noise(self) -> bool:
-        """Whether the null shows as much."""
+        """Whether the interval of the null reaches as far from 0 as the change."""
         assert self.change.ratio is not None
         if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
             return False
@@ -69,7 +69,6 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """What is claimed."""
         low, high, sign = self.change.ratio_low, self.change.ratio_high, self.change.sign
         if low is None or high is None:
             return Verdict.NO_INTERVAL
@@ -126,17 +125,17 @@ def claim_of_learning(summary: Summary, arm: str) -> Claim | None:
 
 
 def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, list[Claim]]]:
-    """Yield which way is better, which way an arm differs, and the claims of a subject's metrics that do."""
-    spoken = [found[metric.name] for metric in spoken_of("answer", subject) if metric.name in found]
+    """Yield the claimed differences in a subject's metrics, grouped by the better direction and the tone."""
+    mentioned = [found[metric.name] for metric in mentioned_in("answer", subject) if metric.name in found]
     for better in ("less", "more"):
         for tone in ("better", "worse"):
-            alike = [claim for claim in spoken if (claim.metric.better, claim.tone) == (better, tone)]
+            alike = [claim for claim in mentioned if (claim.metric.better, claim.tone) == (better, tone)]
             if alike:
                 yield better, tone, alike
 
 
 def unclaimed(found: Claims) -> list[list[Claim]]:
-    """Return the claims of no difference, those with the same reason together."""
+    """Return the claims of no difference, grouped by reason."""
     groups: list[list[Claim]] = []
     for metric in answered():
         claim = found.get(metric.name)
@@ -160,7 +159,7 @@ class Recommendation(str, Enum):
     """Whether to put the hot set into the switch."""
 
     NO_LEAD = "no lead"
-    """The design has no arm that it is judged by."""
+    """The design has no lead arm."""
     NOT_RUN = "not run"
     NO_ROUND = "no round"
     FEW_ROUNDS = "few rounds"
@@ -174,13 +173,13 @@ class Recommendation(str, Enum):
 
 
 def recommend(found: Claims, was_run: bool) -> Recommendation:
-    """Return what follows from the claims of the arm that the design is judged by."""
+    """Return what follows from the claims of the lead arm."""
     if not found:
         return Recommendation.NO_ROUND if was_run else Recommendation.NOT_RUN
     if all(claim.verdict is Verdict.NO_INTERVAL for claim in found.values()):
         return Recommendation.FEW_ROUNDS
     servers = tone_of(found, PS_CPU)
-    tones = {tone_of(found, metric) for metric in spoken_of("answer", "operations")}
+    tones = {tone_of(found, metric) for metric in mentioned_in("answer", "operations")}
     sooner, longer = "better" in tones, "worse" in tones
     if servers == "better":
         if longer:
@@ -198,26 +197,26 @@ def tone_of(found: Claims, metric: Metric) -> Tone:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a run says, at its first load, of the arm that its design is judged by."""
+    """The result of a run for the lead arm of its design, at its first load."""
 
     load: str
     lead: Arm | None
     recommendation: Recommendation
     claims: Claims
     others: Sequence[tuple[Arm, Claims]] = ()
-    """The operations of other arms that an answer mentions."""
+    """Other arms that an answer mentions, with the claims for their operations."""
     missing_null: Arm | None = None
-    """The arm that would have measured noise, if it was not run."""
+    """Repetition of the baseline that was not run, so that noise is unknown."""
 
 
 def answer(summary: Summary) -> Answer:
-    """Return what a run says; without a lead it claims nothing."""
+    """Return the result of a run; without a lead arm it claims nothing."""
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
         return Answer(load, None, Recommendation.NO_LEAD, {})
     found, learned = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
     null = repetition_of(lead.baseline)
-    # In virtual time there is no noise to be measured.
+    # Simulated runs have no noise.
     was_run = null is None or summary.virtual_s is not None or null.name in summary.loads[load].differences
     return Answer(
         load,
@@ -235,18 +234,18 @@ def _operations(summary: Summary, load: str, arm: Arm) -> Iterable[tuple[str, Cl
 
 
 Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
-"""Of a table of differences: a metric, the baseline's value, and how each arm differs."""
+"""Row of a table of differences: metric, value of the baseline, and (arm, change, tone) of each arm."""
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
-    """Yield the metrics that arms with one baseline are compared by; of a run's only arm its own."""
+    """Yield the rows that compare arms with their baseline, or the values of a run's only arm."""
     if len(summary.run_arms) == 1:
-        yield from _alone(summary, load)
+        yield from _rows_of_baseline(summary, load)
     changes = [summary.loads[load].differences[arm.name] for arm in arms]
     of_arms = [claims(summary, load, arm.name) for arm in arms]
     for metric in shown_in("differences"):
         found = [each.get(metric.name) for each in changes]
-        # What a repetition differs by is noise, and neither better nor worse.
+        # The difference of a repetition is noise, neither better nor worse.
         tones: list[Tone] = [
             "" if arm.is_repetition else tone_of(each, metric)
             for arm, each in zip(arms, of_arms, strict=True)
@@ -256,9 +255,9 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
             yield metric, known[0].baseline, list(zip(arms, found, tones, strict=True))
 
 
-def _alone(summary: Summary, load: str) -> Iterator[Row]:
+def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.baseline.name]
     for metric in shown_in("differences"):
-        # A worker's pulls of its own model take no time, and idle servers do nothing.
+        # Values are 0 for pulls of a worker's own model and for idle servers.
         if metric.place is not None and (value := values.of(metric)):
             yield metric, value, []

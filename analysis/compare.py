@@ -1,4 +1,4 @@
-"""Several runs beside each other: what each arm took in each of them, and how offload did."""
+"""Compare several runs: each arm with the same arm of the first run, and with its own baseline."""
 
 from __future__ import annotations
 
@@ -8,38 +8,36 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.errors import AnalysisError
 from analysis.metrics import differences, estimates
-from analysis.record import RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.statistics import Comparison, Rounds, compare_unpaired
 from foundation.logs.columns import load_name
 
 Loads = dict[str, dict[str, dict[str, Rounds]]]
-"""Load -> arm -> metric -> one estimate a round."""
+"""Load -> arm -> metric -> one estimate per round."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One run as it is compared."""
+    """One of several compared runs."""
 
     name: str
     offered_rate: dict[str, float]
-    """Load -> steps/s, but for a closed loop. Where these differ, so may all that depends on how busy the
-    machine was."""
+    """Load -> steps/s; empty for a closed loop. Runs at different rates differ in utilisation, too."""
     changes: dict[str, dict[str, dict[str, Comparison]]]
-    """Load -> arm -> metric -> its change to the same arm of the first run; the first run's own are 0."""
+    """Load -> arm -> metric -> change against the same arm of the first run; 0 for the first run."""
     differences: dict[str, dict[str, dict[str, Comparison]]]
-    """Load -> arm -> metric -> its difference to the baseline, within the run."""
+    """Load -> arm -> metric -> difference to the baseline of the same run."""
 
 
 def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
-    """Of two or more runs, at the loads that all of them have. Raises `AnalysisError`."""
+    """Compare two or more runs at the loads that all of them have. Raises `AnalysisError`."""
     records = {run: read_record(run) for run in runs}
     found = {run: rounds_of(run, record) for run, record in records.items()}
     common = [load for load in found[runs[0]] if all(load in loads for loads in found.values())]
     if not common:
-        told = "; ".join(f"{run}: {', '.join(loads)}" for run, loads in found.items())
-        raise AnalysisError(f"the runs have no load in common ({told})")
+        loads_by_run = "; ".join(f"{run}: {', '.join(loads)}" for run, loads in found.items())
+        raise AnalysisError(f"the runs have no load in common ({loads_by_run})")
     first = found[runs[0]]
     return [
         ComparedRun(
@@ -53,7 +51,7 @@ def compare_runs(runs: Sequence[Path]) -> list[ComparedRun]:
 
 
 def rounds_of(run: Path, record: RunRecord) -> Loads:
-    """All estimates of a run; raises `AnalysisError` where it has no complete round."""
+    """Return all estimates of a run; raise `AnalysisError` without a complete round."""
     files = {log: run / f"{log}.parquet" for log in ("rpc", "operations")}
     for file in files.values():
         if not file.exists():

@@ -1,7 +1,7 @@
-"""What a dedicated switch would change, by the simulation of a run's steps.
+"""Predict what a dedicated switch would change, from the simulation of a run's steps.
 
-The same steps are simulated with the cores of the run's machine, too. How far that is from what was measured
-there is the model's error, and intervals are wider by as much.
+The same steps are also simulated with the cores of the run's machine. The distance of that prediction from
+the measurement is the model's error, by which intervals are widened.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ class Capacity:
     """The change of the capacity; its interval is the model's error alone, as a closed loop has no rounds."""
 
     lead: float
-    """Steps/s of all workers in a closed loop, and below the baseline's."""
+    """Capacity of the lead arm, in steps/s of all workers."""
     baseline: float
+    """Capacity of the baseline, in steps/s of all workers."""
     ratio: float
-    """How many times as much the lead carries, and below its bounds."""
+    """Capacity of the lead arm divided by that of the baseline."""
     low: float
+    """Lower bound of the ratio."""
     high: float
+    """Upper bound of the ratio."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a dedicated switch would change: the arm that the design is judged by against its baseline."""
+    """The predicted change by a dedicated switch, of the lead arm against its baseline."""
 
     load: str
     lead: Arm
@@ -41,13 +44,13 @@ class Prediction:
     claims: Mapping[str, Claim]
     capacity: Capacity
     network: Mapping[str, Any]
-    """The switch and cables, as the table [network] of a simulation has them."""
+    """Switch and cables, as in the table [network] of a simulation."""
     checks: Sequence[tuple[Metric, Comparison, Comparison]]
-    """The metrics that are no counts: simulated with the cores of the run's machine, and measured there."""
+    """(metric, simulated, measured) with the cores of the run's machine, for all metrics but counts."""
 
 
 def predict(summary: Summary) -> Prediction | None:
-    """Return what a dedicated switch would change; None if the run was not simulated as well."""
+    """Return the predicted change by a dedicated switch; None if the run was not simulated."""
     found, lead = summary.virtual, summary.lead
     if found is None or lead is None or lead.baseline is None or found.load not in summary.loads:
         return None

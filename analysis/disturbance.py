@@ -1,7 +1,7 @@
-"""When a block was disturbed: by whom a CPU was taken, and what of a block is out of its arm's usual.
+"""Detect disturbed blocks by CPU time that others took, and by values unusual for the arm.
 
-The hypervisor's and others' share of the CPU are bounded as such. What the experiment does to itself, too, is
-bounded by what is usual: by the median of the arm's blocks at that load so far.
+The CPU shares of the hypervisor and of other processes have absolute bounds. Symptoms that the experiment can
+cause itself are bounded relative to the median of the arm's earlier blocks at the same load.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from analysis.metrics import Kind
 from analysis.record import Block
 
 STEAL = 0.02
-"""Share of all CPU time of a block that the hypervisor may take."""
+"""Maximum share of a block's CPU time for the hypervisor."""
 OTHERS = 0.05
-"""Share of it that processes which are not the run's may take; the kernel's threads are the run's."""
+"""Maximum share of a block's CPU time for other processes; the kernel's threads count as the run's."""
 UNUSUAL = 3.0
-"""Times the median that is out of the usual."""
-LEAST_EARLIER = 3
-"""Blocks that tell what is usual."""
+"""Factor of the median above which a symptom is unusual."""
+MIN_EARLIER = 3
+"""Minimum number of earlier blocks for a median."""
 WAITING = 0.1
-"""Share of a block for which waiting for a CPU is usual in any case."""
+"""Share of a block up to which waiting for a CPU is always normal."""
 RETRANSMISSIONS = 10
-"""As many are usual in any case."""
+"""Number of retransmissions up to which they are always normal."""
 TOO_MANY = 0.2
-"""Share of disturbed blocks above which the metrics that the disturbance touches are invalid."""
-TOUCHING: Mapping[Kind, frozenset[str] | None] = {
-    # A server or switch that is started again has counted something before that is missing.
+"""Share of disturbed blocks above which the metrics that the disturbance affects are invalid."""
+AFFECTED_BY: Mapping[Kind, frozenset[str] | None] = {
+    # A restarted server or switch has lost its counts.
     "count": frozenset({"restart", "retransmissions"}),
     "cpu": frozenset({"restart"}),
     "time": None,
     "learning": frozenset(),
 }
-"""Kind of metric -> what distorts it; None for everything. Who has to wait for a CPU sends as many packets,
-and its CPU time is what it had and not what it waited for."""
+"""Kind of metric -> disturbances that distort it; None for all. A process that waits for a CPU sends as many
+packets, and uses as much CPU time, as otherwise."""
 
 
 def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
-    """Why the block is to be run again, if it is; `earlier` are blocks of its arm at its load."""
+    """Return the reasons to repeat a block, if any; `earlier` are blocks of its arm at its load."""
     all_cpu = cpus * block.duration_ms
     found = []
     if block.steal_ms > STEAL * all_cpu:
@@ -51,29 +51,29 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
     if block.restarts:
         found.append("restart")
     usual = list(earlier)
-    if len(usual) >= LEAST_EARLIER:
+    if len(usual) >= MIN_EARLIER:
         found += [name for name, of in _SYMPTOMS.items() if _is_unusual(block, usual, of)]
     return found
 
 
 class Disturbed(BaseModel):
-    """How many of the blocks that a difference rests on stayed disturbed, by what touches its metric."""
+    """The blocks behind a difference that stayed disturbed, by disturbances that affect its metric."""
 
     model_config = ConfigDict(frozen=True)
 
     blocks: int
-    """All of them, of the arm and of its baseline."""
+    """Number of all blocks of the arm and of its baseline."""
     disturbed: int
     reasons: dict[str, int]
-    """Reason -> disturbed blocks, the most frequent first."""
+    """Reason -> disturbed blocks, the most frequent reason first."""
 
 
 def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
-    """Return the kinds of metrics that too many of these blocks are disturbed for, in their last attempts."""
+    """Return the kinds of metrics for which too many of these blocks are disturbed in their last attempts."""
     found: dict[Kind, Disturbed] = {}
-    for kind, touching in TOUCHING.items():
+    for kind, affected_by in AFFECTED_BY.items():
         reasons = [
-            [reason for reason in block.disturbed if touching is None or reason in touching]
+            [reason for reason in block.disturbed if affected_by is None or reason in affected_by]
             for block in blocks
         ]
         disturbed = sum(map(bool, reasons))
@@ -84,7 +84,7 @@ def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
 
 
 Sizes = dict[str, tuple[float, float]]
-"""Of some symptom: name -> its size, and what is usual in any case."""
+"""A symptom's name -> its size, and the size up to which it is always normal."""
 
 
 def _is_unusual(block: Block, earlier: list[Block], of: Callable[[Block], Sizes]) -> bool:

@@ -1,4 +1,4 @@
-"""What the numbers of a run rest on: derived from its summary, for the sentences below its tables."""
+"""Facts for the sentences below a run's tables, derived from its summary."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.claims import Claim, Verdict, claims
-from analysis.metrics import spoken_of
-from analysis.record import FAST, AgentCost, capacity_by_arm, least_capacity
+from analysis.metrics import mentioned_in
+from analysis.record import FAST, AgentCost, capacity_by_arm, min_capacity
 from analysis.summary import Summary
 from foundation.designs.arms import compared
 
 DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
 P99_STEPS = 100
-"""Steps below which the p99 of a block is its slowest step."""
+"""Number of steps below which the p99 of a block is its slowest step."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowAgents:
-    """What an RPC takes of agents that are not the compiled ones, and of those."""
+    """The cost of an RPC for agents that are not compiled, and for compiled ones."""
 
     codec: str
     cost: AgentCost
@@ -27,7 +27,7 @@ class SlowAgents:
 
     @property
     def times(self) -> float:
-        """How many times slower they are."""
+        """Factor by which they are slower than compiled agents."""
         return (self.cost.worker_us + self.cost.server_us) / (
             self.compiled.worker_us + self.compiled.server_us
         )
@@ -35,7 +35,7 @@ class SlowAgents:
 
 @dataclass(frozen=True, slots=True)
 class Operations:
-    """What is claimed of pulls and pushes at a load, of the arms with one baseline; all have intervals."""
+    """Claims for pulls and pushes at a load, of the arms with one baseline; all have intervals."""
 
     load: str
     baseline: str
@@ -44,31 +44,32 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The capacity of the arm that carries least, in steps/s."""
+    """The minimum capacity of all arms over a run, in steps/s."""
 
     first: float
+    """Minimum capacity before the first round."""
     later: Sequence[tuple[str, float]]
-    """When in the run, and how much then."""
+    """(time in the run, minimum capacity)."""
 
     @property
     def is_large(self) -> bool:
-        """Whether it changed by more than `DRIFT`."""
+        """Whether the capacity changed by more than `DRIFT`."""
         return any(abs(rate / self.first - 1) > DRIFT for _, rate in self.later)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What sentences need that the summary does not have as it is."""
+    """Facts that sentences need and the summary does not contain."""
 
     slow_agents: Sequence[SlowAgents]
     operations: Sequence[Operations]
     capacity: Mapping[str, float]
-    """Arm -> steps/s in a closed loop; of an arm and its repetition the mean."""
+    """Arm -> capacity in steps/s; the mean of an arm and its repetition."""
     drift: Drift | None
     short_blocks: Mapping[str, int]
-    """Load -> measured steps of its shortest block, if these are too few for a p99."""
+    """Load -> measured steps of its shortest block, if they are too few for a p99."""
     goodput: Mapping[str, float | None]
-    """Arm -> values/s of a worker, as [SwitchML] has its aggregated throughput; of lockstep runs."""
+    """Arm -> values/s of a worker in lockstep runs, like the aggregated throughput of [SwitchML]."""
 
 
 def facts(summary: Summary) -> Facts:
@@ -84,8 +85,8 @@ def facts(summary: Summary) -> Facts:
         operations=[each for load in summary.loads for each in _operations(summary, load)],
         capacity=capacity_by_arm(summary.capacity) if checks else {},
         drift=Drift(
-            least_capacity(summary.capacity),
-            [(check.when, least_capacity(check.capacity)) for check in checks],
+            min_capacity(summary.capacity),
+            [(check.when, min_capacity(check.capacity)) for check in checks],
         )
         if checks
         else None,
@@ -109,14 +110,14 @@ def _operations(summary: Summary, load: str) -> Iterator[Operations]:
 
 
 def _with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
-    """Return what is claimed of an arm's pulls and pushes; nothing if one of them has no interval."""
+    """Return the claims for an arm's pulls and pushes; nothing if one of them has no interval."""
     found = claims(summary, load, arm)
-    of_ops = [found[metric.name] for metric in spoken_of("answer", "operations") if metric.name in found]
+    of_ops = [found[metric.name] for metric in mentioned_in("answer", "operations") if metric.name in found]
     return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in of_ops) else of_ops
 
 
 def _goodput(summary: Summary, vector: int) -> Iterator[tuple[str, float | None]]:
     load = next(iter(summary.loads.values()))
     for arm in summary.run_arms:
-        took = load.arms[arm.name].op_latency_us["push"].mean
-        yield arm.name, vector / took * 1e6 if took else None
+        push_us = load.arms[arm.name].op_latency_us["push"].mean
+        yield arm.name, vector / push_us * 1e6 if push_us else None

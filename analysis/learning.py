@@ -1,10 +1,10 @@
-"""How well each arm's model learns, against its baseline's.
+"""Compare how well each arm's model learns with its baseline's.
 
-An arm trains one model, at all loads in turn, and its rounds are no repetitions. Arms are: those whose
-parameters are in the same place, at the servers or the hottest in the switch, are the same course of
-training run again, and what they are apart is what asynchronous workers make of it. From that spread comes
-the interval, Student's t of as many degrees of freedom as there are repetitions. An arm that is held against
-one like itself does not tell the spread: it would be part of its own measure.
+An arm trains one model, at all loads in turn, so its rounds are no repetitions. Arms are: those that keep
+their parameters in the same place, at the servers or the hottest in the switch, repeat the same training, and
+differ only by the asynchrony of their workers. Their spread gives the interval, by Student's t with as many
+degrees of freedom as there are repetitions. An arm that is compared with one of its own kind is left out of
+the spread, as it would be part of its own measure.
 
 Losses are those of the mini-batches, or in a run of a script those that its workers report.
 """
@@ -21,54 +21,53 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from analysis.errors import AnalysisError
-from analysis.record import Block
+from analysis.record import AnalysisError, Block
 from analysis.statistics import TAIL, Comparison, of_logs
 from foundation.designs.arms import arm, ordered
 from foundation.designs.interface import Arm
 
 FILE = "reports.jsonl"
-"""In a run's folder, JSON lines: arm, rank of the worker, number of its report (from 0), loss, and more."""
+"""File in a run's folder with JSON lines: arm, rank of the worker, report number (from 0), loss, and more."""
 
-ENOUGH = 5
-"""Reports of every arm from which models are compared: before, they have learned hardly anything."""
+MIN_REPORTS = 5
+"""Minimum number of reports of every arm to compare models, which have hardly learned anything before."""
 
 Curves = Mapping[str, Sequence[float]]
-"""Arm -> loss by report: the mean of the workers that report, as far as all of these have come."""
+"""Arm -> loss by report: the mean over the reporting workers, up to the last report that all of them have."""
 
 
 def mean_loss(blocks: Iterable[Block]) -> float | None:
-    """Mean log loss of the steps of these blocks that have one."""
+    """Return the mean log loss per step of the blocks that have one; None without any."""
     losses = [(block.loss, block.steps) for block in blocks if block.loss is not None]
     return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
 
 
 def learning(blocks: Sequence[Block], with_interval: bool = True) -> dict[str, Comparison]:
-    """Arm -> its mean log loss against its baseline's; of blocks that were run again the first attempts.
+    """Return arm -> comparison of its mean log loss with its baseline's, from first attempts of blocks.
 
-    Of rounds that all arms have as a whole: within a round loads are in random order, and the later one finds
-    a model that knows more. There is no interval without an arm that is run twice.
+    Only rounds that all arms completed count: within a round loads are in random order, and a later block
+    trains a better model. There is no interval without a repeated arm.
     """
     return compared_courses(_courses(blocks), with_interval)
 
 
 def compared_courses(courses: Mapping[str, float], with_interval: bool = True) -> dict[str, Comparison]:
-    """The same of each arm's mean logarithm of the loss."""
+    """Return the same comparison from each arm's mean logarithm of the loss."""
     found = {}
     for each in ordered(courses):
         if each.baseline is None or each.baseline not in courses:
             continue
         low = high = None
         shift = courses[each.name] - courses[each.baseline]
-        reach = _reach(courses, each, arm(each.baseline)) if with_interval else None
-        if reach is not None:
-            low, high = shift - reach, shift + reach
+        half_width = _half_width(courses, each, arm(each.baseline)) if with_interval else None
+        if half_width is not None:
+            low, high = shift - half_width, shift + half_width
         found[each.name] = of_logs(courses[each.baseline], shift, low, high)
     return found
 
 
 def _courses(blocks: Sequence[Block]) -> dict[str, float]:
-    """Arm -> mean over rounds of the logarithm of a round's loss; of arms all blocks of which have one."""
+    """Return arm -> mean over rounds of the logarithm of a round's loss, if all its blocks have one."""
     arms = [
         arm.name
         for arm in ordered(block.arm for block in blocks)
@@ -87,8 +86,8 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
     }
 
 
-def _reach(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | None:
-    """How far an arm's difference to its baseline may be from what it is on average; None if nobody knows."""
+def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | None:
+    """Return the half width of the interval of an arm's difference; None without repeated arms."""
     alike: dict[bool, list[float]] = {}
     for each in ordered(courses):
         if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
@@ -97,12 +96,12 @@ def _reach(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | Non
     if not freedom:
         return None
     squares = sum(float(np.var(values)) * len(values) for values in alike.values())
-    # Both the arm and the baseline are one course each.
+    # The arm and the baseline are one training each.
     return float(stdtrit(freedom, 1 - TAIL)) * sqrt(2 * squares / freedom)
 
 
 def read_curves(run: Path) -> Curves:
-    """Read what a run's script reported; empty without a script or a report. Raises `AnalysisError`."""
+    """Read the reports of a run's script; empty without a script or a report. Raises `AnalysisError`."""
     file = run / FILE
     if not file.exists():
         return {}
@@ -112,7 +111,7 @@ def read_curves(run: Path) -> Curves:
             report: dict[str, Any] = json.loads(line)
             found[report["arm"]][report["rank"]].append(float(report["loss"]))
         except (ValueError, KeyError, TypeError) as error:
-            raise AnalysisError(f"{file}:{number}: no report ({error}): {line[:80]}") from None
+            raise AnalysisError(f"{file}:{number}: expected a report, got {line[:80]!r}: {error}") from None
     return {arm.name: _mean(found[arm.name].values()) for arm in ordered(found)}
 
 
@@ -134,6 +133,6 @@ def courses(curves: Curves) -> dict[str, float]:
     """
     reports = common_reports(curves)
     shared = {arm: losses[:reports] for arm, losses in curves.items()}
-    if reports < ENOUGH or any(loss <= 0 for losses in shared.values() for loss in losses):
+    if reports < MIN_REPORTS or any(loss <= 0 for losses in shared.values() for loss in losses):
         return {}
     return {arm: float(np.mean([log(loss) for loss in losses])) for arm, losses in shared.items()}

@@ -1,4 +1,4 @@
-"""A run that goes on: which it is, and the latencies of its newest blocks, from part files as they appear."""
+"""Find a running run, and read the latencies of its newest blocks from part files as they appear."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _SCHEMAS = {
     log: pl.Schema({name: schema[name] for name in names})
     for log, schema, names in (("operations", OPERATIONS, _OPERATIONS), ("rpc", RPC, _RPCS))
 }
-"""Log -> the columns of it that are read."""
+"""Log -> columns that are read."""
 _LATENCIES = [METRICS[f"{op}_{quantile}"] for op in TRANSFERS for quantile in ("p50", "p99")]
-_BACK = 20
-"""Parts of a worker and log that are read at once, a block each: two rounds of five arms at two loads."""
+_MAX_PARTS = 20
+"""Maximum number of parts of a worker's log to read at once, one per block: two rounds of five arms at two
+loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLatency:
-    """Of an arm's newest block, the measured part of all workers, in µs; None where it has no such number."""
+    """Latencies in the measured part of an arm's newest block, over all workers, in µs; None without RPCs."""
 
     arm: str
     round: int
@@ -39,46 +40,46 @@ class BlockLatency:
     push_p50_us: float | None
     push_p99_us: float | None
     ps_queue_us: float | None
-    """Mean wait of an RPC at its PS; 0 where the switch answered."""
+    """Mean wait of an RPC at its PS, which is 0 if the switch answered."""
     w_queue_us: float | None
-    """Mean wait of an RPC's answer at the worker."""
+    """Mean wait of an RPC's response at the worker."""
 
 
 def run_folder(given: Path | None, runs: Path) -> Path | None:
-    """The run that is given, or that goes on in a folder of runs, or the latest there; None without any.
+    """Return the given run, or the active one in a folder of runs, or the latest there; None without any.
 
-    AnalysisError where what is given is none.
+    Raises `AnalysisError` if the given folder is not a run.
     """
     if given is not None:
         read_record(given)
         return given.resolve()
-    # `latest` is the run before until this one has ended.
+    # Until the active run ends, `latest` is the one before.
     found = [record.parent for record in runs.glob("*/run.json") if (record.parent / "parts").is_dir()]
     newest = max(found, key=lambda run: run.stat().st_mtime_ns, default=runs / "latest")
     return newest.resolve() if newest.is_dir() else None
 
 
 def has_ended(run: Path) -> bool:
-    """Whether a run has given its parts up, or, where it stays for its command line, has left them behind."""
+    """Return whether a run has merged its parts, or waits in Mininet's command line."""
     return not (run / "parts").is_dir() or read_record(run).error is None
 
 
 class LiveLatencies:
-    """Reads the part files of a run's folder `parts`, each once; what is of no round is left out."""
+    """Reads the part files of a run's folder `parts`, each once, without rows outside of rounds."""
 
     def __init__(self, parts: Path) -> None:
         self._parts = parts
         self._seen: set[Path] = set()
         self._operations: dict[str, dict[int, pl.DataFrame]] = defaultdict(dict)
-        """Arm -> worker -> its newest block, which it writes as one part."""
+        """Arm -> worker -> operations of its newest block, which it writes as one part."""
         self._rpcs: dict[str, pl.DataFrame] = defaultdict(lambda: pl.DataFrame(schema=_SCHEMAS["rpc"]))
-        """Arm -> RPCs of its newest block, and of one whose operations are still to come."""
+        """Arm -> RPCs of its newest block, and of a block whose operations have not been read yet."""
         self._newest: dict[str, BlockLatency] = {}
 
     def read(self) -> list[BlockLatency]:
-        """Read what is new; the newest block of each arm that has one. DataError for a part that is none."""
+        """Read new parts; return the newest block of each arm. Raises `DataError` for an unreadable part."""
         changed: set[str] = set()
-        # Operations first: a worker has written the RPCs before.
+        # Operations first: a worker writes the RPCs before them.
         for rows in self._new("operations"):
             arm = rows.item(0, "arm")
             self._operations[arm][rows.item(0, "worker")] = rows
@@ -92,15 +93,15 @@ class LiveLatencies:
         return [self._newest[arm.name] for arm in ordered(self._newest)]
 
     def _new(self, log: str) -> Iterator[pl.DataFrame]:
-        """What is new of a log, a part at a time, those of a worker in order."""
+        """Yield the new parts of a log, those of a worker in order."""
         found = set(self._parts.glob(f"{log}-worker-*.parquet"))
         of_worker = defaultdict(list)
         for file in found - self._seen:
             of_worker[file.name.rpartition("-")[0]].append(file)
         self._seen |= found
         for files in of_worker.values():
-            # Their numbers have no leading zeros.
-            for file in sorted(files, key=lambda file: (len(file.name), file.name))[-_BACK:]:
+            # Part numbers have no leading zeros.
+            for file in sorted(files, key=lambda file: (len(file.name), file.name))[-_MAX_PARTS:]:
                 rows = _read(file, _SCHEMAS[log])
                 if not rows.is_empty():
                     yield rows
@@ -109,13 +110,13 @@ class LiveLatencies:
         own = list(self._operations[arm].values())
         newest = max(own, key=_begun_us)
         operations = pl.concat(rows for rows in own if _block(rows) == _block(newest))
-        # A block that is run again has the name of the first, whose RPCs were sent before.
+        # A repeated block has the same round and load as the first attempt, whose RPCs were sent earlier.
         self._rpcs[arm] = self._rpcs[arm].filter(pl.col("t_send_us") >= _begun_us(operations))
         self._newest[arm] = _latency(arm, operations, self._rpcs[arm])
 
 
 def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
-    """A part's rows that are of a round: none of one that was merged meanwhile."""
+    """Return the rows of a part that belong to rounds; none if it was merged meanwhile."""
     try:
         return pl.read_parquet(file, columns=list(schema), glob=False).filter(pl.col("round") >= 0)
     except FileNotFoundError:
@@ -125,7 +126,7 @@ def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
 
 
 def _block(rows: pl.DataFrame) -> tuple[int, float]:
-    """Round and load of rows of one block."""
+    """Return round and load of the rows of one block."""
     return rows.item(0, "round"), rows.item(0, "load")
 
 

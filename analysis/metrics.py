@@ -1,7 +1,7 @@
-"""All metrics, an entry each, and their values: of an arm, of each round, and against the baseline's.
+"""All metrics and their values: of an arm, of each round, and compared with the baseline's.
 
-An arm's mean and a round's estimate are the same value over other rows or blocks. Tables and sentences ask
-for the metrics that are `shown` there, and name none of them.
+An arm's mean and a round's estimate are the same expression over different rows or blocks. Tables and
+sentences select metrics by `shown` and name none of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import polars as pl
+from pydantic import BaseModel, ConfigDict
 
 from analysis.record import Block
 from analysis.statistics import Comparison, Rounds, compare_paired
@@ -22,16 +23,18 @@ from foundation.logs.columns import METRICS as FIVE
 from foundation.logs.columns import OPS
 
 Kind = Literal["count", "cpu", "time", "learning"]
-"""It decides which disturbances of the machine invalidate a metric (`analysis.disturbance`)."""
+"""Kind of a metric; it decides which disturbances invalidate the metric (`analysis.disturbance`)."""
 Log = Literal["operations", "rpc"]
 Better = Literal["less", "more"]
 Tone = Literal["", "better", "worse"]
 Subject = Literal["servers", "workers", "operations"]
 Shown = Literal["differences", "answer", "cluster", "compare", "breakdown", "durability"]
-"""Tables of differences, a run's answer, `hotline answer`, `hotline compare`, the means of arms on the
-terminal, and the table of what durability costs."""
+"""Tables of differences, a run's answer, `hotline answer`, `hotline compare`, the arms' means on the
+terminal, and the table of the cost of durability."""
 Amount = Callable[[Block], float]
-"""The amount of a block, over all its steps; not a number if it is unknown."""
+"""Returns the amount of a block, over all its steps; NaN if it is unknown."""
+MIN_ROUNDS_FOR_PRECISION = 10
+"""Rounds before which no run ends for its precision: with fewer, narrow intervals are more often chance."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,28 +44,29 @@ class Metric:
     name: str
     """Key in `differences` of `summary.json`."""
     label: str
-    """Title of its row in tables."""
+    """Title of the row in tables."""
     unit: str
-    """Empty for a count, and where a table has no room: then it is the unit of the row above."""
+    """Unit; empty for a count, and if it is the unit of the row above."""
     kind: Kind
     of: pl.Expr | Amount | None
-    """Value of the measured rows of `log`, or amount of a block, which `per` divides; None: of the run."""
+    """Value of the measured rows of `log`, or a block's amount, divided by `per`; None for a run's metric."""
     log: Log = "operations"
     per: Amount = lambda block: block.steps
     format: str = ",.0f"
     better: Better = "less"
     tolerance: float = 0.0005
-    """Share of the baseline's value up to which arms count as the same: at least what is shown as 0.0 %."""
+    """Share of the baseline's value up to which arms count as equal; the default is shown as 0.0 %."""
     is_compared: bool = True
-    """Whether `differences` compares it with the baseline's."""
+    """Whether `differences` compares the metric with the baseline's."""
     place: str | None = ""
-    """Its path in an arm of `summary.json`, with dots; empty for its name, None if arms do not have it."""
+    """Dotted path in an arm of `summary.json`; empty for the metric's name, None if arms do not have it."""
     goal: float | None = None
-    """Half width, as a share of the baseline, below which its interval is narrow enough for a run to end."""
+    """Half width of the interval, as a share of the baseline, below which a run may end."""
     shown: Sequence[Shown] = ("differences",)
     subject: Subject | None = None
-    """Whose it is, and below what it is called beside them, where sentences speak of it."""
+    """Subject of sentences that mention the metric."""
     noun: str = ""
+    """Name of the metric in such sentences."""
 
     @property
     def title(self) -> str:
@@ -82,7 +86,7 @@ _QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
 def latencies(op: str | None = None) -> dict[str, pl.Expr]:
-    """Mean and quantiles (nearest rank) of `latency_us`, in µs; of one operation, or of all rows."""
+    """Return mean and quantiles (nearest rank) of `latency_us` in µs, of one operation or of all rows."""
     latency = pl.col("latency_us").cast(pl.Float64)
     latency = latency if op is None else latency.filter(pl.col("op") == op)
     quantiles = {name: latency.quantile(q, "equiprobable") for name, q in _QUANTILES.items()}
@@ -130,7 +134,7 @@ WORKER_CPU = Metric(
     place=None, shown=("differences", "answer", "cluster", "compare"), subject="workers", noun="CPU a step",
 )
 LOSS = Metric("loss", "mean log loss", "", "learning", None, format=".4f", tolerance=0.01)
-"""A metric of the run: an arm trains one model at all loads (`analysis.learning`)."""
+"""The loss, a metric of the whole run: an arm trains one model at all loads (`analysis.learning`)."""
 
 _HIDDEN: Mapping[str, Any] = {"shown": (), "is_compared": False}
 METRICS = {metric.name: metric for metric in (
@@ -174,7 +178,7 @@ METRICS = {metric.name: metric for metric in (
            lambda block: block.servers.proc_wall_ns + block.servers.delay_ns),
       )),
 )}
-"""The metrics that a load has, by their names, in the order of tables."""
+"""Metrics of a load by name, in the order of tables."""
 # fmt: on
 
 
@@ -183,26 +187,26 @@ def shown_in(where: Shown) -> list[Metric]:
     return [metric for metric in METRICS.values() if where in metric.shown]
 
 
-def spoken_of(where: Shown, subject: Subject) -> list[Metric]:
-    """Return the metrics of a subject that sentences there speak of, counts first."""
+def mentioned_in(where: Shown, subject: Subject) -> list[Metric]:
+    """Return the metrics of a subject that sentences mention, counts first."""
     found = [metric for metric in shown_in(where) if metric.subject == subject]
     return sorted(found, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 
 def answered() -> list[Metric]:
-    """Return the metrics of which an answer says whether an arm differs in them, in their order."""
+    """Return the metrics that an answer decides on, in the order of its sentences."""
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
-    return [*(metric for subject in subjects for metric in spoken_of("answer", subject)), LOSS]
+    return [*(metric for subject in subjects for metric in mentioned_in("answer", subject)), LOSS]
 
 
 def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
-    """Return the values of the metrics that come from a log, named, to aggregate its measured rows by."""
+    """Return the expressions of the metrics of a log, named, which aggregate its measured rows."""
     values = [(each.name, each.of) for each in metrics if each.log == log]
     return [of.cast(pl.Float64).alias(name) for name, of in values if isinstance(of, pl.Expr)]
 
 
 def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, float]:
-    """Return metric -> value over blocks, of the metrics that come from them; 0 if the divisor is 0."""
+    """Return metric -> value over blocks, for metrics of blocks; 0 if the divisor is 0."""
     found = {}
     for metric in metrics:
         if callable(metric.of):
@@ -214,9 +218,9 @@ def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, f
 def estimates(
     rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
 ) -> dict[str, dict[str, Rounds]]:
-    """Return arm -> metric -> one estimate a round, for one load; empty without a complete round.
+    """Return arm -> metric -> one estimate per round, for one load; empty without a complete round.
 
-    Only rounds in which every arm measured every operation count, so all differences are of the same ones.
+    Only rounds in which every arm measured every operation count, so all differences use the same rounds.
     """
     arms = [arm.name for arm in ordered(block.arm for block in blocks)]
     rounds = complete_rounds(measured_rows("operations", operations), arms)
@@ -231,7 +235,7 @@ def estimates(
 
 
 def differences(metrics: Mapping[str, Mapping[str, Rounds]]) -> dict[str, dict[str, Comparison]]:
-    """Return arm -> metric -> comparison with the baseline, from arm -> metric -> one estimate a round."""
+    """Return arm -> metric -> comparison with the baseline, from arm -> metric -> one estimate per round."""
     return {
         arm.name: {
             metric: compare_paired(values, reference)
@@ -256,7 +260,7 @@ def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
 
 
 def measured_rows(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a log that metrics are computed from."""
+    """Return the rows of a log from which metrics are computed."""
     return rows.filter(pl.col("measured") if log == "operations" else _MEASURED_RPCS)
 
 
@@ -266,7 +270,7 @@ _MEASURED_RPCS = pl.col("measured") & (pl.col("op") != "empty")
 def by_round(
     log: Log, rows: pl.DataFrame, arms: Sequence[str], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, dict[str, Rounds]]:
-    """Return arm -> metric -> value in each round, of the metrics of a log; NaN where there is no row."""
+    """Return arm -> metric -> value in each round, for metrics of a log; NaN without rows."""
     values = of_log(log, metrics)
     found = measured_rows(log, rows).group_by(pl.col("arm").cast(pl.String), "round").agg(values)
     schema = {"arm": pl.String, "round": pl.Int32}
@@ -279,7 +283,40 @@ def by_round(
 def _of_blocks(
     arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, Rounds]:
-    """Return metric -> value in each round; an unknown value is NaN, and is not compared."""
+    """Return metric -> value in each round; unknown values are NaN and are not compared."""
     of_round = {block.round: block for block in blocks if block.arm == arm}
     values = [of_blocks([of_round[number]], metrics) for number in rounds]
     return {name: np.array([each[name] for each in values]) for name in values[0]}
+
+
+class Width(BaseModel):
+    """The width of an interval against its goal."""
+
+    model_config = ConfigDict(frozen=True)
+
+    load: str
+    arm: str
+    metric: str
+    half_width: float
+    """Half width as a share of the baseline."""
+    goal: float
+    """Half width below which the interval is narrow enough."""
+
+
+def goals() -> dict[str, float]:
+    """Return metric -> half width, as a share of the baseline, below which an interval is narrow enough."""
+    return {metric.name: metric.goal for metric in METRICS.values() if metric.goal is not None}
+
+
+def widths(load: str, differences: Mapping[str, Mapping[str, Comparison]]) -> Iterator[Width]:
+    """Yield the widths of all intervals at a load that have a goal."""
+    for arm, metrics in differences.items():
+        for metric, goal in goals().items():
+            found = metrics.get(metric)
+            if found is not None and found.half_width is not None:
+                yield Width(load=load, arm=arm, metric=metric, half_width=found.half_width, goal=goal)
+
+
+def widest(found: Iterable[Width]) -> Width | None:
+    """Return the width that is farthest from its goal; None without any."""
+    return max(found, key=lambda width: width.half_width / width.goal, default=None)

@@ -9,13 +9,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.errors import AnalysisError
 from analysis.statistics import Comparison
 from foundation.designs.arms import baseline_of, ordered
+from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 
 FAST = "fast"
 """The codec of compiled agents."""
+
+
+class AnalysisError(HotlineError):
+    """The record or logs of a run cannot be used; the message names the file and the reason."""
 
 
 class _Model(BaseModel):
@@ -292,7 +296,7 @@ def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
     return capacity_by_arm(capacity)[baseline_of(capacity).name]
 
 
-def least_capacity(capacity: Mapping[str, float]) -> float:
+def min_capacity(capacity: Mapping[str, float]) -> float:
     """In steps/s, of the arm that carries least: what all arms carry."""
     return min(capacity_by_arm(capacity).values())
 

@@ -11,7 +11,6 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.disturbance import Disturbed, invalidated
-from analysis.errors import AnalysisError
 from analysis.learning import common_reports, compared_courses, courses, learning, mean_loss, read_curves
 from analysis.metrics import (
     METRICS,
@@ -19,15 +18,26 @@ from analysis.metrics import (
     Kind,
     Log,
     Metric,
+    Width,
     estimates,
     latencies,
     measured_rows,
     of_blocks,
     of_log,
+    widest,
+    widths,
 )
 from analysis.metrics import differences as differences_of
-from analysis.precision import Width, widest, widths
-from analysis.record import AgentCost, Block, CapacityCheck, ProgramUse, RunRecord, ServerUse, Virtual
+from analysis.record import (
+    AgentCost,
+    AnalysisError,
+    Block,
+    CapacityCheck,
+    ProgramUse,
+    RunRecord,
+    ServerUse,
+    Virtual,
+)
 from analysis.statistics import Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import baseline_of, leading, measured, ordered

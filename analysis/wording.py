@@ -12,8 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from analysis import disturbance, facts, learning, statistics
 from analysis.claims import Claim, claimed, tone_of, unclaimed
-from analysis.metrics import METRICS, PS_CPU, Tone, shown_in, spoken_of
-from analysis.precision import goals
+from analysis.metrics import METRICS, PS_CPU, Tone, goals, mentioned_in, shown_in
 from analysis.record import ANY
 from analysis.statistics import Comparison
 from foundation.designs.arms import compared
@@ -158,7 +157,7 @@ def _template() -> Template:
     environment.globals |= {
         "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed, "counted": counted,
         "compared": compared, "design": design, "disturbance": disturbance, "facts": facts, "goals": goals,
-        "learning": learning, "shown_in": shown_in, "spoken_of": spoken_of, "statistics": statistics,
+        "learning": learning, "shown_in": shown_in, "mentioned_in": mentioned_in, "statistics": statistics,
         "tone_of": tone_of, "unclaimed": unclaimed,
     }  # fmt: skip
     return environment.get_template("sentences.txt.j2")

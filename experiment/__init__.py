@@ -1,1 +1,1 @@
-"""A run of any design, real or simulated: its settings, its phases, what comes back of what dies."""
+"""A run of any design, real or simulated: its settings, phases and recoveries."""

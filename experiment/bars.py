@@ -1,4 +1,4 @@
-"""Progress on a terminal."""
+"""Progress bars for commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal, of what is done and of all, nothing elsewhere."""
+    """Show a progress bar on a terminal; the callback takes the amount done and the total."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
@@ -21,8 +21,11 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
-def told(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """The same, told the latest, too; where there is no terminal a line for each."""
+def named_progress_bar(label: str) -> Iterator[Callable[[int, int, str], None]]:
+    """Show a progress bar whose callback also takes the name of what was done last.
+
+    Without a terminal, print a line for each name instead.
+    """
     is_terminal = Console(stderr=True).is_terminal
 
     def show(done: int, total: int, name: str) -> None:

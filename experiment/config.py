@@ -1,4 +1,4 @@
-"""Configuration of a run: defaults, then the file that CONFIG names, then variables of the command line."""
+"""Configuration of a run: defaults, overridden by the file of CONFIG, and both by `NAME=value` arguments."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pydantic import BaseModel, Field, ValidationError, field_validator, model_v
 from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
-from analysis.precision import LEAST_ROUNDS
+from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from controller.tables import ROWS, SLOTS
 from experiment.errors import ConfigError
-from experiment.faults import ON_THE_WAY
+from experiment.faults import FRAME_FAULTS
 from experiment.sizes import with_sizes
 from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
@@ -36,14 +36,14 @@ EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
 """Size of table `servers`."""
-_MOST_ARMS = max(len(arms_of(name)) for name in NAMES)
-MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // _MOST_ARMS)
-MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MOST_ARMS - MAX_SERVERS)
-"""Every worker and server calls in every job; one row is the controller's."""
+_MAX_ARMS = max(len(arms_of(name)) for name in NAMES)
+MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // _MAX_ARMS)
+MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MAX_ARMS - MAX_SERVERS)
+"""Limit from table `workers`: each worker and server has a row in every job, and the controller has one."""
 
 
 def max_top_k(jobs: int) -> int:
-    """Keys of each of so many offloaded jobs; an eighth of the slots is for lanes that get more."""
+    """Return the maximum `top_k` of each of `jobs` offloaded jobs: 7/8 of the slots, as lanes differ."""
     return LANES * SLOTS // jobs * 7 // 8
 
 
@@ -66,14 +66,14 @@ VARIABLES = {
 """Variable of `make run-topo` -> field of `Config`."""
 FAULTS_LIMIT = "runs end well with up to 0.05 of each"
 _SHOWN = Repr()
-"""How messages have values: tables of many levels have no `repr`."""
+"""Formats values in messages; the `repr` of deeply nested tables fails."""
 _SHOWN.maxstring = _SHOWN.maxlong = _SHOWN.maxother = 200
 PROFILE_LANES = 1_000_000
-"""Pushed lanes that the hot set is chosen from, where nobody has said how many."""
+"""Default number of pushed lanes from which the hot set is chosen."""
 
 
 class Faults(Strict):
-    """What the softswitch does to frames on every port, in both directions; each a probability."""
+    """Faults of frames on every port of the softswitch, in both directions; each is a probability."""
 
     loss: float = Field(default=0.0, ge=0, lt=1)
     duplication: float = Field(default=0.0, ge=0, lt=1)
@@ -83,10 +83,10 @@ class Faults(Strict):
         return ", ".join(f"{value:.3g} {name}" for name, value in self.model_dump().items() if value)
 
     def impairment(self, seed: int) -> str | None:
-        """The same in the words of the softswitch's `--impair`; None for no faults."""
+        """Return the argument of the softswitch's `--impair`; None without faults."""
         if self == Faults():
             return None
-        rates = [f"{kind.option}={getattr(self, kind.name)}" for kind in ON_THE_WAY]
+        rates = [f"{kind.option}={getattr(self, kind.name)}" for kind in FRAME_FAULTS]
         return ",".join([*rates, f"seed={seed}"])
 
 
@@ -94,27 +94,27 @@ class PlacementConfig(Strict):
     """CPU of each kind of process; None leaves the choice to `topologies.placement`."""
 
     switch: Annotated[int, Field(ge=0)] | Literal["any"] | None = None
-    """Any: a process is where the kernel puts it, and a program in the kernel where its frames come from."""
+    """CPU of the switch; `any` leaves the choice to the kernel, whose programs run on their senders' CPUs."""
     servers: int | None = Field(default=None, ge=0)
     workers: int | None = Field(default=None, ge=0)
 
     @property
     def cpu_of_switch(self) -> int | None:
-        """Its number, where it is told."""
+        """Number of the switch's CPU; None for `any` and for the default."""
         return self.switch if isinstance(self.switch, int) else None
 
 
 class WorkloadShape(Strict):
-    """The built-in click data: their size and skew."""
+    """Size and skew of the built-in click data."""
 
     parameters: int = Field(default=R1.parameters, ge=1, le=2**31 - 1)
     top: int = Field(default=R1.hot, ge=1)
     share: float = Field(default=R1.hot_share, gt=0, lt=1)
-    """Of all updates that the `top` parameters take."""
+    """Share of all updates that the `top` parameters take."""
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
-        """As the generator has it; named if it is one of [DDL]'s."""
+        """Return the generator's shape, with the name of R1 or R2 of [DDL] if it is one of them."""
         known = {(each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)}
         wanted = (self.parameters, self.top, self.share, self.keys_per_step)
         return known.get(wanted) or Shape("clicks", *wanted, R1.features_per_sample)
@@ -125,61 +125,59 @@ def _arms(design: str) -> tuple[str, ...]:
 
 
 class Config(RunSettings):
-    """All that a run can be told. Comments say the variable of `make run-topo` where there is one."""
+    """The settings of a run. `VARIABLES` has those that `make run-topo` takes as variables."""
 
     target: Literal["softswitch", "bmv2"] = "softswitch"
-    """TARGET"""
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
-    """WORKERS"""
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
-    """PS: number of parameter servers."""
+    """Number of parameter servers."""
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
-    """TOP_K: size of the hot set; of a vector where workers add up vectors."""
+    """Size of the hot set, or of the vector that workers of a lockstep design add up."""
     rounds: int | None = Field(default=None, ge=1)
-    """ROUNDS: each has a block for every arm and load; None is as many as the intervals take."""
+    """Number of rounds, each with a block for every arm and load; None ends when intervals are narrow."""
     budget_s: float = Field(default=100.0, gt=0, allow_inf_nan=False)
-    """Duration of all rounds, where their number is not given."""
+    """Duration of all rounds in s, if their number is not given."""
     data: Path | None = None
-    """DATA: a libsvm training set or an update log; None is the built-in R1 workload."""
+    """A libsvm training set or an update log; None is the built-in R1 workload."""
     script: str | None = None
-    """SCRIPT: a Python script, with its arguments, that is a worker (`hotline.Worker`); None is our own."""
+    """Command line of a Python script that is a worker (`hotline.Worker`); None is the built-in worker."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
-    """DATAPATH: where the softswitch processes packets; auto is in the kernel where it can."""
+    """Where the softswitch processes packets; `auto` is the kernel if possible."""
     pcap: bool = False
-    """PCAP: capture at every port of the switch."""
+    """Whether to capture packets at every port of the switch."""
     cli: bool = False
-    """CLI: stay in Mininet's command line at the end."""
+    """Whether to open Mininet's command line at the end."""
     seed: int = Field(default=1, ge=0, lt=2**32)
-    """SEED of workload, order of arms and faults."""
+    """Seed of workload, order of arms and faults."""
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
-    """Arms that are measured, with those that others of them are compared with."""
+    """Names of the measured arms, including their baselines."""
     loads: tuple[float, ...] = (0.5, 0.8)
-    """Offered load, as fractions of what the arm that carries least does in a closed loop; or of `rate`.
-    Scripts run in a closed loop."""
+    """Offered loads, as fractions of `rate`, or of the minimum capacity of all arms in a closed loop. Scripts
+    run in a closed loop."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Steps/s of all workers, where runs are to be compared with one another."""
+    """Rate of load 1.0 in steps/s of all workers, for runs that are compared with each other."""
     block_ms: int = Field(default=550, ge=1)
-    """Least duration of one arm at one load in one round."""
+    """Minimum duration of a block in ms."""
     discard_ms: int = Field(default=200, ge=0)
-    """First part of a block that is not measured."""
+    """Duration of a block's first part, which is not measured, in ms."""
     block_steps: int = Field(default=100, ge=1)
-    """Least number of measured steps of a block, as far as `budget_s` has room for them."""
+    """Minimum number of measured steps of a block, as far as `budget_s` allows."""
     trace_steps: int = Field(default=4000, ge=1)
-    """Steps of each worker in the built-in workload; a longer run begins again."""
+    """Steps of each worker in the built-in workload, which a longer run repeats."""
     profile_lanes: int | None = Field(default=None, ge=1)
-    """Pushed lanes to choose the hot set from, one pass at most; None is 1,000,000."""
+    """Pushed lanes from which the hot set is chosen, at most one pass; None is 1,000,000."""
     calibration_s: float = Field(default=2.0, gt=0)
-    """Closed loop of each arm before the first round."""
+    """Duration of each arm's closed loop before the first round, in s."""
     empty_rpcs: int = Field(default=500, ge=0)
-    """RPCs without lanes, of each worker, that measure the emulator itself."""
+    """RPCs without lanes that each worker sends to measure the emulator itself."""
     virtual_time: bool = True
-    """Say what a switch of its own would do, computed behind the run (`topologies.simulation`)."""
+    """Whether to simulate a dedicated switch after the run (about 20 s; `topologies.simulation`)."""
     samples_per_step: int = Field(default=SAMPLES_PER_STEP, ge=1)
-    """Mini-batch of a libsvm training set."""
+    """Mini-batch size for a libsvm training set."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Factor of the gradient of a mini-batch's mean log loss; None is chosen from the data."""
+    """Factor of the gradient of a mini-batch's mean log loss; None chooses it from the data."""
     scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Units of the fixed-point values per 1.0; None is chosen from the data, 2^20 where features are 1."""
+    """Fixed-point units per 1.0; None chooses it from the data, 2^20 if all features are 1."""
     p4runtime_port: int = Field(default=9559, ge=1, le=65535)
     """TCP port of the switch's P4Runtime server, on the loopback address."""
     runs: Path = Path("runs")
@@ -190,57 +188,57 @@ class Config(RunSettings):
 
     @property
     def every_arm(self) -> tuple[Arm, ...]:
-        """All arms of the design, measured or not: a job each, at agents and switch."""
+        """All arms of the design, measured or not; each is a job at agents and switch."""
         return arms_of(self.design)
 
     @property
     def measured(self) -> tuple[Arm, ...]:
-        """Those that are measured, in the order of all arms."""
+        """The measured arms, in the order of all arms."""
         return tuple(arm for arm in self.every_arm if arm.name in self.arms)
 
     @property
     def offloaded(self) -> tuple[Arm, ...]:
-        """Those of them with the hot set in the switch."""
+        """The measured arms with the hot set in the switch."""
         return tuple(arm for arm in self.measured if arm.settings.aggregates)
 
     @property
     def is_closed_loop(self) -> bool:
-        """Whether workers take their next step when they are ready for it, and not at a given rate."""
+        """Whether workers take their next step as soon as they are ready, and not at a given rate."""
         return self.script is not None or self.is_lockstep
 
     @property
     def is_lockstep(self) -> bool:
-        """Whether workers push together, and each of them holds all parameters."""
+        """Whether workers push together, and each holds all parameters."""
         return find_design(self.design).is_lockstep
 
     @property
-    def jobs_at_a_switch(self) -> int:
-        """How many of them share its tables."""
+    def jobs_per_switch(self) -> int:
+        """Number of offloaded jobs that share a switch's tables."""
         return len(self.offloaded)
 
     @property
     def workers_at_a_port(self) -> int:
-        """How many share a port of the switch."""
+        """Number of workers that share a port of the switch."""
         return 1
 
     @property
-    def seconds_of_blocks(self) -> float:
-        """That all blocks may last together, where each is to have as many steps as a p99 takes."""
+    def block_budget_s(self) -> float:
+        """Time budget for all blocks, each long enough to estimate a p99, in s."""
         return self.budget_s
 
     @property
-    def rounds_whatever_it_takes(self) -> int:
-        """Rounds that are made even beyond the budget, where their number is not given."""
+    def min_rounds(self) -> int:
+        """Minimum number of rounds, even beyond the budget, if their number is not given."""
         return 1
 
     @property
-    def rounds_to_be_precise(self) -> int:
-        """Rounds before which no run ends for its precision."""
-        return LEAST_ROUNDS
+    def min_rounds_for_precision(self) -> int:
+        """Number of rounds before which no run ends for its precision."""
+        return MIN_ROUNDS_FOR_PRECISION
 
     @property
-    def keeps_profile(self) -> bool:
-        """Whether the tables have room for the profile job's hot set beside those of the arms."""
+    def has_room_for_profile(self) -> bool:
+        """Whether the tables have room for the profile job's hot set besides those of the arms."""
         return self.top_k <= max_top_k(len(self.offloaded) + 1)
 
     @property
@@ -251,12 +249,12 @@ class Config(RunSettings):
     @model_validator(mode="before")
     @classmethod
     def _size(cls, given: Any) -> Any:  # whatever pydantic is given
-        """What agents carry depends on their codec, where nobody has said how much."""
+        """Fill in the default sizes, which depend on the codec."""
         return with_sizes(given, cls.sized_for(given)) if isinstance(given, dict) else given
 
     @classmethod
     def sized_for(cls, given: Mapping[str, object]) -> object:
-        """The codec that sizes are chosen for."""
+        """Return the codec for which sizes are chosen."""
         return given.get("codec")
 
     @field_validator("design")
@@ -285,10 +283,10 @@ class Config(RunSettings):
             raise ValueError(
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, with {compared_with}"
             )
-        most = max_top_k(max(1, self.jobs_at_a_switch))
-        if self.top_k > most and not self.is_lockstep:
+        limit = max_top_k(max(1, self.jobs_per_switch))
+        if self.top_k > limit and not self.is_lockstep:
             with_hot = " and ".join(arm.name for arm in self.offloaded)
-            raise ValueError(f"top_k ({self.top_k}) must be at most {most:,} with arms {with_hot}")
+            raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {with_hot}")
         if self.workload.top >= self.workload.parameters:
             wanted = f"less than its parameters ({self.workload.parameters:,})"
             raise ValueError(f"workload.top ({self.workload.top:,}) must be {wanted}")
@@ -308,10 +306,9 @@ class Config(RunSettings):
         return self
 
     def _check_lockstep(self) -> None:
-        """What workers that wait for each other cannot have."""
-        least, most = LOCKSTEP_WORKERS
-        if not least <= self.workers <= most:
-            raise ValueError(f"workers ({self.workers}) must be {least} to {most} with design {self.design}")
+        low, high = LOCKSTEP_WORKERS
+        if not low <= self.workers <= high:
+            raise ValueError(f"workers ({self.workers}) must be {low} to {high} with design {self.design}")
         if self.script is not None:
             raise ValueError(
                 f"design ({self.design}) and script: workers of this design push together, and scripts do "
@@ -326,7 +323,6 @@ class Config(RunSettings):
             raise ValueError(f"empty_rpcs ({self.empty_rpcs}) must be 0 with design {self.design}")
 
     def _check_script(self) -> None:
-        """What scripts cannot have."""
         if not _words_of(self.script or ""):
             raise ValueError(f"script ({self.script!r}) must be a Python script's path, and its arguments")
         if self.data is not None:
@@ -342,15 +338,15 @@ class Config(RunSettings):
 
     @property
     def script_command(self) -> list[str]:
-        """Path of the script, and its arguments; none without one."""
+        """Path of the script and its arguments; empty without a script."""
         return _words_of(self.script or "")
 
 
 def _words_of(script: str) -> list[str]:
-    """As a shell splits them; none of what it cannot."""
+    """Split a command line as a shell does; return nothing for an unterminated quote."""
     try:
         return shlex.split(script)
-    except ValueError:  # quotes that do not end
+    except ValueError:
         return []
 
 
@@ -359,30 +355,30 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def load_config(arguments: Iterable[str]) -> Config:
-    """The configuration from `NAME=value` arguments; ConfigError names the value and what is right."""
+    """Return the configuration from `NAME=value` arguments; raise `ConfigError` for a wrong value."""
     return load_config_as(Config, arguments)
 
 
 def load_config_as(
     model: type[AnyConfig], arguments: Iterable[str], settings: Mapping[str, object] | None = None
 ) -> AnyConfig:
-    """The same of a configuration that has more settings; those of Python's own go above all others."""
-    mine = settings or {}
+    """Return the configuration of a subclass; `settings` override file and arguments."""
+    overrides = settings or {}
     variables = dict(_split(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
     values = {} if file is None else _read(Path(file))
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
-        return model.model_validate({**values, **given, **mine})
+        return model.model_validate({**values, **given, **overrides})
     except ValidationError as error:
         first = error.errors()[0]
-        if first["loc"] and first["loc"][0] in mine:
+        if first["loc"] and first["loc"][0] in overrides:
             raise ConfigError(_complaint(first, model)) from None
         raise ConfigError(_describe(first, given, file, model)) from None
 
 
 def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
-    """The same of values that were put together; ConfigError names the setting."""
+    """Return a model of values; raise `ConfigError` with the setting, its value and what is expected."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -406,13 +402,13 @@ def _read(file: Path) -> dict[str, object]:
         return tomli.loads(file.read_text())
     except OSError as error:
         raise ConfigError(f"CONFIG={file}: {error.strerror}") from None
-    # A number may have too many digits, and tables too many levels, for Python.
+    # Python refuses numbers with too many digits and tables with too many levels.
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"CONFIG={file}: not TOML: {error}") from None
 
 
 def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]) -> str:
-    """One line: the value, where it was given, and what would be right."""
+    """Return one line with the value, its place and what is expected."""
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:
@@ -436,9 +432,9 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _siblings(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
-    """Names of the settings of the table that a setting is in."""
+    """Return the names of the settings in the table of a setting."""
     if len(path) == 1:
         return model.model_fields
-    table: Any = model.model_fields[str(path[0])].annotation  # a model, where a setting is in it
+    table: Any = model.model_fields[str(path[0])].annotation  # A model, as it contains settings.
     names: Iterable[str] = table.model_fields
     return names

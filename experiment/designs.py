@@ -1,16 +1,29 @@
-"""What a run does for each design before its arms are measured."""
+"""What a run asks of each design: the rows of its switch, and the preparation of its arms."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from foundation.designs.interface import Design
+from controller.designs import CONTROL
+from controller.tables import Settings
+from experiment.config import EPOCH, Config
+from foundation.designs.interface import Arm, Design, Hosts
 from foundation.designs.registry import Parts
+from foundation.designs.registry import design as find_design
 
+# Sessions and traces are of real or simulated runs, and each design asks for what it needs of them.
 PREPARATION = Parts[Callable[[Any, Any], Awaitable[None]]](
     "experiment", "prepare", {"hotset": "experiment.hotset"}
 )
+
+
+def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) -> list[Settings]:
+    """Return the rows of a switch before its design is prepared, of some arms or, for None, of all."""
+    hosts = Hosts(config.workers, config.servers, config.workers_at_a_port)
+    arms = config.every_arm if arms is None else arms
+    found: list[Settings] = CONTROL.of(find_design(config.design)).rows(hosts, arms, epoch)
+    return found
 
 
 async def prepare(design: Design, session: Any, trace: Any) -> None:

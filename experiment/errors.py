@@ -1,4 +1,4 @@
-"""Errors of the topologies and the runner."""
+"""Errors of runs, for `topologies`, `simulator` and the command line."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ log = logging.getLogger(__name__)
 
 
 class ConfigError(HotlineError):
-    """A configuration value is wrong; the text names the value, its place and what would be right."""
+    """A configuration value is wrong; the message has the value, its place and what is expected."""
 
 
 class PreflightError(HotlineError):
-    """Something that a run needs is missing, or something is in its way."""
+    """The machine lacks something that a run needs, or something conflicts with it."""
 
 
 class SwitchFailed(HotlineError):
-    """The switch process did not start, or died."""
+    """The switch process failed to start, or died."""
 
 
 class AgentFailed(HotlineError):
@@ -32,12 +32,12 @@ class AccountingError(HotlineError):
 
 
 class RunFailed(HotlineError):
-    """A run failed, and what made that likely is known."""
+    """A run failed for a known reason."""
 
 
 @contextmanager
 def secondary() -> Iterator[None]:
-    """Tell an error behind another one, which it must not hide."""
+    """Log an error of cleaning up instead of raising it, so that it does not hide the first one."""
     try:
         yield
     except (HotlineError, OSError) as error:

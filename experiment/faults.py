@@ -1,6 +1,6 @@
-"""What may go wrong: each kind of fault is one object, for run.toml, schedules and kills of real processes.
+"""Kinds of faults that run.toml, schedules of simulated runs and kills of real processes share.
 
-How it strikes in virtual time, how it is undone and what must have happened is in `simulator.faults.strikes`.
+`simulator.faults.strikes` injects and clears them in virtual time, and checks that they took effect.
 """
 
 from __future__ import annotations
@@ -8,36 +8,41 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class OnTheWay(NamedTuple):
-    """What happens to frames of the whole network, with a probability, all the time."""
+class FrameFault(NamedTuple):
+    """A fault of frames on all links, with a probability, throughout a run."""
 
     name: str
-    """As run.toml and schedules have it."""
+    """Name of the setting in run.toml and in schedules."""
     option: str
-    """Of the softswitch's `--impair`."""
+    """Key in the softswitch's `--impair`."""
     row: str
-    """In the table of docs/reliability.md."""
-    counted: str
-    """By the links of virtual time."""
+    """Title of the row in the table of docs/reliability.md."""
+    counter: str
+    """Name of the simulated links' counter."""
 
 
-class Killed(NamedTuple):
-    """What happens to a process, with SIGKILL."""
+class ProcessKill(NamedTuple):
+    """A SIGKILL of a process of a kind."""
 
     name: str
     process: str
-    """Its name, before its number."""
+    """Prefix of the process name, before its number."""
     first: int
-    """Number of the first of its kind."""
+    """Number of the first process of the kind."""
     row: str
+    """Title of the row in the table of docs/reliability.md."""
 
 
-ON_THE_WAY = (
-    OnTheWay("loss", "loss", "frames are lost, 1 to 30 %", "lost"),
-    OnTheWay("duplication", "dup", "frames come twice, 1 to 30 %", "doubled"),
-    OnTheWay("reordering", "reorder", "frames come up to 5 ms later, 1 to 30 %", "late"),
+FRAME_FAULTS = (
+    FrameFault("loss", "loss", "frames are lost, 1 to 30 %", "lost"),
+    FrameFault("duplication", "dup", "frames come twice, 1 to 30 %", "doubled"),
+    FrameFault("reordering", "reorder", "frames come up to 5 ms later, 1 to 30 %", "late"),
 )
-WORKER_KILLED = Killed("worker killed", "worker-", 1, "a worker dies")
-SERVER_KILLED = Killed("server restarted", "ps-", 0, "a parameter server dies and comes back, by its journal")
-SWITCH_KILLED = Killed("switch restarted", "s", 1, "the switch comes back with empty tables and registers")
-KILLED = (WORKER_KILLED, SERVER_KILLED, SWITCH_KILLED)
+WORKER_KILLED = ProcessKill("worker killed", "worker-", 1, "a worker dies")
+SERVER_KILLED = ProcessKill(
+    "server restarted", "ps-", 0, "a parameter server dies and comes back, by its journal"
+)
+SWITCH_KILLED = ProcessKill(
+    "switch restarted", "s", 1, "the switch comes back with empty tables and registers"
+)
+PROCESS_KILLS = (WORKER_KILLED, SERVER_KILLED, SWITCH_KILLED)

@@ -1,4 +1,4 @@
-"""The folder of a run: `runs/<time>-<target>`, with `runs/latest` pointing to the last that can be read."""
+"""The folder of a run, `runs/<time>-<target>`, and the link `runs/latest` to the last readable one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def create_run_folder(runs: Path, target: str) -> Path:
 
 
 def tidy(run: Path) -> bool:
-    """Leave of a run that was killed what it would have left; whether there was anything to do."""
+    """Merge the logs of a killed run and remove its trace; return whether there was anything to do."""
     is_untidy = (run / "parts").is_dir() or (run / "trace").is_dir()
     shutil.rmtree(run / "trace", ignore_errors=True)
     finish_merge(run)
@@ -36,9 +36,9 @@ def tidy(run: Path) -> bool:
 
 
 def point_to_latest(runs: Path) -> None:
-    """Let `latest` point to the last run that has a record or a report; there is no link where none has.
+    """Let `latest` point to the last run that has a record or a report; remove the link if none has.
 
-    Readers see the old or the new link.
+    The link is replaced atomically.
     """
     written = {run: time for run in runs.glob("*") if not run.is_symlink() and (time := _written_ns(run))}
     latest = runs / "latest"
@@ -53,7 +53,7 @@ def point_to_latest(runs: Path) -> None:
 
 
 def _written_ns(run: Path) -> int | None:
-    """When what tells of a run was written: at its start, and at its end. None for what is no run."""
+    """Return the time at which a run's record or report was written, in ns; None if it has neither."""
     for name in ("run.json", "report.html"):
         with suppress(OSError):
             return (run / name).stat().st_mtime_ns
@@ -61,7 +61,7 @@ def _written_ns(run: Path) -> int | None:
 
 
 def give_to_user(folder: Path) -> None:
-    """Under sudo, give a folder and all that is in it to the user who asked."""
+    """Under sudo, give a folder and its contents to the user who called sudo."""
     for path in (folder, *folder.rglob("*")):
         _give(path)
 

@@ -1,4 +1,4 @@
-"""Before the hot set's arms are measured: count updates, and load the keys that have most of them."""
+"""Prepare the arms of design `hotset`: count updates, and load the keys with most of them."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from foundation.designs.hotset import PROFILE
 from foundation.logs.merge import last_updates
 
 _MARGIN = 1.02
-"""Mini-batches differ in size."""
+"""Factor for the different sizes of mini-batches."""
 
 
-class Course(Protocol):
-    """What workers train on: a trace, or what a script has been seen to do."""
+class TraceSize(Protocol):
+    """The size of what workers train on: a trace, or the observed behaviour of a script."""
 
     @property
     def steps(self) -> int:
-        """Of each worker, in one pass."""
+        """Steps of each worker in one pass."""
         ...
 
     @property
     def lanes(self) -> int:
-        """That all workers push in one pass."""
+        """Lanes that all workers push in one pass."""
         ...
 
 
-async def prepare(session: Session, trace: Course) -> None:
-    """Profile, select, load."""
+async def prepare(session: Session, trace: TraceSize) -> None:
+    """Profile a run, select its hot set, and load it."""
     await profile(session, trace)
     await session.load(await select(session))
 
 
-async def profile(session: Session, trace: Course) -> None:
+async def profile(session: Session, trace: TraceSize) -> None:
     """Run the profile job over as many pushed lanes as configured, and have the update logs written.
 
-    It ends after one pass over the trace: then every update has been counted, and more tell nothing.
+    It ends after one pass over the trace, as more passes would repeat the same updates.
     """
     workers = session.config.workers
     steps = steps_to_profile(session.config, trace)
@@ -53,14 +53,14 @@ async def profile(session: Session, trace: Course) -> None:
         await session.write_updates()
 
 
-def steps_to_profile(config: Config, trace: Course) -> int:
-    """Steps of each worker that push as many lanes as configured, one pass over the trace at most."""
+def steps_to_profile(config: Config, trace: TraceSize) -> int:
+    """Return the steps of each worker that push as many lanes as configured, at most one pass."""
     passes = _MARGIN * config.lanes_to_profile / max(trace.lanes, 1)
     return min(int(passes * trace.steps) + 1, trace.steps)
 
 
 async def select(session: Session) -> list[int]:
-    """Write `hotset.parquet` from the profile's update logs; the keys, most updated first."""
+    """Write `hotset.parquet` from the profile's update logs; return the keys, most updated first."""
     with session.reporter.phase("select"):
         logs = last_updates(session.parts)
         hot = await in_thread(choice.build, logs, session.config.top_k, PROFILE.job)

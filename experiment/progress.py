@@ -18,17 +18,17 @@ from rich.progress import (
 )
 
 _REFRESH_HZ = 2
-"""What is shown takes CPU time from what is measured."""
+"""Refresh rate; drawing takes CPU time from the measured processes."""
 
 
 class RunConsole(Console):
-    """Standard error, on which a run goes on, and tidies up, when whoever read it has gone."""
+    """Standard error of a run, which continues and cleans up after its reader has closed the pipe."""
 
     def __init__(self) -> None:
         super().__init__(stderr=True)
 
     def on_broken_pipe(self) -> None:
-        """Be quiet, instead of ending the process half-way."""
+        """Stop printing, instead of ending the process."""
         self.quiet = True
 
 
@@ -40,45 +40,45 @@ class Phase:
         self._task = task
 
     def update(self, done: float, total: float | None = None) -> None:
-        """Say how much is done, and of how much where that has become known."""
+        """Show the amount done, and a new total unless it is None."""
         self._bars.update(self._task, completed=done, total=total)
 
 
 class Reporter:
-    """Shows phases and keeps how long each took, in s."""
+    """Shows phases, and records the duration of each in `durations`, in s."""
 
     def __init__(self, console: Console) -> None:
         self.durations: dict[str, float] = {}
         self._console = console
-        self._told = ""
+        self._note = ""
         self._bars = Progress(
             TextColumn("{task.description:<12}"),
             BarColumn(bar_width=30),
             TaskProgressColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[note]}"),
             console=console,
             refresh_per_second=_REFRESH_HZ,
             disable=not console.is_terminal,
         )
 
     def stop(self) -> None:
-        """Leave the terminal to others."""
+        """Release the terminal."""
         self._bars.stop()
 
-    def tell(self, text: str) -> None:
-        """Show something beside the phase under way, and behind those that follow."""
-        self._told = text
+    def set_note(self, text: str) -> None:
+        """Show a note next to the current phase and those that follow."""
+        self._note = text
         for task in self._bars.tasks:
             if not task.finished:
-                self._bars.update(task.id, told=text)
+                self._bars.update(task.id, note=text)
 
     @contextmanager
     def phase(self, name: str, total: float | None = None) -> Iterator[Phase]:
-        """Show a phase while it lasts; `total` is in the units of its updates."""
+        """Show a phase within the context; `total` is in the units of its updates."""
         start = time.monotonic()
-        task = self._bars.add_task(name, total=total, told=self._told)
+        task = self._bars.add_task(name, total=total, note=self._note)
         self._bars.start()
         try:
             yield Phase(self._bars, task)
@@ -86,5 +86,5 @@ class Reporter:
             self.durations[name] = round(time.monotonic() - start, 3)
         self._bars.update(task, completed=1, total=1)
         if not self._console.is_terminal:
-            told = f", {self._told}" if self._told else ""
-            self._console.print(f"{name}: {self.durations[name]:.1f} s{told}")
+            note = f", {self._note}" if self._note else ""
+            self._console.print(f"{name}: {self.durations[name]:.1f} s{note}")

@@ -1,6 +1,6 @@
-"""A switch that dies under a run: it is started again, its callers are told, its hot sets loaded again.
+"""Recover a switch that dies during a run: restart it, renew its callers, and reload its hot sets.
 
-Real processes and those in virtual time are restored by these coroutines; `Cluster` is what they differ in.
+The coroutines restore real and simulated processes alike, through a `RecoverableCluster`.
 """
 
 from __future__ import annotations
@@ -14,74 +14,71 @@ from typing import Protocol
 from controller.controller import Controller
 from controller.errors import ControllerError, NotPrimary
 from controller.tables import Settings
-from experiment.health import Health
+from experiment.liveness import Liveness
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.addressing import SWITCH_NAME
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 0.1
-_TRIES = 10
-"""Before a failure that no death explains is one."""
+_RETRY_S = 0.1
+_MAX_TRIES = 10
+"""Failures without a death that explains them after which the recovery fails."""
 
 
-class Cluster(Protocol):
-    """A switch, its servers and workers, as whoever restores them sees them."""
+class RecoverableCluster(Protocol):
+    """A switch with its servers and workers that can be restored."""
 
-    health: Health
+    liveness: Liveness
 
     @property
     def jobs(self) -> Sequence[int]:
-        """That the switch serves."""
+        """Jobs that the switch serves."""
         ...
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        """Keys that are to be in the switch, by job."""
+        """Keys that belong into the switch, by job."""
         ...
 
     async def until_switch_ends(self) -> None:
-        """Wait for an end that nobody asked for; raises it as `SwitchFailed` where that ends everything."""
+        """Wait for an unexpected end of the switch; raise `SwitchFailed` if it must not be recovered."""
         ...
 
     async def start_switch(self) -> int:
-        """Start it again, with nothing of what it had; returns the epoch that its callers get.
-
-        It may end before it answers.
-        """
+        """Start an empty switch and return the new epoch of its callers. It may end before it answers."""
         ...
 
     async def until_switch_answers(self) -> None:
-        """Wait for the one that was started."""
+        """Wait until the started switch answers."""
         ...
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
-        """A controller of the switch, which nobody outbids."""
+        """Return a controller of the switch that other controllers do not outbid."""
         ...
 
     def rows(self, epoch: int) -> Sequence[Settings]:
-        """Of a switch whose callers have an epoch, before any hot set."""
+        """Return the rows of a switch whose callers have an epoch, without hot sets."""
         ...
 
     async def renew_workers(self, epoch: int) -> None:
-        """Tell all workers that the switch is another one."""
+        """Send all workers the epoch of the new switch."""
         ...
 
 
-async def keep_switch(cluster: Cluster) -> None:
-    """Have the switch come back whenever it ends, until that is to end everything."""
+async def keep_switch(cluster: RecoverableCluster) -> None:
+    """Restart and restore the switch whenever it ends, until `SwitchFailed`."""
     while True:
         await cluster.until_switch_ends()
-        while not await _comes_back(cluster):
+        while not await _start_and_restore(cluster):
             pass
-        cluster.health.regain(SWITCH_NAME)
+        cluster.liveness.mark_up(SWITCH_NAME)
 
 
-async def _comes_back(cluster: Cluster) -> bool:
-    """Start the switch and restore it; False where it has ended before that was done."""
-    cluster.health.lose(SWITCH_NAME)
+async def _start_and_restore(cluster: RecoverableCluster) -> bool:
+    """Start the switch and restore it; return False if it ended before that was done."""
+    cluster.liveness.mark_down(SWITCH_NAME)
     epoch = await cluster.start_switch()
-    restoring = asyncio.ensure_future(_restore_at_last(cluster, epoch))
+    restoring = asyncio.ensure_future(_restore_with_retries(cluster, epoch))
     ending = asyncio.ensure_future(cluster.until_switch_ends())
     try:
         await asyncio.wait([restoring, ending], return_when=asyncio.FIRST_COMPLETED)
@@ -96,33 +93,33 @@ async def _comes_back(cluster: Cluster) -> bool:
         await asyncio.gather(restoring, ending, return_exceptions=True)
 
 
-async def _restore_at_last(cluster: Cluster, epoch: int) -> None:
-    """Restore, again and again where somebody has died meanwhile, or another controller is at the switch."""
+async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None:
+    """Restore, and retry without limit if a process died meanwhile or another controller is primary."""
     await cluster.until_switch_answers()
     tries = 0
     while True:
-        deaths = cluster.health.deaths
+        deaths = cluster.liveness.deaths
         try:
             return await restore(cluster, epoch)
         except ControllerError as error:
-            # That the switch itself has ended is known a little later, and ends this.
+            # An end of the switch itself is detected a little later, and cancels this task.
             is_explained = (
                 isinstance(error, NotPrimary)
-                or cluster.health.misses(besides=SWITCH_NAME)
-                or await cluster.health.explains(deaths)
+                or cluster.liveness.others_down(SWITCH_NAME)
+                or await cluster.liveness.has_new_death(deaths)
             )
             tries += not is_explained
-            if tries == _TRIES:
+            if tries == _MAX_TRIES:
                 raise
-            log.info("the switch is set up again: %s", error)
-        await asyncio.sleep(_AGAIN_S)
+            log.info("retrying to restore the switch: %s", error)
+        await asyncio.sleep(_RETRY_S)
 
 
-async def restore(cluster: Cluster, epoch: int) -> None:
-    """Set a switch up that has come back with nothing, or that this has been begun for.
+async def restore(cluster: RecoverableCluster, epoch: int) -> None:
+    """Set up a switch that is empty or partly restored.
 
-    Servers take home what the last one had; workers come back with other epochs, ask what has become of what
-    was not answered, and push again what it had acknowledged. None of it has to wait for another.
+    Servers reclaim the values that the last switch held. Workers get a new epoch, ask for the outcome of
+    unanswered pushes, and push again what the last switch had acknowledged. The steps are idempotent.
     """
     async with cluster.controller() as controller:
         await controller.commit_pipeline()
@@ -130,4 +127,4 @@ async def restore(cluster: Cluster, epoch: int) -> None:
         await gather_or_cancel(controller.renew(job) for job in cluster.jobs)
         await cluster.renew_workers(epoch)
         await controller.load_all(cluster.hot_sets)
-    log.info("the switch is there again, with %d hot sets", len(cluster.hot_sets))
+    log.info("the switch is restored, with %d hot sets", len(cluster.hot_sets))

@@ -1,10 +1,12 @@
-"""A run under way, as its phases see it.
+"""The interface of a running experiment that its phases use.
 
-`topologies.session` has it in real processes, `simulator.session` in virtual time.
+`topologies.session` implements it with real processes, `simulator.session` in virtual time.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,10 +22,10 @@ from foundation.designs.interface import Arm
 from foundation.logs.columns import AFTER_ALL_STEPS
 
 START_AHEAD_NS = 20_000_000
-"""How far in the future a common start is set, so that every worker has read the command before."""
+"""Delay of a common start, within which every worker reads its command, in ns."""
 
 OnProgress = Callable[[str, int], None]
-"""(worker's name, steps that it has done)."""
+"""Called with a worker's name and the steps it has done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +35,23 @@ class Planned:
     arm: Arm
     first_step: int
     steps: int
-    """Of each worker."""
+    """Number of steps of each worker."""
     period_ns: int = 0
-    """From a step to the next; 0 is a closed loop."""
+    """Time from a step to the next in ns; 0 is a closed loop."""
     offsets_ns: tuple[int, ...] = ()
-    """Delay of each worker behind the common start, as workers of asynchronous training are not in step; none
-    where there are none."""
+    """Delay of each worker after the common start in ns, as asynchronous workers are not in step; empty for
+    no delays."""
     round: int = -1
-    """Below 0 it is not of the measured phase."""
+    """Number of the round; negative outside the measured phase."""
     load: float = 0.0
-    """As a part of what all arms carry."""
+    """Offered load as a fraction of the capacity."""
     discarded: int = AFTER_ALL_STEPS
-    """Steps of each worker after which all are measured, also before `discard_ms` is over: a closed loop may
-    be faster than was expected."""
+    """Steps of each worker after which all are measured, even if `discard_ms` is not over: a closed loop may
+    be faster than expected."""
 
 
 class Ran(BaseModel):
-    """What a worker tells of the steps that it has run."""
+    """A worker's report of the steps it has run."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -57,27 +59,39 @@ class Ran(BaseModel):
     behind_ns: int
     cpu_s: float
     updates_sent: int = 0
-    """Pushed lanes."""
+    """Number of pushed lanes."""
     retransmissions: int = 0
     loss: float | None
-    """None for a load that trains nothing."""
+    """Mean log loss; None without training."""
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Return the operating system, kernel, processor, usable CPUs and memory for the run's record."""
+    cpu = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    return {
+        "system": platform.freedesktop_os_release().get("PRETTY_NAME", "unknown"),
+        "kernel": platform.release(),
+        "cpu": cpu[0].partition(":")[2].strip() if cpu else platform.machine(),
+        "cpus": len(os.sched_getaffinity(0)),
+        "memory_mb": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What takes the CPUs from a run: counters at some time, of which only differences mean anything."""
+    """Counters of what takes CPU time from a run; only differences between readings have a meaning."""
 
     at_ms: float
-    """Of real time, Unix time."""
+    """Unix time of the reading, in ms."""
     steal_ms: float = 0.0
-    """Taken by the hypervisor from the CPUs of this process, all together."""
+    """Time that the hypervisor took from this process's CPUs, over all CPUs, in ms."""
     others_cpu_ms: float = 0.0
-    """CPU time of all processes but this one, those that it has started, and the kernel's."""
+    """CPU time in ms of all processes besides this one, its descendants and the kernel's threads."""
     pressure_ms: float = 0.0
-    """Time in which some task waited for a CPU (PSI); 0 where the kernel does not tell."""
+    """Time in which some task waited for a CPU (PSI), in ms; 0 if the kernel does not report it."""
 
     def since(self, before: Reading) -> Reading:
-        """What has been added; at least 0, as a process that nobody waits for takes its time with it."""
+        """Return the increase of each counter, at least 0: the time of an unreaped child can vanish."""
         return Reading(
             at_ms=self.at_ms - before.at_ms,
             steal_ms=max(0.0, self.steal_ms - before.steal_ms),
@@ -88,15 +102,15 @@ class Reading:
 
 @dataclass(slots=True)
 class Session(ABC):
-    """Workers, servers and a switch that are ready for RPCs, and the books of the run."""
+    """Workers, servers and a switch that are ready for RPCs, and the record of the run."""
 
     config: Config
     run: Path
-    """Its folder."""
+    """Folder of the run."""
     record: RunRecord
     reporter: Reporter
     next_step: int = 0
-    """First step of the trace that nothing has used yet."""
+    """First unused step of the trace."""
 
     @property
     def parts(self) -> Path:
@@ -105,11 +119,11 @@ class Session(ABC):
 
     @property
     def hot_set(self) -> Path:
-        """The hot set's file."""
+        """Path of the hot set's file."""
         return self.run / "hotset.parquet"
 
     def take_steps(self, number: int) -> int:
-        """Reserve steps of the trace; the first of them."""
+        """Reserve steps of the trace and return the first."""
         first = self.next_step
         self.next_step += number
         return first
@@ -118,27 +132,27 @@ class Session(ABC):
 
     @abstractmethod
     def clock_ns(self) -> int:
-        """Time on the clock that steps are run by, ns."""
+        """Return the time of the clock that paces steps, in ns."""
 
     @abstractmethod
     def spent_s(self) -> float:
-        """What counts against `budget_s`."""
+        """Return the time that counts against `budget_s`, in s."""
 
     # -- steps
 
     @abstractmethod
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
-        """Let every worker run what is planned; what each of them tells."""
+        """Let every worker run the planned steps; return the workers' reports."""
 
     def has_ended(self, arm: Arm) -> bool:
-        """Whether no worker of an arm takes any more steps."""
+        """Return whether no worker of an arm takes further steps."""
         return False
 
     @abstractmethod
     async def load(self, keys: Sequence[int]) -> None:
-        """Have these keys in the switch for the arms in which it aggregates, and its workers know of it."""
+        """Load keys into the switch for the arms in which it aggregates, and announce them to the workers."""
 
-    # -- what hosts tell
+    # -- measurements
 
     @abstractmethod
     async def write_updates(self) -> None:
@@ -146,24 +160,24 @@ class Session(ABC):
 
     @abstractmethod
     async def new_operations(self) -> pl.DataFrame:
-        """What workers have logged since the last call, without blocks that were run again."""
+        """Return the operations that workers logged since the last call, without repeated blocks."""
 
     @abstractmethod
     async def server_use(self) -> dict[str, ServerUse]:
-        """What servers have done for each arm since they started; their CPU is in every arm's."""
+        """Return the servers' use by arm since they started; each arm has the CPU time of all arms."""
 
     @abstractmethod
     def program_use(self) -> ProgramUse | None:
-        """What the kernel's program has taken of the agents since the start; None where it is not told."""
+        """Return the CPU time of the kernel's program since the start; None if it is unknown."""
 
     @abstractmethod
     def run_queues_ns(self) -> dict[str, int]:
-        """How long each process has waited for a core since it started."""
+        """Return the time that each process has waited for a core since it started, in ns."""
 
     @abstractmethod
     def restarts(self) -> dict[str, int]:
-        """How often processes have been started again; those that were not are left out."""
+        """Return the number of restarts of each process that was restarted."""
 
     @abstractmethod
     def read_machine(self) -> Reading:
-        """What has taken the CPUs from the run."""
+        """Read the counters of CPU time that the run did not get."""

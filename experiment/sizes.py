@@ -1,7 +1,6 @@
-"""Defaults of a run that depend on its agents: what one kind carries is a thousand times what another does.
+"""Default settings that depend on codec, script or design: agents differ in capacity by a factor of 1,000.
 
-Whatever is named here has this default with that codec, with somebody's script, or where workers wait for
-each other; a value that somebody sets is taken as it is.
+An explicit setting always takes precedence.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from foundation.logs.columns import CLOSED_LOOP
 
 SIZES: Mapping[str, Mapping[str, Any]] = {
     "scapy": {
-        # An RPC takes 3 ms of a worker and 2 of a server: 100 keys, of two servers, are 8 RPCs a step.
+        # An RPC takes 3 ms of a worker and 2 ms of a server; 100 keys at two servers are 8 RPCs per step.
         "workload": {"parameters": 30_000, "top": 600, "keys_per_step": 100},
         "samples_per_step": 10,
         "trace_steps": 1_000,
         "top_k": 600,
         "profile_lanes": 20_000,
-        # More would be sent again, after 20 ms and more, while it waits for the server.
+        # With a larger window, RPCs would be retransmitted after 20 ms while they wait for the server.
         "window": 4,
         "calibration_s": 1.0,
         "budget_s": 70.0,
@@ -28,35 +27,34 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
         "empty_rpcs": 50,
     },
 }
-"""Codec -> setting -> its default; a table's settings each have their own."""
+"""Codec -> setting -> default; tables have a default for each of their settings."""
 
 OF_SCRIPTS: Mapping[str, Any] = {
-    # They go as fast as they can, through arms that take turns.
+    # Scripts run as fast as they can, through arms that take turns.
     "loads": [CLOSED_LOOP],
     "calibration_s": 0.5,
-    # What no script does.
+    # Scripts send none.
     "empty_rpcs": 0,
     "virtual_time": False,
 }
-"""The same of workers that are somebody's script."""
+"""Setting -> default for workers that are a user's script."""
 
 OF_LOCKSTEP: Mapping[str, Any] = {
-    # Whoever is early waits for the others, so that a rate says nothing.
+    # Workers wait for each other, so they cannot follow an offered rate.
     "loads": [CLOSED_LOOP],
-    # One alone would wait for ever, and these do not cost what an RPC costs.
+    # A single worker would wait forever.
     "empty_rpcs": 0,
-    # There is no arm without offload to be compared with.
+    # There is no arm without offload to compare with.
     "virtual_time": False,
 }
-"""The same of designs whose workers push together."""
+"""Setting -> default for designs whose workers push together."""
 
 STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
-"""Codec -> how long a step of a closed loop may take, whatever its size is, s."""
+"""Codec -> maximum duration of a step in a closed loop, in s."""
 
 
 def with_sizes(given: Mapping[str, Any], codec: object) -> dict[str, Any]:
-    """The settings that were given, with a codec's defaults for others, a script's, or a design's. What is
-    wrong is left to be told."""
+    """Add the defaults of a codec, script or design to the given settings, without validating them."""
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
         sizes = OF_SCRIPTS

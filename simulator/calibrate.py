@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from experiment.phases.calibrate import take_capacity
+from experiment.phases.measure import take_capacity
 from experiment.session import Planned
 from simulator.session import SimulatedSession
 

@@ -58,22 +58,22 @@ class SimulationConfig(Config):
     """Load -> steps/s of all workers, where it is not to be its fraction of what the arms carry."""
 
     @property
-    def seconds_of_blocks(self) -> float:
+    def block_budget_s(self) -> float:
         """Virtual ones cost nothing."""
         return _VIRTUALLY_ENDLESS_S
 
     @property
-    def rounds_whatever_it_takes(self) -> int:
+    def min_rounds(self) -> int:
         """As many as an interval takes."""
         return MIN_ROUNDS
 
     @property
-    def rounds_to_be_precise(self) -> int:
+    def min_rounds_for_precision(self) -> int:
         """The same: what differs between rounds is their steps and who begins when, and no machine."""
         return MIN_ROUNDS
 
     @property
-    def jobs_at_a_switch(self) -> int:
+    def jobs_per_switch(self) -> int:
         """One, however many arms there are."""
         return 1
 

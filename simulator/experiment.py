@@ -8,12 +8,12 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from analysis.record import RunRecord, Simulation, least_capacity
+from analysis.record import RunRecord, Simulation, min_capacity
 from experiment.designs import prepare
-from experiment.machine import describe_machine
 from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, generate_trace
 from experiment.progress import Reporter
+from experiment.session import describe_machine
 from foundation.concurrency import in_thread
 from foundation.designs.registry import design
 from foundation.logs.merge import merge_logs
@@ -52,7 +52,7 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     await calibrate(session)
     record.offered_rate.update(config.offered)
     if config.most_load is not None:
-        most = config.most_load * least_capacity(record.capacity)
+        most = config.most_load * min_capacity(record.capacity)
         record.offered_rate = {load: min(rate, most) for load, rate in record.offered_rate.items()}
     await measure(session, _nothing)
     with reporter.phase("accounting"):

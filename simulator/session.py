@@ -13,8 +13,8 @@ import polars as pl
 
 from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
+from experiment.designs import rows
 from experiment.progress import Reporter
-from experiment.rows import rows
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
@@ -97,7 +97,7 @@ class SimulatedSession(Session):
         by_servers = network.server_used_ns()
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
-        self.reporter.tell(f"at {self.now_ns / 1e9:,.3f} s of virtual time")
+        self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of virtual time")
         if not period_ns:
             self._closed[arm.name] = ClosedLoop(
                 _rate(trainers),

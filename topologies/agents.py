@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from experiment.errors import AgentFailed
-from experiment.health import Health
+from experiment.liveness import Liveness
 from experiment.session import OnProgress
 from foundation.concurrency import gather_or_cancel
 
@@ -151,13 +151,13 @@ class Agent:
         command: Sequence[str],
         log_file: Path,
         restarts_after_death: bool = False,
-        health: Health | None = None,
+        liveness: Liveness | None = None,
     ) -> None:
         self.name = name
         self.restarts = 0
         self._command = command
         self._restarts_after_death = restarts_after_death
-        self._health = health or Health()
+        self._liveness = liveness or Liveness()
         self._is_watched = False
         self._is_ready = False
         self._log_file = log_file
@@ -171,13 +171,13 @@ class Agent:
         config: Message,
         log_dir: Path,
         restarts_after_death: bool = False,
-        health: Health | None = None,
+        liveness: Liveness | None = None,
     ) -> Agent:
         """Start `command --config FILE`, without waiting until the agent is ready."""
         config_file = log_dir / f"{name}.json"
         config_file.write_text(json.dumps(config, indent=2))
         command = [*command, "--config", str(config_file)]
-        agent = cls(name, command, log_dir / f"{name}.log", restarts_after_death, health)
+        agent = cls(name, command, log_dir / f"{name}.log", restarts_after_death, liveness)
         await agent._begin()
         return agent
 
@@ -275,7 +275,7 @@ class Agent:
 
     async def _restart(self) -> None:
         """Start the agent until it is ready; raise AgentFailed if it ends by itself before."""
-        self._health.lose(self.name)
+        self._liveness.mark_down(self.name)
         while True:
             log.warning("%s; it is started again", self._death())
             self.restarts += 1
@@ -288,7 +288,7 @@ class Agent:
                 if not self._is_killed:
                     raise
             else:
-                self._health.regain(self.name)
+                self._liveness.mark_up(self.name)
                 return
 
     @property
@@ -299,7 +299,7 @@ class Agent:
         while patience > 0 and not answer.done():
             tick = min(patience, _TICK_S)
             await asyncio.wait([answer], timeout=tick)
-            if self._health.is_whole:
+            if self._liveness.all_up:
                 patience -= tick
         return answer.done()
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from analysis.record import FAST, AgentCost, CapacityCheck, capacity_of_baseline
 from experiment.config import Config
-from experiment.phases.calibrate import take_capacity
+from experiment.phases.measure import take_capacity
 from experiment.session import START_AHEAD_NS, Planned, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design

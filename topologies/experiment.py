@@ -12,11 +12,11 @@ from pathlib import Path
 from analysis.record import FAST, RunRecord
 from experiment.config import Config
 from experiment.errors import AgentFailed, secondary
-from experiment.health import Health
-from experiment.machine import describe_machine
+from experiment.liveness import Liveness
 from experiment.phases.workload import choose_training, describe, make_trace
 from experiment.progress import Reporter
 from experiment.recovery import keep_switch
+from experiment.session import describe_machine
 from foundation.concurrency import gather_or_cancel, in_thread
 from foundation.designs.registry import DEFAULT
 from foundation.logs.collector import Collector, collecting
@@ -65,7 +65,7 @@ async def run_experiment(
     `publish` reports a run whose logs are merged, before the command line opens.
     """
     placement = place(config.placement, config.servers, config.workers)
-    record, health = new_record(config, placement), Health()
+    record, liveness = new_record(config, placement), Liveness()
     with _readable_folder(run, record, reporter) as write_results:
         trained = None if config.script else await _prepare_workload(config, data, run, record, reporter)
         # Set-up has compiled the default design; scripts would all compile at the same time.
@@ -84,7 +84,7 @@ async def run_experiment(
                     stack.enter_context(capture(interfaces, run / "pcap"))
                 await provision(net.address, config)
                 record.datapath = (net.switch.counters() or {}).get("datapath")
-            context = RunContext(config, run, record, reporter, placement, net, health)
+            context = RunContext(config, run, record, reporter, placement, net, liveness)
             async with (
                 collecting(run / "parts", COLLECTOR) as collector,
                 agent_cluster(context, *trained) if trained else script_cluster(context) as cluster,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from analysis.record import RunRecord
 from controller.controller import Controller
 from experiment.config import EPOCH, Config
-from experiment.health import Health
+from experiment.designs import rows
+from experiment.liveness import Liveness
 from experiment.progress import Reporter
-from experiment.rows import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol import addressing
@@ -44,7 +44,7 @@ class RunContext:
     reporter: Reporter
     placement: Placement
     network: Network
-    health: Health
+    liveness: Liveness
 
 
 async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
@@ -76,7 +76,7 @@ async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | N
             settings = _worker_config(number, context.config, context.run, context.placement, training)
             command = command_in(host.pid, "hosts.worker")
             started.append(
-                await Agent.start(f"worker-{number}", command, settings, logs, health=context.health)
+                await Agent.start(f"worker-{number}", command, settings, logs, liveness=context.liveness)
             )
         for agent in started:
             await agent.ready()
@@ -93,7 +93,9 @@ async def start_servers(started: list[Agent], context: RunContext, space: KeySpa
         settings = server_config(number, config, run, context.placement, space, config.every_arm, COLLECTOR)
         command = command_in(host.pid, "hosts.ps")
         started.append(
-            await Agent.start(f"ps-{number - 1}", command, settings, run / "logs", is_durable, context.health)
+            await Agent.start(
+                f"ps-{number - 1}", command, settings, run / "logs", is_durable, context.liveness
+            )
         )
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.logging import RichHandler
 
-from analysis.errors import AnalysisError
-from analysis.record import read_record
+from analysis.record import AnalysisError, read_record
 from analysis.report import print_summary, write_report
 from analysis.summary import summarise
 from experiment.config import FAULTS_LIMIT, Config, Faults, load_config

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from controller.controller import Controller
 from controller.tables import Settings
 from experiment.config import EPOCH
+from experiment.designs import rows
 from experiment.errors import SwitchFailed
-from experiment.rows import rows
 from topologies.session import RealSession
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class RunProcesses:
     def __init__(self, session: RealSession) -> None:
         self._session = session
         self._switch = session.network.switch
-        self.health = session.health
+        self.liveness = session.liveness
         self.jobs = [arm.job for arm in session.config.every_arm]
 
     @property

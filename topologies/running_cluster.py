@@ -50,7 +50,7 @@ async def agent_cluster(
             network=context.network,
             workers=agents.workers,
             servers=agents.servers,
-            health=context.health,
+            liveness=context.liveness,
             placement=context.placement,
         )
         yield RunningCluster(session, trace.space, partial(_traffic, session, trace))

@@ -18,7 +18,7 @@ from analysis.record import ProgramUse, ServerUse
 from controller.controller import Controller
 from controller.errors import ControllerError
 from experiment.config import Faults
-from experiment.health import Health
+from experiment.liveness import Liveness
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
 from experiment.sizes import STEP_PATIENCE_S
 from foundation.concurrency import gather_or_cancel
@@ -53,7 +53,7 @@ class RealSession(Session):
     """CPUs that the run may use."""
     loaded: dict[int, Sequence[int]] = field(default_factory=dict)
     """Job -> its hot set, if one is in the switch or being loaded."""
-    health: Health = field(default_factory=Health)
+    liveness: Liveness = field(default_factory=Liveness)
     _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by the one controller of this run."""
     _read_parts: set[Path] = field(default_factory=set)
@@ -97,7 +97,7 @@ class RealSession(Session):
         arms = self.config.offloaded
         with self.reporter.phase("load", (1 + len(arms)) * len(keys)) as phase:
             await self._load_under_training(keys, phase.update)
-            if not self.config.keeps_profile:
+            if not self.config.has_room_for_profile:
                 await self._load_job(PROFILE.job, [])
             for number, arm in enumerate(arms, start=1):
                 await self._load_job(arm.job, keys, phase.update, number * len(keys))
@@ -155,16 +155,16 @@ class RealSession(Session):
     async def retry_after_deaths(self, work: Callable[[], Coroutine[object, None, T]]) -> T:
         """Repeat idempotent work until no process of the run has died during it."""
         while True:
-            await self.health.until_whole()
-            deaths = self.health.deaths
+            await self.liveness.until_all_up()
+            deaths = self.liveness.deaths
             working = asyncio.ensure_future(work())
-            dying = asyncio.ensure_future(self.health.until_death(deaths))
+            dying = asyncio.ensure_future(self.liveness.until_death(deaths))
             try:
                 await asyncio.wait([working, dying], return_when=asyncio.FIRST_COMPLETED)
-                if working.done() and self.health.deaths == deaths:
+                if working.done() and self.liveness.deaths == deaths:
                     return working.result()
             except ControllerError:
-                if not await self.health.explains(deaths):
+                if not await self.liveness.has_new_death(deaths):
                     raise
             finally:
                 working.cancel()

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.errors import AnalysisError
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
-from analysis.record import RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from foundation.designs.arms import baseline_of, every, ordered
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs

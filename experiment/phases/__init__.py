@@ -1,1 +1,1 @@
-"""The phases of a run, one module each, in the order in which `topologies.experiment` goes through them."""
+"""The phases of a run: make the workload, measure rounds, and account for all updates."""

@@ -1,4 +1,4 @@
-"""After quiescing: what workers sent is what parameter servers and switch hold, modulo 2^32, key by key."""
+"""Check after a run, key by key, that servers and switch hold the sum of what workers sent, modulo 2^32."""
 
 from __future__ import annotations
 
@@ -13,20 +13,24 @@ from foundation.words import counted
 
 
 class Lanes(NamedTuple):
-    """Pushed lanes of all jobs, by who tells of them."""
+    """Pushed lanes of all jobs, by source."""
 
     sent: int
-    """Answered or not, by the workers' ledgers."""
+    """Lanes that workers sent, answered or not, by their ledgers."""
     unknown: int
+    """Unanswered lanes of workers that ended early."""
     at_servers: int
+    """Lanes that parameter servers added."""
     served: int
-    """By the switch, as the logs of RPCs have it."""
+    """Lanes that the switch served, by the logs of RPCs."""
     mismatched_keys: int
 
 
 def settle(lanes: Lanes, is_logged: bool) -> Accounting:
-    """Where the lanes are. Unless it `is_logged` what the switch served, as a worker has died or rows were
-    dropped, values alone tell what was lost.
+    """Return the accounting of all lanes.
+
+    `is_logged` tells whether the logs have all lanes that the switch served. After a worker's death or with
+    dropped rows they do not; then only mismatched values reveal lost lanes.
     """
     applied = lanes.at_servers + lanes.served
     lost = lanes.mismatched_keys
@@ -43,14 +47,14 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
 
 
 def served_pushes(parts: Path) -> int:
-    """Pushed lanes that the switch served, as workers' logs have it."""
+    """Return the number of pushed lanes that the switch served, by the workers' logs."""
     files = sorted(parts.glob("rpc-worker-*.parquet"))
     pushes = pl.scan_parquet(files).filter(pl.col("op").cast(pl.String) == "push")
     return int(pushes.select(pl.col("served").cast(pl.Int64).sum()).collect().item())
 
 
 def check_accounting(account: Accounting, run: Path) -> None:
-    """Raise `AccountingError` when a run's updates do not add up."""
+    """Raise `AccountingError` if updates were lost or additions overflowed."""
     if account.lost:
         lost = counted(account.lost, "update was lost", "updates were lost")
         raise AccountingError(f"{lost}, at {counted(account.mismatched_keys, 'key')}; see {run}")

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from analysis.disturbance import reasons
-from analysis.record import Block, ProgramUse, ServerUse, least_capacity
+from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
@@ -18,17 +18,32 @@ from foundation.logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
 _ATTEMPTS = 3
-"""Of a block that is disturbed; the last one counts, whatever it was like."""
-_REPEATS, _REPEATS_AT_LEAST = 0.25, 5
-"""Blocks that are run again at most, as a share of those that count: beyond that it is the machine."""
+"""Maximum attempts of a disturbed block; the last one counts, even if it is disturbed, too."""
+_MAX_REPEATS, _MIN_REPEATS = 0.25, 5
+"""Limit of repeated blocks, as a share of those that count, and the limit's minimum. More repeats would not
+help on a machine that is always disturbed."""
 _BETWEEN_S = 0.1
-"""Between two blocks: a common start in the future, readings, logs."""
+"""Time between two blocks, for a common start in the future, readings and logs."""
+
+
+def take_capacity(session: Session, found: dict[str, float]) -> float:
+    """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them.
+
+    The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
+    arm's capacity, latency would only show the duration of the measurement. In a closed loop nothing is
+    offered, and blocks are expected to reach the rate.
+    """
+    session.record.capacity = found
+    rate = session.config.rate or min_capacity(found)
+    if not session.config.is_closed_loop:
+        session.record.offered_rate = {load_name(load): load * rate for load in session.config.loads}
+    return rate
 
 
 async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
-    """Run rounds at the rates that are to be offered, and record their blocks.
+    """Run rounds at the offered rates, and record their blocks.
 
-    `halfway` is called between two rounds, once, if there are as many.
+    `halfway` is called once, between two rounds, when half of them is done.
     """
     config = session.config
     chance = random.Random(config.seed)
@@ -39,7 +54,7 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             blocks = _plan(session, rounds)
             chance.shuffle(blocks)
             await _run_round(session, blocks, rounds, phase)
-            operations = await session.new_operations() if rounds.goes_on_until_precise else None
+            operations = await session.new_operations() if rounds.ends_when_precise else None
             session.record.ended_by = rounds.end(operations)
             if all(map(session.has_ended, config.measured)):
                 session.record.ended_by = "script"
@@ -47,33 +62,37 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
                 is_halfway = True
                 begun = session.spent_s()
                 await halfway()
-                rounds.leave_out(session.spent_s() - begun)
+                rounds.exclude(session.spent_s() - begun)
 
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
-    """Steps of each worker: for `block_ms`, and `block_steps` measured ones if so many rounds allow that."""
+    """Return the steps of each worker in a block.
+
+    They take at least `block_ms`, and include `block_steps` measured ones of all workers together, if the
+    budget allows that for all rounds.
+    """
     blocks = rounds * len(config.loads) * len(config.measured)
     discarded = discarded_steps(config, period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
-    affordable = int((config.seconds_of_blocks / blocks - _BETWEEN_S) * 1e9 / period_ns)
-    # One at least is measured.
+    affordable = int((config.block_budget_s / blocks - _BETWEEN_S) * 1e9 / period_ns)
+    # At least one step is measured.
     return max(discarded + 1, round(config.block_ms * 1e6 / period_ns), min(wanted, affordable))
 
 
 def discarded_steps(config: Config, period_ns: int) -> int:
-    """Steps of each worker that `discard_ms` is long enough for."""
+    """Return the steps of each worker that `discard_ms` covers."""
     return math.ceil(config.discard_ms * 1e6 / period_ns)
 
 
 def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
-    """The blocks of a round; all arms share the steps of a load, and the workers' offsets."""
+    """Return the blocks of a round; at each load, all arms share the same steps and workers' offsets."""
     blocks = []
     for load in session.config.loads:
         period_ns = _period_ns(session, load)
         steps = steps_of_block(session.config, period_ns, rounds.planned)
         discarded = discarded_steps(session.config, period_ns)
         first = session.take_steps(steps)
-        # Another run with the same seed has the same, whatever its arms and other loads are.
+        # They depend on the seed, the round and the load only: other arms and loads do not change them.
         chance = random.Random(f"{session.config.seed} {rounds.done} {load_name(load)}")
         offsets = tuple(chance.randrange(period_ns) for _ in range(session.config.workers))
         pace = (0, ()) if session.config.is_closed_loop else (period_ns, offsets)
@@ -86,23 +105,23 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
 
 
 def _period_ns(session: Session, load: float) -> int:
-    """From a worker's step to its next: as offered, or in a closed loop of the arm that carries least."""
+    """Return the time between two steps of a worker: as offered, or the longest expected in a closed loop."""
     record = session.record
-    rate = record.offered_rate.get(load_name(load)) or least_capacity(record.capacity)
+    rate = record.offered_rate.get(load_name(load)) or min_capacity(record.capacity)
     return round(1e9 * session.config.workers / rate)
 
 
 async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount, phase: Phase) -> None:
-    """Run the blocks, and behind them those again that were disturbed."""
+    """Run the blocks, and then repeat those that were disturbed."""
     record = session.record
     todo = deque((planned, 1) for planned in blocks)
     use = await session.server_use()
     while todo:
         planned, attempt = todo.popleft()
         block, use = await _run(session, planned, use)
-        repeats = max(_REPEATS_AT_LEAST, _REPEATS * len(record.blocks))
+        repeats = max(_MIN_REPEATS, _MAX_REPEATS * len(record.blocks))
         may_repeat = attempt < _ATTEMPTS and len(record.repeated_blocks) < repeats and rounds.has_time
-        if not block.steps:  # its script ended before
+        if not block.steps:  # The script had ended before.
             continue
         if block.disturbed and may_repeat:
             record.repeated_blocks.append(block)
@@ -115,7 +134,7 @@ async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount
 async def _run(
     session: Session, planned: Planned, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
-    """Run one block; its record, and what the servers have done until its end."""
+    """Run one block; return its record, and the servers' use at its end."""
     program_before = session.program_use()
     restarts_before = sum(session.restarts().values())
     queued_before, read_before = session.run_queues_ns(), session.read_machine()
@@ -160,11 +179,11 @@ def _mean_loss(answers: list[Ran]) -> float | None:
 
 
 def _waits_ms(after: dict[str, int], before: dict[str, int]) -> dict[str, float]:
-    """Of each process that was there all the time: one that was started again has waited less than before."""
+    """Return the wait of each process in ms, without those that were restarted, whose counters went back."""
     return {name: (ns - before[name]) / 1e6 for name, ns in after.items() if ns >= before.get(name, ns + 1)}
 
 
 def _difference(after: _Use, before: _Use) -> _Use:
-    """What has been counted; one that was started again in between begins at 0."""
+    """Return the increase of each counter, at least 0, as the counters of a restarted process begin at 0."""
     fields = type(after).model_fields
     return type(after)(**{name: max(getattr(after, name) - getattr(before, name), 0) for name in fields})

@@ -1,4 +1,4 @@
-"""When rounds are enough: as many as were asked for, or until intervals are narrow or the budget ends."""
+"""Decide when to end rounds: at the configured number, or when intervals are narrow or the budget ends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from analysis.metrics import METRICS, by_round, complete_rounds, differences
-from analysis.precision import goals, widest, widths
+from analysis.metrics import METRICS, by_round, complete_rounds, differences, goals, widest, widths
 from analysis.statistics import Rounds
 from experiment.config import Config
 from foundation.logs.columns import load_name
@@ -19,30 +18,31 @@ End = Literal["precision", "budget", "rounds", "script"]
 
 
 class RoundCount:
-    """Decides after each round whether there shall be another. `clock` is that of the budget, in s."""
+    """Counts rounds and decides after each whether another follows. `clock` is the budget's clock, in s."""
 
     def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
         self._config = config
         self._clock = clock
         self._begun = clock()
         self.done = 0
-        """Rounds so far."""
+        """Rounds done so far."""
         self._estimates: dict[tuple[str, str, str], list[Rounds]] = {}
 
     @property
     def planned(self) -> int:
-        """Rounds that the budget is to have room for at least."""
-        return self._config.rounds or self._config.rounds_to_be_precise
+        """Minimum number of rounds that the budget is divided among."""
+        return self._config.rounds or self._config.min_rounds_for_precision
 
     def share_done(self, of_round: float = 0.0) -> float:
-        """Of the rounds that were asked for, with a part of the one under way; or of the budget."""
+        """Return the share of the configured rounds, with the part `of_round` of the current one, or of the
+        budget."""
         if self._config.rounds is not None:
             return (self.done + of_round) / self._config.rounds
         return min(1.0, self.spent_s / self._config.budget_s)
 
     @property
     def spent_s(self) -> float:
-        """Of the budget."""
+        """Time of the budget that is spent."""
         return self._clock() - self._begun
 
     @property
@@ -50,25 +50,28 @@ class RoundCount:
         """Whether a block may be run again."""
         return self._config.rounds is not None or self.spent_s < self._config.budget_s
 
-    def leave_out(self, seconds: float) -> None:
-        """Do not count what was no round."""
+    def exclude(self, seconds: float) -> None:
+        """Do not count a time between rounds against the budget."""
         self._begun += seconds
 
     @property
-    def goes_on_until_precise(self) -> bool:
-        """Nobody has said how many, and no script has an end of its own."""
+    def ends_when_precise(self) -> bool:
+        """Whether rounds continue until intervals are narrow: no number is given and the load is offered."""
         return self._config.rounds is None and not self._config.is_closed_loop
 
     def end(self, operations: pl.DataFrame | None) -> End | None:
-        """After a round, and its operations where rounds go on until precise: why there shall be no other."""
+        """Count a round and return the reason to end, or None for another round.
+
+        `operations` are those of the round if `ends_when_precise`.
+        """
         self.done += 1
         if self._config.rounds is not None:
             return "rounds" if self.done >= self._config.rounds else None
         if operations is not None:
             self._take(operations)
-            if self.done >= self._config.rounds_to_be_precise and self._is_precise():
+            if self.done >= self._config.min_rounds_for_precision and self._is_precise():
                 return "precision"
-        if self.done < self._config.rounds_whatever_it_takes:
+        if self.done < self._config.min_rounds:
             return None
         return "budget" if self.spent_s * (1 + 1 / self.done) > self._config.budget_s else None
 

@@ -1,4 +1,4 @@
-"""Make the trace that all arms replay, and tell what is in it."""
+"""Make the trace that all arms replay, and describe it for the record."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from hosts.workload.trace import Trace
 log = logging.getLogger(__name__)
 
 
-_MOST_DENSE = 2**24
+_MAX_DENSE = 2**24
+"""Parameters up to which agents allocate all; of more only those that the trace uses."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
-    """The trace that DATA holds; None for the built-in workload. PreflightError when it holds none."""
+    """Return the trace of DATA; None for the built-in workload. Raises `PreflightError` for bad data."""
     if config.data is None:
         return None
     try:
@@ -47,7 +48,7 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
 
 
 async def make_trace(config: Config, data: Trace | None, folder: Path, reporter: Reporter) -> Trace:
-    """Write the trace into a folder and map it; without `data` it is the built-in workload's."""
+    """Write the trace into a folder and map it; `data` None generates the built-in workload."""
     with reporter.phase("workload", 1.0) as phase:
         trace = await in_thread(generate_trace, config, phase.update) if data is None else data
         await in_thread(trace.save, folder)
@@ -55,7 +56,7 @@ async def make_trace(config: Config, data: Trace | None, folder: Path, reporter:
 
 
 def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
-    """Learning rate and scale, as configured or else to suit the trace; None where nothing is trained."""
+    """Return learning rate and scale, as configured or chosen for the trace; None without samples."""
     if trace.samples is None:
         return None
     training = choose(trace, config.learning_rate, config.scale)
@@ -72,7 +73,11 @@ def choose_training(config: Config, trace: Trace) -> Hyperparameters | None:
 def describe(
     trace: Trace, training: Hyperparameters | None, parameters: int, is_vector: bool = False
 ) -> dict[str, object]:
-    """For `run.json`; of so many `parameters` the trace may have some only, and these may be one vector."""
+    """Return the workload's entry in `run.json`.
+
+    `parameters` is the size of the model, of which the trace may use a part; `is_vector` tells that workers
+    add that part up as one vector.
+    """
     described: dict[str, object] = {
         "name": trace.name,
         "parameters": parameters,
@@ -88,7 +93,7 @@ def describe(
 
 
 def lanes_per_step(trace: Trace) -> float:
-    """Mean number of distinct parameters of a mini-batch."""
+    """Return the mean number of distinct parameters per mini-batch."""
     return len(trace.position) / (trace.workers * trace.steps)
 
 
@@ -97,13 +102,13 @@ def _origin(configured: float | None) -> str:
 
 
 def for_design(config: Config, trace: Trace) -> Trace:
-    """What a design trains of it: of those whose workers add up one vector the `top_k` hottest parameters."""
+    """Return what a design trains of a trace: for a lockstep design the `top_k` hottest parameters."""
     return hottest(trace, config.top_k) if config.is_lockstep else trace
 
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
-    """The built-in workload's, as configured."""
+    """Generate the trace of the built-in workload, as configured."""
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
     trace = for_design(config, trace)
-    # Agents and books have room for every parameter of every job: of so many only those that are used.
-    return trace.touched() if trace.space.size > _MOST_DENSE else trace
+    # Agents and ledgers allocate every parameter of every job.
+    return trace.touched() if trace.space.size > _MAX_DENSE else trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.metrics import Subject, spoken_of
+from analysis.metrics import Subject, mentioned_in
 from analysis.wording import texts
 from foundation.words import counted
 from simulator.answer.cluster import Cluster
@@ -68,7 +68,7 @@ def differences(sides: Sides) -> Iterator[str]:
     """Say what servers, workers and operations gain or lose."""
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     for subject in subjects:
-        spoken = [metric for metric in spoken_of("cluster", subject) if metric.name in sides.differences]
+        spoken = [metric for metric in mentioned_in("cluster", subject) if metric.name in sides.differences]
         for better in dict.fromkeys(metric.better for metric in spoken):
             changes = [(each, sides.differences[each.name]) for each in spoken if each.better == better]
             tones = {metric.tone(change.sign) for metric, change in changes} - {""}

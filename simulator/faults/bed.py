@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import Change, Update
-from experiment.rows import rows
+from experiment.designs import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from foundation.protocol.addressing import CPU_PORT

@@ -13,7 +13,7 @@ from typing import Protocol
 from controller.controller import Controller
 from controller.tables import Row, Worker
 from experiment.config import EPOCH
-from experiment.health import Health
+from experiment.liveness import Liveness
 from foundation.protocol.header import PS_CALLER_BASE
 from hosts.worker.replay import renew
 from simulator.faults.bed import Bed
@@ -46,7 +46,7 @@ class Virtual:
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._bed = stage, stage.bed
-        self.health = Health()
+        self.liveness = Liveness()
         self.jobs = [stage.bed.arm.job]
         self.epochs = [EPOCH] * WORKERS
         """Of each worker."""
@@ -146,9 +146,9 @@ class Virtual:
     def kill_server(self, p: int) -> None:
         """End its process."""
         self._bed.silence(WORKERS + p)
-        self.health.lose(f"ps-{p}")
+        self.liveness.mark_down(f"ps-{p}")
 
     def start_server(self, p: int) -> None:
         """Start another one, which recovers."""
         self._bed.revive_server(p)
-        self.health.regain(f"ps-{p}")
+        self.liveness.mark_up(f"ps-{p}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
-from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, Killed
+from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, ProcessKill
 
 _GAPS = (0.0, 0.2, 0.6, 1.2)
 _MOST = 5
@@ -18,7 +18,7 @@ _A_WORKER_TOO = 0.25
 class Kill(NamedTuple):
     """One of them."""
 
-    kind: Killed
+    kind: ProcessKill
     who: int
     """From 0 on."""
     gap: float

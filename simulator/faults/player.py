@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from controller.controller import Controller
 from controller.errors import ControllerError
-from experiment.faults import ON_THE_WAY
+from experiment.faults import FRAME_FAULTS
 from experiment.recovery import keep_switch
 from foundation.designs.interface import NEVER
 from simulator.faults.bed import Bed
@@ -278,8 +278,8 @@ class Player:
     async def until_restored(self, restarts: int) -> None:
         """Wait until a switch has come back that has been started so often."""
         while self.cluster.restarts < restarts:
-            await self.cluster.health.until_death(self.cluster.health.deaths)
-        await self.cluster.health.until_whole()
+            await self.cluster.liveness.until_death(self.cluster.liveness.deaths)
+        await self.cluster.liveness.until_all_up()
 
     # -- the end
 
@@ -295,7 +295,7 @@ class Player:
             idle
             and not self._keeper.done()  # which would have ended a run
             and all(task.done() for task in tasks)
-            and self.cluster.health.is_whole
+            and self.cluster.liveness.all_up
             and not self.bed.in_motion()
         )
 
@@ -314,8 +314,8 @@ class Player:
                 recovered = max(recovered, int(pending.max(initial=end)) - end)
         world = bed.world
         network = [
-            sum(int(links[kind.counted].sum()) for links in (world.up, world.down)) > 0
-            for kind in ON_THE_WAY
+            sum(int(links[kind.counter].sum()) for links in (world.up, world.down)) > 0
+            for kind in FRAME_FAULTS
             if getattr(self.schedule, kind.name)
         ]
         evidence = [*(fault.has_happened for fault in self.faults), *network]

@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal
 
 from controller.errors import NotPrimary
-from experiment.faults import KILLED, ON_THE_WAY, SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, OnTheWay
+from experiment.faults import (
+    FRAME_FAULTS,
+    PROCESS_KILLS,
+    SERVER_KILLED,
+    SWITCH_KILLED,
+    WORKER_KILLED,
+    FrameFault,
+)
 from foundation.designs.interface import NEVER, Design
 from simulator.contents import CONTENTS
 from simulator.faults.operations import KEYS
@@ -338,7 +345,7 @@ KINDS: dict[str, type[Fault]] = {
         DiskFull,
     )
 }
-NETWORK: Mapping[str, OnTheWay] = {kind.name: kind for kind in ON_THE_WAY}
+NETWORK: Mapping[str, FrameFault] = {kind.name: kind for kind in FRAME_FAULTS}
 """Of the whole network, from the beginning to the end."""
 FAULTS: Mapping[str, str] = {
     **{name: kind.row for name, kind in NETWORK.items()},
@@ -358,7 +365,7 @@ def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
 def faults_of(design: Design) -> tuple[str, ...]:
     """The rows of a design."""
     strike = kinds_of(design)
-    kills = {kind.name for kind in KILLED} <= set(strike)
+    kills = {kind.name for kind in PROCESS_KILLS} <= set(strike)
     return tuple(
         name for name in FAULTS if name in strike or (name not in KINDS and (name != "kills" or kills))
     )

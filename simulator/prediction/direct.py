@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from analysis.errors import AnalysisError
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
-from analysis.record import RunRecord
+from analysis.record import AnalysisError, RunRecord
 from analysis.summary import Summary
 from foundation.designs.arms import judged
 from foundation.logs.columns import TRANSFERS, load_name

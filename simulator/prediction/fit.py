@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from analysis.errors import AnalysisError
-from analysis.record import read_record
+from analysis.record import AnalysisError, read_record
 from experiment.phases.workload import generate_trace, read_data
 from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig

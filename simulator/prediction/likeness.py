@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.errors import AnalysisError
-from analysis.record import RunRecord
+from analysis.record import AnalysisError, RunRecord
 from experiment.config import config_of
 from foundation.designs.arms import ordered
 from simulator.config import SimulationConfig

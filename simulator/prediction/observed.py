@@ -6,9 +6,8 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from analysis.errors import AnalysisError
 from analysis.metrics import PS_CPU, WORKER_CPU, of_blocks
-from analysis.record import RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import LoadSummary, Summary, summarise
 from foundation.logs.columns import TRANSFERS, load_name
 

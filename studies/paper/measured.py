@@ -7,8 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from analysis.errors import AnalysisError
-from analysis.record import RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
 from experiment.config import Config

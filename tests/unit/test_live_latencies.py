@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.errors import AnalysisError
 from analysis.live import LiveLatencies, has_ended, run_folder
+from analysis.record import AnalysisError
 from foundation.logs.errors import DataError
 from tests.harness.watched import a_block, a_run, operations, rpcs
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from experiment.rows import rows
+from experiment.designs import rows
 from foundation.compiled import sources
 from foundation.designs.arms import judged
 from foundation.designs.interface import NEVER

@@ -25,8 +25,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from analysis.claims import Claim
-from analysis.metrics import METRICS, by_round, complete_rounds
-from analysis.precision import goals
+from analysis.metrics import METRICS, by_round, complete_rounds, goals
 from analysis.statistics import compare_paired, subsets, typical
 from foundation.designs.hotset import AGAIN, NEITHER
 

@@ -31,7 +31,7 @@ async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
             network=context.network,
             workers=scripts.workers,
             servers=scripts.servers,
-            health=context.health,
+            liveness=context.liveness,
             placement=context.placement,
             arms=scripts.arms,
         )

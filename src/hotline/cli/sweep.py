@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from experiment.bars import told
+from experiment.bars import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     json_option,
@@ -60,7 +60,7 @@ def sweep(
     with one_line_errors():
         swept = _wanted(names, config, along)
         points = list(points_of(swept))
-        with told("simulating") as progress:
+        with named_progress_bar("simulating") as progress:
             results = do_points(points, into, scheduler, processes, progress)
         page = run_interruptibly(lambda: write_page(swept, results, into))
     if as_json:

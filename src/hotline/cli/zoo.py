@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from experiment.bars import told
+from experiment.bars import named_progress_bar
 from foundation.concurrency import run_interruptibly
 from hotline.cli.common import (
     into_option,
@@ -36,7 +36,7 @@ def zoo(quick: bool, into: Path, scheduler: str | None, processes: int, as_json:
 
     plan = QUICK if quick else FULL
     with one_line_errors():
-        with told("simulating") as progress:
+        with named_progress_bar("simulating") as progress:
             numbers = run_plan(plan, into, scheduler, processes, progress)
         ran = [("plan", "quick" if quick else "full"), ("vectors", f"{plan.values:,} values of float32")]
         page = run_interruptibly(lambda: write_page(numbers, ran, into))

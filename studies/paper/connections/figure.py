@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from analysis.errors import AnalysisError
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, colour_of
+from analysis.record import AnalysisError
 from analysis.statistics import MIN_ROUNDS, interval
 from studies.paper.connections.settings import ARMS
 from studies.paper.connections.waiting import WAYS

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from experiment.rows import rows
+from experiment.designs import rows
 from foundation.designs.registry import design
 from foundation.errors import HotlineError
 from hosts.keys import KeySpace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.precision import goals, widest, widths
+from analysis.metrics import goals, widest, widths
 from tests.harness.summaries import of_ratio
 
 

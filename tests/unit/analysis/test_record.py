@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from analysis.errors import AnalysisError
-from analysis.record import RunRecord, ServerUse, read_record
+from analysis.record import AnalysisError, RunRecord, ServerUse, read_record
 from hotline.cli.commands import hotline
 from tests.unit.analysis.synthetic import SyntheticRun
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.errors import AnalysisError
 from analysis.learning import FILE, common_reports, compared_courses, courses, read_curves
+from analysis.record import AnalysisError
 from analysis.report import what_was_run, write_report
 from analysis.summary import summarise
 from tests.unit.analysis.synthetic import SyntheticRun

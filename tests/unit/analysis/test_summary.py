@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 
 from analysis.disturbance import Disturbed
-from analysis.errors import AnalysisError
 from analysis.facts import facts
-from analysis.record import AgentCost, Simulation, read_record
+from analysis.record import AgentCost, AnalysisError, Simulation, read_record
 from analysis.report import durability, print_summary
 from analysis.summary import Summary, summarise
 from foundation.logs.columns import CALLS

@@ -133,12 +133,12 @@ def test_the_largest_hot_sets_fit_the_lanes(seed: int, jobs: int) -> None:
 
 
 def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> None:
-    assert Config(top_k=max_top_k(3)).keeps_profile
-    assert not Config(top_k=max_top_k(3) + 1).keeps_profile
+    assert Config(top_k=max_top_k(3)).has_room_for_profile
+    assert not Config(top_k=max_top_k(3) + 1).has_room_for_profile
     alone = Config(top_k=100_000, arms=("neither", "hot"))
-    assert not alone.keeps_profile and [arm.name for arm in alone.offloaded] == ["hot"]
-    assert Config(top_k=max_top_k(2), arms=("neither", "hot")).keeps_profile
-    assert Config(top_k=max_top_k(1), arms=("neither", "proxy")).keeps_profile
+    assert not alone.has_room_for_profile and [arm.name for arm in alone.offloaded] == ["hot"]
+    assert Config(top_k=max_top_k(2), arms=("neither", "hot")).has_room_for_profile
+    assert Config(top_k=max_top_k(1), arms=("neither", "proxy")).has_room_for_profile
 
 
 @pytest.mark.parametrize("arms", [["hot"], ["neither", "hot", "hot"], ["neither", "warm"], []])

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.precision import LEAST_ROUNDS
+from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
@@ -286,8 +286,8 @@ def test_rounds_that_are_asked_for_are_run_whatever_they_show() -> None:
 
 def test_rounds_go_on_until_they_are_precise() -> None:
     session = play(Config()).session
-    assert (len(by_round(session)), session.record.ended_by) == (LEAST_ROUNDS, "precision")
-    assert session.new == LEAST_ROUNDS
+    assert (len(by_round(session)), session.record.ended_by) == (MIN_ROUNDS_FOR_PRECISION, "precision")
+    assert session.new == MIN_ROUNDS_FOR_PRECISION
 
 
 def test_rounds_end_with_the_budget() -> None:
@@ -315,4 +315,4 @@ def test_a_block_holds_the_steps_of_its_quantile_as_far_as_the_budget_goes(
     period_ms: int, settings: dict[str, Any], steps: int
 ) -> None:
     config = Config(**settings)
-    assert steps_of_block(config, period_ms * 1_000_000, config.rounds or LEAST_ROUNDS) == steps
+    assert steps_of_block(config, period_ms * 1_000_000, config.rounds or MIN_ROUNDS_FOR_PRECISION) == steps

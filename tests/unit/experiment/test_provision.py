@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller.tables import ROWS, Job, Server, Worker
 from experiment.config import MAX_SERVERS, MAX_WORKERS, Config
-from experiment.rows import rows
+from experiment.designs import rows
 from foundation.protocol import addressing
 from tests.harness.arms import JOBS
 

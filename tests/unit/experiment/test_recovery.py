@@ -12,7 +12,7 @@ import pytest
 from controller.errors import DeviceError, NoAnswer, NotPrimary
 from experiment import recovery
 from experiment.errors import SwitchFailed
-from experiment.health import Health
+from experiment.liveness import Liveness
 from experiment.recovery import keep_switch
 
 Fault = Callable[["Played"], Awaitable[None]]
@@ -22,7 +22,7 @@ class Played:
     """What is done to a switch; `faults` strike one attempt to restore it each, at its end."""
 
     def __init__(self, *faults: Fault, ends_everything: bool = False) -> None:
-        self.health = Health()
+        self.liveness = Liveness()
         self.jobs: Sequence[int] = [1, 2]
         self.hot_sets = {1: [7]}
         self.done: list[Any] = []
@@ -87,16 +87,16 @@ async def dies_silently(cluster: Played) -> None:
 
 
 async def server_dies(cluster: Played) -> None:
-    cluster.health.lose("ps-0")
-    cluster.health.regain("ps-0")
+    cluster.liveness.mark_down("ps-0")
+    cluster.liveness.mark_up("ps-0")
     raise NoAnswer("PS 0 did not answer SEED within 10 s")
 
 
 async def server_is_dead(cluster: Played) -> None:
     """Since before, and for much longer than anybody waits for its answer."""
-    cluster.health.lose("ps-1")
-    cluster.health.deaths -= 1
-    asyncio.get_running_loop().call_later(0.5, cluster.health.regain, "ps-1")
+    cluster.liveness.mark_down("ps-1")
+    cluster.liveness.deaths -= 1
+    asyncio.get_running_loop().call_later(0.5, cluster.liveness.mark_up, "ps-1")
     raise NoAnswer("PS 0 did not answer SEED within 10 s")
 
 
@@ -113,7 +113,7 @@ async def kept(cluster: Played) -> None:
     keeping = asyncio.ensure_future(keep_switch(cluster))
     try:
         cluster.is_dead.set()
-        while not keeping.done() and not (cluster.starts and cluster.health.is_whole):
+        while not keeping.done() and not (cluster.starts and cluster.liveness.all_up):
             await asyncio.sleep(0.001)
         if keeping.done():
             await keeping
@@ -125,13 +125,13 @@ async def kept(cluster: Played) -> None:
 def test_it_is_restored_with_another_epoch() -> None:
     cluster = Played()
     asyncio.run(kept(cluster))
-    assert cluster.done == [("answers", 1), *of_one(2)] and cluster.health.deaths == 1
+    assert cluster.done == [("answers", 1), *of_one(2)] and cluster.liveness.deaths == 1
 
 
 def test_it_may_be_killed_any_number_of_times_while_it_is_restored() -> None:
     cluster = Played(dies_and_tells, dies_silently, dies_silently, dies_and_tells)
     asyncio.run(asyncio.wait_for(kept(cluster), 30))
-    assert cluster.starts == cluster.health.deaths == 5
+    assert cluster.starts == cluster.liveness.deaths == 5
     each = [[("answers", n), *of_one(1 + n)] for n in range(1, 6)]
     assert cluster.done == [done for attempt in each for done in attempt]
 
@@ -143,18 +143,18 @@ def test_a_server_that_dies_meanwhile_has_the_same_switch_set_up_again() -> None
 
 
 def test_a_server_that_takes_long_to_come_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_TRIES", 1)
+    monkeypatch.setattr(recovery, "_MAX_TRIES", 1)
     cluster = Played(server_is_dead, server_is_dead)
     asyncio.run(asyncio.wait_for(kept(cluster), 30))
     assert cluster.starts == 1 and cluster.done == [("answers", 1), *3 * of_one(2)]
 
 
 def test_what_nobody_s_death_explains_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recovery, "_TRIES", 2)
+    monkeypatch.setattr(recovery, "_MAX_TRIES", 2)
     cluster = Played(*[refused] * 20)
     with pytest.raises(DeviceError, match="refused"):
         asyncio.run(asyncio.wait_for(kept(cluster), 30))
-    assert cluster.starts == 1 and not cluster.health.is_whole
+    assert cluster.starts == 1 and not cluster.liveness.all_up
 
 
 def test_where_that_is_to_end_everything_it_does() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.precision import LEAST_ROUNDS
+from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from foundation.logs.columns import OPS
@@ -53,13 +53,13 @@ def rounds_until_the_end(
         if end is not None:
             return rounds.done, end
         clock.now += steps_out_s
-        rounds.leave_out(steps_out_s)
+        rounds.exclude(steps_out_s)
 
 
 @pytest.mark.parametrize(
     ("spread", "round_s", "expected"),
     [
-        (0.0, 1.0, (LEAST_ROUNDS, "precision")),
+        (0.0, 1.0, (MIN_ROUNDS_FOR_PRECISION, "precision")),
         # So many rounds as fit into 100 s, whatever is left over.
         (5.0, 7.0, (14, "budget")),
         (5.0, 10.0, (10, "budget")),
@@ -78,7 +78,7 @@ def test_every_arm_has_to_be_narrow_and_more_rounds_make_it_so(slow: str) -> Non
     """±5 % a round: some 5 % / √n × 2 of n rounds."""
     done, end = rounds_until_the_end(Config(), 0.05, 1.0, slow)
     assert end == "precision"
-    assert LEAST_ROUNDS < done < 25
+    assert MIN_ROUNDS_FOR_PRECISION < done < 25
 
 
 def test_what_is_no_round_is_not_of_the_budget() -> None:
@@ -101,4 +101,4 @@ def test_how_much_of_the_budget_has_gone() -> None:
     clock.now += 20
     assert (rounds.spent_s, rounds.share_done(), rounds.has_time) == (20, 0.4, True)
     clock.now += 40
-    assert (rounds.share_done(), rounds.has_time, rounds.planned) == (1, False, LEAST_ROUNDS)
+    assert (rounds.share_done(), rounds.has_time, rounds.planned) == (1, False, MIN_ROUNDS_FOR_PRECISION)

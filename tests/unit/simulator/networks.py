@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 
-from experiment.rows import rows
+from experiment.designs import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace

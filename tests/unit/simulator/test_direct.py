@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.errors import AnalysisError
-from analysis.record import RunRecord, read_record
+from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary, summarise
 from simulator.answer import twin
 from simulator.answer.__main__ import main

@@ -10,7 +10,7 @@ import pytest
 
 from controller.controller import Controller
 from experiment import recovery
-from experiment.health import Health
+from experiment.liveness import Liveness
 from hosts.hotset.ps import checkpoint, core
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.ps.store import Store
@@ -88,22 +88,22 @@ def callers_keep_their_epoch(patched: pytest.MonkeyPatch) -> None:
 
 
 def a_death_in_a_restore_goes_unnoticed(patched: pytest.MonkeyPatch) -> None:
-    async def comes_back(cluster: recovery.Cluster) -> bool:
-        cluster.health.lose("s1")
-        await recovery._restore_at_last(cluster, await cluster.start_switch())
+    async def comes_back(cluster: recovery.RecoverableCluster) -> bool:
+        cluster.liveness.mark_down("s1")
+        await recovery._restore_with_retries(cluster, await cluster.start_switch())
         return True
 
-    patched.setattr(recovery, "_comes_back", comes_back)
+    patched.setattr(recovery, "_start_and_restore", comes_back)
 
 
 def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
-    async def explains(health: Health, deaths: int) -> bool:
+    async def has_new_death(liveness: Liveness, deaths: int) -> bool:
         return False
 
-    patched.setattr(Health, "explains", explains)
-    patched.setattr(Health, "misses", lambda health, besides: False)
+    patched.setattr(Liveness, "has_new_death", has_new_death)
+    patched.setattr(Liveness, "others_down", lambda liveness, name: False)
     patched.setattr(recovery, "NotPrimary", ())
-    patched.setattr(recovery, "_TRIES", 1)
+    patched.setattr(recovery, "_MAX_TRIES", 1)
 
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:

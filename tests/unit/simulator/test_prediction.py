@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner, Result
 
-from analysis.errors import AnalysisError
-from analysis.record import RunRecord, Simulation, read_record
+from analysis.record import AnalysisError, RunRecord, Simulation, read_record
 from analysis.summary import summarise
 from experiment.config import Config
 from hotline.cli.commands import hotline

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from experiment.errors import AgentFailed
-from experiment.health import Health
+from experiment.liveness import Liveness
 from topologies.agents import Agent, call_all, supervised
 
 SCRIPT = """
@@ -242,16 +242,16 @@ flag.touch()
 
 def test_patience_lasts_while_somebody_is_missing(tmp_path: Path) -> None:
     async def main() -> None:
-        health = Health()
-        agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, health=health)
+        liveness = Liveness()
+        agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, liveness=liveness)
         try:
             await agent.ready()
-            health.lose("s1")
+            liveness.mark_down("s1")
             call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, patience=0.01))
             for _ in range(100):
                 await asyncio.sleep(0.001)
             assert not call.done()
-            health.regain("s1")
+            liveness.mark_up("s1")
             with pytest.raises(AgentFailed, match="did not answer 'ignored'"):
                 await call
         finally:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from controller.errors import DeviceError
-from experiment import health
+from experiment import liveness
 from experiment.config import Config
 from experiment.session import Planned
 from foundation.designs.arms import arm
@@ -59,18 +59,18 @@ def test_it_is_done_again_until_nobody_has_died() -> None:
         made, attempts = real_session(), []
 
         async def work() -> int:
-            attempts.append(made.health.is_whole)
+            attempts.append(made.liveness.all_up)
             if len(attempts) == 1:  # it would wait for ever
-                made.health.lose("s1")
-                asyncio.get_running_loop().call_later(0.01, made.health.regain, "s1")
+                made.liveness.mark_down("s1")
+                asyncio.get_running_loop().call_later(0.01, made.liveness.mark_up, "s1")
                 await asyncio.Event().wait()
             if len(attempts) == 2:
-                asyncio.get_running_loop().call_later(0.01, made.health.lose, "ps-0")
-                asyncio.get_running_loop().call_later(0.02, made.health.regain, "ps-0")
+                asyncio.get_running_loop().call_later(0.01, made.liveness.mark_down, "ps-0")
+                asyncio.get_running_loop().call_later(0.02, made.liveness.mark_up, "ps-0")
                 raise DeviceError("the switch has closed the connection")
             if len(attempts) == 3:  # it ends well, but beside a death
-                made.health.lose("ps-1")
-                made.health.regain("ps-1")
+                made.liveness.mark_down("ps-1")
+                made.liveness.mark_up("ps-1")
                 await asyncio.sleep(0)
             return len(attempts)
 
@@ -81,7 +81,7 @@ def test_it_is_done_again_until_nobody_has_died() -> None:
 
 
 def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_KNOWN_S", 0.01)
+    monkeypatch.setattr(liveness, "_DETECTION_S", 0.01)
 
     async def work() -> None:
         raise DeviceError("the switch refused it")

@@ -21,7 +21,7 @@ def run(data: bytes) -> Hashable:
     assert Config.model_validate(config.model_dump(exclude_unset=True)) == config
     assert NEITHER_IS_MEASURED in {arm.name for arm in config.measured} and config.lanes_to_profile > 0
     assert str(config.faults) is not None and config.workload.shape().parameters > 0
-    return config.target, config.keeps_profile, len(config.offloaded)
+    return config.target, config.has_room_for_profile, len(config.offloaded)
 
 
 NEITHER_IS_MEASURED = "neither"

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.errors import AnalysisError
+from analysis.record import AnalysisError
 from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
 from foundation.protocol import codec
 from foundation.protocol.codec import Message

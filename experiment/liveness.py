@@ -1,0 +1,61 @@
+"""Track which processes of a run are down, so that waiting for one can survive its recovery."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+_DETECTION_S = 1.0
+"""Time within which a death is detected; a connection may end some time earlier."""
+
+
+class Liveness:
+    """The processes of a run that are restarted after a death, by name."""
+
+    def __init__(self) -> None:
+        self.deaths = 0
+        """Number of deaths so far."""
+        self._down: set[str] = set()
+        self._all_up = asyncio.Event()
+        self._all_up.set()
+        self._next_death = asyncio.Event()
+
+    @property
+    def all_up(self) -> bool:
+        return not self._down
+
+    def others_down(self, name: str) -> bool:
+        """Return whether any process but `name` is down."""
+        return bool(self._down - {name})
+
+    def mark_down(self, name: str) -> None:
+        """Record the death of a process."""
+        self.deaths += 1
+        self._down.add(name)
+        self._all_up.clear()
+        self._next_death.set()
+        self._next_death = asyncio.Event()
+
+    def mark_up(self, name: str) -> None:
+        """Record that a process has recovered."""
+        self._down.discard(name)
+        if self.all_up:
+            self._all_up.set()
+
+    async def until_all_up(self) -> None:
+        """Wait until no process is down."""
+        await self._all_up.wait()
+
+    async def until_death(self, deaths: int) -> None:
+        """Wait until there have been more than `deaths` deaths."""
+        while self.deaths == deaths:
+            await self._next_death.wait()
+
+    async def has_new_death(self, deaths: int) -> bool:
+        """Return whether a process has died since there were `deaths` deaths, which may explain a failure.
+
+        Wait up to a second for the death to be detected.
+        """
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self.until_death(deaths), _DETECTION_S)
+        return self.deaths > deaths
