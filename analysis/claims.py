@@ -32,7 +32,7 @@ from foundation.designs.interface import Arm
 
 
 class Verdict(str, Enum):
-    """What is claimed of a metric, or why nothing is."""
+    """The claim for a metric, or the reason for which nothing is claimed."""
 
     LESS = "less"
     MORE = "more"

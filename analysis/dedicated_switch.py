@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, log, log1p
-from typing import Any
 
 from analysis.claims import Claim, Recommendation, recommend
 from analysis.metrics import Metric, answered
+from analysis.record import Json
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from foundation.designs.interface import Arm
@@ -43,7 +43,7 @@ class Prediction:
     recommendation: Recommendation
     claims: Mapping[str, Claim]
     capacity: Capacity
-    network: Mapping[str, Any]
+    network: Json
     """Switch and cables, as in the table [network] of a simulation."""
     checks: Sequence[tuple[Metric, Comparison, Comparison]]
     """(metric, simulated, measured) with the cores of the run's machine, for all metrics but counts."""

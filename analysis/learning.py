@@ -108,7 +108,7 @@ def read_curves(run: Path) -> Curves:
     found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, line in enumerate(file.read_text().splitlines(), start=1):
         try:
-            report: dict[str, Any] = json.loads(line)
+            report: dict[str, Any] = json.loads(line)  # of a user's script
             found[report["arm"]][report["rank"]].append(float(report["loss"]))
         except (ValueError, KeyError, TypeError) as error:
             raise AnalysisError(f"{file}:{number}: expected a report, got {line[:80]!r}: {error}") from None

@@ -1,4 +1,4 @@
-"""What [DDL] found beside what is found here, without and with the hot parameters in the switch."""
+"""A table of what [DDL] found and what a run or cluster shows, without and with offload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foundation.designs.arms import ordered
 from foundation.logs.columns import METRICS, TRANSFERS
 
 Facts = Mapping[str, Mapping[Fact, float]]
-"""Name of a figure -> its numbers."""
+"""Name of a figure -> its facts."""
 NAMES = {
     "w_proc": "W_proc",
     "w_queue": "W_queue",
@@ -25,7 +25,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One row: what the paper says, and what is measured here in each column."""
+    """One row: what the paper says, and what is measured in each column."""
 
     what: str
     paper: str
@@ -33,22 +33,22 @@ class Finding:
 
 
 def columns(arms: Sequence[str]) -> dict[str, str]:
-    """Arm -> what its column is called: those without and with offload or proxy, or a cluster's."""
-    ours = [arm for arm in ordered(arms) if not arm.is_repetition]
-    if not ours:
+    """Return arm -> title of its column, for arms of a run or of a cluster."""
+    known = [arm for arm in ordered(arms) if not arm.is_repetition]
+    if not known:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
-    ours.sort(key=lambda arm: (arm.baseline is not None, not arm.is_lead))
-    is_without = not any(arm.settings.aggregates for arm in ours if arm.baseline is None)
-    without = "here, without" if is_without else f"here, {ours[0].name}"
-    return {arm.name: f"here, with {arm.name}" if arm.baseline else without for arm in ours}
+    known.sort(key=lambda arm: (arm.baseline is not None, not arm.is_lead))
+    is_without = not any(arm.settings.aggregates for arm in known if arm.baseline is None)
+    without = "here, without" if is_without else f"here, {known[0].name}"
+    return {arm.name: f"here, with {arm.name}" if arm.baseline else without for arm in known}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
-    """The rows that something is known of; `summary` is None for a cluster's logs."""
+    """Return the rows with any measurement; `summary` is None for a cluster's logs."""
     facts = {figure.name: figure.facts for figure in figures}
     found = [
-        Finding(what, paper, tuple(_cell(tell, facts, arm) for arm in columns(arms)))
-        for what, paper, tell in _ROWS
+        Finding(what, paper, tuple(_cell(format_cell, facts, arm) for arm in columns(arms)))
+        for what, paper, format_cell in _ROWS
     ]
     found += [
         Finding(
@@ -64,7 +64,7 @@ def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | 
 
 
 def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
-    """What offload takes from the servers, at the first load."""
+    """Return the rows about the servers' savings by offload, at the first load."""
     load = next(iter(summary.loads.values()))
 
     def less(arm: str, metric: str) -> str:
@@ -87,8 +87,8 @@ def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """As the paper has it: 50.1 %."""
-    # Nothing is not less than nothing.
+    """Format a share as the paper does: 50.1 %."""
+    # Adding 0.0 turns -0.0 into 0.0.
     return f"{round(100 * share, digits) + 0.0:.{digits}f} %".replace("-", "−")
 
 
@@ -103,13 +103,13 @@ def _slower(facts: Facts, arm: str) -> str:
 
 
 def _dominant(op: str) -> Callable[[Facts, str], str]:
-    def tell(facts: Facts, arm: str) -> str:
+    def format_metrics(facts: Facts, arm: str) -> str:
         of = {metric: facts["fig-05"][arm, op, metric] for metric in METRICS}
         largest = sorted(of, key=of.__getitem__, reverse=True)[:2]
         whole = facts["fig-05"][arm, op, "latency"]
         return ", ".join(f"{NAMES[metric]} {percent(of[metric] / whole, 0)}" for metric in largest)
 
-    return tell
+    return format_metrics
 
 
 def _requests(facts: Facts, arm: str) -> str:
@@ -133,8 +133,8 @@ def _arithmetic(facts: Facts, arm: str) -> str:
     return percent(arithmetic_share(pull, push))
 
 
-Tell = Callable[[Facts, str], str]
-_ROWS: Sequence[tuple[str, str, Tell]] = (
+Formatter = Callable[[Facts, str], str]
+_ROWS: Sequence[tuple[str, str, Formatter]] = (
     ("p99 of an RPC's latency / p50: pull, push (Fig. 4)", "heavy tails", _tail),
     ("median push / median pull (Fig. 4)", "above 1", _slower),
     ("largest metrics of a pull (Fig. 5)", "PS_proc, N_tx", _dominant("pull")),
@@ -147,9 +147,9 @@ _ROWS: Sequence[tuple[str, str, Tell]] = (
 )
 
 
-def _cell(tell: Tell, facts: Facts, arm: str) -> str:
+def _cell(format_cell: Formatter, facts: Facts, arm: str) -> str:
     try:
-        return tell(facts, arm)
+        return format_cell(facts, arm)
     except (KeyError, ZeroDivisionError):
-        # Not all logs have everything.
+        # The logs lack a column or have no such RPCs.
         return "–"

@@ -1,11 +1,11 @@
-"""`run.json`: what a run was, and what only the runner knows of each block."""
+"""`run.json`: the record of a run, with the runner's measurements of each block."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from math import nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,6 +13,9 @@ from analysis.statistics import Comparison
 from foundation.designs.arms import baseline_of, ordered
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
+
+Json: TypeAlias = dict[str, Any]
+"""An object of `run.json` whose keys depend on the run."""
 
 FAST = "fast"
 """The codec of compiled agents."""
@@ -27,62 +30,64 @@ class _Model(BaseModel):
 
 
 class ServerUse(_Model):
-    """What all PS agents together did for one job in a block, or over a run."""
+    """Counters of all PS agents together for one job, in a block or over a run."""
 
     packets: int = 0
     bytes: int = 0
     proc_wall_ns: int = 0
     proc_cpu_ns: int = 0
     cpu_s: float = 0.0
-    """CPU of the whole processes, in s; and below what was so of all jobs."""
+    """CPU time of the whole processes in s. It and the counters below are of all jobs together."""
     commits: int = 0
-    """Of what durable PSs keep."""
+    """Commits of the journals of durable PSs."""
     commit_ns: int = 0
     delayed: int = 0
     """Datagrams that waited for a commit, with their burst."""
     delay_ns: int = 0
-    """How long all of them did: part of their PS_proc, and not of `proc_wall_ns`."""
+    """Sum of their waits, which is part of their PS_proc and not of `proc_wall_ns`."""
 
 
 ANY = "any"
-"""Placed on no CPU of its own."""
+"""Placement without a CPU of its own."""
 _STRAY = 0.01
-"""Part of the program's time that may be elsewhere before it is said."""
+"""Share of the program's time on other CPUs up to which it is ignored."""
 
 
 class ProgramUse(_Model):
-    """CPU time of the kernel's program, in s, by where it ran.
+    """CPU time of the kernel's program, in s, by the CPUs on which it ran.
 
-    On its senders' CPUs it ran in their time. On others' it ran in that of whoever was there, or of nobody.
+    On its senders' CPUs it is part of their CPU time. On other CPUs it is part of the CPU time of any process
+    that ran there, or of none.
     """
 
     workers: float
-    """For frames of workers on the sender's CPU: part of the workers' CPU time. Likewise of the servers."""
+    """Time for workers' frames on the sender's CPU, which is part of the workers' CPU time."""
     servers: float
+    """Time for servers' frames on the sender's CPU, which is part of the servers' CPU time."""
     on_workers: float = 0.0
-    """For others' frames on a CPU of the workers. Likewise of the servers."""
+    """Time for other hosts' frames on a CPU of the workers."""
     on_servers: float = 0.0
+    """Time for other hosts' frames on a CPU of the servers."""
     apart: float = 0.0
-    """On CPUs that no agent has."""
+    """Time on CPUs without agents."""
 
     @property
     def total(self) -> float:
-        """All of it."""
         return self.workers + self.servers + self.on_workers + self.on_servers + self.apart
 
     @property
     def is_its_senders(self) -> bool:
-        """Whether it ran on its senders' CPUs, but for a stray frame."""
+        """Whether the program ran on its senders' CPUs, except for stray frames."""
         return self.workers + self.servers >= (1 - _STRAY) * self.total
 
     @property
     def of_workers(self) -> float:
-        """What of the workers' CPU time was the program's; NaN where that is not known."""
+        """Part of the workers' CPU time that the program took, in s; NaN if it is unknown."""
         return self.workers if self.on_workers <= _STRAY * self.total else nan
 
     @property
     def of_servers(self) -> float:
-        """Likewise of the servers' CPU time."""
+        """Part of the servers' CPU time that the program took, in s; NaN if it is unknown."""
         return self.servers if self.on_servers <= _STRAY * self.total else nan
 
 
@@ -94,47 +99,48 @@ class Block(_Model):
     arm: str
     first_step: int
     steps: int
-    """Steps of all workers."""
+    """Number of steps of all workers."""
     period_ns: int
-    """Between two steps of one worker."""
+    """Time between two steps of one worker, in ns."""
     loss: float | None
-    """Mean log loss of the block's mini-batches; None for a load that trains nothing."""
+    """Mean log loss of the block's mini-batches; None without training."""
     behind_ns: int
-    """Largest lateness of any worker's operation."""
+    """Maximum lateness of any worker's operation, in ns."""
     fell_behind: bool
     """Whether the load generator was late by more than a period."""
     servers: ServerUse
     worker_cpu_s: float
     program_s: ProgramUse | None = None
-    """What the switch took, and of whom; None where a process is the switch."""
+    """CPU time of the switch's program in the kernel; None if a process is the switch."""
     run_queue_ms: dict[str, float]
-    """Time each process was runnable and did not run."""
+    """Time that each process was runnable and did not run, in ms."""
     begun_us: int = 0
-    """Unix time, and below when it had ended."""
+    """Unix time of the beginning, in µs."""
     ended_us: int = 0
+    """Unix time of the end, in µs."""
     duration_ms: float = 0.0
     steal_ms: float = 0.0
-    """CPU time that the hypervisor took, all CPUs together."""
+    """CPU time that the hypervisor took, over all CPUs, in ms."""
     others_cpu_ms: float = 0.0
-    """CPU time of processes that are not the run's."""
+    """CPU time of other processes than the run's, in ms."""
     pressure_ms: float = 0.0
-    """Time in which some task waited for a CPU."""
+    """Time in which some task waited for a CPU, in ms."""
     retransmissions: int = 0
     restarts: int = 0
-    """Of PSs and of the switch, which had counted something before that is missing here."""
+    """Restarts of PSs and of the switch, whose earlier counts are lost."""
     disturbed: list[str] = Field(default_factory=list)
-    """What was beyond its bounds (`analysis.disturbance`)."""
+    """Reasons for which the block counts as disturbed (`analysis.disturbance`)."""
 
 
 class AgentCost(_Model):
-    """CPU time that an RPC takes of agents on their own, without a switch between them, in µs."""
+    """CPU time of an RPC at agents that are connected without a switch, in µs."""
 
     worker_us: float
     server_us: float
 
 
 class CapacityCheck(_Model):
-    """What every arm carried later in the run."""
+    """The arms' capacities later in the run."""
 
     when: Literal["middle", "end"]
     capacity: dict[str, float]
@@ -142,81 +148,82 @@ class CapacityCheck(_Model):
 
 
 class Accounting(_Model):
-    """Where the pushed lanes are after quiescing, over all jobs."""
+    """The pushed lanes of all jobs after quiescing, by outcome."""
 
     sent: int
     applied: int
-    """By the parameter servers and by the switch."""
+    """Lanes that parameter servers and switch added."""
     lost: int
     unknown: int
-    """Unanswered pushes of workers that ended early."""
+    """Lanes in unanswered pushes of workers that ended early."""
     mismatched_keys: int
-    """Keys where what workers sent is not, modulo 2^32, what PS and switch hold."""
+    """Keys for which the sum of what workers sent differs, modulo 2^32, from what PS and switch hold."""
     overflows: int
     """Additions at the switch that overflowed by the sign rule."""
     changed_arms: list[str] = Field(default_factory=list)
-    """Arms whose offload or proxy was not theirs at the end: somebody changed the switch meanwhile."""
+    """Arms whose offload or proxy was changed in the switch during the run."""
     collected: int | None = None
-    """Updates at the parameter servers, as the log collector added them up; None before there was one."""
+    """Updates at the parameter servers, as summed by the log collector; None in runs without a collector."""
     uncollected: int = 0
-    """Those that it was not sent, and that are in the logs none the less."""
+    """Updates that the collector missed but the servers logged."""
     dropped_rows: int = 0
-    """Of the logs, because the disk was too slow."""
+    """Rows missing in the logs, because the disk was too slow."""
     restarts: dict[str, int] = Field(default_factory=dict)
-    """How often PSs, or the switch, ended and were started again; those that were not are left out."""
+    """Restarts of each PS, and of the switch, that was restarted."""
     owed: dict[str, int] = Field(default_factory=dict)
-    """Keys of which workers that have died owe the servers something, as their replay logs have it."""
+    """Dead worker -> keys with updates in its replay log that may be unreplayed."""
 
 
 class SimulatedArm(_Model):
-    """One arm of a run in virtual time: its closed loop, and its cables in all phases."""
+    """One arm of a simulated run: its closed loop, and its cables in all phases."""
 
     workers_busy: float
-    """Share of the time that a worker had its core."""
+    """Share of time in which a worker used its core."""
     servers_busy: float
     communication: float
     """Share of a step in which a worker waits for its pull and its push ([DDL] Fig. 1)."""
     frames: int
-    """That were put into the queue of a cable."""
+    """Frames that entered the queue of a cable."""
     dropped: int
-    """Because the queue was full."""
+    """Frames dropped at a full queue."""
     lost: int
-    """By faults."""
+    """Frames lost by faults."""
     marked: int
     longest_kb: float
-    """The longest queue, in 1,024 bytes."""
+    """Length of the longest queue, in units of 1,024 bytes."""
     retransmissions: int
 
 
 class Simulation(_Model):
-    """What a run in virtual time was."""
+    """Counts and durations of a simulated run."""
 
     rpcs: int
-    """Answered, in all arms and phases."""
+    """Answered RPCs, in all arms and phases."""
     packet_passes: int
     """Frames through the P4 program."""
     events: int
     virtual_s: float
     real_s: float
-    """From the configuration to the last RPC."""
+    """Time from the configuration to the last RPC, in s."""
     loop_s: float = 0.0
-    """Of it, in the compiled event loop."""
+    """Part of `real_s` in the compiled event loop."""
     arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 
 class Virtual(_Model):
-    """What virtual time says of a real run's first load: arm *hot* against *neither*, by metric."""
+    """The simulation of a real run's first load: the lead arm against its baseline, by metric."""
 
     load: str
     own: dict[str, Comparison]
-    """Every agent on a core of its own, and the switch a device."""
+    """Comparisons with a core for each agent, and a dedicated switch."""
     shared: dict[str, Comparison]
-    """The cores as they were: to be held against what was measured."""
+    """Comparisons with the cores of the run's machine, to check the model against the measurement."""
     own_capacity: dict[str, float]
-    """Arm -> steps/s of all workers in a closed loop; and the same with the cores as they were."""
+    """Arm -> steps/s of all workers in a closed loop, with a core for each agent."""
     shared_capacity: dict[str, float]
-    network: dict[str, Any]
-    """The device, as the table [network] of a simulation has it."""
+    """Arm -> steps/s of all workers in a closed loop, with the cores of the run's machine."""
+    network: Json
+    """The dedicated switch, as in the table [network] of a simulation."""
 
 
 class RunRecord(_Model):
@@ -224,43 +231,43 @@ class RunRecord(_Model):
 
     target: str
     datapath: str | None = None
-    """Where the softswitch processed packets: `kernel` or `sockets`; None where it did not tell."""
-    config: dict[str, Any]
-    machine: dict[str, Any]
+    """Datapath of the softswitch: `kernel` or `sockets`; None if it is unknown."""
+    config: Json
+    machine: Json
     versions: dict[str, str]
-    placement: dict[str, Any]
+    placement: Json
     """Switch, servers, workers and the rest -> CPU, or CPUs, or `ANY`."""
     seeds: dict[str, int]
     jobs: dict[str, int]
-    """Arm -> job."""
+    """Arm -> its job."""
     agents: dict[str, AgentCost] = Field(default_factory=dict)
-    """Codec -> what an RPC takes; of the run's, where that is not fast, and of fast beside it."""
-    workload: dict[str, Any] = Field(default_factory=dict)
+    """Codec -> cost of an RPC; of the run's codec and `FAST` if these differ, else empty."""
+    workload: Json = Field(default_factory=dict)
     phases_s: dict[str, float] = Field(default_factory=dict)
-    """Duration of each phase."""
+    """Phase -> duration in s."""
     capacity: dict[str, float] = Field(default_factory=dict)
-    """Arm -> steps/s of all workers in a closed loop; loads are fractions of the least."""
+    """Arm -> steps/s of all workers in a closed loop; loads are fractions of the minimum."""
     offered_rate: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers."""
     blocks: list[Block] = Field(default_factory=list)
-    """Each arm at each load in each round, as it was measured at last."""
+    """Last attempt of each arm at each load in each round."""
     repeated_blocks: list[Block] = Field(default_factory=list)
-    """Those that were disturbed and run again, which `blocks` has instead."""
+    """Earlier attempts, which were disturbed."""
     ended_by: Literal["precision", "budget", "rounds", "script"] | None = None
-    """Why there were no more rounds."""
+    """Reason for which rounds ended."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
-    """None where the run was interrupted before."""
-    switch: dict[str, Any] | None = None
-    """What the switch counted at its ports (softswitch's `SwitchCounters`); None where it does not tell."""
+    """Accounting of updates; None if the run was interrupted before it."""
+    switch: Json | None = None
+    """Counters of the switch's ports (softswitch's `SwitchCounters`); None if it has none."""
     simulation: Simulation | None = None
-    """None of a run with real processes."""
+    """Counts of a simulated run; None for a run with real processes."""
     virtual: Virtual | None = None
-    """None where the run was not simulated as well."""
+    """Simulation of a real run; None if it was not simulated."""
     memory_mb: dict[str, float] = Field(default_factory=dict)
-    """Agent, or switch -> the most memory that it had, in 2^20 bytes, files that it has mapped among it."""
+    """Agent or switch -> its peak memory including mapped files, in units of 2^20 bytes."""
     error: str | None = None
-    """Why the run ended early."""
+    """Reason for which the run ended early."""
 
     @property
     def design(self) -> str:
@@ -268,11 +275,11 @@ class RunRecord(_Model):
         return baseline_of(self.config["arms"]).design
 
     def repeated(self) -> list[tuple[int, int]]:
-        """From when to when (Unix time, µs) blocks lasted that were run again."""
+        """Return (begin, end) of the repeated blocks, in µs of Unix time."""
         return [(block.begun_us, block.ended_us) for block in self.repeated_blocks]
 
     def first_attempts(self) -> list[Block]:
-        """Of blocks that were run again the first run, when their mini-batches were new to the model."""
+        """Return the first attempt of each block, when its mini-batches were new to the model."""
         found: dict[tuple[str, int, float], Block] = {}
         for block in (*self.repeated_blocks, *self.blocks):
             found.setdefault((block.arm, block.round, block.load), block)
@@ -284,7 +291,7 @@ class RunRecord(_Model):
 
 
 def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
-    """Arm -> steps/s, of each its mean with the arms that only repeat it, which are left out."""
+    """Return arm -> steps/s, the mean over an arm and its repetitions, without entries for repetitions."""
     found: dict[str, list[float]] = {}
     for arm in ordered(capacity):
         found.setdefault((arm.is_repetition and arm.baseline) or arm.name, []).append(capacity[arm.name])
@@ -292,17 +299,17 @@ def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
 
 
 def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
-    """In steps/s, of the arm that others are compared with."""
+    """Return the capacity of the baseline in steps/s."""
     return capacity_by_arm(capacity)[baseline_of(capacity).name]
 
 
 def min_capacity(capacity: Mapping[str, float]) -> float:
-    """In steps/s, of the arm that carries least: what all arms carry."""
+    """Return the minimum capacity of all arms in steps/s."""
     return min(capacity_by_arm(capacity).values())
 
 
 def read_record(run: Path) -> RunRecord:
-    """Read a run folder's `run.json`; AnalysisError when it is missing or not one of ours."""
+    """Read a run folder's `run.json`; raise `AnalysisError` if it is missing or invalid."""
     file = run / "run.json"
     try:
         return RunRecord.model_validate_json(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Reports: of a run on the terminal, in `summary.json` and in `report.html`; of a cluster's logs a page."""
+"""Reports of a run on the terminal, in `summary.json` and in `report.html`, and pages of clusters' logs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from foundation.logs.parts import write_text
 
 
 def answers(summary: Summary) -> list[AnswerText]:
-    """Return all that a run says, what holds for others first; nothing follows from an unsound run."""
+    """Return the answer for a dedicated switch, if it was simulated, and the measured answer."""
     measured = measured_answer(summary)
     predicted = predict(summary) if summary.is_sound else None
     if predicted is None:
@@ -65,7 +65,7 @@ def answers(summary: Summary) -> list[AnswerText]:
 
 
 def measured_answer(summary: Summary) -> AnswerText:
-    """Return what was measured, at the first load."""
+    """Return the measured answer, at the first load."""
     found, context = answer(summary), {"summary": summary, "run": facts(summary)}
     said = sentences("answer_sentences", found, **context)
     if not summary.is_sound:
@@ -88,7 +88,7 @@ def _line(macro: str, *arguments: object, **context: object) -> str:
 
 
 def fact_sentences(summary: Summary) -> list[str]:
-    """Return what the numbers rest on."""
+    """Return the sentences about how the numbers were measured."""
     return texts("all_facts", summary=summary, run=facts(summary))
 
 
@@ -126,7 +126,7 @@ def _as_json(found: AnswerText) -> dict[str, object]:
 
 
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
-    """Write the page of a cluster's logs; its findings beside the paper's."""
+    """Write the page of a cluster's logs; return the table of its findings and the paper's."""
     drawn = list(figures([source], progress))
     paper = paper_table(source, drawn, None)
     page = Page(
@@ -141,7 +141,7 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
 
 
 def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None) -> Table:
-    """Return the paper's findings beside those of a run, or with `summary` None of a cluster's logs."""
+    """Return a table of the paper's findings and those of a run, or of a cluster for `summary` None."""
     found = findings(source.arms, drawn, summary)
     head = ("", "paper", *columns(source.arms).values())
     rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.here)) for each in found]
@@ -149,7 +149,7 @@ def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None
 
 
 def what_was_run(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
-    """Return name and value of what a reader has to know of a run."""
+    """Return (name, value) pairs that describe the run."""
     return pairs("what_was_run", record, _frame_us(record), summary=summary)
 
 
@@ -182,7 +182,7 @@ def _frame_us(record: RunRecord) -> float | None:
 
 
 def differences(summary: Summary, name: str) -> Iterator[Table]:
-    """Yield a table for each baseline: the other arms by each metric at a load, in % of it."""
+    """Yield a table for each baseline, with the changes of its arms in each metric at a load, in %."""
     load = summary.loads[name]
     for baseline, arms in _by_baseline(summary, load).items():
         rows: list[Row] = [
@@ -207,7 +207,7 @@ def _cell(change: Comparison | None, tone: Tone) -> Sentence:
 
 
 def durability(summary: Summary) -> Table:
-    """Return what it costs each arm that the servers are durable."""
+    """Return a table of the costs of durable servers, by arm."""
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
         (metric.title, *(plain(metric.format_value(summary.arms[arm].of(metric))) for arm in arms))
@@ -228,9 +228,9 @@ def losses(summary: Summary, name: str) -> Iterator[Sentence]:
 
 
 WIDTH = 100
-"""Columns of the terminal that are used at most."""
-_BESIDE = 4
-"""Arms beside their baseline that this has room for."""
+"""Maximum width of the report on a terminal, in columns."""
+_ARMS_PER_TABLE = 4
+"""Arms per table, besides their baseline, that fit into this width."""
 _STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
 
 
@@ -249,9 +249,9 @@ def render(summary: Summary) -> RenderableType:
         for baseline, arms in _by_baseline(summary, load).items():
             title = _line("terminal_title", name, baseline, summary=summary)
             parts.append(f"[i]{escape(title)}[/i]")
-            # One table, or as many as arms take; without any arm of the baseline alone.
-            for first in range(0, max(1, len(arms)), _BESIDE):
-                parts.append(_beside(summary, name, baseline, arms[first : first + _BESIDE]))
+            # At least one table, which without other arms has the baseline alone.
+            for first in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
+                parts.append(_terminal_table(summary, name, baseline, arms[first : first + _ARMS_PER_TABLE]))
         parts += [*texts("table_notes", load), ""]
     parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
     return Group(*parts, *fact_sentences(summary))
@@ -265,11 +265,11 @@ def _answer(found: AnswerText) -> Iterator[RenderableType]:
 
 
 def styled(sentence: Sentence) -> Text:
-    """Return a sentence with better and worse in colours."""
+    """Return a sentence with its tones in colours."""
     return Text.assemble(*((span.text, _STYLES[span.tone]) for span in sentence))
 
 
-def _beside(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
+def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
     table = _table([baseline, *(arm.name for arm in arms)])
     for metric, value, cells in rows_of(summary, name, arms):
         table.add_row(metric.title, _baseline(value, metric), *(_terminal_cell(*cell) for cell in cells))
@@ -281,7 +281,7 @@ def _baseline(value: float, metric: Metric) -> str:
 
 
 def _table(arms: Sequence[str]) -> TerminalTable:
-    # Two blanks between columns: there is no room for more.
+    # Two blanks between columns, as there is no room for more.
     table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
     table.add_column("", no_wrap=True)
     for arm in arms:
@@ -290,7 +290,7 @@ def _table(arms: Sequence[str]) -> TerminalTable:
 
 
 def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
-    """Write a difference in %; of a repetition the interval alone, which is what noise looks like."""
+    """Format a difference in %; for a repetition only its interval, which shows the noise."""
     if found is None or found.ratio is None:
         return "–"
     bounds = interval(found).replace("[", "\\[")
@@ -302,7 +302,7 @@ def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
 
 
 def _breakdown(summary: Summary) -> TerminalTable:
-    """Return the means of all loads, without what is 0 in every arm."""
+    """Return a table of means over all loads, without rows that are 0 in every arm."""
     table = _table([arm.name for arm in summary.run_arms])
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))

@@ -1,14 +1,13 @@
-"""Paired differences of two arms over rounds, with intervals that cover.
+"""Paired differences of two arms over rounds, with intervals of exact coverage.
 
-RPCs of one round are anything but independent, so a round gives one estimate for each arm, of its block,
-and what is compared is rounds: the mean of their log ratios. A round that took ten times as long counts no
-more than another.
+RPCs of one round are not independent, so each round gives one estimate per arm, from its block, and arms are
+compared by the mean of the rounds' log ratios. All rounds have the same weight.
 
-The order of a round's blocks is random. So where nothing differs, each round's log ratio is as likely to
-have the other sign, whatever happens to the machine, however skewed it is and however long it lasts.
-Intervals invert that: the means over all subsets of the rounds are typical values (Hartigan, "Using
-subsample values as typical values", 1969), and the truth is as likely to lie between any two neighbours of
-them as between any other two. docs/intervals.md compares these intervals with others.
+The order of a round's blocks is random. So if two arms do not differ, each round's log ratio is equally
+likely to have either sign, for any disturbance of the machine, however skewed or long. The intervals invert
+that test: the means over all subsets of the rounds are typical values (Hartigan, "Using subsample values as
+typical values", 1969), and the true value is equally likely to lie between any two neighbours of them.
+docs/intervals.md compares these intervals with others.
 """
 
 from __future__ import annotations
@@ -21,23 +20,25 @@ from pydantic import BaseModel, ConfigDict
 from scipy.special import stdtrit
 
 Rounds = npt.NDArray[np.float64]
-"""One estimate a round: (rounds,)."""
+"""One estimate per round: (rounds,)."""
 Estimates = npt.NDArray[np.float64]
-"""One estimate a subset: (subsets,)."""
+"""One estimate per subset: (subsets,)."""
 
 SUBSETS = 4095
-"""All of 12 rounds; of more rounds as many at random."""
+"""Maximum number of subsets: all of 12 rounds; of more rounds a random sample."""
 TAIL = 0.025
 _ROUNDING = 1e-12
 MIN_ROUNDS = 6
-"""Of n rounds there are 2^n - 1 subsets: with 5 even the widest interval is one of 94 %."""
+"""Minimum number of rounds for an interval. n rounds have 2^n - 1 subsets; with 5 rounds the widest interval
+covers 94 % only."""
 
 
 class Comparison(BaseModel):
-    """An arm's estimate against the baseline's, with 95 % intervals; None where there is no such number.
+    """An arm's estimate compared with the baseline's, with 95 % intervals; None for undefined numbers.
 
     Estimates are geometric means over rounds, and bounds of the difference are those of the ratio times the
-    baseline; where there is 0 in some round, they are arithmetic, and the ratio's bounds the difference's.
+    baseline. If some round has a 0, estimates are arithmetic means, and bounds of the ratio are those of the
+    difference divided by the baseline.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -45,33 +46,33 @@ class Comparison(BaseModel):
     baseline: float
     value: float
     difference: float
-    """`value` - `baseline`, and below its bounds, all in the metric's unit."""
+    """`value` - `baseline`, in the metric's unit, with bounds `low` and `high`."""
     low: float | None
     high: float | None
     ratio: float | None
-    """`value` / `baseline` - 1, and below its bounds."""
+    """`value` / `baseline` - 1, with bounds `ratio_low` and `ratio_high`."""
     ratio_low: float | None
     ratio_high: float | None
 
     @property
     def sign(self) -> int:
-        """On which side of 0 the whole interval of the ratio is: -1, 1, or 0 for none."""
+        """Sign of the ratio's whole interval: -1 or 1; 0 if it contains 0 or there is none."""
         if self.ratio_low is None or self.ratio_high is None:
             return 0
         return int(self.ratio_low > 0) - int(self.ratio_high < 0)
 
     @property
     def half_width(self) -> float | None:
-        """Of the ratio's interval."""
+        """Half width of the ratio's interval."""
         if self.ratio_low is None or self.ratio_high is None:
             return None
         return (self.ratio_high - self.ratio_low) / 2
 
 
 def compare_paired(arm: Rounds, baseline: Rounds, with_interval: bool = True) -> Comparison:
-    """`arm` against `baseline`, both (rounds,): their difference and their ratio.
+    """Compare `arm` with `baseline`, both (rounds,), by difference and ratio.
 
-    There are no intervals for fewer rounds than `MIN_ROUNDS`, nor without `with_interval`, and no ratio to 0.
+    There are no intervals for fewer rounds than `MIN_ROUNDS` or without `with_interval`, and no ratio to 0.
     """
     with_interval = with_interval and len(arm) >= MIN_ROUNDS
     if (arm > 0).all() and (baseline > 0).all():
@@ -86,7 +87,7 @@ def _geometric(arm: Rounds, baseline: Rounds, with_interval: bool) -> Comparison
 
 
 def of_logs(baseline: float, shift: float, low: float | None, high: float | None) -> Comparison:
-    """From logarithms: of the baseline, and of the ratio with its bounds."""
+    """Return the comparison from the logarithms of the baseline, and of the ratio with its bounds."""
     reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
     return Comparison(
@@ -120,9 +121,9 @@ def _arithmetic(arm: Rounds, baseline: Rounds, with_interval: bool) -> Compariso
 
 
 def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
-    """`other` (rounds,) against `first` (rounds,) of another run, with Welch's interval of the log ratio.
+    """Compare `other` (rounds,) with `first` (rounds,) of another run, by Welch's interval of the log ratio.
 
-    There is no interval for fewer rounds than `MIN_ROUNDS` of either, nor a ratio where there is 0 in some.
+    There is no interval if either has fewer rounds than `MIN_ROUNDS`, and no ratio if some round has a 0.
     """
     if not ((other > 0).all() and (first > 0).all()):
         return _arithmetic_unpaired(other, first)
@@ -146,39 +147,39 @@ def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:
 
 
 def _welch(other: Rounds, first: Rounds) -> tuple[float | None, float | None]:
-    """The 95 % interval of the difference of two means of unlike spread."""
+    """Return the 95 % interval of the difference of two means with different variances."""
     if min(len(other), len(first)) < MIN_ROUNDS:
         return None, None
     shift = float(other.mean() - first.mean())
     parts = [(values.var(ddof=1) / len(values), len(values) - 1) for values in (other, first)]
     variance = sum(part for part, _ in parts)
     if variance <= (_ROUNDING * np.abs((*other, *first)).max()) ** 2:
-        # All rounds are alike, but for the last bits.
+        # All rounds are equal up to rounding.
         return shift, shift
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    reach = float(stdtrit(freedom, 1 - TAIL) * np.sqrt(variance))
-    return shift - reach, shift + reach
+    half_width = float(stdtrit(freedom, 1 - TAIL) * np.sqrt(variance))
+    return shift - half_width, shift + half_width
 
 
 def interval(differences: Rounds) -> tuple[float, float]:
-    """The 95 % interval of what differences of rounds are symmetric about; of `MIN_ROUNDS` at least."""
+    """Return the 95 % interval of the centre of symmetry of differences (rounds,), at least `MIN_ROUNDS`."""
     counts = subsets(len(differences))
     return typical((counts @ differences) / counts.sum(axis=1))
 
 
 @lru_cache
 def subsets(rounds: int) -> npt.NDArray[np.float64]:
-    """Which rounds are in each subset: 0 or 1, (subsets, rounds); all but the empty one, or some of them."""
+    """Return the rounds of each subset as 0 or 1, (subsets, rounds): all but the empty one, or a sample."""
     if 2**rounds - 1 <= SUBSETS:
         return (np.arange(1, 2**rounds)[:, None] >> np.arange(rounds) & 1).astype(np.float64)
     drawn = np.random.default_rng(0).integers(0, 2, (SUBSETS, rounds))
-    # An empty one is as unlikely as any other, and has no mean.
+    # Replace empty subsets, which have no mean.
     drawn[~drawn.any(axis=1)] = 1
     return drawn.astype(np.float64)
 
 
 def typical(estimates: Estimates) -> tuple[float, float]:
-    """The 95 % interval that typical values bound."""
+    """Return the 95 % interval of typical values (subsets,)."""
     ordered = np.sort(estimates)
     outside = int(TAIL * (len(ordered) + 1))
     return float(ordered[outside - 1]), float(ordered[-outside])

@@ -50,7 +50,7 @@ class _Model(BaseModel):
 
 
 class Distribution(_Model):
-    """A latency in µs; None where nothing was measured."""
+    """Statistics of a latency in µs; None without measurements."""
 
     mean: float | None
     p50: float | None
@@ -61,43 +61,43 @@ class Distribution(_Model):
 class ArmSummary(_Model):
     """One arm: counts and server use over whole blocks, latencies over their measured part.
 
-    A metric that has no field here is under its name.
+    A metric without a field here is an extra attribute of its name.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
     rpcs_per_step: float
     op_latency_us: dict[str, Distribution]
-    """pull, push: from the scheduled start to the last response."""
+    """Operation (pull, push) -> latency from the scheduled start to the last response."""
     rpc_latency_us: Distribution
     rpc_latency_by_class_us: dict[str, Distribution]
     rpcs_per_step_by_class: dict[str, float]
     metrics_us: dict[str, float | None]
-    """Means: the five metrics of [DDL] and `switch`, the residence in the switch."""
+    """Metric of [DDL], or `switch` for the residence in the switch -> mean in µs."""
     ps_proc_us_per_step: dict[str, float]
-    """wall, cpu: handling of requests, all PS agents together."""
+    """Clock (wall, cpu) -> time of handling requests per step, over all PS agents, in µs."""
     ps_packets_per_step: float
     ps_bytes_per_step: float
     ps_cpu_s: float
-    """CPU of the PS processes, in s."""
+    """CPU time of the PS processes, in s."""
     durability: dict[str, float] | None = None
-    """What it costs that the servers keep what changes them before they answer; None where they do not."""
+    """Metric -> cost of journalling changes before they are answered; None without durable servers."""
     step_us: float | None
-    """Mean step: from the pull's scheduled start to the push's last response."""
+    """Mean duration of a step, from the pull's scheduled start to the push's last response."""
     step_latency_us: Distribution
     loss: float | None
-    """Mean log loss, of blocks that were run again as they were at first; None where nothing is trained."""
+    """Mean log loss over first attempts of blocks; None without training."""
 
     def of(self, metric: Metric) -> float | None:
-        """Its value, which it has a place for; None where nothing was measured."""
-        found: Any = self
+        """Return the value of a metric that has a place; None without measurements."""
+        found: Any = self  # then models and dicts down to a number
         for name in path_of(metric):
             found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
         return None if found is None else float(found)
 
 
 class Updates(_Model):
-    """Pushed lanes of all jobs."""
+    """Pushed lanes of all jobs; `analysis.record.Accounting` describes them."""
 
     sent: int
     applied: int
@@ -105,16 +105,14 @@ class Updates(_Model):
     unknown: int
     mismatched_keys: int
     collected: int | None = None
-    """By the parameter servers, as the log collector added them up; None in runs before there was one."""
     uncollected: int = 0
-    """That it was not sent, and that are in the logs none the less."""
 
 
 class LoadSummary(_Model):
     """One load: its arms, and their differences to the baseline."""
 
     offered_rate: float | None
-    """In steps/s of all workers; None in a closed loop."""
+    """Offered steps/s of all workers; None in a closed loop."""
     rounds: int
     rounds_fallen_behind: int
     """Rounds in which the load generator was late by more than a period in some block."""
@@ -122,13 +120,13 @@ class LoadSummary(_Model):
     differences: dict[str, dict[str, Comparison]]
     """Arm -> metric -> difference to the baseline."""
     block_steps: int = 0
-    """Measured steps of the block that has the fewest."""
+    """Minimum number of measured steps in a block."""
     blocks_repeated: int = 0
-    """Blocks that were run again."""
+    """Number of repeated blocks."""
     blocks_disturbed: int = 0
-    """Blocks that were disturbed to the last and are counted all the same."""
+    """Number of blocks that were disturbed in their last attempt, and count nevertheless."""
     invalidated_by: dict[str, dict[Kind, Disturbed]] = {}
-    """Arm -> kind of metric -> the disturbed blocks, if there are too many to claim a difference of it."""
+    """Arm -> kind of metric -> disturbed blocks, if there are too many to claim a difference."""
 
     @property
     def lacks_intervals(self) -> bool:
@@ -138,13 +136,14 @@ class LoadSummary(_Model):
 
 
 class ProgramShare(_Model):
-    """What the switch's program in the kernel took, over all blocks."""
+    """The CPU time of the switch's program in the kernel, over all blocks."""
 
     workers: float
-    """Part of the workers' CPU time, for frames of theirs on their own cores. Likewise of the servers."""
+    """Share of the workers' CPU time that the program took for their frames on their cores."""
     servers: float
+    """Share of the servers' CPU time that the program took for their frames on their cores."""
     cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
-    """How many cores it took, and whose: s a second."""
+    """Cores that the program used, in CPU seconds per second."""
 
 
 class Summary(_Model):
@@ -156,87 +155,87 @@ class Summary(_Model):
     capacity: dict[str, float]
     """Arm -> steps/s of all workers in a closed loop."""
     rate: float | None = None
-    """What loads are fractions of, where that was given."""
+    """Configured rate of load 1.0 in steps/s; None if loads are fractions of the minimum capacity."""
     hot_update_share: float | None
     """Share of pushed lanes that the switch served in the leading arm, in the measured phase."""
     hot_part: float | None = None
-    """Part of the model's parameters that the hot set has room for; None where there is no hot set."""
+    """Share of the model's parameters that fit into the hot set; None without a hot set."""
     updates: Updates
     overflows: int
     dropped_rows: int = 0
-    """Of the logs, because the disk was too slow."""
+    """Rows missing in the logs, because the disk was too slow."""
     durable: str | None = None
-    """When durable parameter servers call fsync."""
+    """When durable parameter servers call fsync; None without durable servers."""
     restarts: dict[str, int] = {}
-    """How often parameter servers, or the switch, ended and were started again."""
+    """Restarts of each parameter server, and of the switch, that was restarted."""
     changed_arms: list[str] = []
-    """Arms whose offload or proxy somebody changed meanwhile; their numbers are of something else."""
+    """Arms whose offload or proxy was changed during the run, so that their numbers are invalid."""
     empty_rpc_latency_us: Distribution
-    """What the emulator itself costs: an RPC without lanes, through the switch to a PS and back."""
+    """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
-    """Mean log loss of the last round, all arms together; None for a load that trains nothing."""
+    """Mean log loss of the last round, over all arms; None without training."""
     chance_loss: float | None = None
-    """Log loss of a model that knows only how frequent the labels are."""
+    """Log loss of a model that knows only the labels' frequency."""
     vector: int | None = None
-    """Values that all workers add up in each step, where they wait for each other; None elsewhere."""
+    """Values that all workers add up in each step of a lockstep design; None for other designs."""
     learning: dict[str, Comparison] = {}
-    """Arm -> its mean log loss against the baseline's, at all loads; or its mean reported loss."""
+    """Arm -> comparison of its mean log loss, over all loads, or of its mean reported loss."""
     reports: int | None = None
-    """Reports of a script's workers that all arms have; None without a script."""
+    """Number of reports of a script's workers that all arms have; None without a script."""
     last_reported: dict[str, float] = {}
-    """Arm -> loss of the last of these."""
+    """Arm -> loss in the last of these reports."""
     steps_per_s: dict[str, float] = {}
-    """Arm -> steps/s of all workers over all blocks, of workers in a closed loop."""
+    """Arm -> steps/s of all workers over all blocks, for workers in a closed loop."""
     program_share: ProgramShare | None = None
-    """None where a process is the switch."""
+    """CPU time of the switch's program in the kernel; None if a process is the switch."""
     cpus: int | None = None
-    """That the agents shared; None of a simulated run, where it means nothing."""
+    """Number of CPUs that the agents shared; None for a simulated run."""
     ended_by: str | None = None
-    """Why there were no more rounds: precision, budget, rounds, or the script's end."""
+    """Reason for which rounds ended: precision, budget, rounds or script."""
     budget_s: float | None = None
     widest: Width | None = None
-    """The interval of pull and push that is farthest from its goal."""
+    """Width of the interval of pull and push that is farthest from its goal."""
     repeated: dict[str, dict[str, int]] = {}
-    """Arm -> reason -> blocks that were run again for it."""
+    """Arm -> reason -> number of blocks repeated for it."""
     capacity_checks: list[CapacityCheck] = []
     rpcs: int | None = None
-    """Of a simulated run: RPCs that were answered, in all arms and phases. None of a real one."""
+    """Answered RPCs of a simulated run, in all arms and phases; None for a real run."""
     packet_passes: int | None = None
-    """Frames through the P4 program."""
+    """Frames through the P4 program in a simulated run."""
     virtual_s: float | None = None
     real_s: float | None = None
     loop_s: float | None = None
     agents: dict[str, AgentCost] = {}
-    """Codec -> what an RPC takes: of slow agents, and of the compiled ones beside them; else empty."""
+    """Codec -> cost of an RPC, for slow agents and compiled ones; empty if the run has compiled agents."""
     virtual: Virtual | None = None
-    """What virtual time says of the run with a switch of its own."""
+    """Simulation of the run with a dedicated switch."""
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
     @property
     def baseline(self) -> Arm:
-        """The arm that others are compared with."""
+        """The arm with which others are compared."""
         return baseline_of(self.capacity)
 
     @property
     def lead(self) -> Arm | None:
-        """The arm that the run's design is judged by; None where it has none."""
+        """The arm by which the run's design is judged; None if the design has none."""
         return leading(self.baseline.design)
 
     @property
     def is_sound(self) -> bool:
-        """Whether the sums at servers and switch are right, and every arm was what its name says."""
+        """Whether no update was lost, no addition overflowed, and no arm was changed."""
         updates = self.updates
         return not (updates.lost or updates.mismatched_keys or self.overflows or self.changed_arms)
 
     @property
     def run_arms(self) -> tuple[Arm, ...]:
-        """Those that were run, in the order of tables."""
+        """The arms that were run, in the order of tables."""
         return tuple(each for each in ordered(self.arms) if self.arms[each.name].steps)
 
 
 def summarise(run: Path, record: RunRecord) -> Summary:
-    """Compute the summary of a run folder with merged logs; AnalysisError where the run ended before."""
+    """Compute the summary of a run folder with merged logs; raise `AnalysisError` if the run ended early."""
     if record.accounting is None or not record.blocks:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
@@ -287,13 +286,13 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     )
 
 
-def _learned(record: RunRecord) -> dict[str, Any]:
-    # In virtual time arms that are alike are so to the bit: they repeat nothing.
+def _learned(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as below
+    # In simulated runs, repeated arms are equal to the bit, so they show no spread.
     return {"learning": learning(record.first_attempts(), with_interval=record.simulation is None)}
 
 
 def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
-    """What a run of a script has instead of mini-batches whose loss is known."""
+    """Return the fields of a script's run, which has reports instead of mini-batches with known losses."""
     curves = read_curves(run)
     reports = common_reports(curves)
     seconds, steps = defaultdict[str, float](float), defaultdict[str, int](int)
@@ -338,7 +337,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     tried = [block for block in record.first_attempts() if block.load == load]
     differences = differences_of(estimates(rpc, operations, blocks))
     if record.simulation is not None:
-        # One of noise there would be, and in virtual time there is none.
+        # Repetitions measure noise, which simulated runs do not have.
         differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}
     return LoadSummary(
         offered_rate=record.offered_rate.get(load_name(load)),
@@ -354,7 +353,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
 
 
 def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
-    """Return the same by arm, each over its own blocks and its baseline's."""
+    """Return arm -> kind of metric -> disturbed blocks, over the arm's blocks and its baseline's."""
     found = {
         name: invalidated([block for block in blocks if block.arm in (name, arm_of(name).baseline)])
         for name in arms
@@ -408,10 +407,10 @@ def _arm(
     by_class: Mapping[str, Mapping[str, float]],
     loss: float | None,
 ) -> ArmSummary:
-    """From the values of its metrics; `by_class` has RPCs and their latencies, or nothing."""
+    """Return an arm from the values of its metrics; `by_class` has number and latencies of RPCs, if any."""
     use, rpcs = total_use(blocks), values.get(RPCS.name) or 0.0
     whole = sum(each.get("rpcs", 0) for each in by_class.values())
-    found: dict[str, Any] = {
+    found: dict[str, Any] = {  # fields of `ArmSummary`
         "steps": sum(block.steps for block in blocks),
         "rpc_latency_by_class_us": {name: _distribution(each) for name, each in by_class.items()},
         "rpcs_per_step_by_class": {
@@ -435,13 +434,13 @@ def _arm(
 
 
 def path_of(metric: Metric) -> list[str]:
-    """Where an arm has a metric that it has a place for."""
+    """Return the path in an arm of a metric that has a place."""
     assert metric.place is not None, metric.name
     return (metric.place or metric.name).split(".")
 
 
 def total_use(blocks: Iterable[Block]) -> ServerUse:
-    """What the PS agents did in these blocks together."""
+    """Return the sum of the PS agents' counters over blocks."""
     blocks = list(blocks)
     return ServerUse(
         **{field: sum(getattr(block.servers, field) for block in blocks) for field in ServerUse.model_fields}
@@ -453,12 +452,12 @@ def _program_share(blocks: list[Block]) -> ProgramShare | None:
     worker_s, server_s = sum(block.worker_cpu_s for block in blocks), total_use(blocks).cpu_s
     if len(programs) < len(blocks) or not worker_s or not server_s:
         return None
-    took = {name: sum(getattr(program, name) for program in programs) for name in ProgramUse.model_fields}
+    used_s = {name: sum(getattr(program, name) for program in programs) for name in ProgramUse.model_fields}
     duration_s = sum(block.duration_ms for block in blocks) / 1e3
     return ProgramShare(
-        workers=took["workers"] / worker_s,
-        servers=took["servers"] / server_s,
-        cores=ProgramUse(**{name: s / duration_s if duration_s else 0.0 for name, s in took.items()}),
+        workers=used_s["workers"] / worker_s,
+        servers=used_s["servers"] / server_s,
+        cores=ProgramUse(**{name: s / duration_s if duration_s else 0.0 for name, s in used_s.items()}),
     )
 
 

@@ -1,4 +1,4 @@
-"""Text as data, how numbers are written, and the sentences of reports, which `sentences.txt.j2` has."""
+"""Text as data, the format of numbers, and the sentences of reports from `sentences.txt.j2`."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Span(BaseModel):
 
 Sentence = tuple[Span, ...]
 Row = Sequence[str | Sentence]
-"""A title, and cells."""
+"""Title and cells of a table's row."""
 
 
 class AnswerText(BaseModel):
-    """What a reader takes home. A run may have several, one behind the other."""
+    """A main result of a run, with its sentences. A run may have several."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,7 +80,7 @@ def text_of(sentence: Sentence) -> str:
 
 
 def difference(found: Comparison, tone: Tone = "") -> Span:
-    """Write a difference, whose ratio is known, in per cent, with its interval if there is one."""
+    """Format a difference with a ratio in per cent, with its interval if there is one."""
     assert found.ratio is not None
     text = signed(found.ratio)
     text = text if text.startswith("×") else f"{text} %"
@@ -88,14 +88,14 @@ def difference(found: Comparison, tone: Tone = "") -> Span:
 
 
 def interval(found: Comparison) -> str:
-    """Write an interval in per cent; empty if there is none."""
+    """Format an interval in per cent; empty without one."""
     if found.ratio_low is None or found.ratio_high is None:
         return ""
     return f"[{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
 
 
 def signed(ratio: float) -> str:
-    """Write a change in per cent, without the sign for it; from ten times as much on as a multiple."""
+    """Format a change in per cent, without the per cent sign; a tenfold or larger one as a multiple."""
     share = 100 * ratio
     if share >= 1000:
         return f"×{1 + ratio:.0f}"
@@ -103,24 +103,24 @@ def signed(ratio: float) -> str:
 
 
 def in_sentences(label: str) -> str:
-    """Return a label of tables as sentences have it."""
+    """Return the form of a table's label in sentences."""
     return label.replace("/step", " a step")
 
 
 def sentences(macro: str, *arguments: object, **context: object) -> list[Sentence]:
-    """Return the sentences of a macro; `context` is what all macros see."""
+    """Return the sentences of a macro; all macros see `context`."""
     rendered: Callable[..., str] = getattr(_template().make_module(context), macro)
     items = re.split(r"^- ", str(rendered(*arguments)), flags=re.MULTILINE)
     return [_spans(" ".join(item.split())) for item in items if item.strip()]
 
 
 def texts(macro: str, *arguments: object, **context: object) -> list[str]:
-    """Return the same without colours."""
+    """Return the sentences of a macro without colours."""
     return list(map(text_of, sentences(macro, *arguments, **context)))
 
 
 def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:
-    """Return the same of a macro whose sentences are names and values, with a bar between them."""
+    """Return (name, value) pairs of a macro whose sentences are names and values, separated by a bar."""
     found = [text.partition(" | ") for text in texts(macro, *arguments, **context)]
     return [(name, value) for name, _, value in found]
 
@@ -132,7 +132,7 @@ def _spans(text: str) -> Sentence:
     """Split `{better:...}` and `{worse:...}` off."""
     found = []
     for number, part in enumerate(parts := _COLOURED.split(text)):
-        # Of three parts one is plain, one a tone, and one has that tone.
+        # Parts alternate: plain text, a tone, and text with that tone.
         if part and number % 3 != 1:
             found.append(Span.model_validate({"text": part, "tone": parts[number - 1] if number % 3 else ""}))
     return tuple(found)

@@ -167,7 +167,7 @@ class Controller:
         await self.install(Job(job, settings.offload, on))
 
     async def counters(self) -> Counters:
-        """Return all counters."""
+        """Read all counters of the pipeline."""
         self._switch.check_pipeline()
         return await read_counters(self._switch)
 

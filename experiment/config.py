@@ -142,7 +142,7 @@ class Config(RunSettings):
     script: str | None = None
     """Command line of a Python script that is a worker (`hotline.Worker`); None is the built-in worker."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
-    """Where the softswitch processes packets; `auto` is the kernel if possible."""
+    """Part of the softswitch that processes packets; `auto` is the kernel if possible."""
     pcap: bool = False
     """Whether to capture packets at every port of the switch."""
     cli: bool = False

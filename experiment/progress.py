@@ -64,7 +64,7 @@ class Reporter:
         )
 
     def stop(self) -> None:
-        """Release the terminal."""
+        """Stop drawing and release the terminal."""
         self._bars.stop()
 
     def set_note(self, text: str) -> None:

@@ -6,12 +6,15 @@ An explicit setting always takes precedence.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from foundation.designs.registry import DEFAULT, DesignError, design
 from foundation.logs.columns import CLOSED_LOOP
 
-SIZES: Mapping[str, Mapping[str, Any]] = {
+Settings: TypeAlias = Mapping[str, Any]
+"""Settings before validation, whose values have any type that TOML has."""
+
+SIZES: Mapping[str, Settings] = {
     "scapy": {
         # An RPC takes 3 ms of a worker and 2 ms of a server; 100 keys at two servers are 8 RPCs per step.
         "workload": {"parameters": 30_000, "top": 600, "keys_per_step": 100},
@@ -29,7 +32,7 @@ SIZES: Mapping[str, Mapping[str, Any]] = {
 }
 """Codec -> setting -> default; tables have a default for each of their settings."""
 
-OF_SCRIPTS: Mapping[str, Any] = {
+OF_SCRIPTS: Settings = {
     # Scripts run as fast as they can, through arms that take turns.
     "loads": [CLOSED_LOOP],
     "calibration_s": 0.5,
@@ -39,7 +42,7 @@ OF_SCRIPTS: Mapping[str, Any] = {
 }
 """Setting -> default for workers that are a user's script."""
 
-OF_LOCKSTEP: Mapping[str, Any] = {
+OF_LOCKSTEP: Settings = {
     # Workers wait for each other, so they cannot follow an offered rate.
     "loads": [CLOSED_LOOP],
     # A single worker would wait forever.
@@ -53,7 +56,7 @@ STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> maximum duration of a step in a closed loop, in s."""
 
 
-def with_sizes(given: Mapping[str, Any], codec: object) -> dict[str, Any]:
+def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
     """Add the defaults of a codec, script or design to the given settings, without validating them."""
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
     if given.get("script") is not None:
@@ -70,7 +73,7 @@ def _is_lockstep(name: object) -> bool:
         return False
 
 
-def _filled(given: Mapping[str, Any], name: str, size: Any) -> Any:
+def _filled(given: Settings, name: str, size: Any) -> Any:
     if name not in given:
         return size
     is_table = isinstance(size, Mapping) and isinstance(given[name], Mapping)

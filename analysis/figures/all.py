@@ -1,4 +1,4 @@
-"""All figures that can be drawn from logs, in the order in which they are read."""
+"""All figures that can be drawn from logs, in reading order."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ DRAWN: Sequence[Callable[[Sequence[Source]], Figure]] = (
 
 
 Progress = Callable[[int, int], None]
-"""Told figures done and in all."""
+"""Called with the number of figures done and of all figures."""
 
 
 def no_progress(done: int, total: int) -> None:
-    """Tell nobody."""
+    pass
 
 
 def figures(sources: Sequence[Source], progress: Progress = no_progress) -> Iterator[Figure]:
-    """Those that there is something to draw for."""
+    """Yield the figures for which the sources have data."""
     for done, draw in enumerate(DRAWN):
         progress(done, len(DRAWN))
         figure = draw(sources)

@@ -1,4 +1,4 @@
-"""[DDL] Fig. 7: how often a worker calls a server, and how many workers call one at the same time."""
+"""[DDL] Fig. 7: the interval between a worker's calls of a server, and the concurrent workers of a server."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from analysis.figures.model import Axis, Fact, Figure, Panel
 from analysis.figures.source import IN_A_BLOCK, Curve, Source, curves, in_blocks
 
 WINDOW_US = 1000
-"""[DDL]'s t_window."""
+"""Window for concurrency in µs, t_window in [DDL]."""
 _PART_ROWS = 10_000_000
-"""Rows whose order in time is told, or whose workers are counted, at once."""
+"""Rows that are sorted by time, or whose workers are counted, in one step."""
 
 
 def intervals(sources: Sequence[Source]) -> Figure:
-    """Fig. 7a: CDF of the interval between two RPCs of one worker at one PS."""
+    """Return Fig. 7a: CDF of the interval between two RPCs of one worker at one PS."""
     found = [(curve, of) for curve in curves(sources) if (of := interval_of(curve)) is not None]
     return Figure(
         "fig-07a",
@@ -32,11 +32,11 @@ def intervals(sources: Sequence[Source]) -> Figure:
 
 
 def interval_of(curve: Curve) -> Distribution | None:
-    """Of one arm; None where no worker has called a server twice."""
+    """Return the distribution of one arm's intervals; None if no worker has called a server twice."""
     rows = curve.source.rpc.filter(pl.col("arm") == curve.arm)
     columns = rows.collect_schema().names()
     within = ["worker", "ps", *(name for name in IN_A_BLOCK if name in columns)]
-    # Names may be long, and their hashes are not.
+    # Hashes take less memory than names.
     rows = rows.select(pl.struct(within).hash().alias("line"), pl.col("worker").hash(), "t_send_us")
     number = rows.select(pl.len()).collect(engine="streaming").item()
     parts = number // _PART_ROWS + 1
@@ -45,7 +45,7 @@ def interval_of(curve: Curve) -> Distribution | None:
         .select("line", "t_send_us")
         .collect(engine="streaming")
         .sort("line", "t_send_us")
-        # Times are whole µs: none is less than that.
+        # Times are whole µs, so an interval of 0 is less than 1 µs.
         .select(
             interval_us=pl.when(pl.col("line") == pl.col("line").shift())
             .then(pl.col("t_send_us").diff().clip(1))
@@ -59,7 +59,7 @@ def interval_of(curve: Curve) -> Distribution | None:
 
 
 def concurrency(sources: Sequence[Source]) -> Figure:
-    """Fig. 7b: CDF of unique workers that call one PS within 1,000 µs, over windows with any."""
+    """Return Fig. 7b: CDF of unique workers that call one PS within 1,000 µs, over windows with a call."""
     of_source = {id(source): concurrency_of(source) for source in sources}
     found = [
         (curve, of_source[id(curve.source)][(curve.arm,)])
@@ -85,7 +85,7 @@ def _facts(found: Iterable[tuple[Curve, Distribution]]) -> dict[Fact, float]:
 
 
 def concurrency_of(source: Source) -> dict[tuple[str, ...], Distribution]:
-    """By arm; empty without a connection log."""
+    """Return (arm,) -> distribution of unique workers per window and PS; empty without a connection log."""
     if source.connections is None:
         return {}
     number = source.connections.select(pl.len()).collect(engine="streaming").item()

@@ -1,4 +1,4 @@
-"""[DDL] §3.2: what arithmetic costs a server, and what the latency goes with."""
+"""[DDL] §3.2: the cost of arithmetic at a server, and correlates of the latency."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.figures.source import Source
 
 _SAMPLE = 1_000_000
-"""RPCs that ranks are told of: a correlation of as many is known to 0.002."""
+"""Sample size in RPCs, which determines a rank correlation to 0.002."""
 CAUSES = {"size": "size", "frequency": "RPCs", "connections": "workers"}
 METRICS = {"ps_proc": "PS_proc", "n_tx": "N_tx"}
 
 
 def arithmetic_share(pull: float, push: float) -> float:
-    """Mean PS_proc of a push minus that of a pull, as a share of the push's."""
+    """Return mean PS_proc of a push minus that of a pull, as a share of the push's."""
     return (push - pull) / push
 
 
 def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
-    """Arm -> (cause, metric) -> Spearman's rank correlation, of RPCs that a server has answered.
+    """Return arm -> (cause, metric) -> Spearman's rank correlation, over RPCs that a server has answered.
 
     Frequency and connections are RPCs and unique workers at that server in the window of 1,000 µs in which
-    the RPC was sent, by its worker's clock: of one machine, or of as many as keep the same time.
+    the RPC was sent, by its worker's clock. The workers' clocks must be synchronised.
     """
     window = pl.col("t_send_us") // WINDOW_US
     at_server = source.rpc.filter(pl.col("ps_proc_us") > 0)
     number = at_server.select(pl.len()).collect(engine="streaming").item()
-    # All RPCs of some windows, which are no more than fit into memory.
+    # All RPCs of a sample of windows that fits into memory.
     sample = at_server.filter(window % (number // _SAMPLE + 1) == 0)
     rows = (
         sample.select(
@@ -58,7 +58,7 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
 
 
 def correlation_figure(source: Source) -> Figure:
-    """§3.2: the correlations as points, one colour an arm."""
+    """Return the figure of §3.2: the correlations as points, with a colour for each arm."""
     found = correlations(source)
     panels = [
         Panel(

@@ -1,4 +1,4 @@
-"""[DDL] Fig. 10: what share of all updates the most updated parameters take."""
+"""[DDL] Fig. 10: the share of all updates that the most updated parameters take."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PAPERS_TOP_K = 20_000
 
 
 def coverages(sources: Sequence[Source]) -> dict[str, Coverage]:
-    """Name of the source -> its curve, of those that have update logs."""
+    """Return name of the source -> its coverage, for sources with update logs."""
     found = {source.name: source.counts() for source in sources}
     return {name: coverage(counts) for name, counts in found.items() if counts is not None}
 
 
 def share_of_updates(found: dict[str, Coverage]) -> Figure:
-    """Fig. 10: share of updates by the top-k parameters."""
+    """Return Fig. 10: the share of updates by the top-k parameters."""
     series = []
     for number, (name, each) in enumerate(found.items()):
         points = each.points()

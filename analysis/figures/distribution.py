@@ -1,7 +1,7 @@
-"""Distributions that are exact where they are told, of more values than fit into memory.
+"""Distributions of more values than fit into memory, exact at their edges.
 
-Values are counted between edges, a hundred a decade: how many are at or below an edge is exact, and a
-quantile is the next edge, at most 2.4 % above it.
+Values are counted between edges, of which a decade has 100: the number at or below an edge is exact, and a
+quantile is rounded up to the next edge, by at most 2.4 %.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import polars as pl
 
 from analysis.figures.model import Values
 
-A_DECADE = 100
-_LEAST = -3 * A_DECADE
-"""The edge of 1 ns, and of all below: nothing is measured more finely."""
+EDGES_PER_DECADE = 100
+_MIN_EDGE = -3 * EDGES_PER_DECADE
+"""Number of the lowest edge, 1 ns, the resolution of all measurements."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Of `count` values."""
+    """A distribution of `count` values."""
 
     edges: Values
-    """[n], rising; no value is at or below the first, but for those that are less than 1 ns."""
+    """[n], ascending; only values below 1 ns can be at or below the first edge."""
     share: Values
-    """[n]: part of the values at or below each edge."""
+    """[n]: share of the values at or below each edge."""
     count: int
     mean: float
 
     def quantile(self, q: float) -> float:
-        """The first edge with at least this part of the values at or below it."""
+        """Return the first edge with at least a share `q` of the values at or below it."""
         return float(self.edges[np.searchsorted(self.share, q - _ROUNDING)])
 
 
@@ -40,18 +40,18 @@ Key = tuple[str, ...]
 
 
 def distributions(rows: pl.LazyFrame, value: str, by: Sequence[str]) -> dict[Key, Distribution]:
-    """Of a column of times in µs, from 0 on, for each combination of the columns `by`."""
+    """Return the distribution of a column of times in µs, >= 0, for each combination of the columns `by`."""
     column = pl.col(value).cast(pl.Float64)
-    edge = ((column.log10() * A_DECADE - _ROUNDING).ceil()).cast(pl.Int32).clip(lower_bound=_LEAST)
-    bins = pl.when(column > 0).then(edge).otherwise(_LEAST)
+    edge = ((column.log10() * EDGES_PER_DECADE - _ROUNDING).ceil()).cast(pl.Int32).clip(lower_bound=_MIN_EDGE)
+    bins = pl.when(column > 0).then(edge).otherwise(_MIN_EDGE)
     return {
-        key: _distribution(10.0 ** ((np.append(edges[0] - 1, edges)) / A_DECADE), counts, total)
+        key: _distribution(10.0 ** ((np.append(edges[0] - 1, edges)) / EDGES_PER_DECADE), counts, total)
         for key, edges, counts, total in _counted(rows, bins, column, by)
     }
 
 
 def discrete_distributions(rows: pl.LazyFrame, value: str, by: Sequence[str]) -> dict[Key, Distribution]:
-    """The same of whole numbers from 0 on, of which there are few: each is an edge."""
+    """Return the same for a column of integers >= 0 with few different values, each of which is an edge."""
     column = pl.col(value).cast(pl.Int64)
     return {
         key: _distribution(np.append(edges[0] - 1, edges).astype(np.float64), counts, total)

@@ -1,4 +1,4 @@
-"""Figures as files: PDF and PNG for print, and the data behind each as CSV."""
+"""Write figures to files: PDF and PNG for print, and the data as CSV."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SUFFIXES = ("pdf", "png", "csv")
 _DPI = 150
 _DASHES = ("-", "--", ":", "-.")
 _MARKERS = "osD^v*"
-_PANELS_A_ROW = 2
-_LETTERS_AN_INCH, _HANDLE_LETTERS = 10.5, 5
-"""Of a legend, about; what its line and gaps take."""
+_PANELS_PER_ROW = 2
+_LETTERS_PER_INCH, _HANDLE_LETTERS = 10.5, 5
+"""Approximate letters per inch of a legend, and the width of an entry's line and gaps in letters."""
 
 
 def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
-    """Write NAME.pdf, NAME.png and NAME.csv of each; raises `DataError` where they cannot be written."""
+    """Write NAME.pdf, NAME.png and NAME.csv of each figure; raise `DataError` if a file cannot be written."""
     return [path for figure in figures for path in write_figure(figure, folder)]
 
 
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
-    """The three files of one figure."""
+    """Write the three files of one figure and return their paths."""
     import matplotlib.pyplot as plt
 
     drawing, written = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
@@ -40,7 +40,7 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
                 if path.suffix == ".csv":
                     figure.table().write_csv(partial)
                 else:
-                    # Without a date: what is drawn of the same data is the same file.
+                    # Without a date, so that the same data give the same file.
                     when = {"CreationDate": None} if path.suffix == ".pdf" else {}
                     drawing.savefig(partial, format=path.suffix[1:], dpi=_DPI, metadata=when)
     finally:
@@ -49,14 +49,14 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
 
 
 def draw(figure: Figure) -> Drawing:
-    """With matplotlib."""
+    """Draw a figure with matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
     panels = [panel for panel in figure.panels if panel.series]
-    columns = min(len(panels), _PANELS_A_ROW)
+    columns = min(len(panels), _PANELS_PER_ROW)
     rows = -(-len(panels) // columns)
     drawing, axes = plt.subplots(
         rows,
@@ -83,8 +83,8 @@ def draw(figure: Figure) -> Drawing:
 
 
 def _columns(labels: Sequence[str], drawing: Drawing) -> int:
-    """As many of a legend as there is room for."""
-    room = int(_LETTERS_AN_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
+    """Return the number of legend columns that fit into the drawing."""
+    room = int(_LETTERS_PER_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
     return max(1, min(len(labels), room, 6))
 
 
@@ -106,8 +106,8 @@ def _points(axis: Axes, many: Iterable[Series]) -> None:
         line = "" if len(each.x) and isinstance(each.x[0], str) else _DASHES[each.dash]
         axis.plot(each.x, each.y, f"{marker}{line}", label=each.name, color=each.colour, markersize=5)
         if each.low is not None and each.high is not None:
-            reach = np.array([each.y - each.low, each.high - each.y])
-            axis.errorbar(each.x, each.y, yerr=reach, fmt="none", ecolor=each.colour, capsize=2)
+            errors = np.array([each.y - each.low, each.high - each.y])
+            axis.errorbar(each.x, each.y, yerr=errors, fmt="none", ecolor=each.colour, capsize=2)
 
 
 def _bars(axis: Axes, many: Iterable[Series]) -> None:
@@ -123,7 +123,7 @@ def _map(axis: Axes, many: Iterable[Series]) -> None:
     for each in many:
         if each.z is not None:
             shown = axis.pcolormesh(
-                each.x, each.y, 100 * each.z, cmap="RdYlGn_r", vmin=-_REACH, vmax=_REACH, shading="nearest"
+                each.x, each.y, 100 * each.z, cmap="RdYlGn_r", vmin=-_LIMIT, vmax=_LIMIT, shading="nearest"
             )
             axis.figure.colorbar(shown, ax=axis, label="change, %", extend="both")
             axis.contour(each.x, each.y, each.z, levels=[0.0], colors="black", linewidths=1)
@@ -150,8 +150,8 @@ def _spans(axis: Axes, many: Iterable[Series]) -> None:
         axis.invert_yaxis()
 
 
-_REACH = 60.0
-"""Per cent at the ends of a map's colours."""
+_LIMIT = 60.0
+"""Limit of a map's colour scale, in per cent."""
 _KINDS = {
     "map": _map,
     "heights": _heights,
@@ -164,7 +164,7 @@ _KINDS = {
 
 
 def _plain(value: float, _: object) -> str:
-    """Without powers of ten."""
+    """Format a tick without powers of ten."""
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 

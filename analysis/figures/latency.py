@@ -1,4 +1,4 @@
-"""[DDL] Fig. 4 and 5: how long RPCs take, and which of the five metrics that is."""
+"""[DDL] Fig. 4 and 5: the latency of RPCs, and its breakdown into the five metrics."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CDF = Axis("CDF", is_share=True)
 
 
 def cdf_series(curve: Curve, found: Distribution) -> Series:
-    """A distribution as a curve."""
+    """Return a distribution as a CDF curve."""
     return Series(curve.name, found.edges, found.share, curve.colour, curve.dash)
 
 
 def latencies(sources: Sequence[Source]) -> Figure:
-    """Fig. 4: CDF of the latency of RPCs, push and pull."""
+    """Return Fig. 4: CDF of the latency of RPCs, push and pull."""
     return _latencies(
         sources,
         "op",
@@ -34,7 +34,7 @@ def latencies(sources: Sequence[Source]) -> Figure:
 
 
 def latencies_by_class(sources: Sequence[Source]) -> Figure:
-    """Ours: the same by where an RPC was answered."""
+    """Return the CDF of the latency of RPCs by where they were answered."""
     with_classes = [source for source in sources if "class" in source.rpc.collect_schema()]
     return _latencies(
         with_classes,
@@ -73,7 +73,7 @@ def _latencies(
 
 
 def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
-    """(arm, op) -> metric -> mean in µs; `latency` is their sum, `request` a size in bytes."""
+    """Return (arm, op) -> metric -> mean in µs; `latency` is their sum, `request` a size in bytes."""
     columns = {
         **{name: f"{name}_us" for name in (*METRICS, "latency")},
         "request": "request_bytes",
@@ -87,7 +87,7 @@ def mean_metrics(source: Source) -> dict[tuple[str, str], dict[str, float]]:
 
 
 def breakdown(sources: Sequence[Source]) -> Figure:
-    """Fig. 5: share of each metric in the latency of push and pull."""
+    """Return Fig. 5: the share of each metric in the latency of push and pull."""
     means = {id(source): mean_metrics(source) for source in sources}
     panels = []
     for op in TRANSFERS:
@@ -121,7 +121,7 @@ def breakdown(sources: Sequence[Source]) -> Figure:
 
 
 def completion(sources: Sequence[Source]) -> Figure:
-    """Ours: how long pulls and pushes take from when they were due, at each load of a run."""
+    """Return the CDF of the latency of operations from their scheduled start, at each load of a run."""
     panels: dict[str, list[Series]] = {}
     runs = [source for source in sources if source.operations is not None]
     for curve in curves(runs, with_null=len(sources) == 1):

@@ -1,4 +1,4 @@
-"""Ours: what a script's workers report of their training, arm by arm."""
+"""The losses that a script's workers report, by arm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from analysis.figures.source import Source, curves
 
 
 def reported_losses(sources: Sequence[Source]) -> Figure:
-    """Loss by report; nothing where no script was run, or it reported nothing."""
+    """Return the figure of loss by report; it is empty without a script or reports."""
     series = [
         Series(
             curve.name,

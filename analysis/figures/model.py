@@ -1,4 +1,4 @@
-"""A figure as data: what is drawn of it, on paper or on the page, is also what its CSV has."""
+"""A figure as data, from which files, page and CSV are made."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Fact = tuple[str, ...]
 Kind = Literal["lines", "steps", "points", "bars", "map", "heights", "spans"]
 
 COLOURS = dict(zip(METRICS, ("#9ecae1", "#4292c6", "#e6550d", "#fdae6b", "#a5a5a5"), strict=True))
-"""Of metrics, on white and on black."""
+"""Metric -> colour, readable on white and on black."""
 _OTHERS = ("#3b7dd8", "#e07b1a", "#2c9a57", "#9467bd", "#c44e52", "#17a2b8", "#8c6d31", "#7f7f7f")
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What is along an axis, with its unit."""
+    """One axis of a figure; its title has the unit."""
 
     title: str
     is_log: bool = False
     is_share: bool = False
-    """From 0 to 1, shown in per cent."""
-    reach: tuple[float, float] | None = None
-    """From where to where on the page; else as the data of each panel has it."""
+    """Whether values are shares from 0 to 1, which are shown in per cent."""
+    limits: tuple[float, float] | None = None
+    """Limits of the axis on the page; None takes them from each panel's data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +41,24 @@ class Series:
 
     name: str
     x: Values | Sequence[str]
-    """[n]; names of bars for `bars`."""
+    """Values on the x axis [n]; names of bars for `bars`."""
     y: Values
-    """[n]"""
+    """Values on the y axis [n]."""
     colour: str = ""
     dash: int = 0
-    """Which of `DASHES`."""
+    """Index into `DASHES`."""
     low: Values | None = None
-    """[n], and below the upper bounds: of a 95 % interval of y."""
+    """Lower bounds of a 95 % interval of y, [n]."""
     high: Values | None = None
+    """Upper bounds of a 95 % interval of y, [n]."""
     z: Values | None = None
-    """[len(y), len(x)]: what a map shows at each x and y: a change, in parts; heights are shares. Without it
-    they are marked."""
+    """Values [len(y), len(x)] at each x and y: relative changes of a map, or heights from 0 to 1. On a map, a
+    series without z marks points."""
     level: float | None = None
-    """Of heights: where a line is drawn."""
+    """Height at which a contour line is drawn."""
 
     def columns(self) -> dict[str, Values | Sequence[str]]:
-        """What its rows have: x and y, bounds or z where there are any."""
+        """Return the columns of its rows: x and y, with bounds or z if there are any."""
         if self.z is not None:
             x, y = np.meshgrid(np.asarray(self.x, dtype=np.float64), self.y)
             return {"x": x.ravel(), "y": y.ravel(), "z": self.z.ravel()}
@@ -69,7 +70,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One pair of axes. All panels of a figure have the same axes, so that they can be compared."""
+    """One pair of axes. All panels of a figure have the same axes, so they can be compared."""
 
     title: str
     series: Sequence[Series]
@@ -77,29 +78,29 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure; without any series there was nothing to draw it from."""
+    """One figure; without series the sources had no data for it."""
 
     name: str
-    """Of its files: `fig-04`."""
+    """Name of its files, such as `fig-04`."""
     title: str
     x: Axis
     y: Axis
     panels: Sequence[Panel]
     kind: Kind = "lines"
-    """Bars are stacked and lie, one for each name; spans lie, too, from `low` on. On a map series without z
-    are marked by their names."""
+    """Kind of the drawing. Bars are horizontal and stacked, one for each name; spans are horizontal and begin
+    at `low`. On a map, series without z are marked by their names."""
     caption: str = ""
-    """How to read it, and what the paper shows there."""
+    """How to read the figure, and what the paper's figure shows."""
     facts: Mapping[Fact, float] = field(default_factory=dict)
-    """Numbers of it that tables have: (curve, operation, quantity) and the like -> value."""
+    """(curve, operation, quantity) or similar -> value that tables show."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be drawn."""
+        """Whether there are no data to draw."""
         return not any(len(series.y) for panel in self.panels for series in panel.series)
 
     def table(self) -> pl.DataFrame:
-        """The data: columns panel, series, x, y; low and high where there are intervals, z of a map."""
+        """Return the data in columns panel, series, x, y; with low and high for intervals, z for maps."""
         parts = [
             pl.DataFrame({"panel": panel.title, "series": series.name, **series.columns()})
             for panel in self.panels
@@ -109,6 +110,6 @@ class Figure:
 
 
 def colour_of(name: str, number: int) -> str:
-    """The colour of an arm or a metric; of anything else the colour of that number."""
+    """Return the colour of an arm or a metric; for any other name a colour by number."""
     arms = every()
     return arms[name].colour if name in arms else COLOURS.get(name, _OTHERS[number % len(_OTHERS)])

@@ -12,7 +12,7 @@ from foundation.logs.columns import TRANSFERS
 
 
 def response_sizes(sources: Sequence[Source]) -> Figure:
-    """Fig. 6: CDF of the size of responses, bytes of UDP payload."""
+    """Return Fig. 6: CDF of the size of responses, in bytes of UDP payload."""
     found = {
         id(source): discrete_distributions(source.rpc, "response_bytes", ["arm", "op"]) for source in sources
     }

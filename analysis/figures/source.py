@@ -1,4 +1,4 @@
-"""What figures are drawn from: the measured RPCs of a run, or the logs of somebody's cluster, read lazily."""
+"""The data of figures: the measured RPCs of a run, or the logs of a real cluster, read lazily."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from foundation.logs.columns import LOGS
 from foundation.logs.counts import Counts
 
 IN_A_BLOCK = ("round", "load")
-"""Columns that tell a run's blocks apart, between which nothing is to be compared in time."""
+"""Columns that identify a run's blocks; times of different blocks are not compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +27,28 @@ class Source:
 
     name: str
     rpc: pl.LazyFrame
-    """Measured RPCs but for empty ones: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
+    """Measured RPCs without empty ones: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
-    """`time_us`, `ps`, `worker`, `arm`."""
+    """Connection log with columns `time_us`, `ps`, `worker`, `arm`."""
     updates: Sequence[Path]
-    """Update logs, none or more."""
+    """Update logs, if any."""
     job: int | None
-    """Whose rows of the update logs count; None for all."""
+    """Job whose updates count; None for all."""
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
-    """Measured pulls, pushes and steps; None for a cluster's, as below."""
+    """Measured pulls, pushes and steps; None for a cluster."""
     record: RunRecord | None = None
+    """Record of the run; None for a cluster."""
     reported: Curves = field(default_factory=dict)
-    """What a script's workers have told of their training."""
+    """Losses that a script's workers reported."""
 
     def counts(self) -> Counts | None:
-        """Updates of each key; None where there is no update log. Raises `DataError`."""
+        """Return the updates of each key; None without update logs. Raises `DataError`."""
         return Counts.of_logs(self.updates, self.job) if self.updates else None
 
 
 def of_run(run: Path) -> Source:
-    """A run's; raises `AnalysisError` where it has no measured RPCs."""
+    """Return the source of a run; raise `AnalysisError` if it has no measured RPCs."""
     record = read_record(run)
     if not record.blocks:
         raise AnalysisError(f"{run}: the run ended before anything was measured ({record.error})")
@@ -61,7 +62,7 @@ def of_run(run: Path) -> Source:
     arm_of_job = pl.col("job").replace_strict(jobs, default=None, return_dtype=pl.String)
     measured_arms = ordered(block.arm for block in record.blocks)
     arms = tuple(arm.name for arm in measured_arms)
-    # Where workers add whole vectors, servers have no updates to count.
+    # In lockstep designs workers add whole vectors, so servers count no updates.
     counts_updates = not any(design(arm.design).is_lockstep for arm in measured_arms)
     return Source(
         name=str(record.workload.get("name", run.name)),
@@ -79,7 +80,7 @@ def of_run(run: Path) -> Source:
 
 
 def of_cluster(logs: ClusterLogs) -> Source:
-    """The logs of a real cluster."""
+    """Return the source of a real cluster's logs."""
     arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
     return Source(
         name=logs.folder.resolve().name or CLUSTER,
@@ -92,7 +93,7 @@ def of_cluster(logs: ClusterLogs) -> Source:
 
 
 def in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -> pl.DataFrame:
-    """Rows of an arm's blocks that count, where these tell when they were; all of a cluster's."""
+    """Return the rows within the arms' blocks; all rows of a cluster, or of blocks without times."""
     blocks = [] if record is None else [block for block in record.blocks if block.ended_us]
     if not blocks:
         return rows
@@ -101,7 +102,7 @@ def in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -> pl.
         schema={"begun_us": pl.Int64, "ended_us": pl.Int64, "arm": pl.String},
         orient="row",
     )
-    # Blocks follow one another: the last of the arm's that had begun is the one.
+    # Blocks do not overlap: a row can only be in the arm's last block that had begun.
     return (
         rows.sort(time_us)
         .join_asof(
@@ -124,7 +125,7 @@ class Curve:
 
 
 def curves(sources: Sequence[Source], with_null: bool = False) -> Iterator[Curve]:
-    """All arms of all sources; those that only repeat another, and tell of noise, `with_null`."""
+    """Yield the curves of all arms of all sources; repetitions of arms only `with_null`."""
     number, arms = 0, every()
     for dash, source in enumerate(sources):
         for arm in source.arms:

@@ -1,4 +1,4 @@
-"""`report.html`: all of a run, or of a cluster's logs, in one self-contained page."""
+"""`report.html`: the report of a run, or of a cluster's logs, as one self-contained page."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from foundation.words import counted
 
 
 def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
-    """Return the words of a page, with the arms that are on it first."""
+    """Return (term, explanation) pairs for a page, beginning with its arms."""
     return pairs("glossary", arms)
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """An <svg> element, and what it shows."""
+    """An <svg> element with its caption."""
 
     svg: Markup
     caption: str
@@ -36,32 +36,32 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The contents of a page; what is empty is left out."""
+    """The contents of a page, which omits empty parts."""
 
     title: str
     plots: Sequence[Plot]
     answers: Sequence[AnswerText] = ()
     ran: Sequence[tuple[str, str]] = ()
-    """What was run, on what: name and value."""
+    """(name, value) pairs that describe the run and its machine."""
     drawings: Sequence[Drawing] = ()
     paper: Sequence[Table] = ()
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
-    """More of them, each with a heading."""
+    """(heading, tables) of further sections."""
     baseline: str = ""
-    """Of the differences."""
+    """Baseline of the differences."""
     differences: Sequence[Table] = ()
     losses: Sequence[Sentence] = ()
     no_losses: str = ""
-    """What is said where there are none."""
+    """Sentence in place of empty `losses`."""
     facts: Sequence[str] = ()
     reading: Sequence[str] = ()
     glossary: Sequence[tuple[str, str]] = field(default_factory=glossary)
     record: str = ""
-    """`run.json`."""
+    """Contents of `run.json` without blocks."""
 
 
 def build(page: Page) -> str:
-    """Return the page as HTML, with everything that it needs in it."""
+    """Return the page as HTML with embedded style, script and data."""
     return _render(
         "page.html.j2",
         page=page,
@@ -73,7 +73,7 @@ def build(page: Page) -> str:
 
 
 def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
-    """Draw the leading arm and its baseline at the first load; nothing if a run has no such arms."""
+    """Draw the lead arm and its baseline at the first load; return nothing if a run lacks one of them."""
     name, load = next(iter(summary.loads.items()))
     lead = summary.lead
     arms = [arm for arm in ordered(load.arms) if lead and arm.name in (lead.name, lead.baseline)]
@@ -93,7 +93,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
 
 
 def _render(name: str, **context: object) -> Markup:
-    """Render a template; the text in its context is escaped, unless it is marked up."""
+    """Render a template; text in its context is escaped unless it is `Markup`."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -102,7 +102,7 @@ def _render(name: str, **context: object) -> Markup:
 
 
 def _json(value: object) -> str:
-    """Return JSON that cannot end the element that it stands in."""
+    """Return JSON without `<`, which could end the enclosing element."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

@@ -1,42 +1,45 @@
-"""A figure for the page: traces for Plotly, toggles, and its numbers in a table."""
+"""A figure for the page: traces for Plotly, toggles, and a table of its numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from analysis.figures.model import DASHES, Axis, Figure, Series, Values
 from analysis.wording import Row, Span, Table
 
+Spec: TypeAlias = dict[str, Any]
+"""JSON data for Plotly, whose values have many types."""
+
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ROWS = 40
 _SIDE = 9
-"""Rows and columns of a map that its table has."""
-_REACH = 60
-"""Per cent at the ends of a map's colours."""
+"""Maximum number of rows and columns in the table of a map."""
+_LIMIT = 60
+"""Limit of a map's colour scale, in per cent."""
 
 
 _LINES = ("solid", "dashed", "dotted", "dashed")
-"""What CSS has of `DASHES`."""
+"""Line styles of CSS for `DASHES`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toggle:
-    """A box that shows or hides a series."""
+    """A check box that shows or hides a series."""
 
     name: str
     colour: str
     line: str
-    """Of its underline, as CSS has it."""
+    """Style of its underline in CSS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A box that makes an axis logarithmic."""
+    """A check box that makes an axis logarithmic."""
 
     axis: str
     is_log: bool
@@ -44,7 +47,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What the page's template needs of a figure."""
+    """A figure as the page's template takes it."""
 
     name: str
     title: str
@@ -52,12 +55,12 @@ class Plot:
     toggles: tuple[Toggle, ...]
     scales: tuple[Scale, ...]
     numbers: Table
-    spec: dict[str, Any]
-    """What script.js draws."""
+    spec: Spec
+    """JSON data that script.js draws."""
 
 
 def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
-    """One for each name; a series that several panels have looks as in the first."""
+    """Return a toggle for each name and colour; a series of several panels looks as in the first."""
     found: dict[tuple[str, str], Toggle] = {}
     for each in series:
         found.setdefault((each.name, each.colour), Toggle(each.name, each.colour, _LINES[each.dash]))
@@ -65,7 +68,7 @@ def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
 
 
 def plot(figure: Figure) -> Plot:
-    """A figure as the page has it."""
+    """Return a figure for the page."""
     bars = figure.kind in ("bars", "spans")
     series = [
         each
@@ -95,13 +98,13 @@ def plot(figure: Figure) -> Plot:
     )
 
 
-def _axis(axis: Axis, names: bool, is_reversed: bool = False) -> dict[str, Any]:
+def _axis(axis: Axis, names: bool, is_reversed: bool = False) -> Spec:
     return {
         "title": axis.title,
         "is_share": axis.is_share,
         "names": names,
         "reversed": is_reversed,
-        "reach": axis.reach,
+        "reach": axis.limits,
     }
 
 
@@ -111,14 +114,14 @@ def _has_names(figure: Figure) -> bool:
     )
 
 
-def _traces(many: Iterable[Series], kind: str) -> Iterator[dict[str, Any]]:
+def _traces(many: Iterable[Series], kind: str) -> Iterator[Spec]:
     for series in many:
         yield _trace(series, kind)
         if series.level is not None:
             yield _line_at(series.level, series)
 
 
-def _trace(series: Series, kind: str) -> dict[str, Any]:
+def _trace(series: Series, kind: str) -> Spec:
     x, y = _rounded(series.x), _rounded(series.y)
     if kind == "map":
         return _on_map(series, x, y)
@@ -160,7 +163,7 @@ def _trace(series: Series, kind: str) -> dict[str, Any]:
     return trace
 
 
-def _on_map(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
+def _on_map(series: Series, x: list[Any], y: list[Any]) -> Spec:
     if series.z is None:
         marker = {"color": series.colour, "size": 7}
         trace = {"type": "scatter", "mode": "markers+text", "textposition": "top center", "marker": marker}
@@ -172,15 +175,15 @@ def _on_map(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
         "y": y,
         "z": [_rounded(100 * row) for row in series.z],
         "zmid": 0,
-        "zmin": -_REACH,
-        "zmax": _REACH,
+        "zmin": -_LIMIT,
+        "zmax": _LIMIT,
         "colorscale": [[0, "#1a7f4b"], [0.5, "#f5f0dc"], [1, "#c0392b"]],
         "colorbar": {"title": {"text": "%"}, "thickness": 10},
         "hovertemplate": "skew %{x:.0%}, %{y} keys: %{z:+.0f} %<extra></extra>",
     }
 
 
-def _heights(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
+def _heights(series: Series, x: list[Any], y: list[Any]) -> Spec:
     assert series.z is not None
     return {
         "type": "heatmap",
@@ -196,7 +199,7 @@ def _heights(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
     }
 
 
-def _line_at(level: float, series: Series) -> dict[str, Any]:
+def _line_at(level: float, series: Series) -> Spec:
     assert series.z is not None
     return {
         "type": "contour",
@@ -218,7 +221,7 @@ def _line_at(level: float, series: Series) -> dict[str, Any]:
     }
 
 
-def _spans(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
+def _spans(series: Series, x: list[Any], y: list[Any]) -> Spec:
     assert series.low is not None
     return {
         "type": "bar",
@@ -232,15 +235,15 @@ def _spans(series: Series, x: list[Any], y: list[Any]) -> dict[str, Any]:
     }
 
 
-def _rounded(values: Any) -> list[Any]:
-    """No more digits than can be seen."""
+def _rounded(values: Values | Sequence[str]) -> list[Any]:  # Plotly takes names, numbers and None
+    """Return values with no more digits than a drawing shows; None for NaN and infinity."""
     if len(values) and isinstance(values[0], str):
         return list(values)
     return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in values]
 
 
 def _numbers(figure: Figure) -> Table:
-    """Quantiles of distributions; of anything else what is drawn."""
+    """Return a table of a figure's numbers: quantiles of distributions, else the drawn values."""
     many = [(panel.title, series) for panel in figure.panels for series in panel.series]
     if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == "CDF":
         columns = ("", *_QUANTILES)
@@ -264,7 +267,7 @@ def _numbers(figure: Figure) -> Table:
 
 
 def _of_map(figure: Figure) -> Table:
-    """A row for each panel and y, a column for each x; of many only some."""
+    """Return a table with a row for each panel and y and a column for each x, thinned to `_SIDE`."""
     surfaces = [(panel.title, each) for panel in figure.panels for each in panel.series if each.z is not None]
     sign = "+" if figure.kind == "map" else ""
     every = -(-len(surfaces[0][1].y) // _SIDE)
@@ -282,7 +285,7 @@ def _of_map(figure: Figure) -> Table:
 
 
 def _of_spans(figure: Figure) -> Table:
-    """Where each begins and ends; of many only some."""
+    """Return a table with begin and end of each span, thinned to `_ROWS`."""
     rows: list[Row] = [
         (f"{panel.title}, {x}", (Span(text=_text(low, figure.x)),), (Span(text=_text(low + y, figure.x)),))
         for panel in figure.panels

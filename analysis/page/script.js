@@ -1,4 +1,4 @@
-// Draws every figure's panels from the data in #plots; boxes below a title show and hide series and log axes.
+// Draws every figure's panels from the data in #plots; check boxes below a title toggle series and log axes.
 "use strict";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -13,7 +13,7 @@ function axis(of, isLog) {
   };
 }
 
-// A panel with its title above it, which may take more than a line.
+// Make a panel with its title above it, which may wrap.
 function frame(plot, panel) {
   const [box, title, place] = ["figure", "figcaption", "div"].map((tag) => document.createElement(tag));
   title.textContent = panel.title;
@@ -37,7 +37,7 @@ function draw(plot) {
   const shown = (name) => section.querySelector(`[data-series="${CSS.escape(name)}"]`)?.checked ?? true;
   const isLog = (side) => section.querySelector(`[data-log="${side}"]`)?.checked ?? false;
   const holder = section.querySelector(".panels");
-  // All of them before any is drawn: a panel is as wide as the others leave room.
+  // Add all panels before drawing any, as their number determines their width.
   if (!holder.children.length) holder.append(...plot.panels.map((panel) => frame(plot, panel)));
   for (const [number, panel] of plot.panels.entries()) {
     const place = holder.children[number].querySelector(".panel");
@@ -49,7 +49,7 @@ function draw(plot) {
 
 const plots = JSON.parse(document.getElementById("plots").textContent);
 const seen = new Set();
-// A long page is drawn as it is read.
+// Draw a figure when it scrolls into view.
 const watcher = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (isIntersecting && !seen.has(target.id)) {

@@ -47,7 +47,7 @@ class Rates(NamedTuple):
         return np.where(self.keys[at] == keys, self.rates[at], 0.0)
 
 
-def summed(keys: Keys, counts: NDArray[Any]) -> Rates:
+def summed(keys: Keys, counts: NDArray[Any]) -> Rates:  # integers or floats
     """Return the sums of counts or rates [n] by key; `keys` [n] may repeat."""
     distinct, at = np.unique(keys, return_inverse=True)
     return Rates(distinct, np.bincount(at, counts, len(distinct)).astype(np.float64))

@@ -85,7 +85,7 @@ def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Fig
         "scaling-by-workers",
         f"Scaling factor against workers, {network.gbit:g} Gbit/s",
         Axis("workers", is_log=True),
-        Axis("scaling factor", is_share=True, reach=(0.0, 1.0)),
+        Axis("scaling factor", is_share=True, limits=(0.0, 1.0)),
         panels,
         caption="A ring's additions grow with its workers, as do a tree's rounds; a switch that sums sends "
         "each gradient up once and its sum down once.",
@@ -98,7 +98,7 @@ def timeline(model: Model, network: AlphaBetaModel, schedules: Sequence[Schedule
     return Figure(
         f"timeline-{model.name}",
         f"One backward pass of {model.label}, and what is sent",
-        Axis("ms since backward began", reach=(0.0, 1.02 * longest_ms)),
+        Axis("ms since backward began", limits=(0.0, 1.02 * longest_ms)),
         Axis(""),
         [
             Panel(_panel_title(schedule, model, network), _spans(model, network, schedule))

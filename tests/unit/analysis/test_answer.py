@@ -1,4 +1,4 @@
-"""What a run's answer claims and recommends: of made-up differences. `test_sentences.py` has the words."""
+"""Test the claims and recommendation of an answer for differences; `test_sentences.py` has the words."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summary(
 
 
 def spoken(found: Claims) -> tuple[list[tuple[Subject, Tone, list[str]]], list[list[str]]]:
-    """What is claimed of whom, and what is not, as sentences have it."""
+    """Return the claims, and the metrics without a claim, in the order of sentences."""
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     made = [
         (subject, tone, [claim.metric.name for claim in claims])

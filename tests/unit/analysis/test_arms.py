@@ -49,7 +49,7 @@ def terminal(summary: Summary) -> str:
 
 
 def heads(text: str) -> list[list[str]]:
-    """Of the terminal's tables: of each load and baseline one or more, and that of all loads."""
+    """Return the terminal's tables: one or more for each load and baseline, and one for all loads."""
     known = arms.every()
     words = [line.split() for line in text.splitlines()]
     return [each for each in words if each and set(each) <= set(known)]
@@ -90,7 +90,7 @@ def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None:
-    """As one of servers only: a baseline, and that again."""
+    """A design with servers only has a baseline and its repetition."""
     _, summary, page = measured(tmp_path, "none")
     assert list(summary.arms) == ["none", "none-again"]
     assert heads(terminal(summary)) == [["none", "none-again"]] * 3

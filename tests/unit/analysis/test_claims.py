@@ -70,7 +70,7 @@ def test_better_is_what_the_metric_says() -> None:
 
 
 def test_each_metric_has_its_own_null() -> None:
-    """That of pulls is wide: packets are claimed all the same."""
+    """The null of pulls is wide, which does not affect claims for packets."""
     fewer = of_ratio(-0.4, -0.5, -0.3)
     load = a_load(
         differences={

@@ -1,4 +1,4 @@
-"""What a dedicated switch would change by the simulation, as far as that can be believed."""
+"""Test the prediction for a dedicated switch and the model's error."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def test_the_interval_is_students_of_the_spread_of_arms_that_train_alike() -> No
 
 
 def test_an_arm_like_the_baseline_is_no_part_of_its_own_measure() -> None:
-    """Of *neither* and *proxy*, and of *hot* and *both*: squares of 0.005 and 0.02."""
+    """The differences of *neither* and *proxy*, and of *hot* and *both*, give squares of 0.005 and 0.02."""
     found = learning(blocks(neither=0, again=9, proxy=0.1, hot=0.5, both=0.3))["again"]
     reach = student.ppf(0.975, 2) * sqrt(2 * 0.025 / 2)
     assert found.ratio_low == pytest.approx(exp(9 - reach) - 1)

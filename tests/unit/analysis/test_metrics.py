@@ -48,7 +48,7 @@ PACE = Metric(
 
 @pytest.fixture
 def summary(monkeypatch: pytest.MonkeyPatch, synthetic_run: SyntheticRun) -> Summary:
-    """Of a run of which two more metrics are known."""
+    """Summarise a run with two additional metrics."""
     for metric in (LANES, PACE):
         monkeypatch.setitem(METRICS, metric.name, metric)
     return summarise(synthetic_run.folder, synthetic_run.record)

@@ -102,7 +102,7 @@ def test_table_fits_100_columns_and_is_not_cut(synthetic_run: SyntheticRun, slow
 
 
 def test_one_slow_round_is_one_of_six(synthetic_run: SyntheticRun) -> None:
-    """Its ratio is 1/1,000, that of the others 1: on average 10^(-3/6)."""
+    """One round has the ratio 1/1,000, the others 1; the geometric mean is 10^(-3/6)."""
     operations = pl.read_parquet(synthetic_run.folder / "operations.parquet")
     erratic = pl.when((pl.col("round") == 0) & (pl.col("arm") == "neither")).then(1000).otherwise(1)
     operations.with_columns(pl.col("latency_us") * erratic).write_parquet(

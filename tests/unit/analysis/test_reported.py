@@ -56,7 +56,7 @@ def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
 
 
 def of_a_script(run: SyntheticRun, reports: int = 5) -> None:
-    """As if the run had been a script's, of 100 steps a second in each arm, and twice so many in hot's."""
+    """Turn a run into a script's, with 100 steps/s in each arm and 200 steps/s in *hot*."""
     record = run.record
     record.config["script"] = "train.py --epochs 3"
     for block in record.blocks:

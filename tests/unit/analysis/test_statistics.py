@@ -45,7 +45,7 @@ def test_subsets_are_all_there_are_or_as_many_at_random() -> None:
     ],
 )
 def test_whatever_the_rounds_are_like_the_signs_alone_decide(sizes: list[float], outside: float) -> None:
-    """Over all signs that a null may give skewed rounds, exactly so many intervals leave out 0."""
+    """Over all signs of skewed null differences, the number of intervals without 0 is exact."""
     left_out = 0
     for signs in product((-1, 1), repeat=len(sizes)):
         low, high = interval(np.array(signs) * np.array(sizes))

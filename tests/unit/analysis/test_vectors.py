@@ -1,4 +1,4 @@
-"""What a run says whose workers add up a vector each step."""
+"""Test the report of a run whose workers add up a vector in each step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody's own logs: what they may be, and what is told of the first row that is wrong."""
+"""Test logs of a real cluster: accepted formats, and the message for the first wrong row."""
 
 from __future__ import annotations
 
