@@ -1,4 +1,4 @@
-"""What the connection asks of a switch, and what it tells of answers that fail, on a stand-in for finsy's."""
+"""Test the requests of a connection, and its errors for failed responses, with a fake of finsy."""
 
 from __future__ import annotations
 

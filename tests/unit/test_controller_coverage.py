@@ -56,7 +56,7 @@ def test_the_limit_is_where_a_lane_is_full(keys: list[int], slots: int) -> None:
 
 
 def test_more_keys_than_slots(tmp_path: Path) -> None:
-    """Of keys in order of their updates, no more than the switch has slots for need be known."""
+    """The order of keys is needed for no more keys than the switch has slots."""
     keys = np.arange(MAX_KEYS + 10_000, dtype=np.uint64)
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": keys, "updates": keys[::-1] + 1}).write_parquet(log)

@@ -288,7 +288,7 @@ def test_logs_are_named_together_where_it_may_be_any(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_damaged_inside_is_one_clear_error(tmp_path: Path) -> None:
-    """Its header is as it should be, and no value in it is wrong: there is no place to name."""
+    """The header is valid and no value is wrong, so the message cannot name a place."""
     path = parquet(tmp_path / "log.parquet", key=list(range(1000)), updates=[1] * 1000)
     content = bytearray(path.read_bytes())
     content[4:60] = b"\xff" * 56

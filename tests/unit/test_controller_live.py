@@ -75,7 +75,7 @@ async def states(net: LiveNet) -> dict[int, State]:
 
 
 async def check_sums(net: LiveNet) -> None:
-    """What the workers sent is what parameter servers and switch hold, and each key has one home."""
+    """Check that servers and switch hold the sum of what workers sent, and only one of them each key."""
     sent = sum((load.sent for load in net.loads), Counter[int]())
     async with Controller(net.address) as controller:
         held = {entry.param.key: entry.value for entry in await controller.registers(JOB)}
@@ -339,7 +339,7 @@ def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str)
 
 def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(switch: fy.Switch) -> fy.Switch:
-        """What finsy's own task does when the switch does not take the pipeline, or not in time."""
+        """Do what finsy's task does if the switch refuses the pipeline or times out."""
         raise asyncio.CancelledError
 
     async def scenario() -> None:

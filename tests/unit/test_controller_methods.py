@@ -210,7 +210,7 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
     [Job(4, True, False), server(4, 0), worker(4, 1, 0), Route(MAC, 3), HotParam(4, 7, 1, 0, State.HOT)],
 )
 def test_rows_are_values(row: Job | Server | Worker | Route | HotParam) -> None:
-    """They are compared, kept in sets, and come by the hundred thousand: none has a dictionary."""
+    """Rows are hashable and have slots instead of a dictionary, as there are hundreds of thousands."""
     assert hash(row) == hash(replace(row)) and row == replace(row)
     assert not hasattr(row, "__dict__")
     with pytest.raises(FrozenInstanceError):

@@ -256,7 +256,7 @@ def test_a_seeded_key_is_reserved_first() -> None:
 
 
 def test_a_wave_is_1024_keys() -> None:
-    """As many are refused to workers at a time; what has no value moves at once."""
+    """The switch refuses at most a wave of keys at a time; keys without a value move at once."""
 
     class Silent:
         async def write(self, updates: Sequence[Update]) -> None:

@@ -1,4 +1,4 @@
-"""What `hotline status` and `hotline registers` print of a switch of known content."""
+"""Test the output of `hotline status` and `hotline registers` for a switch of known content."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.unit.test_controller_live import JOB, check_sums, hotline, start_hotl
 
 KEYS = 300
 FIRST, SECOND = range(20), range(100, 120)
-"""What the workers push to, and later."""
+"""Keys that workers push to first, and later."""
 RULE = Rule(len(FIRST))
 LANES_A_PUSH = 12
 
@@ -114,7 +114,7 @@ def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterab
                 assert await hot(net) == set(keys)
 
     async def more_than(net: LiveNet, before: list[int], number: int) -> None:
-        """Until each worker has ended so many more pushes, whatever was moved meanwhile."""
+        """Wait until each worker has completed `number` more operations."""
         while any(load.operations <= start + number for load, start in zip(net.loads, before, strict=True)):
             await asyncio.sleep(0.001)
 
@@ -147,7 +147,7 @@ def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest() -> None:
 
 @pytest.mark.soak
 def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
-    """What the last key of a slot was pushed, here before anybody follows, is not its next key's."""
+    """Pushes to a slot's last key, here before the first period, do not count for its next key."""
 
     async def scenario(net: LiveNet) -> None:
         async with Controller(net.address) as controller:

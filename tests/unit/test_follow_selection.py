@@ -74,7 +74,7 @@ def test_the_margin_and_chance(cold: float, hot: float, moves: bool) -> None:
 
 @pytest.mark.parametrize(("newcomer", "periods"), [(5200, 1), (4900, 2), (3600, 2), (3300, 3), (2400, 0)])
 def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> None:
-    """Beside 2,000 updates a period: 2.5 times as many in its first, 1.25 times as many in the long run."""
+    """Against 2,000 updates per period, a key needs 2.5 times as many at first, later 1.25 times."""
     rates = rates_of({1: 2000})
     counts = rates_of({1: 2000, 2: newcomer})
     hot = np.array([1], dtype=np.uint64)

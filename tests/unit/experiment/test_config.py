@@ -1,4 +1,4 @@
-"""Where a run's configuration comes from, and what is said about a bad one."""
+"""Test the sources of a run's configuration and the messages for wrong values."""
 
 from __future__ import annotations
 

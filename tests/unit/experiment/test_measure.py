@@ -36,7 +36,7 @@ class PlayedSession(IdleSession):
         self.played: list[dict[str, Any]] = []
         self.behind_ns = behind_ns
         self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
-        """What others take in the block of that number."""
+        """Disturbance of each block, by its number."""
         self.read = Reading(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
         self.in_the_kernel, self.asked = False, 1
         self.halfway = 0
@@ -92,7 +92,7 @@ class PlayedSession(IdleSession):
         return dict(self.use)
 
     def program_use(self) -> ProgramUse | None:
-        """Beside what each run costs, there is something between two runs that is none's."""
+        """Each run has a cost, and the time between two runs belongs to neither."""
         if not self.in_the_kernel:
             return None
         self.asked += 1
@@ -265,7 +265,7 @@ def test_the_last_of_three_attempts_counts_and_says_that_it_is_disturbed() -> No
 
 
 def test_blocks_that_are_run_again_are_a_quarter_at_most() -> None:
-    """Where all are disturbed rounds would otherwise take three times as long, and tell no more."""
+    """If all blocks are disturbed, repeating each would triple the time without a better result."""
     session = disturbed(20, range(1, 1000))
     assert (len(session.record.blocks), len(session.record.repeated_blocks)) == (100, 25)
 

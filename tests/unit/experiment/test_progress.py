@@ -1,4 +1,4 @@
-"""Progress where nobody reads it any more."""
+"""Test progress after its reader has closed the pipe."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from experiment.progress import Reporter, RunConsole
 def test_a_run_goes_on_when_the_reader_of_its_progress_has_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in `make run-topo 2>&1 | cat`, whose cat dies of the same Ctrl-C."""
+    """In `make run-topo 2>&1 | cat`, Ctrl-C ends cat as well."""
     reading, writing = os.pipe()
     os.close(reading)
     # What it never took, its file cannot write at the end either.

@@ -19,7 +19,7 @@ Fault = Callable[["Played"], Awaitable[None]]
 
 
 class Played:
-    """What is done to a switch; `faults` strike one attempt to restore it each, at its end."""
+    """A fake cluster that logs what is done; each of `faults` is injected at the end of one restore."""
 
     def __init__(self, *faults: Fault, ends_everything: bool = False) -> None:
         self.liveness = Liveness()
@@ -70,7 +70,7 @@ class Played:
 
 
 def of_one(epoch: int) -> list[Any]:
-    """What an attempt does."""
+    """Return the steps of one restore."""
     return ["pipeline", ("row", epoch), ("renew", 1), ("renew", 2), ("workers", epoch), {1: [7]}]
 
 
@@ -81,7 +81,7 @@ async def dies_and_tells(cluster: Played) -> None:
 
 
 async def dies_silently(cluster: Played) -> None:
-    """Whoever restores it waits for its answer, and would for ever."""
+    """The restore waits for an answer of the switch, which never comes."""
     cluster.is_dead.set()
     await asyncio.Event().wait()
 

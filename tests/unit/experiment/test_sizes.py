@@ -1,4 +1,4 @@
-"""What a run's sizes are, by its agents' codec: defaults that they carry, and whatever somebody sets."""
+"""Test that default sizes depend on the codec and yield to explicit settings."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_virtual_time_has_compiled_agents_whatever_their_codec() -> None:
 
 @pytest.mark.parametrize("design", NAMES)
 def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
-    """By its sizes: RPCs of all phases, where the workers' core does nothing else, and lanes are full."""
+    """Estimate a run's duration from its sizes: RPCs of all phases on one core, with full lanes."""
     config = Config(codec="scapy", design=design)
     trace = generate_trace(config, lambda _: None)
     lanes_per_step = len(trace.position) / (trace.workers * trace.steps)
@@ -118,5 +118,5 @@ def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
 
 
 def test_a_calibration_s_closed_loop_is_as_short_as_it_may_be() -> None:
-    """Of 8 steps of each worker: at more than 32 steps/s it would be longer."""
+    """A block has 8 steps of each worker; above 32 steps/s it would have more."""
     assert Config(codec="scapy").calibration_s * 32 / 4 <= STEPS_OF_A_CLOSED_LOOP

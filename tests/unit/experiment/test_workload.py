@@ -1,4 +1,4 @@
-"""What a run trains with, and what its record says of it."""
+"""Test the workload of a run and its description in the record."""
 
 from __future__ import annotations
 

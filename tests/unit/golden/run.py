@@ -38,7 +38,7 @@ MS = 1_000 * US
 PERIOD = 10 * MS
 UNIX_MINUS_MONOTONIC = 1_700_000_000_000_000_000
 START = 5_000_000_000
-"""Of the first block, on the monotonic clock in ns; a block begins every second."""
+"""Start of the first block on the monotonic clock, in ns; a block begins every second."""
 LATE_US = 2
 """An operation begins as much after it was due."""
 EXTRA = [2000] * DISCARDED + [0] * 12 + [10] * 11 + [60, 310]
@@ -57,7 +57,7 @@ OFFLOADED = ByClass(
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """What a block of an arm costs. Operations in µs from when they were due; the rest for the block."""
+    """Costs of an arm's block: operations in µs from their scheduled start, all else per block."""
 
     times: ByClass
     pull: int
@@ -187,7 +187,7 @@ def in_the_kernel(golden: GoldenRun) -> GoldenRun:
 
 
 def _repeated(blocks: list[Block]) -> list[Block]:
-    """Of arm *hot* two blocks were run again, of *proxy* one, which stayed disturbed."""
+    """Blocks that were repeated: two of arm *hot*, and one of *proxy*, which stayed disturbed."""
     hot, proxy = (next(block for block in blocks if block.arm == arm) for arm in ("hot", "proxy"))
     proxy.disturbed = ["steal"]
     return [
@@ -198,7 +198,7 @@ def _repeated(blocks: list[Block]) -> list[Block]:
 
 
 def _empty_rpcs(world: Timed, logs: WorkerLogs) -> None:
-    """Of 100, 101, ... 199 µs, and one of 1,210; in round 0 and at load 0, as the runner leaves it."""
+    """Log empty RPCs of 100, 101, ... 199 µs, and one of 1,210 µs, in round 0 at load 0."""
     job = JOBS["neither"]
     for number in range(EMPTY_RPCS):
         latency = 100 + number if number < EMPTY_RPCS - 1 else 1210

@@ -45,7 +45,7 @@ def test_the_interval_is_welchs_of_the_logarithms() -> None:
 
 
 def test_intervals_cover() -> None:
-    """Of 400 pairs of alike runs some 5 % leave out 0."""
+    """About 5 % of the intervals of 400 pairs of equal runs exclude 0."""
     rng = np.random.default_rng(2)
     found = [compare_unpaired(rng.lognormal(0, 0.2, 10), rng.lognormal(0, 0.4, 14)) for _ in range(400)]
     missed = sum(

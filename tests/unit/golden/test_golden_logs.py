@@ -73,7 +73,7 @@ def test_an_rpc_that_switch_and_ps_share(golden: GoldenRun) -> None:
 
 
 def test_an_rpc_that_the_switch_answers_and_one_that_it_does_not_touch(golden: GoldenRun) -> None:
-    """Of a push: the first RPC in hash lanes, which is sent fourth, and the second without served lanes."""
+    """The RPCs of a push: the first in hash lanes, sent fourth, and the second without served lanes."""
     hit, _, _ = rows(golden, "rpc", *of_step_20("push"), pl.col("class") == "all_hit")
     assert (hit["lanes"], hit["served"]) == (2, 2)
     # Keys in the lanes 9 and 20: 21 lanes travel.

@@ -44,7 +44,7 @@ def drawn(started: Browser, report: Path) -> Iterator[Page]:
 
 
 def draw_all(shown: Page) -> None:
-    """As when the page is printed; figures are drawn as they come into view otherwise."""
+    """Draw all figures as for printing; otherwise they are drawn when they scroll into view."""
     shown.evaluate("dispatchEvent(new Event('beforeprint'))")
     shown.wait_for_function(
         "document.querySelectorAll('.panel').length > 0 && "

@@ -222,7 +222,7 @@ def test_the_networks_drawing_has_the_runs_numbers(golden: GoldenRun) -> None:
 
 
 def test_better_and_worse_are_told_apart(golden: GoldenRun) -> None:
-    """By colour, and by the sign: green is less, and what is not claimed has none."""
+    """Colour and sign agree: less is green, and a difference without a claim has no colour."""
     summary = sound(golden.summary)
     green, red = colours(summary)
     assert "-18 [-19, -16]" in green and "+22 [+20, +26]" in red

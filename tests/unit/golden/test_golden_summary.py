@@ -258,7 +258,7 @@ def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any])
 
 
 def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -> None:
-    """Of a block's 30 steps; round 7 of arm hot is another one."""
+    """Loss over a block's 30 steps; round 7 of arm *hot* differs."""
     bare = golden.summary.loads["0.5"].differences
     summary = json.loads(in_the_kernel(golden).summary.model_dump_json())
     # Ten rounds: 30 + 30 + 30 + (9 * 4.8 + 6.6) + 60 ms of 150 + 150 + 153 + (9 * 18 + 21) + 186, and
@@ -285,7 +285,7 @@ def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -
 
 
 def test_what_is_not_known_of_whose_time_it_took_is_not_taken_off(golden: GoldenRun) -> None:
-    """Steered to the servers' core, what it did there for workers was in whoever's time."""
+    """On the servers' core, the program's time for workers' frames is part of any process's time."""
     record = in_the_kernel(golden).record
     moved = [
         block.model_copy(

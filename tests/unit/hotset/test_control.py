@@ -1,4 +1,4 @@
-"""What a controller does for the hot set's arms."""
+"""Test the controller's part of design `hotset`."""
 
 from __future__ import annotations
 
