@@ -13,6 +13,8 @@ from foundation.designs.arms import compared
 
 DRIFT = 0.1
 """Relative change of the capacity above which the report warns."""
+MUCH = 0.1
+"""Share of a model in the switch above which the report warns; about 2 % in [DDL] (20,000 of 900,000)."""
 P99_STEPS = 100
 """Number of steps below which the p99 of a block is its slowest step."""
 
