@@ -162,6 +162,7 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
 REPORTING = """
 import sys, threading
 from pathlib import Path
+from analysis.record import Accounting, Block, ServerUse
 from rich.console import Console
 from tests.unit.topologies.test_lifecycle import record
 from topologies import lifecycle
