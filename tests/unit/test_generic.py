@@ -113,5 +113,5 @@ def test_a_class_without_a_body_is_an_error_that_says_so() -> None:
 def test_names_of_classes_must_differ() -> None:
     """Numba would take a tuple of the one for a tuple of the other."""
     another = type("Square", (), {})
-    with pytest.raises(ValueError, match="a Square already"):
+    with pytest.raises(ValueError, match="for a class Square already"):
         implement(another, ANY, Shape(_grow_circle))
