@@ -54,37 +54,37 @@ def _shared() -> tuple[Path, ...]:
     )
 
 
-Halves = Callable[[Any], Sequence[tuple[Generic, type]]]  # each loop's own first argument
+StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # each loop's own first argument
 """Of the first argument: the classes of its states, each with a function that it has a body of."""
 
 
-def loop(halves: Halves, home: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
+def loop(state_classes: StateClasses, home: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
     """Decorate an entry point whose first argument is, or has, states of designs.
 
     Its machine code is kept with the package at `home`, and is also made of the sources `below`.
     """
 
     def decorate(function: F) -> F:
-        return cast(F, update_wrapper(Loop(function, halves, home, below), function))
+        return cast(F, update_wrapper(Loop(function, state_classes, home, below), function))
 
     return decorate
 
 
-def entry_points(generics: T, names: Sequence[str], halves: Halves) -> T:
+def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses) -> T:
     """Return an interface whose functions of these names Python calls, each for the state it is given.
 
     `generics` are those of `nativekit.generic.generics`; what is not named keeps its default.
     """
     make = cast(Callable[..., T], type(generics))
-    return make(**{name: _entry_point(getattr(generics, name), halves) for name in names})
+    return make(**{name: _entry_point(getattr(generics, name), state_classes) for name in names})
 
 
-def _entry_point(generic: Generic, halves: Halves) -> Loop:
+def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
     # Machine code on disk is found by this name, and plain twins look for `body` in its globals.
     names = {**_call_body.__globals__, "body": generic}
     function = FunctionType(_call_body.__code__, names, generic.name)
     function.__qualname__ = f"{_call_body.__qualname__}.{generic.name}"
-    return Loop(function, halves, _HERE, ())
+    return Loop(function, state_classes, _HERE, ())
 
 
 def body(state: object, *rest: object) -> object:
@@ -99,9 +99,11 @@ def _call_body(state: object, *rest: object) -> object:
 class Loop:
     """A function of Python, and an entry point of each design that it is called for."""
 
-    def __init__(self, function: Function, halves: Halves, home: Path, below: Sequence[Path]) -> None:
+    def __init__(
+        self, function: Function, state_classes: StateClasses, home: Path, below: Sequence[Path]
+    ) -> None:
         self.py_func = function
-        self._halves, self._home, self._below = halves, home, below
+        self._state_classes, self._home, self._below = state_classes, home, below
         self._made: dict[tuple[type, ...], Compiled] = {}
 
     def __call__(self, first: object, *rest: object) -> object:
@@ -115,10 +117,10 @@ class Loop:
 
     def of(self, first: object) -> Compiled:
         """The entry point for what has states of these classes."""
-        halves = self._halves(unwrap_ref(first))
-        owners = tuple([owner for _, owner in halves])
+        state_classes = self._state_classes(unwrap_ref(first))
+        owners = tuple([owner for _, owner in state_classes])
         if owners not in self._made:
-            folders = {generic.folder_of(owner) for generic, owner in halves}
+            folders = {generic.folder_of(owner) for generic, owner in state_classes}
             self._made[owners] = cached_entry_point(
                 self.py_func, self._home, (*sources(*folders), *self._below)
             )

@@ -20,7 +20,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
-from hosts.ps.loop import dialect
+from hosts.ps.loop import codec_hooks
 from hosts.ps.serve import make_sources
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset, open_udp
@@ -102,7 +102,7 @@ def _serving(
 ) -> Iterator[Callable[[], float]]:
     """A server at a socket, in a thread; yields what tells the CPU time of that so far, s."""
     state = AGENTS.of(design).server(0, 1, space, [_JOB])
-    serve, service, udp = dialect(codec, design).serve, make_service(), make_udp(clock_offset())
+    serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
     done = threading.Event()
     with closing(select.epoll()) as poll:
         poll.register(fd, select.EPOLLIN)

@@ -41,7 +41,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     log = ReplayLog.in_memory(np.zeros((2, 1), np.uint32), capacity=1) if chosen.is_durable else None
     client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0, log=log)
     if log is not None:
-        log.kept[HELD] = 1
+        log.sums[HELD] = 1
     client.renew(1)
     client.replay()
     client.push(0, positions, deltas, ledger.open(positions, deltas))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from foundation.designs.halves import SERVER, WORKER
+from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from nativekit.compile import compiled, int64
 from nativekit.reference import row
 from simulator.state import World
 
-seek_asked, fetch_asked = SERVER.seek, SERVER.fetch
-prepare, seek_answered, fetch_answered = WORKER.prepare, WORKER.seek, WORKER.fetch
+seek_asked, fetch_asked = SERVER_OPS.prefetch_index, SERVER_OPS.prefetch_values
+prepare, seek_answered, fetch_answered = (
+    WORKER_OPS.prefetch_next,
+    WORKER_OPS.prefetch_index,
+    WORKER_OPS.prefetch_values,
+)
 
 
 @compiled

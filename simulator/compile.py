@@ -7,7 +7,7 @@ from typing import cast
 
 import softswitch.queues
 from foundation.compiled import loop
-from foundation.designs import halves
+from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from nativekit.generic import Generic
 from nativekit.reference import write_words
 from simulator.state import World
@@ -20,7 +20,7 @@ def _states(world: World) -> list[tuple[Generic, type]]:
     return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
 
 
-_TRANSMIT, _HANDLE = cast(Generic, halves.WORKER.transmit), cast(Generic, halves.SERVER.handle)
+_TRANSMIT, _HANDLE = cast(Generic, WORKER_OPS.transmit), cast(Generic, SERVER_OPS.handle)
 _BELOW = (*sorted(Path(softswitch.queues.__file__).parent.glob("*.py")), *sorted(_HERE.glob("*.py")))
 entry_point = loop(_states, _HERE, _BELOW)
 """Decorate a function of a world that Python calls: compiled once for each design, and kept on disk."""

@@ -36,7 +36,7 @@ def _writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:
 
 def _lend(store: Store, keys: Keys) -> None:
     at = store.locate(keys)
-    store.give_away(at[store.known(at)])
+    store.release(at[store.known(at)])
 
 
 def _values(pipeline: CompiledPipeline, entries: Iterable[HotParam], space: KeySpace) -> Values:

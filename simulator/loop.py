@@ -111,7 +111,7 @@ def go_on_with(world: World, w: int, at: int, until: int) -> None:
     """`resume`, for compiled callers."""
     agent, now = world.agents[w], int64(world.me.now)
     agent.half = SENDS
-    is_idle = world.calls.me[w].pending == 0
+    is_idle = world.calls.header[w].pending == 0
     agent.until = until if is_idle else now
     if is_idle and at == now:
         block(world, w, now, until)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from foundation.designs.halves import SERVER
-from foundation.designs.interface import COMMAND, NOTHING, ServerState
+from foundation.designs.interface import COMMAND, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.header import PS_RPC_PORT
 from hosts.udp import BURST
 from nativekit.compile import compiled, int64
@@ -17,7 +16,7 @@ from simulator.worker import FULL, WENT_ON
 
 (
     handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, *_,
-) = SERVER  # fmt: skip
+) = SERVER_OPS  # fmt: skip
 _PORT = 36
 """Place of the UDP destination in a frame."""
 
@@ -38,14 +37,14 @@ def step_server(world: World, a: int, now: int) -> int:
     if needs_room(server, BURST):
         return FULL
     costs, n = world.costs, min(int64(world.agents[a].waiting), BURST)
-    if server.me.due <= now:
+    if server.header.due <= now:
         wake(server, now)
     if n == 0:
         until = _send_own(world, a, server, now)
         if until > now:
             go_on(world, a, now, until)
         else:
-            block(world, a, now, int64(server.me.due))
+            block(world, a, now, int64(server.header.due))
         return WENT_ON
     looked = int64(costs.connection) * int64(world.me.connections)
     taken, answers = now + looked + int64(costs.serve_burst), int64(0)

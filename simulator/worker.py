@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from foundation.designs.halves import WORKER
-from foundation.designs.interface import NOTHING, WorkerState
+from foundation.designs.interface import NOTHING, WORKER_OPS, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import BURST
 from hosts.worker.operate import SEND_BURST
@@ -15,8 +14,8 @@ from simulator.cores import block, go_on
 from simulator.links import free_frame
 from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
 
-octets, peer, receive = WORKER.octets, WORKER.peer, WORKER.receive
-transmit, wake = WORKER.transmit, WORKER.wake
+octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
+transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
 WENT_ON, ASKS, FULL = 0, 1, 2
 """What has become of a step: nothing for Python; its driver is asked what to do; its log is full."""
@@ -26,9 +25,9 @@ WENT_ON, ASKS, FULL = 0, 1, 2
 def step_worker(world: World, w: int, now: int) -> int:
     """Half a round of the loop of worker `w`."""
     agent, calls = world.agents[w], row(world.calls, w)
-    if calls.me.rows + BURST > len(calls.log):
+    if calls.header.rows + BURST > len(calls.log):
         return FULL
-    if calls.me.pending == 0:
+    if calls.header.pending == 0:
         return _step_idle(world, w, calls, now)
     if agent.half == SENDS:
         wake(calls, now)
@@ -42,7 +41,7 @@ def step_worker(world: World, w: int, now: int) -> int:
     if until > now or agent.busy:
         go_on(world, w, now, until)
     else:
-        block(world, w, now, int64(calls.me.due))
+        block(world, w, now, int64(calls.header.due))
     return WENT_ON
 
 

@@ -87,7 +87,7 @@ class VirtualClient(BaseClient):
     @property
     def pushes(self) -> bool:
         """Whether its operation is a push."""
-        return bool(self._me.op == PUSH)
+        return bool(self._header.op == PUSH)
 
     def settle(self) -> None:
         """Tell the latest push what of it has been answered."""
@@ -98,7 +98,7 @@ class VirtualClient(BaseClient):
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
         """A copy of the answered RPCs so far, which the log forgets."""
         taken = self.records.copy()
-        self._me.rows = 0
+        self._header.rows = 0
         return taken
 
 
@@ -128,7 +128,7 @@ class Simulated:
         queues = make_queues(shapes_of(network, workers, servers))
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            me=_me(arm, workers, servers, network, switch, self._out, seed),
+            me=_header(arm, workers, servers, network, switch, self._out, seed),
             heap=records(frames_at_once + 8 * n + 4 * MARGIN, Event),
             frames=frames_for(frames_at_once),
             free=np.arange(frames_at_once)[::-1].copy(),
@@ -187,14 +187,14 @@ class Simulated:
 
     def retransmissions(self) -> list[int]:
         """Of each worker, so far."""
-        again: list[int] = self.world.calls.me.retransmissions.tolist()
+        again: list[int] = self.world.calls.header.retransmissions.tolist()
         return again
 
     def take_contacts(self, p: int) -> None:
         """Empty the connection log of server `p`."""
         server = self.servers[p]
-        self._contacts[p].append(np.array(server.contacts[: server.me.contacts]))
-        server.me.contacts = 0
+        self._contacts[p].append(np.array(server.contacts[: server.header.contacts]))
+        server.header.contacts = 0
 
     def taken_contacts(self, p: int) -> list[NDArray[np.void]]:
         """What has been taken of it since the last call."""
@@ -248,7 +248,7 @@ def _stacked_tuples(tuples: Sequence[Any]) -> Any:  # states of a design's own c
     return type(tuples[0])(*map(stacked, zip(*tuples, strict=True)))
 
 
-def _me(
+def _header(
     arm: Arm,
     workers: int,
     servers: int,

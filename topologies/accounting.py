@@ -19,8 +19,8 @@ from experiment.phases.accounting import Lanes, served_pushes, settle
 from foundation.designs.registry import design
 from foundation.logs.collector import Collector
 from foundation.words import counted
-from hosts.home import FOLDER, KEYS
 from hosts.keys import KeySpace
+from hosts.offline_recovery import FOLDER, KEYS
 from hosts.worker import ledger, replay
 from topologies.agents import CommandTarget, call_all
 from topologies.session import RealSession
@@ -101,7 +101,7 @@ class UnreplayedUpdates:
         """Return the sum of unreplayed updates [size], and per worker those perhaps applied twice [size]."""
         total, maybe_twice = np.zeros(size, np.uint32), []
         for name in self._dead:
-            sure, unknown = replay.read_owed(self._logs / replay.file_name(name, job), self._switch)
+            sure, unknown = replay.read_unacked(self._logs / replay.file_name(name, job), self._switch)
             total += sure
             maybe_twice.append(unknown)
             if keys := int(np.count_nonzero(sure)):
@@ -137,7 +137,7 @@ async def _dump(agent: CommandTarget, command: str, session: RealSession) -> dic
 def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     """Move the agents' files to the run folder if updates are unreplayed and the servers are durable.
 
-    `hosts.home` applies these updates to the servers' stores later.
+    `hosts.offline_recovery` applies these updates to the servers' stores later.
     """
     unreplayed = {} if record.accounting is None else record.accounting.owed
     parts, into = run / "parts", run / FOLDER

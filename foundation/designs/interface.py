@@ -27,13 +27,14 @@ from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from foundation.protocol.rpc import Rpc
 from nativekit.compile import compiled
+from nativekit.generic import generics, implement
 from nativekit.records import Records
 
 NEVER = 1 << 62
 """Time of an event that is not scheduled, in ns. A duration can be added to it within an int64."""
 NOTHING = -1
 """No slot, no row."""
-SILENT = 0
+NO_REPLY = 0
 """Length of an answer that is none."""
 LOCKSTEP_WORKERS = (2, 32)
 """How many may push together: a bit each."""
@@ -43,28 +44,28 @@ version of the wire."""
 
 
 @compiled
-def reads_little(_state: object, _datagram: Rpc) -> None:
+def no_prefetch(_state: object, _datagram: Rpc) -> None:
     """There is nothing to be fetched."""
 
 
 @compiled
-def sends_little(_state: object) -> None:
+def no_prefetch_next(_state: object) -> None:
     """There is nothing to be fetched."""
 
 
 @compiled
-def owes_nothing(_state: object) -> int:
+def nothing_unreplayed(_state: object) -> int:
     """Nothing that was acknowledged could be lost."""
     return 0
 
 
 @compiled
-def takes_nothing(_state: object, _n: int) -> None:
+def take_nothing(_state: object, _n: int) -> None:
     """There is nothing to be pushed again."""
 
 
 class WorkerHeader(Protocol):
-    """What `me` of every worker's state has."""
+    """What `header` of every worker's state has."""
 
     op: int
     pending: int
@@ -73,7 +74,7 @@ class WorkerHeader(Protocol):
     """Time before which `wake` has nothing to do."""
     rows: int
     """Answered RPCs in the log."""
-    owes: int
+    unreplayed: int
     """Not 0 while something is to be pushed again before anything else."""
 
 
@@ -87,7 +88,7 @@ class WorkerState(Protocol):
     """What every worker's state has."""
 
     @property
-    def me(self) -> WorkerHeader:
+    def header(self) -> WorkerHeader:
         """The record of numbers."""
 
     @property
@@ -96,14 +97,14 @@ class WorkerState(Protocol):
 
     @property
     def log(self) -> Records[LoggedRow]:
-        """Row[n]: answered RPCs, the first `me.rows`."""
+        """Row[n]: answered RPCs, the first `header.rows`."""
 
 
 S = TypeVar("S")
 """The class of a design's state, of which loops know a `WorkerState` or a `ServerState`."""
 
 
-class WorkerHalf(NamedTuple, Generic[S]):
+class WorkerOps(NamedTuple, Generic[S]):
     """What a worker's loop calls, of states of class `S`."""
 
     start: Callable[[S, int, int, int], None]
@@ -123,23 +124,23 @@ class WorkerHalf(NamedTuple, Generic[S]):
     receive: Callable[[S, Rpc, int, int, int], int]
     """(state, datagram, length, arrival, read): take it in; its row of the log, or NOTHING. The loop writes
     the row's `w_proc`."""
-    owed: Callable[[S], int] = owes_nothing
-    """(state): where `me.owes`, make the next part of what is to be pushed again before anything else the
-    positions and deltas of an operation; how many keys."""
-    take_owed: Callable[[S, int], None] = takes_nothing
+    next_unreplayed: Callable[[S], int] = nothing_unreplayed
+    """(state): while `header.unreplayed` is not 0, write the next updates to be replayed into the state's
+    positions and deltas; returns the number of keys."""
+    take_unreplayed: Callable[[S, int], None] = take_nothing
     """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
-    prepare: Callable[[S], None] = sends_little
+    prefetch_next: Callable[[S], None] = no_prefetch_next
     """(state): have the caches fetch what the next `transmit` will read and write. Like the next two it
     changes nothing, and only makes virtual time fast, where workers take turns."""
-    seek: Callable[[S, Rpc], None] = reads_little
+    prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): have the caches fetch what tells which request a datagram answers, which may be
     anything."""
-    fetch: Callable[[S, Rpc], None] = reads_little
+    prefetch_values: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): and, a while later, have them fetch what it answers."""
 
 
 class ServerHeader(Protocol):
-    """What `me` of every server's state has."""
+    """What `header` of every server's state has."""
 
     ps: int
     callers: int
@@ -154,18 +155,18 @@ class ServerState(Protocol):
     """What every server's state has."""
 
     @property
-    def me(self) -> ServerHeader:
+    def header(self) -> ServerHeader:
         """The record of numbers."""
 
 
-class ServerHalf(NamedTuple, Generic[S]):
+class ServerOps(NamedTuple, Generic[S]):
     """What a server's loop calls, of states of class `S`.
 
-    `hosts.ps.silent` has `transmit` to `wake` for a server that only answers."""
+    `hosts.ps.reply_only` has `transmit` to `wake` for a server that only answers."""
 
     handle: Callable[[S, Rpc, int, int, Rpc], int]
     """(state, datagram, length, arrival, answer): write the answer, which goes to the sender. Returns its
-    length, SILENT, or a mark: COMMAND or FOREIGN."""
+    length, NO_REPLY, or a mark: COMMAND or FOREIGN."""
     lanes: Callable[[S, Rpc], int]
     """(state, datagram): parameters that the server looks up for it, which its service time grows with."""
     stamp: Callable[[S, Rpc, int, int], None]
@@ -186,12 +187,31 @@ class ServerHalf(NamedTuple, Generic[S]):
     peer: Callable[[S, int], int]
     """(state, slot): whom it goes to."""
     wake: Callable[[S, int], None]
-    """(state, now): do what is due, at `me.due`."""
-    seek: Callable[[S, Rpc], None] = reads_little
+    """(state, now): do what is due, at `header.due`."""
+    prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): have the caches fetch what tells where the parameters of a datagram are, which may
     be anything. Like the next it changes nothing, and only makes `handle` fast."""
-    fetch: Callable[[S, Rpc], None] = reads_little
+    prefetch_values: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): and, a while later, have them fetch the parameters."""
+
+
+W = TypeVar("W", bound=WorkerState)
+P = TypeVar("P", bound=ServerState)
+WORKER_OPS: WorkerOps[WorkerState] = generics(WorkerOps)
+SERVER_OPS: ServerOps[ServerState] = generics(ServerOps)
+"""What loops call; numba chooses the implementation by the class of the state."""
+
+
+def register_worker_ops(state: type[W], ops: WorkerOps[W]) -> WorkerOps[W]:
+    """Register the functions that drive the workers' states of a class; return them."""
+    implement(state, WORKER_OPS, ops)
+    return ops
+
+
+def register_server_ops(state: type[P], ops: ServerOps[P]) -> ServerOps[P]:
+    """Register the functions that serve the servers' states of a class; return them."""
+    implement(state, SERVER_OPS, ops)
+    return ops
 
 
 class ScapyLayer(Protocol):

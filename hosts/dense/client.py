@@ -15,19 +15,19 @@ class DenseClient(VectorClient):
     """One worker's calls for one job. Floats are added as floats are (`hosts.dense.floats`)."""
 
     state: VectorState
-    _me: VectorHeader
+    _header: VectorHeader
     most_workers = WORKERS
 
     @property
     def chunk_size(self) -> int:
         """Values of a packet, the same at all workers; it may be set between operations."""
-        return int(self._me.full)
+        return int(self._header.full)
 
     @chunk_size.setter
     def chunk_size(self, size: int) -> None:
         if not LEAST_SIZE <= size <= MOST_SIZE:
             raise ValueError(f"chunks of {size} values; {LEAST_SIZE} to {MOST_SIZE} expected")
-        self._me.full = size
+        self._header.full = size
 
     @property
     def model(self) -> Values:
@@ -49,13 +49,13 @@ class DenseClient(VectorClient):
     @property
     def result(self) -> Vector:
         """Of the last all-reduce, [n]; the next one writes over it."""
-        words = self.state.vector[: self._me.n_keys]
-        return words.view(np.float32) if self._me.is_float else words.view(np.int32)
+        words = self.state.vector[: self._header.n_keys]
+        return words.view(np.float32) if self._header.is_float else words.view(np.int32)
 
     def why_stalled(self, waited_s: float) -> str:
         """Workers and servers answer each other."""
-        me = self._me
+        header = self._header
         return (
-            f"nothing has come for {waited_s:.1f} s in all-reduce {me.number}, with {me.pending} "
+            f"nothing has come for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} "
             "packets to go: another worker, or a server, is gone"
         )

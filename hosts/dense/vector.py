@@ -34,7 +34,7 @@ from nativekit.records import Ints, Words
 
 
 class VectorHeader(WindowHeader):
-    """What `me` of these designs' states has; times in ns."""
+    """What `header` of these designs' states has; times in ns."""
 
     n_ps: int
     workers: int
@@ -65,7 +65,7 @@ class VectorState(WindowState, Protocol):
     """What these functions work on."""
 
     @property
-    def me(self) -> VectorHeader:
+    def header(self) -> VectorHeader:
         """The record of numbers."""
 
     @property
@@ -105,7 +105,7 @@ class VectorArrays(WindowArrays, OperandArrays):
 
 
 def open_vector(
-    me: VectorHeader,
+    header: VectorHeader,
     caller: Caller,
     n_ps: int,
     size: int,
@@ -118,8 +118,8 @@ def open_vector(
 
     `more_datagrams` are buffers behind those of the window's slots.
     """
-    free = open_window(me, caller, window)
-    me.n_ps, me.workers, me.full, me.patience = n_ps, 1, SIZE, PATIENCE_NS
+    free = open_window(header, caller, window)
+    header.n_ps, header.workers, header.full, header.patience = n_ps, 1, SIZE, PATIENCE_NS
     return {
         **window_arrays(rows, more_datagrams),
         **operand_arrays(largest),
@@ -135,47 +135,47 @@ def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
 
     A pull reads the worker's own model. A push adds the deltas of all workers to it: all push together. An
     empty call adds up a 0. Others add up the first `n_keys` values."""
-    me = state.me
-    me.op, me.iteration, me.n_keys, me.n = op, iteration, n_keys, n_keys
-    me.calls = me.unsent = 0
+    header = state.header
+    header.op, header.iteration, header.n_keys, header.n = op, iteration, n_keys, n_keys
+    header.calls = header.unsent = 0
     if op == PULL:
         for i in range(n_keys):
             state.values[i] = state.model[state.positions[i]]
         return 0
     if op == PUSH:
-        me.n = len(state.vector)
+        header.n = len(state.vector)
         state.vector[:] = 0
         for i in range(n_keys):
             state.vector[state.positions[i]] = state.deltas[i]
     elif op == EMPTY:
-        me.n, me.n_keys = 1, 0
+        header.n, header.n_keys = 1, 0
         state.vector[0] = 0
-    me.is_float = op == FLOATS
-    me.number += 1
-    me.progress = me.stalled = 0
-    return int64(me.n)
+    header.is_float = op == FLOATS
+    header.number += 1
+    header.progress = header.stalled = 0
+    return int64(header.n)
 
 
 @compiled
 def end(state: VectorState) -> None:
     """All sums are there; a push is applied."""
-    me = state.me
-    if me.op == PUSH:
+    header = state.header
+    if header.op == PUSH:
         for k in range(len(state.vector)):
             state.model[k] += state.vector[k]
-        for i in range(int64(me.n_keys)):
+        for i in range(int64(header.n_keys)):
             state.answered[i] = True
 
 
 @compiled
 def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
     """Whether a datagram is a packet of this worker's job; counts what is not."""
-    me = state.me
+    header = state.header
     if not is_sound(rpc, length):
-        me.malformed += 1
+        header.malformed += 1
         return False
-    if swap16(as_packet(rpc).job) != me.job:
-        me.unexpected += 1
+    if swap16(as_packet(rpc).job) != header.job:
+        header.unexpected += 1
         return False
     return True
 
@@ -183,12 +183,12 @@ def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
 @compiled
 def is_of_vector(state: VectorState, rpc: Rpc) -> bool:
     """Whether it is of the vectors that are being added up, and cut into chunks as this worker does."""
-    me, packet = state.me, as_packet(rpc)
+    header, packet = state.header, as_packet(rpc)
     return bool(
-        swap32(packet.number) == me.number & ALL
-        and packet.workers == me.workers
-        and swap16(packet.full) == me.full
-        and packet.form == me.is_float
+        swap32(packet.number) == header.number & ALL
+        and packet.workers == header.workers
+        and swap16(packet.full) == header.full
+        and packet.form == header.is_float
     )
 
 
@@ -206,43 +206,43 @@ def log_row(
     state: VectorState, slot: Slot, peer: int, length: int, count: int, arrival: int, read: int
 ) -> int:
     """Write the row of an answered packet but for `w_proc`; returns its number. There must be room."""
-    r = int64(state.me.rows)
+    r = int64(state.header.rows)
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
     row.ps_proc, row.ps_queue, row.residence_us = 0, 0, 0
-    row.iteration, row.ps, row.op = state.me.iteration, peer, PUSH
+    row.iteration, row.ps, row.op = state.header.iteration, peer, PUSH
     row.request_bytes, row.response_bytes = slot.length, length
     row.lanes, row.served, row.attempts = min(count, _MOST_LANES), 0, slot.attempts
-    state.me.rows += 1
+    state.header.rows += 1
     return r
 
 
 @compiled
 def has_stalled(state: VectorState, now: int) -> bool:
-    """Give up after `me.patience` in which nothing has come."""
-    me = state.me
-    if me.pending and not me.stalled and me.progress and now - me.progress >= me.patience:
-        me.stalled, me.stalled_at, me.due = 1, now, NEVER
-    return bool(me.stalled)
+    """Give up after `header.patience` in which nothing has come."""
+    header = state.header
+    if header.pending and not header.stalled and header.progress and now - header.progress >= header.patience:
+        header.stalled, header.stalled_at, header.due = 1, now, NEVER
+    return bool(header.stalled)
 
 
 @compiled
 def wake(state: VectorState, now: int) -> None:
     """Send again what is overdue."""
-    if now >= state.me.due and not has_stalled(state, now):
+    if now >= state.header.due and not has_stalled(state, now):
         retransmit(state, now)
-        state.me.due = deadline(state)
+        state.header.due = deadline(state)
 
 
 @compiled
 def deadline(state: VectorState) -> int:
     """When the first of what is on its way is overdue, or an operation has stalled, or NEVER."""
-    me = state.me
-    if me.stalled:
+    header = state.header
+    if header.stalled:
         return NEVER
-    if not (me.pending and me.progress):
+    if not (header.pending and header.progress):
         return next_overdue(state)
-    return min(next_overdue(state), int64(me.progress + me.patience))
+    return min(next_overdue(state), int64(header.progress + header.patience))
 
 
 @compiled
@@ -251,22 +251,22 @@ def take_next(state: VectorState, now: int) -> int:
 
     With the first chunk of an operation its patience begins.
     """
-    me = state.me
-    s = take_slot(state, int64(me.unsent), now)
-    me.unsent += 1
-    if me.progress == 0:
-        me.progress = max(now, 1)
-        me.due = min(int64(me.due), int64(me.progress + me.patience))
+    header = state.header
+    s = take_slot(state, int64(header.unsent), now)
+    header.unsent += 1
+    if header.progress == 0:
+        header.progress = max(now, 1)
+        header.due = min(int64(header.due), int64(header.progress + header.patience))
     return s
 
 
 @compiled
 def encode(state: VectorState, s: int, first: int, count: int) -> None:
     """Write a slot's chunk, of `count` values from vector[first] on, into its datagram."""
-    me, slot, rpc = state.me, state.slots[s], state.sent[s]
+    header, slot, rpc = state.header, state.slots[s], state.sent[s]
     write_head(
-        rpc, ADDEND, int64(me.is_float), int64(me.job), int64(me.worker) - 1, int64(me.workers),
-        int64(me.full), int64(me.number), int64(slot.call),
+        rpc, ADDEND, int64(header.is_float), int64(header.job), int64(header.worker) - 1,
+        int64(header.workers), int64(header.full), int64(header.number), int64(slot.call),
     )  # fmt: skip
     slot.length = write_words(rpc, state.vector, first, count)
 
@@ -277,12 +277,12 @@ def finish(state: VectorState, s: int, peer: int, length: int, count: int, arriv
 
     With the last answer the operation ends.
     """
-    me, slot = state.me, state.slots[s]
+    header, slot = state.header, state.slots[s]
     time_round_trip(state, slot, read)
     row = log_row(state, slot, peer, length, count, arrival, read)
     free_slot(state, slot)
-    me.progress = read
-    me.pending -= 1
-    if me.pending == 0:
+    header.progress = read
+    header.pending -= 1
+    if header.pending == 0:
         end(state)
     return row

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from foundation.designs.halves import server_half
-from foundation.designs.interface import NEVER, SILENT, ServerHalf
+from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
+from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.rpcs import (
     CALLERS,
     CONTACTS,
@@ -29,7 +29,6 @@ from hosts.ps.rpcs import (
     write_answer,
 )
 from hosts.ps.share import Share, make_share
-from hosts.ps.silent import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.values import Cell, ValuesHeader, lanes_to_serve, make_cells, pull, push
 from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, one, records
@@ -38,7 +37,7 @@ from nativekit.records import Records, RecordTable, one, records
 class Holder(NamedTuple):
     """A server. Cells have one more place, nobody's, which is away."""
 
-    me: ValuesHeader
+    header: ValuesHeader
     """A record."""
     jobs: Records[Job]
     """JOB[jobs]: what each has cost."""
@@ -47,19 +46,24 @@ class Holder(NamedTuple):
     cells: RecordTable[Cell]
     """CELL[jobs, places + 1]"""
     contacts: Records[Contact]
-    """CONTACT[n], the first `me.contacts` in use."""
+    """CONTACT[n], the first `header.contacts` in use."""
     share: Share
 
 
 def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Holder:
     """A server of `n_ps` that has all of its share, all values 0; it keeps no journal."""
     share = make_share(space, ps, n_ps)
-    me = one(ValuesHeader)
-    me.ps, me.due = ps, NEVER
+    header = one(ValuesHeader)
+    header.ps, header.due = ps, NEVER
     rows = records(len(jobs), Job)
     rows["job"] = jobs
     return Holder(
-        me, rows, records(CALLERS, CallerRow), make_cells(len(jobs), share), records(CONTACTS, Contact), share
+        header,
+        rows,
+        records(CALLERS, CallerRow),
+        make_cells(len(jobs), share),
+        records(CONTACTS, Contact),
+        share,
     )
 
 
@@ -70,25 +74,25 @@ def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
     if mark <= 0:
         return mark
     h = decode(rpc)
-    j, c, standing = admit(server, h, length, arrival)
-    if standing == STALE:
-        return SILENT
+    j, c, turn_kind = admit(server, h, length, arrival)
+    if turn_kind == STALE:
+        return NO_REPLY
     refused, added = int64(0), int64(0)
     if h.op == PULL:
         refused = pull(server, j, h, rpc, answer)
     elif h.op == PUSH:
         added = (
-            push(server, j, h, rpc) if standing == NEW else int64(server.callers[c].added[h.seq & SLOT_MASK])
+            push(server, j, h, rpc) if turn_kind == NEW else int64(server.callers[c].added[h.seq & SLOT_MASK])
         )
         refused = lanes_to_serve(h) & ~added
-    if standing == NEW:
+    if turn_kind == NEW:
         end_turn(server, j, c, h, added, refused)
     return write_answer(answer, rpc, h, refused)
 
 
-SERVER = server_half(
+SERVER = register_server_ops(
     Holder,
-    ServerHalf(
+    ServerOps(
         handle, lanes_left, stamp, charge, share_cpu, needs_room,
         sends_nothing, no_address, no_octets, no_peer, never_wakes,
     ),

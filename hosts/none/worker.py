@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.halves import worker_half
-from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, SLOT_MASK
@@ -20,8 +19,8 @@ from hosts.worker.window import (
     Slot,
     free_slot,
     log_answer,
-    next_again,
     next_overdue,
+    next_resend,
     octets,
     open_window,
     retransmit,
@@ -57,16 +56,16 @@ class Rest:
 class Requests(NamedTuple):
     """A worker's calls for one job; B is the largest number of keys of an operation."""
 
-    me: RequestsHeader
+    header: RequestsHeader
     """A record of numbers."""
     slots: Records[Slot]
     """SLOT[WINDOW]"""
     sent: Records[Rpc]
     """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
     free: Ints
-    """int64[WINDOW]: next sequence numbers of the me.free slots that are free, the next to be used last."""
-    again: Ints
-    """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
+    """int64[WINDOW]: next sequence numbers of the `header.free` free slots; the next to be used is last."""
+    resends: Ints
+    """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
     calls: Records[PsCall]
     """CALL[B / LANES + n_ps]"""
     order: NDArray[np.int32]
@@ -86,18 +85,18 @@ class Requests(NamedTuple):
     space: NDArray[np.uint64]
     """uint64[parameters]: key at each position; empty where they are the same."""
     log: Records[Row]
-    """ROW[n]: answered RPCs, the first me.rows."""
+    """ROW[n]: answered RPCs, the first header.rows."""
 
 
 def make_requests(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Requests:
     """Calls of an idle worker; `largest` is the most keys that an operation may have."""
-    me = one(RequestsHeader)
-    free = open_window(me, caller, window)
-    me.n_ps = n_ps
+    header = one(RequestsHeader)
+    free = open_window(header, caller, window)
+    header.n_ps = n_ps
     return Requests(
-        me=me,
+        header=header,
         free=free,
         calls=records(largest // LANES + n_ps, PsCall),
         order=np.zeros(largest, np.int32),
@@ -112,18 +111,18 @@ def make_requests(
 @compiled
 def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     """Begin to pull or push the parameters at the first `n_keys` positions; with EMPTY `n_keys` is the PS."""
-    me = state.me
-    me.op, me.iteration, me.calls, me.unsent = op, iteration, 0, 0
+    header = state.header
+    header.op, header.iteration, header.calls, header.unsent = op, iteration, 0, 0
     if op == EMPTY:
-        me.n_keys, me.pending = 0, 1
+        header.n_keys, header.pending = 0, 1
         _add_call(state, n_keys, 0, 0)
         return
-    me.n_keys = me.pending = n_keys
+    header.n_keys = header.pending = n_keys
     _sort_by_ps(state, n_keys)
     more = True
     while more:  # in turn for each PS
         more = False
-        for ps in range(int64(me.n_ps)):
+        for ps in range(int64(header.n_ps)):
             mine = state.of_ps[ps]
             count = min(int64(mine.left), LANES)
             if count:
@@ -136,7 +135,7 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
 @compiled
 def _sort_by_ps(state: Requests, n_keys: int) -> None:
     """Fill `keys`, `order` and `of_ps`: a counting sort."""
-    n_ps = int64(state.me.n_ps)
+    n_ps = int64(state.header.n_ps)
     for ps in range(n_ps):
         state.of_ps[ps].left = 0
     for i in range(n_keys):
@@ -157,19 +156,19 @@ def _sort_by_ps(state: Requests, n_keys: int) -> None:
 
 @compiled
 def _add_call(state: Requests, ps: int, first: int, count: int) -> None:
-    call = state.calls[state.me.calls]
+    call = state.calls[state.header.calls]
     call.ps, call.first, call.count = ps, first, count
-    state.me.calls += 1
+    state.header.calls += 1
 
 
 @compiled
 def transmit(state: Requests, now: int) -> int:
     """The slot whose datagram is to be sent at once, or NOTHING."""
-    me, s = state.me, next_again(state)
-    if s != NOTHING or me.unsent == me.calls or me.free == 0:
+    header, s = state.header, next_resend(state)
+    if s != NOTHING or header.unsent == header.calls or header.free == 0:
         return s
-    c = int64(me.unsent)
-    me.unsent += 1
+    c = int64(header.unsent)
+    header.unsent += 1
     s = take_slot(state, c, now)
     slot = state.slots[s]
     slot.length = _encode(state, state.calls[c], state.sent[s], int64(slot.seq), now)
@@ -179,7 +178,7 @@ def transmit(state: Requests, now: int) -> int:
 @compiled
 def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
     """Write a request; returns its length."""
-    op, count, iteration = int64(state.me.op), int64(call.count), int64(state.me.iteration)
+    op, count, iteration = int64(state.header.op), int64(call.count), int64(state.header.iteration)
     length = write_head(state, rpc, op, int64(call.ps), count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[state.order[call.first + lane]])
@@ -191,19 +190,19 @@ def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
 @compiled
 def wake(state: Requests, now: int) -> None:
     """Send again what is overdue."""
-    if now >= state.me.due:
+    if now >= state.header.due:
         retransmit(state, now)
-        state.me.due = next_overdue(state)
+        state.header.due = next_overdue(state)
 
 
 @compiled
 def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Take in an answer; its row of the log, or NOTHING."""
-    me, h = state.me, decode(rpc)
+    header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING
     if h.refused:  # no key is anywhere but at its server
-        me.unexpected += 1
+        header.unexpected += 1
         return NOTHING
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
@@ -215,12 +214,12 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
             state.values[i] = swap32(rpc.words[lane])
         else:
             state.answered[i] = True
-    me.pending -= 1 if h.op == EMPTY else int64(call.count)
+    header.pending -= 1 if h.op == EMPTY else int64(call.count)
     free_slot(state, slot)
     return row
 
 
-WORKER = worker_half(
+WORKER = register_worker_ops(
     Requests,
-    WorkerHalf(start, transmit, octets, peer, wake, next_overdue, receive),
+    WorkerOps(start, transmit, octets, peer, wake, next_overdue, receive),
 )

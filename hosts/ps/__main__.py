@@ -25,7 +25,7 @@ from hosts.ps.core import Core
 from hosts.ps.durable import Durable
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.ps.logs import PsLogs
-from hosts.ps.loop import Sockets, dialect
+from hosts.ps.loop import Sockets, codec_hooks
 from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -72,7 +72,7 @@ class PsProcess:
             self._offset,
             make_service(**config.server.model_dump()),
             self.write_full_logs,
-            dialect(config.codec, design(config.design)),
+            codec_hooks(config.codec, design(config.design)),
             self._durable,
             self._peers(),
         )

@@ -20,7 +20,7 @@ class Core(Generic[ReplyTo]):
     def __init__(
         self, state: JobsState, stores: Mapping[int, Store], clock: Callable[[], int], as_plain: bool = False
     ) -> None:
-        self.ps = int(state.me.ps)
+        self.ps = int(state.header.ps)
         self.server = RpcServer(state, clock, as_plain)
         self.stores = stores
 

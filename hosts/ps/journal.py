@@ -36,7 +36,7 @@ JOURNAL_BYTES = 1 << 20
 
 
 class JournalHeader(Protocol):
-    """What `me` of a server with a journal has."""
+    """What `header` of a server with a journal has."""
 
     noted: int
 
@@ -45,23 +45,23 @@ class Journalled(Protocol):
     """A server's state with a journal."""
 
     @property
-    def me(self) -> JournalHeader:
+    def header(self) -> JournalHeader:
         """The record of numbers."""
 
     @property
     def journal(self) -> Octets:
-        """uint8[m], the first `me.noted` in use."""
+        """uint8[m], the first `header.noted` in use."""
 
 
 @compiled
 def note(server: Journalled, source: int, rpc: Rpc, length: int) -> None:
     """Note a datagram; there must be room."""
-    me, journal = server.me, server.journal
-    at = int64(me.noted)
+    header, journal = server.header, server.journal
+    at = int64(header.noted)
     head = journal[at : at + 16].view(np.int64)
     head[0], head[1] = source, length
     memcpy(int64(journal.ctypes.data) + at + 16, int64(rpc.keys.ctypes.data) - HEADER_BYTES, length)
-    me.noted = at + 16 + (length + 7 & ~7)
+    header.noted = at + 16 + (length + 7 & ~7)
 
 
 def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes | memoryview) -> int:

@@ -44,7 +44,7 @@ _FULL_DISK_S = 0.1
 """Between two attempts to write to a disk that is full."""
 
 
-class Dialect(NamedTuple):
+class CodecHooks(NamedTuple):
     """How a PS speaks."""
 
     serve: Callable[..., int] = serving.serve
@@ -55,14 +55,14 @@ class Dialect(NamedTuple):
     """And of one that has come for them."""
 
 
-def dialect(codec: str, design: Design) -> Dialect:
+def codec_hooks(codec: str, design: Design) -> CodecHooks:
     """With the codec "fast" the compiled loop, with "scapy" its plain twin behind Scapy."""
     if codec == "scapy":
         from hosts.scapy_udp import behind_scapy
 
         wire = AGENTS.of(design).wire
-        return Dialect(behind_scapy(serving.serve, design), wire.outward, wire.inward)
-    return Dialect()
+        return CodecHooks(behind_scapy(serving.serve, design), wire.outward, wire.inward)
+    return CodecHooks()
 
 
 class Sockets:
@@ -81,7 +81,7 @@ class Sockets:
         offset: int,
         service_time: Service,
         on_room: Callable[[], None] = lambda: None,
-        dialect: Dialect | None = None,
+        codec_hooks: CodecHooks | None = None,
         durable: Durable | None = None,
         peers: Sequence[Address] = (),
     ) -> None:
@@ -91,7 +91,7 @@ class Sockets:
         self._service = service
         self._connected = connected
         self._local = (address, HOTLINE_PORT)
-        self._dialect = dialect or Dialect()
+        self._codec_hooks = codec_hooks or CodecHooks()
         self._service_time = service_time
         self._on_room = on_room
         self._udp = make_udp(offset)
@@ -158,7 +158,7 @@ class Sockets:
         elif reason == OWN:
             # As many as there is room for notes of; of others the next turn hears.
             for received in islice(iter(self._receiver.receive, None), BURST):
-                core.receive_own(self._dialect.inward(received.datagram), received.read)
+                core.receive_own(self._codec_hooks.inward(received.datagram), received.read)
         elif reason == MARKED:
             self._look_at_marked()
         if due is not None:
@@ -173,7 +173,7 @@ class Sockets:
         if durable is None:
             return True
         try:
-            if server.state.me.noted:
+            if server.state.header.noted:
                 durable.append(server.notes)
                 server.forget_notes()
             if durable.wants_checkpoint and self._core.is_idle:
@@ -193,7 +193,7 @@ class Sockets:
         return COMMAND if ready else QUIET
 
     def _call(self, until: int) -> int:
-        return self._dialect.serve(
+        return self._codec_hooks.serve(
             self._core.server.state, self._service_time, self._udp, self._sources, until
         )
 
@@ -224,6 +224,6 @@ class Sockets:
     def _own_traffic(self) -> None:
         """Send register RPCs, and answers to the controller."""
         for datagram in self._core.transmit():
-            send(self._own, self._dialect.outward(bytes(datagram)), self._service)
+            send(self._own, self._codec_hooks.outward(bytes(datagram)), self._service)
         for answer, controller in self._core.control_answers():
             send(self._data, answer, controller)

@@ -7,8 +7,7 @@ from typing import cast
 import numpy as np
 
 from foundation.compiled import loop
-from foundation.designs import halves
-from foundation.designs.interface import ServerState
+from foundation.designs.interface import SERVER_OPS, ServerState
 from foundation.protocol.rpc import Rpc
 from hosts.ps.journal import FROM_WORKER
 from nativekit.compile import int64
@@ -17,12 +16,12 @@ from nativekit.libc import memcpy
 from nativekit.records import Ints, Octets, Records
 from nativekit.reference import as_ref
 
-handle, stamp, needs_room = halves.SERVER.handle, halves.SERVER.stamp, halves.SERVER.needs_room
+handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
 
 
 def server_states(state: object) -> list[tuple[Generic, type]]:
     """The class of a server's state."""
-    return [(cast(Generic, halves.SERVER.handle), type(state))]
+    return [(cast(Generic, SERVER_OPS.handle), type(state))]
 
 
 @loop(server_states)

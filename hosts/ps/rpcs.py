@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Protocol, TypeVar
 
-from foundation.designs.interface import FOREIGN, SILENT, ServerState
+from foundation.designs.interface import FOREIGN, NO_REPLY, ServerState
 from foundation.protocol.header import (
     HEADER_BYTES,
     RESPONSE,
@@ -32,7 +32,7 @@ JOB_COUNTERS = (
 
 
 class PsHeader:
-    """What `me` of these designs' states has."""
+    """What `header` of these designs' states has."""
 
     ps: int
     malformed: int
@@ -92,7 +92,7 @@ class JobsState(ServerState, Protocol):
     """What functions work on that count what jobs cost."""
 
     @property
-    def me(self) -> PsHeader:
+    def header(self) -> PsHeader:
         """The record of numbers."""
 
     @property
@@ -101,7 +101,7 @@ class JobsState(ServerState, Protocol):
 
     @property
     def contacts(self) -> Records[Contact]:
-        """Contact[n]: the connection log, the first `me.contacts`."""
+        """Contact[n]: the connection log, the first `header.contacts`."""
 
 
 class PsState(JobsState, Protocol):
@@ -114,7 +114,7 @@ class PsState(JobsState, Protocol):
 
 P = TypeVar("P", bound=PsState)
 
-STALE, AGAIN, NEW = 0, 1, 2
+STALE, DUPLICATE, NEW = 0, 1, 2
 """What a request is: not to be answered; one that has been answered before; the next of its slot."""
 CALLERS = 1024
 CONTACTS = 1 << 16
@@ -124,30 +124,30 @@ _FOREIGN_TOLD = 8
 
 @compiled
 def foreign(server: PsState, rpc: Rpc, length: int) -> int:
-    """FOREIGN for a datagram of another version of the wire, the first times; later ones are SILENT; else
+    """FOREIGN for a datagram of another version of the wire, the first times; later ones are NO_REPLY; else
     1."""
-    me = server.me
+    header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
         return 1
-    me.malformed += 1
-    me.foreign += 1
-    return FOREIGN if me.foreign <= _FOREIGN_TOLD else SILENT
+    header.malformed += 1
+    header.foreign += 1
+    return FOREIGN if header.foreign <= _FOREIGN_TOLD else NO_REPLY
 
 
 @compiled
 def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, int, int]:
-    """Whose request it is, and whether it is new: index of its job and of its caller, and NEW, AGAIN or
+    """Whose request it is, and whether it is new: index of its job and of its caller, and NEW, DUPLICATE or
     STALE.
 
     Counts it. What is no request to this server is STALE, too.
     """
-    me = server.me
+    header = server.header
     if length < HEADER_BYTES or not well_formed(h, length):
-        me.malformed += 1
+        header.malformed += 1
         return -1, -1, STALE
     j = find_job(server, h.job)
-    if j < 0 or h.ps != me.ps or h.flags & RESPONSE:
-        me.misdirected += 1
+    if j < 0 or h.ps != header.ps or h.flags & RESPONSE:
+        header.misdirected += 1
         return -1, -1, STALE
     c = find_caller(server, h.job, h.worker, h.epoch)
     job, turn, last = server.jobs[j], h.seq >> WINDOW_BITS, int64(server.callers[c].turns[h.seq & SLOT_MASK])
@@ -162,7 +162,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
     else:
         job.duplicates += 1
     job.in_burst += 1
-    return j, c, NEW if turn > last else AGAIN
+    return j, c, NEW if turn > last else DUPLICATE
 
 
 @compiled
@@ -177,9 +177,9 @@ def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: in
 @compiled
 def note_contact(server: PsState, arrival: int, h: Header) -> None:
     """Add a request to the connection log."""
-    contact = server.contacts[server.me.contacts]
+    contact = server.contacts[server.header.contacts]
     contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
-    server.me.contacts += 1
+    server.header.contacts += 1
 
 
 @compiled
@@ -229,10 +229,10 @@ def needs_room(server: PsState, datagrams: int) -> bool:
 
     Each may be from a caller that was not known, and ask about another.
     """
-    me = server.me
-    if me.contacts + datagrams > len(server.contacts):
+    header = server.header
+    if header.contacts + datagrams > len(server.contacts):
         return True
-    return is_full(int64(me.callers) + 2 * datagrams, len(server.callers))
+    return is_full(int64(header.callers) + 2 * datagrams, len(server.callers))
 
 
 @compiled
@@ -265,7 +265,7 @@ def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
     row = server.callers[at]
     if not row.known:
         row.known, row.job, row.worker, row.epoch = 1, job, worker, epoch
-        server.me.callers += 1
+        server.header.callers += 1
     return at
 
 
@@ -284,10 +284,10 @@ _is_full = plain(is_full)
 
 def with_room(server: P, datagrams: int) -> tuple[P, Records[Contact]]:
     """The same PS with room for that many datagrams, and the contacts [n] that it no longer has."""
-    contacts = server.contacts[: server.me.contacts]
-    server.me.contacts = 0
+    contacts = server.contacts[: server.header.contacts]
+    server.header.contacts = 0
     server = with_arrays(server, contacts=records(max(CONTACTS, datagrams), Contact))
-    while _is_full(int(server.me.callers) + 2 * datagrams, len(server.callers)):
+    while _is_full(int(server.header.callers) + 2 * datagrams, len(server.callers)):
         server = with_arrays(server, callers=_rehashed(server.callers))
     return server, contacts
 

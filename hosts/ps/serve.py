@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.compiled import loop
-from foundation.designs.halves import SERVER
 from foundation.designs.interface import COMMAND as IS_COMMAND
 from foundation.designs.interface import FOREIGN as IS_FOREIGN
-from foundation.designs.interface import NEVER, NOTHING, ServerState
+from foundation.designs.interface import NEVER, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.rpc import ALL, BUFFER_BYTES, Rpc
 from hosts.ps.machine import server_states
 from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
@@ -39,8 +38,9 @@ from nativekit.reference import as_ref
 from softswitch.ports.layout import EPOLL_EVENT
 
 (
-    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake, seek, fetch,
-) = SERVER  # fmt: skip
+    handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake,
+    prefetch_index, prefetch_values,
+) = SERVER_OPS  # fmt: skip
 QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
 """Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
 the inbox are marked; the server needs room; what a burst has changed is to be kept before it is answered."""
@@ -136,12 +136,12 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
         if needs_room(server, BURST):
             return ROOM
         release(service, udp)
-        if server.me.due != NEVER:
+        if server.header.due != NEVER:
             wake(server, clock(udp, MONOTONIC))
         send_own(server, udp, sources)
-        patience = patience_ms(service, udp, min(until, int64(server.me.due)))
+        patience = patience_ms(service, udp, min(until, int64(server.header.due)))
         ready = int64(epoll_wait(state.epoll, events.ctypes.data, EVENTS, patience))
-        if ready <= 0 and service.me.held == 0:
+        if ready <= 0 and service.header.held == 0:
             return QUIET
         for e in range(ready):
             fd = int64(events[e].fd)
@@ -152,7 +152,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
             if fd == state.own:
                 return OWN
             marked = handle_burst(server, service, udp, sources, fd)
-            if server.me.noted:
+            if server.header.noted:
                 state.unsent, state.marked, state.noted_at = 1, marked, clock(udp, MONOTONIC)
                 return NOTED
             flush(udp, fd)
@@ -195,7 +195,7 @@ def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
 @compiled
 def patience_ms(service: Service, udp: Udp, until: int) -> int:
     """How long to wait, rounded up: `until` is for retransmissions, which need no more."""
-    if service.me.held:
+    if service.header.held:
         return 0
     left = min(until - clock(udp, MONOTONIC), _LONGEST_WAIT_NS)
     return max(left + 999_999, 0) // 1_000_000
@@ -223,11 +223,11 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
     began = clock(udp, THREAD_CPU)
     read = clock(udp, MONOTONIC)
     for k in range(n):
-        look_ahead(server, udp.inbox, k, n)
-        callers = int64(server.me.callers)
+        prefetch_following(server, udp.inbox, k, n)
+        callers = int64(server.header.callers)
         outcome = answer_one(server, service, udp, fd, k, read)
         mark = FOR_CONTROL if outcome == IS_COMMAND else FOREIGN if outcome == IS_FOREIGN else ANSWERED
-        if server.me.callers > callers:
+        if server.header.callers > callers:
             mark = NEWCOMER
         sources.marks[k] = mark
         marked |= mark != ANSWERED
@@ -237,12 +237,12 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 
 @compiled
-def look_ahead(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
+def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
     """While datagram k is handled, have the caches fetch what the next ones of n will read."""
     if k + 2 < n:
-        seek(server, inbox[k + 2])
+        prefetch_index(server, inbox[k + 2])
     if k + 1 < n:
-        fetch(server, inbox[k + 1])
+        prefetch_values(server, inbox[k + 1])
 
 
 @compiled
@@ -261,8 +261,8 @@ def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int,
     length = handle(server, rpc, length_of(udp, k), came, answer)
     if length > 0:
         begin(service, read, lanes(server, rpc))
-        took = int64(service.me.due - service.me.start)
-        stamp(server, answer, took, int64(service.me.start) - came)
+        took = int64(service.header.due - service.header.start)
+        stamp(server, answer, took, int64(service.header.start) - came)
         charge(server, answer, took)
         hold(service, slot, fd, length, udp.state.names[k])
     return length

@@ -50,20 +50,20 @@ class RpcServer:
     @property
     def malformed(self) -> int:
         """Datagrams that were no RPCs."""
-        return int(self.state.me.malformed)
+        return int(self.state.header.malformed)
 
     @property
     def misdirected(self) -> int:
         """Well-formed RPCs of an unknown job or for another PS, and answers."""
-        return int(self.state.me.misdirected)
+        return int(self.state.header.misdirected)
 
     def count_malformed(self) -> None:
         """Somebody else was given a datagram that is no RPC."""
-        self.state.me.malformed += 1
+        self.state.header.malformed += 1
 
     def count_misdirected(self) -> None:
         """Somebody else was given an RPC that is not for this PS."""
-        self.state.me.misdirected += 1
+        self.state.header.misdirected += 1
 
     def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
         """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
@@ -95,19 +95,19 @@ class RpcServer:
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
         """Note what somebody else than a worker has sent, if this PS is durable."""
-        me = self.state.me
-        if me.is_durable:
-            me.noted = add_note(self.state.journal, int(me.noted), source, datagram)
+        header = self.state.header
+        if header.is_durable:
+            header.noted = add_note(self.state.journal, int(header.noted), source, datagram)
 
     @property
     def notes(self) -> bytes:
         """All that has been noted and is not kept."""
-        notes: bytes = self.state.journal[: self.state.me.noted].tobytes()
+        notes: bytes = self.state.journal[: self.state.header.noted].tobytes()
         return notes
 
     def forget_notes(self) -> None:
         """They have been kept."""
-        self.state.me.noted = 0
+        self.state.header.noted = 0
 
     def make_room(self, datagrams: int) -> None:
         """Room for that many datagrams, whoever they are from; notes must have been taken."""
@@ -122,6 +122,6 @@ class RpcServer:
 
     def take_contacts(self) -> list[NDArray[np.void]]:
         """All of the connection log since the last call, as arrays of `CONTACT`."""
-        last = np.array(self.state.contacts[: self.state.me.contacts])
-        self.state.me.contacts = 0
+        last = np.array(self.state.contacts[: self.state.header.contacts])
+        self.state.header.contacts = 0
         return [*self.take_full_logs(), last]

@@ -41,7 +41,7 @@ class _Held:
 class Service(NamedTuple):
     """The given cost, and the answers that are not due yet."""
 
-    me: _Cost
+    header: _Cost
     free_at: Ints
     """int64[cores]: when each core has done what it was given, ns."""
     held: Records[_Held]
@@ -52,26 +52,26 @@ class Service(NamedTuple):
 
 def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
     """A given cost; 0 adds none."""
-    me = one(_Cost)
-    me.ns_per_rpc, me.ns_per_lane = ns_per_rpc, ns_per_lane
-    return Service(me, np.zeros(cores, np.int64), records(BURST, _Held), rpcs(BURST))
+    header = one(_Cost)
+    header.ns_per_rpc, header.ns_per_lane = ns_per_rpc, ns_per_lane
+    return Service(header, np.zeros(cores, np.int64), records(BURST, _Held), rpcs(BURST))
 
 
 @compiled
 def is_given(service: Service) -> bool:
     """Whether RPCs have a cost of their own."""
-    return int64(service.me.ns_per_rpc | service.me.ns_per_lane) != 0
+    return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0
 
 
 @compiled
 def room(service: Service) -> int:
     """How many more answers can be held."""
-    return int64(BURST - service.me.held)
+    return int64(BURST - service.header.held)
 
 
 @compiled
 def begin(service: Service, read: int, lanes: int) -> None:
-    """Give an RPC that was read at `read` to the core that is free first: `me.start` and `me.due`.
+    """Give an RPC that was read at `read` to the core that is free first: `header.start` and `header.due`.
 
     `lanes` are those that the switch has left to the PS.
     """
@@ -79,10 +79,10 @@ def begin(service: Service, read: int, lanes: int) -> None:
     for core in range(1, len(service.free_at)):
         if service.free_at[core] < service.free_at[first]:
             first = core
-    me = service.me
-    me.start = max(read, int64(service.free_at[first]))
-    me.due = me.start + me.ns_per_rpc + lanes * me.ns_per_lane
-    service.free_at[first] = me.due
+    header = service.header
+    header.start = max(read, int64(service.free_at[first]))
+    header.due = header.start + header.ns_per_rpc + lanes * header.ns_per_lane
+    service.free_at[first] = header.due
 
 
 @compiled
@@ -98,16 +98,16 @@ def next_slot(service: Service) -> int:
 def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
     """Keep the answer at this slot until the RPC at hand is due."""
     held = service.held[at]
-    held.is_held, held.due, held.fd, held.octets = 1, service.me.due, fd, octets
+    held.is_held, held.due, held.fd, held.octets = 1, service.header.due, fd, octets
     for i in range(NAME_BYTES):
         held.name[i] = name[i]
-    service.me.held += 1
+    service.header.held += 1
 
 
 @compiled
 def release(service: Service, udp: Udp) -> None:
     """Send the answers that are due."""
-    if service.me.held == 0:
+    if service.header.held == 0:
         return
     now = clock(udp, MONOTONIC)
     answers = int64(service.answers.ctypes.data)
@@ -117,4 +117,4 @@ def release(service: Service, udp: Udp) -> None:
             queue(udp, answers + at * BUFFER_BYTES, int64(held.octets), int64(held.name.ctypes.data))
             flush(udp, int64(held.fd))
             held.is_held = 0
-            service.me.held -= 1
+            service.header.held -= 1

@@ -54,7 +54,7 @@ RANK = dtype_of(Rank)
 class Share(NamedTuple):
     """The keys of one PS. Places are 0..places-1, and `places` is everybody else's."""
 
-    me: ShareHeader
+    header: ShareHeader
     ranks: Records[Rank]
     """RANK[size / 32], or [0] where a key is its own place."""
     table: Keys
@@ -63,14 +63,14 @@ class Share(NamedTuple):
 
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
     """The share of a PS among n_ps."""
-    me = one(ShareHeader)
-    share = Share(me, records(0, Rank), np.zeros(0, np.uint64))
+    header = one(ShareHeader)
+    share = Share(header, records(0, Rank), np.zeros(0, np.uint64))
     if space.sparse is not None:
         return _tabled(share, space.sparse, ps, n_ps)
-    me.keys = me.places = space.size
+    header.keys = header.places = space.size
     if n_ps > 1:
         share = share._replace(ranks=records(-(-space.size // 32), Rank))
-        me.places = rank_all(share, ps, n_ps)
+        header.places = rank_all(share, ps, n_ps)
     return share
 
 
@@ -80,7 +80,7 @@ def _tabled(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
     ours = sum(count_ours(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
     bits = table_bits(ours)
     share = share._replace(table=np.full(1 << bits, NOBODY))
-    share.me.places, share.me.shift = 1 << bits, 64 - bits
+    share.header.places, share.header.shift = 1 << bits, 64 - bits
     for at in chunks:
         insert_ours(share, np.array(keys[at : at + _CHUNK]), ps, n_ps)
     return share
@@ -95,9 +95,9 @@ def keys_of(share: Share) -> tuple[Places, Keys]:
     """Places that have a key, ascending, and their keys."""
     if len(share.table):
         # A table of a stack is as long as the longest.
-        places = np.flatnonzero(share.table[: share.me.places] != NOBODY)
+        places = np.flatnonzero(share.table[: share.header.places] != NOBODY)
         return places, share.table[places]
-    places = np.arange(share.me.places)
+    places = np.arange(share.header.places)
     if not len(share.ranks):
         return places, places.astype(np.uint64)
     bits = np.unpackbits(np.ascontiguousarray(share.ranks.bits).view(np.uint8), bitorder="little")
@@ -129,7 +129,7 @@ def keys_at(share: Share, places: Places) -> Keys:
 @compiled
 def locate(share: Share, key: Key) -> int:
     """Place of a key."""
-    nowhere = int64(share.me.places)
+    nowhere = int64(share.header.places)
     if len(share.table):
         if key == NOBODY:
             return nowhere
@@ -139,7 +139,7 @@ def locate(share: Share, key: Key) -> int:
                 return nowhere
             at = (at + 1) & (nowhere - 1)
         return at
-    if key >= np.uint64(share.me.keys):
+    if key >= np.uint64(share.header.keys):
         return nowhere
     place = int64(key)
     if len(share.ranks) == 0:
@@ -157,7 +157,7 @@ def home_of(share: Share, key: Key) -> int:
     Hashed twice: of the hash that chose the PS, the keys of a share have some bits in common.
     """
     mixed = hash_of(key)
-    return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.me.shift))
+    return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
 
 
 @entry_point
@@ -172,7 +172,7 @@ def locate_all(share: Share, keys: Keys, places: Places) -> None:
 def rank_all(share: Share, ps: int, n_ps: int) -> int:
     """Fill the ranks; returns the number of keys."""
     share = as_ref(share)
-    size, before = int64(share.me.keys), int64(0)
+    size, before = int64(share.header.keys), int64(0)
     for word in range(len(share.ranks)):
         bits = int64(0)
         for bit in range(min(32, size - 32 * word)):

@@ -53,7 +53,7 @@ class Store:
 
     def known(self, at: Places) -> NDArray[np.bool_]:
         """Whether these are places of the share."""
-        known: NDArray[np.bool_] = at < self._share.me.places
+        known: NDArray[np.bool_] = at < self._share.header.places
         return known
 
     def held(self) -> Held:

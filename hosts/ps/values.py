@@ -17,7 +17,7 @@ AWAY = 1 << 31
 
 
 class ValuesHeader(PsHeader):
-    """What `me` of these designs' states has."""
+    """What `header` of these designs' states has."""
 
     at: Annotated[Ints, LANES]
     """Places of the keys at hand."""
@@ -38,7 +38,7 @@ class ValuesState(PsState, Protocol):
     """What these functions work on."""
 
     @property
-    def me(self) -> ValuesHeader:
+    def header(self) -> ValuesHeader:
         """The record of numbers."""
 
     @property
@@ -52,7 +52,7 @@ class ValuesState(PsState, Protocol):
 
 def make_cells(jobs: int, share: Share) -> RecordTable[Cell]:
     """Cells of a share, all owned and of value 0, and nobody's, which is away."""
-    cells = records((jobs, share.me.places + 1), Cell)
+    cells = records((jobs, share.header.places + 1), Cell)
     cells["updates"][:, -1] = AWAY
     return cells
 
@@ -65,11 +65,11 @@ def lanes_to_serve(h: Header) -> int:
 
 @compiled
 def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
-    """Places of the wanted lanes' keys to `me.at`: all look-ups first, so that memory fetches side by side.
+    """Write the places of the wanted keys to `header.at`; all look-ups come first, so cache misses overlap.
 
-    Keys of other shares are nobody's here, as is what is not wanted, and so are refused.
+    Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
     """
-    at, nobodys = server.me.at, int64(server.share.me.places)
+    at, nobodys = server.header.at, int64(server.share.header.places)
     for lane in range(count):
         at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else nobodys
 
@@ -84,7 +84,7 @@ def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
         if brought >> lane & 1:
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
-            cell = server.cells[j, server.me.at[lane]]
+            cell = server.cells[j, server.header.at[lane]]
             answer.words[lane] = swap32(cell.value)
             if cell.updates >= AWAY:
                 refused |= 1 << lane
@@ -97,7 +97,7 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     wanted, added, overflow = lanes_to_serve(h), int64(0), int64(0)
     locate_lanes(server, rpc, h.count, wanted)
     for lane in range(h.count):
-        cell = server.cells[j, server.me.at[lane]]
+        cell = server.cells[j, server.header.at[lane]]
         if cell.updates < AWAY:
             held, delta = int64(cell.value), swap32(rpc.words[2 * h.count + lane])
             total = held + delta & ALL

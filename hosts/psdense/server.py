@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foundation.designs.halves import server_half
-from foundation.designs.interface import NEVER, NOTHING, SILENT, ServerHalf
+from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT
 from hosts.dense.wire import (
@@ -30,9 +29,9 @@ from hosts.dense.wire import (
     write_words,
 )
 from hosts.keys import KeySpace
+from hosts.ps.reply_only import never_wakes
 from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, share_cpu
 from hosts.ps.share import Share, make_share
-from hosts.ps.silent import never_wakes
 from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
 from nativekit.bits import swap16, swap32
@@ -81,7 +80,7 @@ class Outgoing:
 class Adder(NamedTuple):
     """A server; R is the number of chunks of its share, at most."""
 
-    me: AdderHeader
+    header: AdderHeader
     """A record."""
     jobs: Records[Job]
     """JOB[jobs]: what each has cost."""
@@ -104,13 +103,13 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
     """A server of `n_ps` for vectors as long as the key space; it keeps no journal."""
     # Nobody asks for parameters here.
     share = make_share(KeySpace(1), ps, n_ps)
-    me = one(AdderHeader)
-    me.ps, me.n_ps, me.due, me.next_row = ps, n_ps, NEVER, NOTHING
+    header = one(AdderHeader)
+    header.ps, header.n_ps, header.due, header.next_row = ps, n_ps, NEVER, NOTHING
     costs = records(len(jobs), Job)
     costs["job"] = jobs
     rows = -(-space.size // (LEAST_SIZE * n_ps))
     return Adder(
-        me,
+        header,
         costs,
         records(len(jobs) * _SETS * rows, ChunkRow),
         np.zeros((len(jobs) * _SETS, rows * LEAST_SIZE + MOST_SIZE), np.uint32),
@@ -125,15 +124,15 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
 @compiled
 def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Take in a push; answer it if its chunk is complete."""
-    me = server.me
+    header = server.header
     if not is_sound(rpc, length):
-        me.malformed += 1
-        return SILENT
+        header.malformed += 1
+        return NO_REPLY
     packet, count = as_packet(rpc), count_of(length)
     j, r = find_job(server, swap16(packet.job)), _row_of(server, rpc, count)
     if r == NOTHING:
-        me.misdirected += 1
-        return SILENT
+        header.misdirected += 1
+        return NO_REPLY
     job, row = server.jobs[j], server.rows[r]
     job.packets += 1
     job.bytes += length
@@ -142,12 +141,12 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
     bit = 1 << int64(packet.worker)
     if age < 0:
         job.stale += 1
-        return SILENT
+        return NO_REPLY
     if age > 0:
         _write(server, r, rpc, count)
     elif not _belongs(row, rpc, count):
-        me.misdirected += 1
-        return SILENT
+        header.misdirected += 1
+        return NO_REPLY
     elif int64(row.seen) & bit:
         job.duplicates += 1
         return _answer(server, r, int64(packet.worker), answer)
@@ -156,7 +155,7 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
     job.rpcs += 1
     row.seen = int64(row.seen) | bit
     if not _is_complete(row):
-        return SILENT
+        return NO_REPLY
     row.owed = row.seen
     _queue(server, r)
     return _answer(server, r, int64(packet.worker), answer)
@@ -165,11 +164,11 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
 @compiled
 def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     """Number of the row that a push is for, or NOTHING where it is not for this server."""
-    me, packet = server.me, as_packet(rpc)
+    header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows = len(server.rows) // len(server.sums)
-    at = chunk // int64(me.n_ps)
-    is_ours = j >= 0 and packet.kind == ADDEND and chunk % int64(me.n_ps) == me.ps and count > 0
+    at = chunk // int64(header.n_ps)
+    is_ours = j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps and count > 0
     if not is_ours or at >= rows or at * swap16(packet.full) + count > server.sums.shape[1]:
         return NOTHING
     return int64((_SETS * j + (swap32(packet.number) & 1)) * rows + at)
@@ -216,11 +215,11 @@ def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
     """Write the sum for a worker, if there is one; returns its length."""
     row = server.rows[r]
     if not _is_complete(row):
-        return SILENT
+        return NO_REPLY
     row.owed = int64(row.owed) & ~(1 << worker)
     rows = len(server.rows) // len(server.sums)
     job = int64(server.jobs[_set_of(server, r) // _SETS].job)
-    chunk = r % rows * int64(server.me.n_ps) + int64(server.me.ps)
+    chunk = r % rows * int64(server.header.n_ps) + int64(server.header.ps)
     write_head(
         answer, RESULT, int64(row.form), job, worker, int64(row.workers), int64(row.full),
         int64(row.number), chunk,
@@ -231,34 +230,34 @@ def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
 @compiled
 def _queue(server: Adder, r: int) -> None:
     """The sum of a chunk is owed to some."""
-    me, row = server.me, server.rows[r]
+    header, row = server.header, server.rows[r]
     if row.queued:
         return
     row.queued, row.next = 1, NOTHING
-    if me.next_row == NOTHING:
-        me.next_row = r
+    if header.next_row == NOTHING:
+        header.next_row = r
     else:
-        server.rows[me.last_row].next = r
-    me.last_row = r
+        server.rows[header.last_row].next = r
+    header.last_row = r
 
 
 @compiled
 def transmit(server: Adder, now: int) -> int:
     """The next sum that is owed to a worker: the slot of its datagram, or NOTHING."""
-    me = server.me
-    while me.next_row != NOTHING:
-        row = server.rows[me.next_row]
+    header = server.header
+    while header.next_row != NOTHING:
+        row = server.rows[header.next_row]
         if row.owed:
             worker = int64(0)
             while not int64(row.owed) >> worker & 1:
                 worker += 1
-            s = int64(me.next_out)
-            me.next_out = (s + 1) % BURST
-            server.out[s].length = _answer(server, int64(me.next_row), worker, server.sent[s])
-            job = _set_of(server, int64(me.next_row)) // _SETS
+            s = int64(header.next_out)
+            header.next_out = (s + 1) % BURST
+            server.out[s].length = _answer(server, int64(header.next_row), worker, server.sent[s])
+            job = _set_of(server, int64(header.next_row)) // _SETS
             server.out[s].worker = job * int64(row.workers) + worker
             return s
-        row.queued, me.next_row = 0, int64(row.next)
+        row.queued, header.next_row = 0, int64(row.next)
     return NOTHING
 
 
@@ -277,7 +276,7 @@ def octets(server: Adder, s: int) -> int:
 @compiled
 def peer(server: Adder, s: int) -> int:
     """The worker that it goes to, at its job's port."""
-    return int64(server.me.n_ps + server.out[s].worker)
+    return int64(server.header.n_ps + server.out[s].worker)
 
 
 @compiled
@@ -304,9 +303,9 @@ def needs_room(_server: Adder, _datagrams: int) -> bool:
     return False
 
 
-SERVER = server_half(
+SERVER = register_server_ops(
     Adder,
-    ServerHalf(
+    ServerOps(
         handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, never_wakes
     ),
 )

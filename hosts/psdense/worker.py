@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.halves import worker_half
-from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import Rpc
@@ -32,7 +31,7 @@ from hosts.dense.vector import (
 )
 from hosts.dense.wire import as_packet, count_of, read_words
 from hosts.keys import KeySpace
-from hosts.worker.window import Slot, next_again, octets
+from hosts.worker.window import Slot, next_resend, octets
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 from nativekit.records import Ints, Records, Words, one
@@ -41,7 +40,7 @@ from nativekit.records import Ints, Records, Words, one
 class Pusher(NamedTuple):
     """A worker's calls for one job; N is the size of its vector, B that of an operation."""
 
-    me: VectorHeader
+    header: VectorHeader
     """A record of numbers."""
     slots: Records[Slot]
     """SLOT[WINDOW]: `call` is the chunk."""
@@ -49,7 +48,7 @@ class Pusher(NamedTuple):
     """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
     free: Ints
     """int64[WINDOW], as `hosts.worker.window` has it."""
-    again: Ints
+    resends: Ints
     """int64[WINDOW], likewise."""
     positions: Ints
     """int64[B]: of an operation's parameters."""
@@ -64,7 +63,7 @@ class Pusher(NamedTuple):
     vector: Words
     """uint32[N]: addends, and sums in their place."""
     log: Records[Row]
-    """ROW[n]: results, the first me.rows."""
+    """ROW[n]: results, the first header.rows."""
 
 
 def make_pusher(
@@ -72,61 +71,61 @@ def make_pusher(
 ) -> Pusher:
     """A worker that is idle, with a vector of so many values; raises `ValueError` for a window that cannot
     be."""
-    me = one(VectorHeader)
-    return Pusher(me=me, **open_vector(me, caller, n_ps, space.size, largest, window, rows))
+    header = one(VectorHeader)
+    return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, largest, window, rows))
 
 
 @compiled
 def start(state: Pusher, op: int, iteration: int, n_keys: int) -> None:
     """Begin an operation: a chunk is an RPC."""
-    me = state.me
+    header = state.header
     n = begin(state, op, iteration, n_keys)
-    me.calls = me.pending = (n + me.full - 1) // me.full
+    header.calls = header.pending = (n + header.full - 1) // header.full
 
 
 @compiled
 def transmit(state: Pusher, now: int) -> int:
     """The slot whose datagram is to be sent at once, or NOTHING."""
-    me = state.me
-    if me.stalled:
+    header = state.header
+    if header.stalled:
         return NOTHING
-    s = next_again(state)
-    if s != NOTHING or me.unsent == me.calls or me.free == 0:
+    s = next_resend(state)
+    if s != NOTHING or header.unsent == header.calls or header.free == 0:
         return s
     s = take_next(state, now)
     chunk = int64(state.slots[s].call)
-    encode(state, s, chunk * int64(me.full), _values_in(state, chunk))
+    encode(state, s, chunk * int64(header.full), _values_in(state, chunk))
     return s
 
 
 @compiled
 def _values_in(state: Pusher, chunk: int) -> int:
-    return min(int64(state.me.full), int64(state.me.n) - chunk * int64(state.me.full))
+    return min(int64(state.header.full), int64(state.header.n) - chunk * int64(state.header.full))
 
 
 @compiled
 def peer(state: Pusher, s: int) -> int:
     """The server that it goes to."""
-    return int64(state.slots[s].call % state.me.n_ps)
+    return int64(state.slots[s].call % state.header.n_ps)
 
 
 @compiled
 def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Take in a sum; its row of the log, or NOTHING."""
-    me = state.me
+    header = state.header
     if not is_of_job(state, rpc, length):
         return NOTHING
     packet, count = as_packet(rpc), count_of(length)
     chunk = swap32(packet.chunk)
     s = slot_of(state, chunk) if packet.kind == RESULT and is_of_vector(state, rpc) else NOTHING
-    if s == NOTHING or packet.worker != me.worker - 1 or count != _values_in(state, chunk):
-        me.unexpected += 1
+    if s == NOTHING or packet.worker != header.worker - 1 or count != _values_in(state, chunk):
+        header.unexpected += 1
         return NOTHING
-    read_words(rpc, state.vector, chunk * int64(me.full), count)
-    return finish(state, s, chunk % int64(me.n_ps), length, count, arrival, read)
+    read_words(rpc, state.vector, chunk * int64(header.full), count)
+    return finish(state, s, chunk % int64(header.n_ps), length, count, arrival, read)
 
 
-WORKER = worker_half(
+WORKER = register_worker_ops(
     Pusher,
-    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive),
+    WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
 )

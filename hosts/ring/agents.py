@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hosts.dense.client import DenseClient
 from hosts.ps.agents import agents_of
-from hosts.ps.bystander import make_bystander
+from hosts.ps.idle_server import make_idle_server
 from hosts.ring.state import make_member
 
 
@@ -15,4 +15,4 @@ class RingClient(DenseClient):
     make_state = staticmethod(make_member)
 
 
-AGENTS = agents_of(RingClient, make_bystander, "hosts.dense.scapy_layer")
+AGENTS = agents_of(RingClient, make_idle_server, "hosts.dense.scapy_layer")

@@ -57,7 +57,7 @@ class Early:
 class Member(NamedTuple):
     """A worker's calls for one job; N is the size of its vector, B that of an operation."""
 
-    me: MemberHeader
+    header: MemberHeader
     """A record of numbers."""
     slots: Records[Slot]
     """SLOT[WINDOW]: `call` is the chunk."""
@@ -65,7 +65,7 @@ class Member(NamedTuple):
     """RPC[WINDOW + OUT]: each slot's datagram, for as long as it may be sent again; then acknowledgements."""
     free: Ints
     """int64[WINDOW], as `hosts.worker.window` has it."""
-    again: Ints
+    resends: Ints
     """int64[WINDOW], likewise."""
     got: Octets
     """uint8[c]: the chunks that have come, of as many as there are in a ring of 32."""
@@ -88,7 +88,7 @@ class Member(NamedTuple):
     vector: Words
     """uint32[N]: addends, and sums in their place."""
     log: Records[Row]
-    """ROW[n]: chunks that have arrived, the first me.rows."""
+    """ROW[n]: chunks that have arrived, the first header.rows."""
 
 
 def make_member(
@@ -96,14 +96,14 @@ def make_member(
 ) -> Member:
     """A worker that is idle, with a vector of so many values; raises `ValueError` for a window that cannot
     be."""
-    me = one(MemberHeader)
+    header = one(MemberHeader)
     # Of W workers 2 (W - 1) steps, of as many chunks as ceil(N / W) values take.
     chunks = 2 * (space.size // LEAST_SIZE + 2 * WORKERS)
     return Member(
-        me=me,
+        header=header,
         got=np.zeros(chunks, np.uint8),
         waiting=records(ACKS, Ack),
         early=rpcs(WINDOW),
         early_lengths=records(WINDOW, Early),
-        **open_vector(me, caller, n_ps, space.size, largest, window, rows, OUT),
+        **open_vector(header, caller, n_ps, space.size, largest, window, rows, OUT),
     )

@@ -12,8 +12,7 @@ them, are kept."""
 
 from __future__ import annotations
 
-from foundation.designs.halves import worker_half
-from foundation.designs.interface import NOTHING, WorkerHalf
+from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
 from hosts.dense.packet import ADDEND, TAKEN
@@ -39,7 +38,7 @@ from hosts.dense.wire import (
     write_head,
 )
 from hosts.ring.state import ACKS, OUT, Member
-from hosts.worker.window import next_again
+from hosts.worker.window import next_resend
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
 
@@ -47,18 +46,18 @@ from nativekit.compile import compiled, int64
 @compiled
 def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     """Begin an operation, with what of it has come before."""
-    me = state.me
+    header = state.header
     n = begin(state, op, iteration, n_keys)
-    workers = int64(me.workers)
-    me.part = (n + workers - 1) // workers
-    me.in_part = (me.part + me.full - 1) // me.full
-    me.calls = 2 * (workers - 1) * me.in_part
-    me.pending = 2 * me.calls
-    if n and me.calls == 0:  # alone
+    workers = int64(header.workers)
+    header.part = (n + workers - 1) // workers
+    header.in_part = (header.part + header.full - 1) // header.full
+    header.calls = 2 * (workers - 1) * header.in_part
+    header.pending = 2 * header.calls
+    if n and header.calls == 0:  # alone
         end(state)
     if n == 0:
         return
-    state.got[: int64(me.calls)] = 0
+    state.got[: int64(header.calls)] = 0
     for e in range(WINDOW):
         length = int64(state.early_lengths[e].length)
         state.early_lengths[e].length = 0
@@ -69,61 +68,61 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
 @compiled
 def transmit(state: Member, now: int) -> int:
     """The slot whose datagram is to be sent at once, or NOTHING."""
-    me = state.me
-    if me.acks:
+    header = state.header
+    if header.acks:
         return _acknowledge(state)
-    if me.stalled or me.pending == 0:
+    if header.stalled or header.pending == 0:
         return NOTHING
-    s = next_again(state)
-    chunk = int64(me.unsent)
-    if s != NOTHING or chunk == me.calls or me.free == 0:
+    s = next_resend(state)
+    chunk = int64(header.unsent)
+    if s != NOTHING or chunk == header.calls or header.free == 0:
         return s
-    if chunk >= me.in_part and not state.got[chunk - int64(me.in_part)]:
+    if chunk >= header.in_part and not state.got[chunk - int64(header.in_part)]:
         return NOTHING
     s = take_next(state, now)
-    part = _rank(state) - chunk // int64(me.in_part)
+    part = _rank(state) - chunk // int64(header.in_part)
     encode(state, s, _first(state, part, chunk), _values_in(state, part, chunk))
     return s
 
 
 @compiled
 def _rank(state: Member) -> int:
-    return int64(state.me.worker) - 1
+    return int64(state.header.worker) - 1
 
 
 @compiled
 def _next_to(state: Member, by: int) -> int:
     """Rank of the worker so many places on."""
-    return (_rank(state) + by + int64(state.me.workers)) % int64(state.me.workers)
+    return (_rank(state) + by + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled
 def _first(state: Member, part: int, chunk: int) -> int:
     """Where the values of a chunk of a part begin; parts are counted round the ring."""
-    me = state.me
-    part = (part + 2 * int64(me.workers)) % int64(me.workers)
-    return part * int64(me.part) + chunk % int64(me.in_part) * int64(me.full)
+    header = state.header
+    part = (part + 2 * int64(header.workers)) % int64(header.workers)
+    return part * int64(header.part) + chunk % int64(header.in_part) * int64(header.full)
 
 
 @compiled
 def _values_in(state: Member, part: int, chunk: int) -> int:
     """How many there are: the last chunk of a part, and the last parts, may have fewer, or none."""
-    me = state.me
-    first, of_part = _first(state, part, chunk), chunk % int64(me.in_part) * int64(me.full)
-    return max(0, min(int64(me.full), int64(me.part) - of_part, int64(me.n) - first))
+    header = state.header
+    first, of_part = _first(state, part, chunk), chunk % int64(header.in_part) * int64(header.full)
+    return max(0, min(int64(header.full), int64(header.part) - of_part, int64(header.n) - first))
 
 
 @compiled
 def _acknowledge(state: Member) -> int:
     """Write the acknowledgement that has waited longest; its slot."""
-    me = state.me
-    ack = state.waiting[me.next_ack]
-    me.next_ack = (me.next_ack + 1) % ACKS
-    me.acks -= 1
-    s = WINDOW + int64(me.next_out)
-    me.next_out = (me.next_out + 1) % OUT
+    header = state.header
+    ack = state.waiting[header.next_ack]
+    header.next_ack = (header.next_ack + 1) % ACKS
+    header.acks -= 1
+    s = WINDOW + int64(header.next_out)
+    header.next_out = (header.next_out + 1) % OUT
     write_head(
-        state.sent[s], TAKEN, 0, int64(me.job), _rank(state), int64(ack.workers), int64(me.full),
+        state.sent[s], TAKEN, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.full),
         int64(ack.number), int64(ack.chunk),
     )  # fmt: skip
     return s
@@ -138,28 +137,28 @@ def octets(state: Member, s: int) -> int:
 @compiled
 def peer(state: Member, s: int) -> int:
     """Acknowledgements go to the worker before this one, and chunks to the next."""
-    return int64(state.me.n_ps) + _next_to(state, -1 if s >= WINDOW else 1)
+    return int64(state.header.n_ps) + _next_to(state, -1 if s >= WINDOW else 1)
 
 
 @compiled
 def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Take in a chunk, or that one has arrived: the row of that in the log, or NOTHING."""
-    me = state.me
+    header = state.header
     if not is_of_job(state, rpc, length):
         return NOTHING
     packet = as_packet(rpc)
     if packet.kind == TAKEN:
         return _arrived(state, rpc, length, arrival, read)
-    age = since(swap32(packet.number), int64(me.number))
+    age = since(swap32(packet.number), int64(header.number))
     if packet.kind != ADDEND or age > 1:
-        me.unexpected += 1
+        header.unexpected += 1
     elif age == 1:
         _keep(state, rpc, length)
     elif age < 0:
         _owe(state, rpc)  # of vectors that this worker has the sum of
     elif is_of_vector(state, rpc) and _take(state, rpc, length):
-        me.progress = read
-        if me.pending == 0:
+        header.progress = read
+        if header.pending == 0:
             end(state)
     return NOTHING
 
@@ -180,23 +179,23 @@ def _keep(state: Member, rpc: Rpc, length: int) -> None:
 @compiled
 def _take(state: Member, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or put it in its place, unless it has come before; whether it is new."""
-    me, packet = state.me, as_packet(rpc)
+    header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), count_of(length)
-    if chunk >= me.calls or packet.worker != _next_to(state, -1):
-        me.unexpected += 1
+    if chunk >= header.calls or packet.worker != _next_to(state, -1):
+        header.unexpected += 1
         return False
-    step = chunk // int64(me.in_part)
+    step = chunk // int64(header.in_part)
     part = _rank(state) - 1 - step
     if count != _values_in(state, part, chunk):
-        me.unexpected += 1
+        header.unexpected += 1
         return False
     _owe(state, rpc)
     if state.got[chunk]:
         return False
     state.got[chunk] = 1
-    me.pending -= 1
-    if step < me.workers - 1:
-        read_added(rpc, state.vector, _first(state, part, chunk), count, int64(me.is_float))
+    header.pending -= 1
+    if step < header.workers - 1:
+        read_added(rpc, state.vector, _first(state, part, chunk), count, int64(header.is_float))
     else:
         read_words(rpc, state.vector, _first(state, part, chunk), count)
     return True
@@ -205,29 +204,29 @@ def _take(state: Member, rpc: Rpc, length: int) -> bool:
 @compiled
 def _owe(state: Member, rpc: Rpc) -> None:
     """A chunk is to be acknowledged."""
-    me, packet = state.me, as_packet(rpc)
-    if me.acks == ACKS:
+    header, packet = state.header, as_packet(rpc)
+    if header.acks == ACKS:
         return
-    ack = state.waiting[(me.next_ack + me.acks) % ACKS]
+    ack = state.waiting[(header.next_ack + header.acks) % ACKS]
     ack.number, ack.chunk, ack.workers = swap32(packet.number), swap32(packet.chunk), packet.workers
-    me.acks += 1
+    header.acks += 1
 
 
 @compiled
 def _arrived(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """A chunk has arrived at the next worker; its row of the log, or NOTHING."""
-    me, packet = state.me, as_packet(rpc)
+    header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
-    is_now = swap32(packet.number) == me.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)
+    is_now = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)
     s = slot_of(state, chunk) if is_now else NOTHING
     if s == NOTHING:
-        me.unexpected += 1
+        header.unexpected += 1
         return NOTHING
     count = count_of(int64(state.slots[s].length))
     return finish(state, s, _next_to(state, 1), length, count, arrival, read)
 
 
-WORKER = worker_half(
+WORKER = register_worker_ops(
     Member,
-    WorkerHalf(start, transmit, octets, peer, wake, deadline, receive),
+    WorkerOps(start, transmit, octets, peer, wake, deadline, receive),
 )

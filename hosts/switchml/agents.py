@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts.ps.agents import agents_of
-from hosts.ps.bystander import make_bystander
+from hosts.ps.idle_server import make_idle_server
 from hosts.switchml.client import Client
 
-AGENTS = agents_of(Client, make_bystander, "hosts.switchml.scapy_layer")
+AGENTS = agents_of(Client, make_idle_server, "hosts.switchml.scapy_layer")

@@ -17,7 +17,7 @@ class Client(VectorClient):
     Floats are added as the format can (`hosts.switchml.floats`)."""
 
     state: Reducer
-    _me: ReducerHeader
+    _header: ReducerHeader
     most_workers = WORKERS
     make_state = staticmethod(make_reducer)
 
@@ -43,19 +43,19 @@ class Client(VectorClient):
     @property
     def result(self) -> Vector:
         """Of the last all-reduce, [n]; the next one writes over it."""
-        found = self.state.floats if self._me.is_float else self.state.sums
-        result: Vector = found[: self._me.n_keys]
+        found = self.state.floats if self._header.is_float else self.state.sums
+        result: Vector = found[: self._header.n_keys]
         return result
 
     @property
     def incomplete(self) -> int:
         """Results that the switch completed without somebody, so far."""
-        return int(self._me.incomplete)
+        return int(self._header.incomplete)
 
     def why_stalled(self, waited_s: float) -> str:
         """The switch answers when all workers have sent."""
-        me = self._me
+        header = self._header
         return (
-            f"no result for {waited_s:.1f} s in all-reduce {me.number}, with {me.pending} of "
-            f"{me.total} packets to go: another worker is gone, or the switch has forgotten what it held"
+            f"no result for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} of "
+            f"{header.total} packets to go: another worker is gone, or the switch has forgotten what it held"
         )

@@ -61,7 +61,7 @@ class ReducerHeader:
     smoothed: float
     variation: float
     rows: int
-    owes: int
+    unreplayed: int
     malformed: int
     unexpected: int
     retransmissions: int
@@ -84,7 +84,7 @@ class Reducer(NamedTuple):
     """A worker's calls for one job; N is the size of its vector in whole chunks, and B that of an
     operation."""
 
-    me: ReducerHeader
+    header: ReducerHeader
     """A record of numbers."""
     slots: Records[PacketSlot]
     """SLOT[WINDOW]"""
@@ -111,7 +111,7 @@ class Reducer(NamedTuple):
     scales: NDArray[np.float64]
     """float64[N / VALUES]: of its chunks, once they are agreed on."""
     log: Records[Row]
-    """ROW[n]: results, the first me.rows."""
+    """ROW[n]: results, the first header.rows."""
 
 
 def make_reducer(
@@ -121,12 +121,17 @@ def make_reducer(
     be."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window is {window}, not 1..{WINDOW}")
-    me = one(ReducerHeader)
-    me.job, me.worker, me.window, me.pool = caller.job, caller.worker, window, caller.job * WINDOW % SLOTS
-    me.workers, me.due, me.timeout, me.patience = 1, NEVER, 5 * MINIMUM, PATIENCE_NS
+    header = one(ReducerHeader)
+    header.job, header.worker, header.window, header.pool = (
+        caller.job,
+        caller.worker,
+        window,
+        caller.job * WINDOW % SLOTS,
+    )
+    header.workers, header.due, header.timeout, header.patience = 1, NEVER, 5 * MINIMUM, PATIENCE_NS
     whole = -(-space.size // VALUES) * VALUES
     return Reducer(
-        me=me,
+        header=header,
         slots=records(WINDOW, PacketSlot),
         sent=rpcs(WINDOW),
         ring=np.zeros(WINDOW, np.int64),

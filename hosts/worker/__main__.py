@@ -81,7 +81,7 @@ class WorkerProcess:
         offset = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
         operate = make_operate(config.codec, design(config.design))
-        sockets = Sockets(make_udp(offset), commands, signals, operate, self.heed)
+        sockets = Sockets(make_udp(offset), commands, signals, operate, self.handle_urgent_commands)
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -194,7 +194,7 @@ class WorkerProcess:
         Tells rows dropped.
         """
         for job, own in self._jobs.items():
-            if own.client.owes:
+            if own.client.has_unreplayed:
                 self._drive(
                     Replay(own.client), own, Origin(self._config.number, job, own.arm, -1, 0.0, 0), _silent
                 )
@@ -212,13 +212,13 @@ class WorkerProcess:
         """File descriptors of all jobs' sockets."""
         return [own.line.fd for own in self._jobs.values()]
 
-    def attend(self, ready: Sequence[int]) -> None:
+    def drain_between_blocks(self, ready: Sequence[int]) -> None:
         """Hear other workers, which may still want something of an operation that has ended here."""
         for own in self._jobs.values():
             if own.line.fd in ready:
-                own.line.attend(own.client)
+                own.line.drain_between_blocks(own.client)
 
-    def heed(self) -> None:
+    def handle_urgent_commands(self) -> None:
         """Do what is not to wait for the end of a block, nor for one that was asked for before it."""
         while (line := self._commands.next('"renew"')) is not None:
             execute(line, {"renew": self.renew}, is_answered=False)
@@ -260,7 +260,7 @@ def _silent() -> None:
 def serve(worker: WorkerProcess, commands: Commands) -> None:
     """Answer commands until `quit` or the end of standard input."""
     while not (worker.done or commands.closed):
-        worker.heed()
+        worker.handle_urgent_commands()
         line = commands.next()
         if line is not None:
             execute(line, worker.handlers())
@@ -269,7 +269,7 @@ def serve(worker: WorkerProcess, commands: Commands) -> None:
         if commands.fd in ready:
             commands.read()
         else:
-            worker.attend(ready)
+            worker.drain_between_blocks(ready)
 
 
 @click.command()

@@ -34,10 +34,10 @@ class WindowArrays(TypedDict):
     """SLOT[WINDOW]"""
     sent: Records[Rpc]
     """RPC[WINDOW or more]: each slot's datagram, as long as it may be sent again."""
-    again: Ints
-    """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
+    resends: Ints
+    """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
     log: Records[Row]
-    """ROW[n]: answered RPCs, the first me.rows."""
+    """ROW[n]: answered RPCs, the first header.rows."""
 
 
 def operand_arrays(largest: int) -> OperandArrays:
@@ -55,6 +55,6 @@ def window_arrays(rows: int, more_datagrams: int = 0) -> WindowArrays:
     return {
         "slots": records(WINDOW, Slot),
         "sent": rpcs(WINDOW + more_datagrams),
-        "again": np.zeros(WINDOW, np.int64),
+        "resends": np.zeros(WINDOW, np.int64),
         "log": records(rows, Row),
     }

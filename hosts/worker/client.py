@@ -23,7 +23,7 @@ from nativekit.records import Ints, Records, Words, records, with_arrays
 
 
 class ClientHeader(WorkerHeader, Protocol):
-    """What `me` of a client's state has besides what loops ask for."""
+    """What `header` of a client's state has besides what loops ask for."""
 
     n_keys: int
     calls: int
@@ -37,12 +37,12 @@ class ClientState(WorkerState, Protocol):
     """What a client's state has besides what loops ask for; B is the largest size of an operation."""
 
     @property
-    def me(self) -> ClientHeader:
+    def header(self) -> ClientHeader:
         """The record of numbers."""
 
     @property
     def log(self) -> Records[Row]:
-        """Row[n]: answered RPCs, the first `me.rows`."""
+        """Row[n]: answered RPCs, the first `header.rows`."""
 
     @property
     def positions(self) -> Ints:
@@ -64,10 +64,10 @@ class ClientState(WorkerState, Protocol):
 class BaseClient:
     """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
 
-    Who owes something has a replay log."""
+    Who unreplayed something has a replay log."""
 
     state: ClientState
-    _me: ClientHeader
+    _header: ClientHeader
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class BaseClient:
     def adopt(self, state: ClientState) -> None:
         """Go on in these arrays, which have what the client's own had."""
         self.state = state
-        self._me = state.me
+        self._header = state.header
         self._sent_bytes = state.sent.view(np.uint8).data
 
     @property
     def idle(self) -> bool:
         """No operation is running."""
-        return not self._me.pending
+        return not self._header.pending
 
     @property
     def values(self) -> Values:
@@ -104,27 +104,29 @@ class BaseClient:
     @property
     def rpcs_of_operation(self) -> int:
         """RPCs of the running or last operation, those that were sent anew for some of its keys included."""
-        return int(self._me.calls)
+        return int(self._header.calls)
 
     @property
     def malformed(self) -> int:
         """Datagrams that were no RPCs."""
-        return int(self._me.malformed)
+        return int(self._header.malformed)
 
     @property
     def unexpected(self) -> int:
         """Well-formed datagrams that answer nothing: late duplicates, or not ours."""
-        return int(self._me.unexpected)
+        return int(self._header.unexpected)
 
     @property
     def counters(self) -> dict[str, int]:
         """The counts above, and of requests that were sent again."""
-        return {name: int(getattr(self._me, name)) for name in ("retransmissions", "malformed", "unexpected")}
+        return {
+            name: int(getattr(self._header, name)) for name in ("retransmissions", "malformed", "unexpected")
+        }
 
     @property
     def records(self) -> Records[Row]:
         """The answered RPCs so far; see `take_records`."""
-        return self.state.log[: self._me.rows]
+        return self.state.log[: self._header.rows]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
         """The answered RPCs so far; the client goes on in `fresh`."""
@@ -132,7 +134,7 @@ class BaseClient:
         if fresh is None:
             fresh = records(len(self.state.log), Row)
         self.state = with_arrays(self.state, log=fresh)
-        self._me.rows = 0
+        self._header.rows = 0
         return taken
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
@@ -175,18 +177,18 @@ class BaseClient:
         """The switch is another one, with none of what the last one held. In most designs it held nothing."""
 
     @property
-    def owes(self) -> bool:
+    def has_unreplayed(self) -> bool:
         """Something is to be pushed again before anything else: `replay`."""
-        return bool(self._me.owes)
+        return bool(self._header.unreplayed)
 
     def replay(self) -> None:
         """Start to push the next part of what is owed; the client must be idle, and may stay so."""
-        n = self._machine.owed(self.state)
+        n = self._machine.next_unreplayed(self.state)
         if n:
             assert self.log is not None
             answered = self.log.note(self.state.positions[:n], self.state.deltas[:n])
-            self._machine.take_owed(self.state, n)
-            self.log.has_taken()
+            self._machine.take_unreplayed(self.state, n)
+            self.log.mark_taken()
             self.state = with_arrays(self.state, answered=answered)
             self._machine.start(self.state, PUSH, 0, n)
 
@@ -215,7 +217,7 @@ class BaseClient:
 
     def wake(self, now: int) -> None:
         """Do what is due: what is overdue is sent again."""
-        if now >= self._me.due:
+        if now >= self._header.due:
             self._machine.wake(self.state, now)
 
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
@@ -227,7 +229,7 @@ class BaseClient:
 
     def _make_room(self) -> None:
         log = self.state.log
-        if self._me.rows == len(log):
+        if self._header.rows == len(log):
             larger = records(2 * len(log) + 1, Row)
             larger[: len(log)] = log
             self.state = with_arrays(self.state, log=larger)

@@ -28,7 +28,7 @@ _HEAD = np.dtype(
 )
 
 
-class _Book(NamedTuple):
+class _LedgerArrays(NamedTuple):
     """The file behind its head, in this order: the sums, and the undo log [capacity]."""
 
     sums: NDArray[np.uint32]
@@ -63,7 +63,7 @@ class Ledger:
         else:
             reserve(path, n_bytes)
             content = np.asarray(np.memmap(path, dtype=np.uint8, mode="r+", shape=(n_bytes,)))
-        self._head, self._book = _views(content, size, capacity)
+        self._head, self._arrays = _views(content, size, capacity)
         self._head["job"], self._head["epoch"] = job, epoch
         self._head["size"], self._head["capacity"] = size, capacity
         self._head["magic"] = _MAGIC
@@ -73,39 +73,39 @@ class Ledger:
         n = len(positions)
         if n > self._head["capacity"]:
             raise LedgerError(f"a push of {n} parameters; this ledger takes {self._head['capacity']}")
-        book = self._book
-        book.positions[:n] = positions
-        book.deltas[:n] = deltas
-        _note(book, n)
+        arrays = self._arrays
+        arrays.positions[:n] = positions
+        arrays.deltas[:n] = deltas
+        _note(arrays, n)
         self._head["before"] = self._head["lanes"]
         self._head["open"] = n
-        return book.answered[:n]
+        return arrays.answered[:n]
 
     def close(self) -> None:
         """The push has ended: every lane was answered."""
         n = self._head["open"]
-        _add(self._book, n)
+        _add(self._arrays, n)
         self._head["lanes"] += n
         self._head["open"] = 0
 
     def sums(self) -> Sums:
         """Where the job stands."""
-        return _settle(self._head, self._book)
+        return _settle(self._head, self._arrays)
 
 
 @entry_point
-def _note(book: _Book, n: int) -> None:
+def _note(arrays: _LedgerArrays, n: int) -> None:
     """Complete the log of a push of the first n parameters that it has."""
     for i in range(n):
-        book.before[i] = book.sums[book.positions[i]]
-        book.answered[i] = False
+        arrays.before[i] = arrays.sums[arrays.positions[i]]
+        arrays.answered[i] = False
 
 
 @entry_point
-def _add(book: _Book, n: int) -> None:
+def _add(arrays: _LedgerArrays, n: int) -> None:
     """Let the sums take the log's first n deltas in; they wrap."""
     for i in range(n):
-        book.sums[book.positions[i]] += book.deltas[i]
+        arrays.sums[arrays.positions[i]] += arrays.deltas[i]
 
 
 def read(path: Path) -> Sums:
@@ -143,7 +143,7 @@ def reserve(path: Path, n_bytes: int) -> None:
 
 
 def _sections(size: int, capacity: int) -> list[int]:
-    """Bytes of the head and of each array of a book."""
+    """Bytes of the head and of each array of a arrays."""
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 
@@ -151,21 +151,21 @@ def _bytes_of(size: int, capacity: int) -> int:
     return sum(_sections(size, capacity))
 
 
-def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _Book]:
-    head, *book, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
+def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _LedgerArrays]:
+    head, *arrays, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
     row: np.void = head.view(_HEAD)[0]
-    sums, positions, deltas, before = (column.view(np.uint32) for column in book)
-    return row, _Book(sums, positions, deltas, before, answered.view(np.bool_))
+    sums, positions, deltas, before = (column.view(np.uint32) for column in arrays)
+    return row, _LedgerArrays(sums, positions, deltas, before, answered.view(np.bool_))
 
 
-def _settle(head: np.void, book: _Book) -> Sums:
-    sent = np.array(book.sums)
+def _settle(head: np.void, arrays: _LedgerArrays) -> Sums:
+    sent = np.array(arrays.sums)
     unknown = np.zeros_like(sent)
     n, lanes = int(head["open"]), int(head["lanes"])
     # The sums may have taken in none, some or all of the open push: start from what they were before.
-    at, deltas, answered = book.positions[:n], book.deltas[:n], book.answered[:n]
+    at, deltas, answered = arrays.positions[:n], arrays.deltas[:n], arrays.answered[:n]
     if n:
         lanes = int(head["before"]) + int(answered.sum())
-        sent[at] = book.before[:n] + deltas * answered
+        sent[at] = arrays.before[:n] + deltas * answered
         unknown[at[~answered]] = deltas[~answered]
     return Sums(int(head["job"]), int(head["epoch"]), sent, unknown, lanes, n - int(answered.sum()))

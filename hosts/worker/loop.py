@@ -48,7 +48,7 @@ class Sockets(NamedTuple):
     commands: Commands
     signals: SignalPipe
     operate: Operate
-    heed: Callable[[], None] = lambda: None
+    handle_urgent_commands: Callable[[], None] = lambda: None
     """Does what commands ask for that is not to wait."""
 
 
@@ -81,7 +81,7 @@ class Line:
         `report` is called twice a second, `swap` when the client's log is full.
         """
         # Of what came together with the command for this block, nothing calls.
-        self._sockets.heed()
+        self._sockets.handle_urgent_commands()
         report_due = time.monotonic_ns() + _REPORT_NS
         while True:
             now = time.monotonic_ns()
@@ -105,7 +105,7 @@ class Line:
         """File descriptor of its socket."""
         return int(self._wire.state.fd)
 
-    def attend(self, client: BaseClient) -> None:
+    def drain_between_blocks(self, client: BaseClient) -> None:
         """Between operations: take in what has come, and then answer what asks for it."""
         client.take_records(records(BURST, Row))
         for _ in range(2):
@@ -121,4 +121,4 @@ class Line:
             commands.read()
             if commands.closed:
                 sys.exit(0)
-            self._sockets.heed()
+            self._sockets.handle_urgent_commands()

@@ -6,23 +6,22 @@ from functools import cache
 from typing import Any, TypeAlias, cast
 
 from foundation.compiled import entry_points, loop
-from foundation.designs import halves
-from foundation.designs.interface import WorkerHalf, WorkerState
+from foundation.designs.interface import WORKER_OPS, WorkerOps, WorkerState
 from foundation.protocol.rpc import Rpc
 from nativekit.generic import Generic
 from nativekit.plain import plain
 from nativekit.records import Records
 from nativekit.reference import as_ref
 
-receive = halves.WORKER.receive
-Machine: TypeAlias = WorkerHalf[Any]  # of whatever state: its class is looked at in each call
+receive = WORKER_OPS.receive
+Machine: TypeAlias = WorkerOps[Any]  # of whatever state: its class is looked at in each call
 """The functions that only prefetch keep their defaults, as Python does not call them."""
-_NAMES = WorkerHalf._fields[: WorkerHalf._fields.index("prepare")]
+_NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 
 def worker_states(state: object) -> list[tuple[Generic, type]]:
     """The class of a worker's state."""
-    return [(cast(Generic, halves.WORKER.transmit), type(state))]
+    return [(cast(Generic, WORKER_OPS.transmit), type(state))]
 
 
 @loop(worker_states)
@@ -33,7 +32,7 @@ def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int,
 
 # Of an array: Python cannot pass a datagram's record by itself.
 _receive_first: Any = _receive  # which an interface of records has no type for
-COMPILED: Machine = entry_points(halves.WORKER, _NAMES, worker_states)._replace(receive=_receive_first)
+COMPILED: Machine = entry_points(WORKER_OPS, _NAMES, worker_states)._replace(receive=_receive_first)
 
 
 @cache

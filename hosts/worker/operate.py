@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import loop
-from foundation.designs.halves import WORKER
-from foundation.designs.interface import NOTHING, WorkerState
+from foundation.designs.interface import NOTHING, WORKER_OPS, WorkerState
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.udp import (
     BURST,
@@ -32,8 +31,8 @@ from nativekit.libc import ppoll
 from nativekit.records import Ints, Octets, one
 from nativekit.reference import as_ref
 
-octets, peer, receive = WORKER.octets, WORKER.peer, WORKER.receive
-transmit, wake = WORKER.transmit, WORKER.wake
+octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
+transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
 """Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""
@@ -75,20 +74,20 @@ def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals:
 def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
     """Run the operation that has begun to its end, or keep the line until a time (monotonic, ns)."""
     calls, udp, wire = as_ref(calls), as_ref(udp), as_ref(wire)
-    me = calls.me
-    is_running = me.pending != 0
+    header = calls.header
+    is_running = header.pending != 0
     while True:
-        if me.rows + BURST > len(calls.log):
+        if header.rows + BURST > len(calls.log):
             return FULL
         now = clock(udp, MONOTONIC)
         wake(calls, now)
         busy = send_some(calls, udp, wire) + receive_some(calls, udp, wire)
-        if is_running and me.pending == 0:
+        if is_running and header.pending == 0:
             return ENDED
         if now >= until:
             return LATE
         if busy == 0:
-            if wait(wire, min(int64(me.due), until) - clock(udp, MONOTONIC)):
+            if wait(wire, min(int64(header.due), until) - clock(udp, MONOTONIC)):
                 return CALLED
         elif now - wire.state.looked >= _LOOK_NS:
             wire.state.looked = now

@@ -18,7 +18,7 @@ from foundation.protocol.codec import Values
 from hosts.errors import LedgerError
 from hosts.worker.ledger import reserve
 
-HELD, OWED = 0, 1
+HELD, UNREPLAYED = 0, 1
 """Rows of a replay log: what the switch has acknowledged, and what one that is gone had."""
 _MAGIC = 0x676F6C79616C7066
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
@@ -29,8 +29,8 @@ NO_SWITCH = -1
 """Number of none, where the last one is gone and no other comes."""
 
 
-class Owed(NamedTuple):
-    """What a worker owes the servers, uint32[size] by position."""
+class UnackedUpdates(NamedTuple):
+    """What a worker unreplayed the servers, uint32[size] by position."""
 
     sure: Values
     unknown: Values
@@ -46,21 +46,21 @@ class Part(NamedTuple):
 
 
 class ReplayLog:
-    """`kept` is uint32[2, size], by position in the key space; the head says whose is what is held."""
+    """`sums` is uint32[2, size], by position in the key space; the head says whose is what is held."""
 
-    def __init__(self, head: np.void, kept: NDArray[np.uint32], part: Part) -> None:
+    def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
         self._head = head
         self._part = part
-        self.kept = kept
+        self.sums = sums
 
     @classmethod
-    def in_memory(cls, kept: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
+    def in_memory(cls, sums: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
         """A new one, of arrays; operations have up to `capacity` keys."""
         content = np.zeros(sum(_sections(0, capacity)), np.uint8)
         head, _, part = _views(content, 0, capacity)
-        head["magic"], head["size"], head["capacity"] = _MAGIC, kept.shape[1], capacity
+        head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
         head["switch"] = switch
-        return cls(head, kept, part)
+        return cls(head, sums, part)
 
     @classmethod
     def in_file(cls, size: int, capacity: int, switch: int, path: Path) -> ReplayLog:
@@ -75,14 +75,14 @@ class ReplayLog:
                 file.write(np.array([(_MAGIC, size, capacity, switch, 0, 0)], _HEAD).tobytes())
         elif path.stat().st_size != n_bytes:
             raise LedgerError(f"{path}: has {path.stat().st_size} bytes, not {n_bytes} for {size} parameters")
-        return cls.again(path, switch)
+        return cls.reopen(path, switch)
 
     @classmethod
-    def again(cls, path: Path, switch: int) -> ReplayLog:
+    def reopen(cls, path: Path, switch: int) -> ReplayLog:
         """That of a file."""
         _check(path)
         log = cls._of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+")))
-        log.take_up(switch)
+        log.restore(switch)
         return log
 
     @classmethod
@@ -101,29 +101,29 @@ class ReplayLog:
         return int(self._head["switch"])
 
     @property
-    def owes(self) -> bool:
+    def has_unreplayed(self) -> bool:
         """Something of it is to be pushed again."""
-        return bool(self.kept[OWED].any())
+        return bool(self.sums[UNREPLAYED].any())
 
     def forget(self) -> None:
-        """Be a new one, but for what is kept."""
+        """Be a new one, but for what is sums."""
         self._head["switch"] = self._head["noted"] = self._head["taken"] = 0
 
-    def take_up(self, switch: int) -> None:
+    def restore(self, switch: int) -> None:
         """Begin, at a switch, after the end of whoever had it before: what another switch held is owed."""
-        self.kept[OWED] = self.owed(switch).sure
+        self.sums[UNREPLAYED] = self.unacked(switch).sure
         self._head["noted"] = 0
         if self.switch != switch:
-            self.kept[HELD] = 0
-            self.is_of(switch)
+            self.sums[HELD] = 0
+            self.set_switch(switch)
 
-    def is_of(self, switch: int) -> None:
+    def set_switch(self, switch: int) -> None:
         """What is held from now on is held by this switch."""
         self._head["switch"] = switch
 
-    def owed(self, switch: int) -> Owed:
+    def unacked(self, switch: int) -> UnackedUpdates:
         """What is owed where this is the switch, if nobody pushes."""
-        sure, unknown = np.array(self.kept[OWED]), np.zeros_like(self.kept[OWED])
+        sure, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
         n, part = int(self._head["noted"]), self._part
         at, deltas = part.positions[:n], part.deltas[:n]
         if self._head["taken"]:
@@ -133,8 +133,8 @@ class ReplayLog:
             # Some of it may have been taken.
             sure[at] = deltas
         if self.switch != switch:
-            sure += self.kept[HELD]
-        return Owed(sure, unknown)
+            sure += self.sums[HELD]
+        return UnackedUpdates(sure, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
         """Before a part is taken from what is owed [n]; returns `answered` [n] for its push to mark."""
@@ -144,7 +144,7 @@ class ReplayLog:
         self._head["noted"] = n
         return part.answered[:n]
 
-    def has_taken(self) -> None:
+    def mark_taken(self) -> None:
         """What was noted is no longer in what is owed."""
         self._head["taken"] = 1
 
@@ -172,13 +172,13 @@ def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> Non
         return
     client.renew(epoch)
     if log is not None:
-        log.is_of(switch)
+        log.set_switch(switch)
 
 
-def read_owed(path: Path, switch: int) -> Owed:
-    """What the worker of a file owes, where this is the switch; raises `LedgerError`."""
+def read_unacked(path: Path, switch: int) -> UnackedUpdates:
+    """What the worker of a file unreplayed, where this is the switch; raises `LedgerError`."""
     _check(path)
-    return ReplayLog._of(np.fromfile(path, dtype=np.uint8)).owed(switch)
+    return ReplayLog._of(np.fromfile(path, dtype=np.uint8)).unacked(switch)
 
 
 def _check(path: Path) -> None:
@@ -195,11 +195,11 @@ def _check(path: Path) -> None:
 
 
 def _sections(size: int, capacity: int) -> list[int]:
-    """Bytes of the head, of what is kept, and of each array of a part."""
+    """Bytes of the head, of what is sums, and of each array of a part."""
     return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
 
 
 def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, NDArray[np.uint32], Part]:
-    head, kept, positions, deltas, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
+    head, sums, positions, deltas, answered = np.split(content, np.cumsum(_sections(size, capacity))[:-1])
     part = Part(positions.view(np.uint32), deltas.view(np.uint32), answered.view(np.bool_))
-    return head.view(_HEAD)[0], kept.view(np.uint32).reshape(2, size), part
+    return head.view(_HEAD)[0], sums.view(np.uint32).reshape(2, size), part

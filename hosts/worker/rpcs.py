@@ -15,7 +15,7 @@ from nativekit.records import Ints, Records
 
 
 class RpcsHeader(WindowHeader):
-    """What `me` of these designs' states has."""
+    """What `header` of these designs' states has."""
 
     n_ps: int
     op: int
@@ -37,7 +37,7 @@ class RpcsState(WindowState, Protocol):
     """What these functions work on."""
 
     @property
-    def me(self) -> RpcsHeader:
+    def header(self) -> RpcsHeader:
         """The record of numbers."""
 
     @property
@@ -81,9 +81,9 @@ def write_head(
     state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
 ) -> int:
     """Write a request's header; returns the length of the whole datagram."""
-    me = state.me
+    header = state.header
     flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
-    job, worker, epoch = int64(me.job), int64(me.worker), int64(me.epoch)
+    job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
     request = Request(
         op=op, flags=flags, job=job, worker=worker, epoch=epoch, ps=ps, count=count, seq=seq,
         iteration=iteration, live=live, t0=t0,
@@ -95,11 +95,11 @@ def write_head(
 @inlined
 def is_expected(state: RpcsState, rpc: Rpc, h: Header, length: int) -> bool:
     """Whether a datagram with this header answers a slot's request; counts the datagrams that do not."""
-    me = state.me
+    header = state.header
     if length < HEADER_BYTES or not well_formed(h, length):
-        me.malformed += 1
+        header.malformed += 1
         return False
     if not is_answered(state, rpc, h):
-        me.unexpected += 1
+        header.unexpected += 1
         return False
     return True

@@ -21,20 +21,20 @@ class Timed(Protocol):
 
 
 @compiled
-def sample(me: Timed, round_trip: int) -> None:
+def sample(header: Timed, round_trip: int) -> None:
     """Take in one round trip, ns (RFC 6298 §2); ends a back-off."""
-    if me.smoothed != 0:
-        me.variation += (abs(me.smoothed - round_trip) - me.variation) / 4
-        me.smoothed += (round_trip - me.smoothed) / 8
+    if header.smoothed != 0:
+        header.variation += (abs(header.smoothed - round_trip) - header.variation) / 4
+        header.smoothed += (round_trip - header.smoothed) / 8
     else:
-        me.smoothed = round_trip
-        me.variation = round_trip / 2
-    me.timeout = min(max(int64(me.smoothed + 4 * me.variation), MINIMUM), MAXIMUM)
+        header.smoothed = round_trip
+        header.variation = round_trip / 2
+    header.timeout = min(max(int64(header.smoothed + 4 * header.variation), MINIMUM), MAXIMUM)
 
 
 @compiled
-def expired(me: Timed, sent: int, now: int) -> None:
+def expired(header: Timed, sent: int, now: int) -> None:
     """An RPC sent at `sent` timed out: double the timeout, once for all that were on the way together."""
-    if sent >= me.backed_off_at:
-        me.backed_off_at = now
-        me.timeout = min(2 * int64(me.timeout), MAXIMUM)
+    if sent >= header.backed_off_at:
+        header.backed_off_at = now
+        header.timeout = min(2 * int64(header.timeout), MAXIMUM)

@@ -45,7 +45,7 @@ class OperationRecord(NamedTuple):
     rpcs: int
 
 
-class Books(Protocol):
+class PushLedger(Protocol):
     """What is told of each push (`hosts.worker.ledger`)."""
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
@@ -75,7 +75,7 @@ class Trainer:
         client: BaseClient,
         trace: Trace,
         model: Model,
-        ledger: Books,
+        ledger: PushLedger,
         schedule: Schedule,
         clock: Callable[[], int],
         cost: WorkerCost = _NO_COST,
@@ -107,7 +107,7 @@ class Trainer:
         """Do what is due; also to be called when answers have come."""
         self._client.wake(now)
         while self._client.idle and self._due <= now and not self.finished:
-            if self._client.owes:
+            if self._client.has_unreplayed:
                 self._client.replay()
                 continue
             try:
@@ -174,7 +174,7 @@ class Replay:
     @property
     def finished(self) -> bool:
         """All has been pushed."""
-        return self._client.idle and not self._client.owes
+        return self._client.idle and not self._client.has_unreplayed
 
     def deadline(self) -> int | None:
         """When `wake` is due next, or None."""
@@ -183,7 +183,7 @@ class Replay:
     def wake(self, now: int) -> None:
         """Do what is due; also to be called when answers have come."""
         self._client.wake(now)
-        if self._client.idle and self._client.owes:
+        if self._client.idle and self._client.has_unreplayed:
             self._client.replay()
 
 

@@ -22,7 +22,7 @@ class StalledError(HotlineError):
 
 
 class LockstepHeader(ClientHeader, Protocol):
-    """What `me` of these designs' states has besides."""
+    """What `header` of these designs' states has besides."""
 
     worker: int
     workers: int
@@ -35,7 +35,7 @@ class VectorClient(DesignClient):
 
     A pull reads the worker's own model; a push adds what all push to it."""
 
-    _me: LockstepHeader
+    _header: LockstepHeader
     least_workers: ClassVar[int] = 1
     most_workers: ClassVar[int]
 
@@ -66,7 +66,7 @@ class VectorClient(DesignClient):
         """So many workers add up from now on; who pushes, and does not all-reduce, says so first."""
         if not self.least_workers <= workers <= self.most_workers:
             raise ValueError(f"{workers} workers; {self.least_workers} to {self.most_workers} expected")
-        self._me.workers = workers
+        self._header.workers = workers
 
     def all_reduce(self, vector: Vector, workers: int) -> None:
         """Start to add up the vectors of so many workers, [n] each; all of them have the same n and type.
@@ -84,15 +84,15 @@ class VectorClient(DesignClient):
 
     @property
     def is_stalled(self) -> bool:
-        """Nothing has come for `me.patience`; nothing is sent any more."""
-        return bool(self._me.stalled)
+        """Nothing has come for `header.patience`; nothing is sent any more."""
+        return bool(self._header.stalled)
 
     def wake(self, now: int) -> None:
         """Do what is due; raises `StalledError` when nothing has come for so long that nothing will."""
         super().wake(now)
         if self.is_stalled:
-            waited_s = (now - int(self._me.progress)) / _NS
-            raise StalledError(f"worker {self._me.worker}: {self.why_stalled(waited_s)}")
+            waited_s = (now - int(self._header.progress)) / _NS
+            raise StalledError(f"worker {self._header.worker}: {self.why_stalled(waited_s)}")
 
 
 def check_below(vector: Vector, most: float, named: str) -> None:

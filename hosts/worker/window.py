@@ -22,7 +22,7 @@ from nativekit.records import Int32, Ints, Records, dtype_of
 
 
 class WindowHeader:
-    """What every state with a window has in `me`; times in ns."""
+    """What every state with a window has in `header`; times in ns."""
 
     job: int
     worker: int
@@ -32,9 +32,9 @@ class WindowHeader:
     issued: int
     free: int
     """Slots in the array of this name."""
-    again: int
+    resends: int
     """Where the ring of this name begins."""
-    queued_again: int
+    queued_resends: int
     """Slots in that ring."""
     backed_off_at: int
     timeout: int
@@ -45,7 +45,7 @@ class WindowHeader:
     malformed: int
     unexpected: int
     retransmissions: int
-    owes: int
+    unreplayed: int
 
 
 class Slot:
@@ -72,7 +72,7 @@ class WindowState(Protocol):
     """What these functions work on."""
 
     @property
-    def me(self) -> WindowHeader:
+    def header(self) -> WindowHeader:
         """The record of numbers."""
 
     @property
@@ -85,37 +85,37 @@ class WindowState(Protocol):
 
     @property
     def free(self) -> Ints:
-        """int64[WINDOW]: next sequence numbers of the me.free free slots, the next to be used last."""
+        """int64[WINDOW]: next sequence numbers of the header.free free slots, the next to be used last."""
 
     @property
-    def again(self) -> Ints:
-        """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
+    def resends(self) -> Ints:
+        """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
 
     @property
     def log(self) -> Records[Row]:
-        """Row[n]: answered RPCs, the first me.rows."""
+        """Row[n]: answered RPCs, the first header.rows."""
 
 
-def open_window(me: WindowHeader, caller: Caller, window: int) -> Ints:
+def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
     """Begin with `window` free slots; returns `free`. Raises `ValueError` for a window that cannot be."""
     if not 1 <= window <= WINDOW:
         raise ValueError(f"window is {window}, not 1..{WINDOW}")
-    me.job, me.worker, me.epoch = caller
-    me.window = me.free = window
-    me.timeout, me.due = 5 * MINIMUM, NEVER
+    header.job, header.worker, header.epoch = caller
+    header.window = header.free = window
+    header.timeout, header.due = 5 * MINIMUM, NEVER
     free = np.zeros(WINDOW, np.int64)
     free[:window] = WINDOW + np.arange(window)[::-1]
     return free
 
 
 @compiled
-def next_again(state: WindowState) -> int:
+def next_resend(state: WindowState) -> int:
     """The slot that has waited longest to be sent again, or NOTHING."""
-    me = state.me
-    while me.queued_again:
-        s = int64(state.again[me.again])
-        me.again = (me.again + 1) % WINDOW
-        me.queued_again -= 1
+    header = state.header
+    while header.queued_resends:
+        s = int64(state.resends[header.resends])
+        header.resends = (header.resends + 1) % WINDOW
+        header.queued_resends -= 1
         state.slots[s].queued = 0
         if state.slots[s].busy:  # else the answer has come meanwhile
             return s
@@ -125,17 +125,17 @@ def next_again(state: WindowState) -> int:
 @compiled
 def take_slot(state: WindowState, call: int, now: int) -> int:
     """A free slot for call number `call`, which leaves now; there must be one."""
-    me = state.me
-    me.free -= 1
-    seq = int64(state.free[me.free])
+    header = state.header
+    header.free -= 1
+    seq = int64(state.free[header.free])
     s = seq & SLOT_MASK
     slot = state.slots[s]
     slot.busy, slot.seq, slot.call, slot.attempts = 1, seq, call, 1
     slot.t0 = slot.sent = now
-    slot.number = me.issued
-    me.issued += 1
-    slot.deadline = now + me.timeout
-    me.due = min(int64(me.due), int64(slot.deadline))
+    slot.number = header.issued
+    header.issued += 1
+    slot.deadline = now + header.timeout
+    header.due = min(int64(header.due), int64(slot.deadline))
     return s
 
 
@@ -148,44 +148,44 @@ def octets(state: WindowState, s: int) -> int:
 @compiled
 def free_slot(state: WindowState, slot: Slot) -> None:
     """Free a slot for its next turn."""
-    me = state.me
+    header = state.header
     slot.busy = 0
-    state.free[me.free] = slot.seq + WINDOW
-    me.free += 1
+    state.free[header.free] = slot.seq + WINDOW
+    header.free += 1
 
 
 @compiled
 def retransmit(state: WindowState, now: int) -> None:
     """Queue what is overdue, as it was, in the order in which it was first sent."""
-    me, waiting = state.me, int64(state.me.queued_again)
+    header, waiting = state.header, int64(state.header.queued_resends)
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
-            expired(me, int64(slot.sent), now)
+            expired(header, int64(slot.sent), now)
             slot.sent = now
             slot.attempts += 1
-            me.retransmissions += 1
+            header.retransmissions += 1
             if not slot.queued:
-                _queue_again(state, s, waiting)
+                _queue_resend(state, s, waiting)
     for s in range(WINDOW):
         slot = state.slots[s]
         if slot.busy and slot.deadline <= now:
-            slot.deadline = now + me.timeout
+            slot.deadline = now + header.timeout
 
 
 @compiled
-def _queue_again(state: WindowState, s: int, waiting: int) -> None:
+def _queue_resend(state: WindowState, s: int, waiting: int) -> None:
     """Insert a slot by its number, behind the `waiting` ones."""
-    me = state.me
-    k = int64(me.queued_again)
+    header = state.header
+    k = int64(header.queued_resends)
     while k > waiting:
-        before = int64(state.again[(me.again + k - 1) % WINDOW])
+        before = int64(state.resends[(header.resends + k - 1) % WINDOW])
         if state.slots[before].number < state.slots[s].number:
             break
-        state.again[(me.again + k) % WINDOW] = before
+        state.resends[(header.resends + k) % WINDOW] = before
         k -= 1
-    state.again[(me.again + k) % WINDOW] = s
-    me.queued_again += 1
+    state.resends[(header.resends + k) % WINDOW] = s
+    header.queued_resends += 1
     state.slots[s].queued = 1
 
 
@@ -217,19 +217,19 @@ def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
 def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
     """Learn how long answers take, from what was sent once (Karn's rule)."""
     if slot.attempts == 1:
-        sample(state.me, read - slot.t0)
+        sample(state.header, read - slot.t0)
 
 
 @compiled
 def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: int, read: int) -> int:
     """Write the row of an answered RPC but for `w_proc`; returns its number. There must be room."""
-    me = state.me
-    r = int64(me.rows)
+    header = state.header
+    r = int64(header.rows)
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
     row.ps_proc, row.ps_queue, row.residence_us = h.ps_proc, h.ps_queue, h.residence
     row.iteration, row.ps, row.op = h.iteration, h.ps, h.op
     row.request_bytes, row.response_bytes = slot.length, length
     row.lanes, row.served, row.attempts = popcount(h.live), popcount(h.served), slot.attempts
-    me.rows += 1
+    header.rows += 1
     return r

@@ -70,7 +70,7 @@ class Bed:
             links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
         world.me.random = np.uint64(schedule.seed)
         for client in self.network.clients:
-            client.state.me.patience = self._subject.patience_ns
+            client.state.header.patience = self._subject.patience_ns
             self._subject.set_up(client, schedule.window, schedule.chunk_size)
         if schedule.cable_us is not None:
             spell = world.spells[0]

@@ -64,7 +64,7 @@ class Played:
 
     def _has_reported(self, w: int) -> bool:
         """Within a second of its patience."""
-        me = self.bed.network.clients[w].state.me
+        me = self.bed.network.clients[w].state.header
         return bool(me.stalled) and me.stalled_at - me.progress <= me.patience + _SECOND
 
 

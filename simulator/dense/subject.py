@@ -54,7 +54,7 @@ class Subject:
 
 def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
     assert isinstance(client, DenseClient)
-    client.state.me.window = client.state.me.free = window
+    client.state.header.window = client.state.header.free = window
     client.chunk_size = chunk_size
 
 

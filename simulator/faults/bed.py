@@ -78,7 +78,7 @@ class Bed:
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
         mine = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
         self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in mine]
-        kept = self.world.calls.kept if self.design.is_durable else ()
+        kept = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in kept]
         """Of each worker, where it keeps one."""
         self.unknown: list[tuple[int, int]] = []
@@ -196,16 +196,16 @@ class Bed:
     def _note_part(self, w: int) -> None:
         """What worker `w` pushes again is in its file, and so is which of it has been answered."""
         calls, log = self.network.clients[w].state, self.logs[w]
-        n = int(calls.me["n_keys"])
+        n = int(calls.header["n_keys"])
         log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
-        log.has_taken()
-        unknown = log.owed(log.switch).unknown
+        log.mark_taken()
+        unknown = log.unacked(log.switch).unknown
         self.unknown += [(int(key), -int(unknown[key])) for key in np.flatnonzero(unknown)]
 
     def revive_worker(self, w: int, epoch: int, switch: int) -> None:
         """Worker `w` begins again at a switch, as a process does; its replay log is still there."""
         log = self.logs[w]
-        log.take_up(switch)
+        log.restore(switch)
         make = type(self._clients[w])
         fresh = make(
             Caller(self.arm.job, w + 1, epoch), SERVERS, self.space, lambda: self.now, largest=KEYS, log=log
@@ -214,7 +214,7 @@ class Bed:
         fresh.adopt(row_of(self.world.calls, w))
         for name, array in made._asdict().items():
             # What is kept is the log's, and the space everybody's.
-            if name not in ("kept", "space"):
+            if name not in ("replay_log", "space"):
                 array = np.asarray(array)
                 getattr(self.world.calls, name)[(w, *map(slice, array.shape))] = array
         self.network.clients[w] = fresh
@@ -223,7 +223,7 @@ class Bed:
     def revive_server(self, p: int) -> None:
         """Server `p` begins again; its journal is a file, and is still there."""
         server = self.servers[p]
-        notes = server.state.journal[: int(server.state.me.noted)].tobytes()
+        notes = server.state.journal[: int(server.state.header.noted)].tobytes()
         for array, was in self._pristine_servers:
             array[p] = was[p]
         server.recover(notes)

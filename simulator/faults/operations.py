@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from foundation.designs.halves import WORKER
-from foundation.designs.interface import NEVER
+from foundation.designs.interface import NEVER, WORKER_OPS
 from foundation.protocol.rpc import ALL, PULL, PUSH
 from hosts.worker.client import ClientState
 from nativekit.compile import compiled, int64
@@ -21,7 +20,8 @@ from simulator.compile import entry_point
 from simulator.loop import ASKED, IS_FULL, go_on_with, go_until
 from simulator.state import World
 
-start, owed, take_owed = WORKER.start, WORKER.owed, WORKER.take_owed
+start = WORKER_OPS.start
+next_unreplayed, take_unreplayed = WORKER_OPS.next_unreplayed, WORKER_OPS.take_unreplayed
 
 KEYS = 64
 """Parameters, a bit each of a mask."""
@@ -146,7 +146,7 @@ def play(world: World, operations: Operations, until: int) -> int:
 @compiled
 def _count(world: World, operations: Operations, w: int) -> None:
     """Empty the log of worker `w`."""
-    calls = world.calls.me[w]
+    calls = world.calls.header[w]
     operations.me.answered += calls.rows
     calls.rows = 0
 
@@ -156,16 +156,16 @@ def _go_on(world: World, operations: Operations, w: int) -> None:
     """Worker `w` is asked what to do."""
     me, line, calls = operations.me, operations.lines[w], row(world.calls, w)
     now = int64(world.me.now)
-    if calls.me.pending == 0 and line.state != WAITING:
+    if calls.header.pending == 0 and line.state != WAITING:
         if line.state == RUNNING:
             _complete(operations, w, calls, now)
         line.state = WAITING
         line.due = now + int64(_draw(me) * me.think_ns)
     at, until = now, int64(NEVER)
-    if calls.me.pending == 0:
-        if calls.me.owes:
-            n = owed(calls)
-            take_owed(calls, n)
+    if calls.header.pending == 0:
+        if calls.header.unreplayed:
+            n = next_unreplayed(calls)
+            take_unreplayed(calls, n)
             line.state = REPLAYING
             if n:
                 _start(calls, PUSH, 0, n)
@@ -221,7 +221,7 @@ def _complete(operations: Operations, w: int, calls: ClientState, now: int) -> N
 def _note(operations: Operations, w: int, k: int, calls: ClientState) -> None:
     """What of an operation has been answered so far."""
     operation, added = operations.history[w, k], np.uint64(0)
-    for i in range(int64(calls.me.n_keys)):
+    for i in range(int64(calls.header.n_keys)):
         key = int64(calls.positions[i])
         if operation.kind == PULL:
             operations.pulled[w, k, key] = calls.values[i]

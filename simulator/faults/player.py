@@ -136,8 +136,8 @@ class Player:
     def _make_room(self, p: int) -> None:
         """A server's log of contacts is full, or its journal: it makes a checkpoint as soon as it can."""
         server = self.bed.servers[p]
-        server.state.me.contacts = 0
-        if int(server.state.me.noted) and not server.keep():
+        server.state.header.contacts = 0
+        if int(server.state.header.noted) and not server.keep():
             self.bed.world.agents.stalled[WORKERS + p] = self.bed.now + 100_000
 
     def _due(self) -> int:
@@ -210,7 +210,7 @@ class Player:
 
     def answered(self) -> int:
         """RPCs so far."""
-        return int(self.bed.operations.me.answered) + int(self.bed.world.calls.me.rows.sum())
+        return int(self.bed.operations.me.answered) + int(self.bed.world.calls.header.rows.sum())
 
     def heal(self, before: int) -> None:
         """A fault is over, before which so many RPCs had been answered."""
@@ -285,9 +285,10 @@ class Player:
 
     def _has_ended(self) -> bool:
         """No operation, no command and no controller is under way."""
-        calls, lines = self.bed.world.calls.me, self.bed.operations.lines
+        calls, lines = self.bed.world.calls.header, self.bed.operations.lines
         idle = all(
-            self._is_dead(w) or (calls.pending[w] == 0 and not calls.owes[w] and lines.state[w] == WAITING)
+            self._is_dead(w)
+            or (calls.pending[w] == 0 and not calls.unreplayed[w] and lines.state[w] == WAITING)
             for w in range(WORKERS)
         )
         tasks = self.tasks - {self._keeper}
@@ -336,7 +337,7 @@ class Player:
         owed = np.zeros(KEYS, np.uint32)
         for w, log in enumerate(self.bed.logs):
             if self._is_dead(w):
-                owed += log.owed(self.cluster.restarts).sure
+                owed += log.unacked(self.cluster.restarts).sure
         return owed
 
     def _first_of(self, w: int, since: int) -> int:

@@ -119,4 +119,4 @@ class VirtualServer:
         self.core.recover(self._checkpoint, [notes])
         journal = np.frombuffer(notes, np.uint8)
         self.state.journal[: len(journal)] = journal
-        self.state.me.noted = len(journal)
+        self.state.header.noted = len(journal)

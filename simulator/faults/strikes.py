@@ -129,7 +129,7 @@ class WorkerKilled(Fault):
         w = self._strike.who
         if self._bed.world.agents.dead[w]:
             self._player.heal(self._before)
-        elif self._strike.behind_us is None and not self._bed.world.calls.me.pending[w]:
+        elif self._strike.behind_us is None and not self._bed.world.calls.header.pending[w]:
             self._player.at(self._player.random.randrange(30_000), self.strike)
         else:
             self._player.cluster.kill_worker(w)
@@ -202,7 +202,7 @@ class SwitchRestarted(Fault):
 
     def _kill(self) -> None:
         player, world = self._player, self._bed.world
-        self._had, self._refused = bool(world.calls.kept[:, 0].any()), int(world.me.refused)
+        self._had, self._refused = bool(world.calls.replay_log[:, 0].any()), int(world.me.refused)
         player.blind.append([self._bed.now, NEVER])
         player.cluster.kill_switch(self._lasts_ns)
         back = player.begin(player.until_restored(player.cluster.restarts + 1))

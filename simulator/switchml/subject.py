@@ -31,7 +31,7 @@ def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
     if chunk_size != VALUES:
         raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
     assert isinstance(client, Client)
-    client.state.me.window = window
+    client.state.header.window = window
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:

@@ -177,5 +177,5 @@ def _simulation(
         for client in simulated.clients:
             client.hint(keys)
     if design.name in SYNCHRONOUS:
-        simulated.world.calls.me.workers = job.workers
+        simulated.world.calls.header.workers = job.workers
     return simulated

@@ -6,7 +6,7 @@ from functools import cache
 
 from foundation.compiled import entry_point
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
-from hosts.hotset.worker.packing import clear_piles, pack, pack_piles, pile_cold
+from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack, pack_buckets
 from hosts.hotset.worker.state import Calls, is_hinted
 from hosts.worker.machine import COMPILED, Machine
 from nativekit.plain import plain
@@ -17,11 +17,11 @@ from nativekit.reference import as_ref
 def _apart(state: Calls, n_keys: int) -> None:
     """Queue calls for the keys that are not hinted, and then those for the others, each in its hash lane."""
     state = as_ref(state)
-    clear_piles(state)
+    clear_buckets(state)
     for i in range(n_keys - 1, -1, -1):
         if not is_hinted(state, state.positions[i]):
-            pile_cold(state, i)
-    pack_piles(state)
+            bucket_cold_key(state, i)
+    pack_buckets(state)
     begin_hashed(state)
     for i in range(n_keys):
         if is_hinted(state, state.positions[i]):

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NOTHING, SILENT, Design
+from foundation.designs.interface import NO_REPLY, NOTHING, Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
@@ -48,7 +48,7 @@ class Bed:
         for client in self.clients:
             client.chunk_size = chunk_size
             if faults:  # which may keep a packet for longer than that from somebody who is there
-                client.state.me.patience *= 100
+                client.state.header.patience *= 100
         self.servers = [AGENTS.of(design).server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
@@ -90,7 +90,7 @@ class Bed:
         server, boxes = self.servers[ps], rpcs(2)
         boxes.view(np.uint8)[: len(datagram)] = np.frombuffer(datagram, np.uint8)
         length = self._server["handle"](server, boxes[0], len(datagram), self.now, boxes[1])
-        if length != SILENT:
+        if length != NO_REPLY:
             self._send(ps, source, _octets(boxes[1], length))
         while (s := self._server["transmit"](server, self.now)) != NOTHING:
             out = _octets(server.sent[s], self._server["octets"](server, s))

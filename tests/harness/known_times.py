@@ -19,7 +19,7 @@ import hosts.worker.__main__ as worker
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.worker.answers import receive
 from hosts.hotset.worker.state import Calls
-from hosts.ps.loop import Dialect
+from hosts.ps.loop import CodecHooks
 from hosts.ps.serve import serve
 from hosts.worker.operate import operate
 from hosts.worker.trainer import spin_until
@@ -40,7 +40,7 @@ def _long_handle(server: Any, rpc: Any, length: int, arrival: int, answer: Any) 
 
 
 def _long_receive(state: Calls, rpc: Any, length: int, arrival: int, read: int) -> int:
-    until = time.monotonic_ns() + TAKES_NS[int(state.me.job)]
+    until = time.monotonic_ns() + TAKES_NS[int(state.header.job)]
     row = _receive(state, rpc, length, arrival, read)
     spin_until(until)
     return row
@@ -50,7 +50,9 @@ def main() -> None:
     """Run the agent."""
     is_ps = "ps" in json.loads(Path(sys.argv[-1]).read_text())
     with (
-        patch.object(ps, "dialect", lambda codec, design: Dialect(plain(serve, {handle: _long_handle}))),
+        patch.object(
+            ps, "codec_hooks", lambda codec, design: CodecHooks(plain(serve, {handle: _long_handle}))
+        ),
         patch.object(worker, "make_operate", lambda codec, design: plain(operate, {receive: _long_receive})),
     ):
         (ps if is_ps else worker).main()

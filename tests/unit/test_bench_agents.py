@@ -77,7 +77,7 @@ def test_a_ps_alone_does_all_that_it_is_timed_for(op: Op, hashed: bool) -> None:
 
 def test_a_measurement_of_rpcs_that_are_not_answered_is_refused() -> None:
     server = server_of(KeySpace(SIZE))
-    server.me.ps = 1
+    server.header.ps = 1
     with pytest.raises(BenchError, match="0 of 10 RPCs were answered"):
         us_an_rpc(server, make_requests(Op.PULL, keys_of(KeySpace(SIZE), 10)))
 

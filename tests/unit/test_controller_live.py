@@ -250,7 +250,7 @@ def test_registers_are_read_through_the_data_plane() -> None:
     async def scenario(net: LiveNet) -> None:
         for server in net.servers:
             keys = server.store.held().keys
-            server.store.take_home(server.store.locate(keys), np.negative(keys.astype(np.uint32)))
+            server.store.reclaim(server.store.locate(keys), np.negative(keys.astype(np.uint32)))
         async with Controller(net.address) as controller:
             await controller.load(JOB, range(1, KEYS))
             found = await controller.registers(JOB, [7, 99])

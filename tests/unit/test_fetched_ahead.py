@@ -12,13 +12,13 @@ import pytest
 from foundation.protocol.header import LANES, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.hotset.ps.state import make_server
-from hosts.hotset.worker import ahead as of_worker
+from hosts.hotset.worker import prefetch as of_worker
 from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import make_calls
 from hosts.keys import KeySpace
-from hosts.ps import ahead as of_server
+from hosts.ps import prefetch as of_server
 from hosts.ps.rpcs import find_caller
-from hosts.ps.serve import look_ahead
+from hosts.ps.serve import prefetch_following
 from hosts.ps.share import make_share, places_of
 from hosts.worker.window import SLOT
 from nativekit.plain import plain
@@ -37,7 +37,7 @@ _numba: Any = numba
 def _look_at_all(server: Any, inbox: Any) -> None:
     server = as_ref(server)
     for k in range(len(inbox)):
-        look_ahead(server, inbox, k, len(inbox))
+        prefetch_following(server, inbox, k, len(inbox))
 
 
 _look_ahead: Any = _numba.njit(error_model="numpy")(_look_at_all)
@@ -65,9 +65,12 @@ def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: in
     rpc = make_requests(Op.PUSH, keys[np.newaxis]).rpcs[0]
     places = places_of(server.share, keys)
     cells = server.cells[1].ctypes.data + places * server.cells.itemsize
-    mine = cells[places < server.share.me.places]
+    mine = cells[places < server.share.header.places]
     before = contents(server)
-    first, then = touched(of_server.seek, server, rpc), touched(of_server.fetch, server, rpc)
+    first, then = (
+        touched(of_server.prefetch_index, server, rpc),
+        touched(of_server.prefetch_values, server, rpc),
+    )
     if space is DENSE:
         assert lines(mine) <= lines(first + then)
         assert bool(then) == (n_ps > 1)
@@ -76,7 +79,7 @@ def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: in
     plain(find_caller)(server, JOB, FIRST_WORKER, EPOCH)
     [caller] = np.flatnonzero(server.callers.known)
     assert server.callers[caller : caller + 1].ctypes.data in first
-    server.callers[caller].known = server.me.callers = 0
+    server.callers[caller].known = server.header.callers = 0
     server.callers[caller].job = server.callers[caller].worker = server.callers[caller].epoch = 0
     assert contents(server) == before
 
@@ -89,7 +92,7 @@ def test_whatever_comes_is_looked_at_and_changes_nothing(space: KeySpace, n_ps: 
     inbox.view(np.uint8)[:] = np.frombuffer(random.randbytes(inbox.nbytes), np.uint8)
     inbox[:20].job = JOB << 8  # in network order
     _look_ahead(server, inbox)
-    plain(look_ahead)(server, inbox, 0, len(inbox))
+    plain(prefetch_following)(server, inbox, 0, len(inbox))
     assert contents(server) == before
 
 
@@ -97,9 +100,9 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
     calls = make_calls(JOB, 1, EPOCH, n_ps=2, parameters=SIZE, sparse=None, largest=SIZE)
     calls.positions[:300] = np.random.default_rng(4).choice(SIZE, 300, replace=False)
     cast(Any, plain(start))(calls, int(Op.PUSH), 1, 300)
-    following = calls.calls[calls.me.first_unsent]
+    following = calls.calls[calls.header.first_unsent]
     keys = following.key_at[: following.count].astype(np.int64)
-    seen = touched(of_worker.prepare, calls)
+    seen = touched(of_worker.prefetch_next, calls)
     assert lines(calls.keys.ctypes.data + 8 * keys) <= lines(seen)
     assert lines(calls.deltas.ctypes.data + 4 * keys) <= lines(seen)
     behind = calls.calls.ctypes.data + int(following.next) * calls.calls.itemsize
@@ -108,7 +111,10 @@ def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
     written = calls.sent.ctypes.data + s * BUFFER_BYTES
     assert lines(range(written, written + int(calls.slots[s].length))) <= lines(seen)
     answer = calls.sent[s]
-    first, then = touched(of_worker.seek, calls, answer), touched(of_worker.fetch, calls, answer)
+    first, then = (
+        touched(of_worker.prefetch_index, calls, answer),
+        touched(of_worker.prefetch_values, calls, answer),
+    )
     assert lines([calls.slots.ctypes.data + s * SLOT.itemsize]) <= lines(first)
     assert lines([calls.sent.ctypes.data + s * BUFFER_BYTES]) <= lines(first)
     record = calls.calls.ctypes.data + int(calls.slots[s].call) * calls.calls.itemsize

@@ -50,7 +50,7 @@ def test_a_server_that_does_not_answer_has_no_cost_and_leaves_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        pace, "dialect", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
+        pace, "codec_hooks", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
     )
     before = threading.active_count()
     assert rpc_cost("fast", design("none"), 64, 1, patience_s=0.05) is None

@@ -55,10 +55,10 @@ class Twins:
         store, model = self.stores[job], self.models[job]
         at, position = store.locate(keys), model.locate(keys)
         if home:
-            store.take_home(at, np.full(len(at), 9, dtype=np.uint32))
+            store.reclaim(at, np.full(len(at), 9, dtype=np.uint32))
             model.values[position] += np.uint32(9)
         else:
-            assert store.give_away(at).tolist() == model.values[position].tolist()
+            assert store.release(at).tolist() == model.values[position].tolist()
             model.values[position] = 0
         model.owned[position] = home
 
@@ -170,7 +170,7 @@ def test_every_key_of_a_share_has_a_place_of_its_own(
         share = make_share(space, ps, n_ps)
         places = places_of(share, asked)
         is_ours = np.isin(asked, space.all()) & (owners == ps)
-        assert (places[~is_ours] == share.me.places).all()
+        assert (places[~is_ours] == share.header.places).all()
         assert len(np.unique(places[is_ours])) == len(np.unique(asked[is_ours]))
         known, found = keys_of(share)
         assert found.dtype == np.uint64
@@ -214,5 +214,5 @@ def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
                 op=Op.PUSH, flags=KEYS | VALUES, job=4, worker=worker, epoch=1, ps=PS, count=1, seq=64, live=1
             )
             twins.handle(bytes(codec.build(Message(header, key, np.array([worker], np.uint32)))), 0, 0)
-    assert twins.server.state.me.callers == 2**16 // rows
+    assert twins.server.state.header.callers == 2**16 // rows
     twins.check()

@@ -63,7 +63,7 @@ class Kept:
     def keep(self) -> list[bytes]:
         """Keep what was noted; then what leaves."""
         server = self.core.server
-        if server.state.me.noted:
+        if server.state.header.noted:
             self.durable.append(server.notes)
             server.forget_notes()
         sent = [bytes(each) for each in self.core.transmit()]
@@ -79,7 +79,7 @@ class Kept:
             )
             for c in known
         }
-        return [state.cells.tobytes(), state.lent.tobytes(), turned]
+        return [state.cells.tobytes(), state.at_switch.tobytes(), turned]
 
 
 def answered_by_switch(sent: bytes, random: Random) -> bytes:

@@ -20,7 +20,7 @@ from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps import service as service_time
-from hosts.ps.loop import Dialect, Sockets
+from hosts.ps.loop import CodecHooks, Sockets
 from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -40,7 +40,7 @@ class Served:
     def __init__(self, serve: Any = serve, **cost: int) -> None:
         self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
         self.sockets = Sockets(
-            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), dialect=Dialect(serve)
+            self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), codec_hooks=CodecHooks(serve)
         )
         self._input, self._output = os.pipe()
         self.commands = Commands(self._input)
@@ -197,6 +197,6 @@ def test_rpcs_go_to_the_core_that_is_free_first() -> None:
     found = []
     for read, lanes in ((0, 0), (0, 5), (10, 0), (10, 0), (500, 1)):
         begin(service, read, lanes)
-        found.append((int(service.me.start), int(service.me.due)))
+        found.append((int(service.header.start), int(service.header.due)))
     # Core 0 until 100, core 1 until 150, core 0 until 200, core 1 until 250; at 500 both are free.
     assert found == [(0, 100), (0, 150), (100, 200), (150, 250), (500, 610)]

@@ -108,10 +108,10 @@ def test_keys_that_are_not_here_are_refused_and_a_duplicate_is_told_the_same() -
     keys = [MINE[0], MINE[1], NOT_MINE, NO_KEY - 1]
     store = bench.ps.stores[1]
     moved = store.locate(np.array(MINE[1:2], dtype=np.uint64))
-    values = store.give_away(moved)
+    values = store.release(moved)
     first = bench.call(Op.PUSH, keys, 64)
     assert first is not None and first.header.refused == 0b1110
-    store.take_home(moved, values)
+    store.reclaim(moved, values)
     again = bench.call(Op.PUSH, keys, 64)
     assert again is not None and again.header.refused == 0b1110
     assert store.held().values.sum() == 1

@@ -243,7 +243,7 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(switch: Calla
     bed.load(hot, state="reserved")
     server = bed.servers[0].stores[JOB]
     places = server.locate(np.array([hot], np.uint64))
-    server.give_away(places)
+    server.release(places)
     bed.hint(hot)
     bed.push(hot, other)
     for _ in range(100):
@@ -326,7 +326,7 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
 
 def contacts(bed: Bed) -> int:
     """Requests in the servers' connection logs."""
-    return sum(int(server.server.state.me.contacts) for server in bed.servers)
+    return sum(int(server.server.state.header.contacts) for server in bed.servers)
 
 
 @SWITCHES

@@ -57,14 +57,14 @@ def test_in_virtual_time(loss: float) -> None:
     )
     world = network.world
     for w in range(WORKERS):
-        world.calls.me[w].pending = NUMBERS
+        world.calls.header[w].pending = NUMBERS
         awake(world, w)
     while (reason := run(world, NEVER)) == ASKED:
         w = int(world.me.who)
-        resume(world, w, network.now, network.now if world.calls.me[w].pending else NEVER)
-    assert reason == QUIET and not world.calls.me.pending.any()
-    asked, extras = int(world.servers.me.asked.sum()), int(world.calls.me.extras.sum())
-    greetings = int(world.calls.me.greetings.sum())
+        resume(world, w, network.now, network.now if world.calls.header[w].pending else NEVER)
+    assert reason == QUIET and not world.calls.header.pending.any()
+    asked, extras = int(world.servers.header.asked.sum()), int(world.calls.header.extras.sum())
+    greetings = int(world.calls.header.greetings.sum())
     if loss:
         assert asked > WORKERS * NUMBERS and extras > 0
     else:
@@ -88,13 +88,13 @@ def test_over_sockets(is_plain: bool) -> None:
         sources.state.port = at_server.fileno()
         worker, server = make_numbers(1, 1, 1), make_mirror(0, 1, 1)
         boxes = [make_udp(clock_offset()) for _ in range(2)]
-        worker.me.pending = 20
-        while worker.me.pending or not worker.me.extras:
+        worker.header.pending = 20
+        while worker.header.pending or not worker.header.extras:
             soon = time.monotonic_ns() + 1_000_000
             reason = run_worker(worker, boxes[0], wire, soon)
-            assert reason == ENDED or worker.me.pending or not worker.me.extras
+            assert reason == ENDED or worker.header.pending or not worker.header.extras
             run_server(server, make_service(), boxes[1], sources, soon)
-        assert server.me.asked >= 20 and worker.me.extras >= 1 and worker.me.greetings >= 2
+        assert server.header.asked >= 20 and worker.header.extras >= 1 and worker.header.greetings >= 2
         assert isinstance(at_worker, socket.socket)
 
 

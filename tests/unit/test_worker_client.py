@@ -47,7 +47,7 @@ class Bench:
 
     def timeout(self) -> int:
         """Of an RPC that is sent now."""
-        return int(self.client.state.me.timeout)
+        return int(self.client.state.header.timeout)
 
     def round_trip(self, took: int) -> None:
         self.client.empty(0)

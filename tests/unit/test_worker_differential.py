@@ -132,7 +132,7 @@ class Three:
             assert [getattr(row, name) for row in client.records for name in RpcRecord._fields] == [
                 getattr(record, name) for record in model.records for name in RpcRecord._fields
             ]
-            me = client.state.me
+            me = client.state.header
             waits = len(client.state.calls) - me.spare, client.state.slots.busy.sum()
             assert not client.idle or waits == (0, 0), "calls or slots have leaked"
         self.compare_twins()

@@ -39,7 +39,7 @@ def test_in_the_middle_of_a_push_unanswered_lanes_are_unknown(tmp_path: Path) ->
     wanted = [0, 10, 0, 0, 2**32 - 2, 0, 0, 30], [0, 10, 0, 0, 0, 0, 0, 30], 4, 2
     assert totals(tmp_path / "l") == wanted
     # Killed while the sums take the deltas in: the undo log knows what they were.
-    book._book.sums[POSITIONS[:2]] += DELTAS[:2]
+    book._arrays.sums[POSITIONS[:2]] += DELTAS[:2]
     book._head["lanes"] += 3
     assert totals(tmp_path / "l") == wanted
 

@@ -19,7 +19,7 @@ from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker import replay
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.replay import HELD, OWED, ReplayLog, read_owed
+from hosts.worker.replay import HELD, UNREPLAYED, ReplayLog, read_unacked
 
 SIZE, CAPACITY, JOB = 40, 20, 3
 SPACE = KeySpace(SIZE)
@@ -75,7 +75,7 @@ class Bench:
                 asked.append(unpack(request))
                 self.take(self.by_ps(request))
             if self.worker.idle:
-                if not self.worker.owes:
+                if not self.worker.has_unreplayed:
                     return asked
                 self.worker.replay()
                 continue
@@ -98,14 +98,14 @@ def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
         bench.take(bench.by_switch(request))
     for request in bench.push(2, 3, value=100):
         bench.take(bench.by_ps(request))
-    assert bench.worker.idle and not bench.worker.owes
+    assert bench.worker.idle and not bench.worker.has_unreplayed
     assert bench.kept[HELD].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
     bench.worker.renew(11)
-    assert bench.worker.owes and not bench.kept[HELD].any()
+    assert bench.worker.has_unreplayed and not bench.kept[HELD].any()
     asked = bench.finish()
     assert {each.epoch for each in asked} == {11} and {each.op for each in asked} == {Op.PUSH}
     assert bench.held()[1:4] == [7, 107, 100]
-    assert not bench.kept.any() and not bench.worker.owes
+    assert not bench.kept.any() and not bench.worker.has_unreplayed
 
 
 def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Bench) -> None:
@@ -167,7 +167,7 @@ def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
     for request in bench.sent():
         bench.take(bench.by_switch(request))  # the new one has the key by now
     assert bench.worker.idle and requests
-    assert (bench.kept[HELD, 2], bench.kept[OWED, 1], bench.kept[OWED, 2]) == (9, 7, 0)
+    assert (bench.kept[HELD, 2], bench.kept[UNREPLAYED, 1], bench.kept[UNREPLAYED, 2]) == (9, 7, 0)
     bench.finish()
     assert bench.held()[1:3] == [7, 0] and bench.kept[HELD, 2] == 9
 
@@ -189,7 +189,7 @@ def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
                     bench.take(bench.by_switch(request) if is_hot else bench.by_ps(request))
             if chance < 0.15:
                 bench.worker.renew(100 + choice % 1000)
-            elif bench.worker.idle and bench.worker.owes:
+            elif bench.worker.idle and bench.worker.has_unreplayed:
                 bench.worker.replay()
             elif bench.worker.idle:
                 bench.push(*keys, value=choice % 1000)
@@ -218,9 +218,9 @@ def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
     ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: 0, replayed=replayed)
     store = ps.stores[JOB]
     at = store.locate(np.array([1, 2], np.uint64))
-    store.give_away(at)
-    store.take_home(at, np.array([10, 20], np.uint32))  # which is what workers have added there
-    store.give_away(at[:1])
+    store.release(at)
+    store.reclaim(at, np.array([10, 20], np.uint32))  # which is what workers have added there
+    store.release(at[:1])
     assert store.values(at).tolist() == [0, 20] and store.owned(at).tolist() == [False, True]
     renewed(ps, 5, seq=0)  # the switch that it knows
     assert store.values(at).tolist() == [0, 20] and store.owned(at).tolist() == [False, True]
@@ -235,23 +235,23 @@ def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
 
 def test_the_log_outlives_the_process(tmp_path: Path) -> None:
     first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    assert first.kept.shape == (2, SIZE) and not first.owes
-    first.kept[HELD, 3], first.kept[OWED, 4] = 30, 40
+    assert first.sums.shape == (2, SIZE) and not first.has_unreplayed
+    first.sums[HELD, 3], first.sums[UNREPLAYED, 4] = 30, 40
     again = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    assert (again.kept[HELD, 3], again.kept[OWED, 4], again.owes) == (30, 40, True)
+    assert (again.sums[HELD, 3], again.sums[UNREPLAYED, 4], again.has_unreplayed) == (30, 40, True)
 
 
 def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
     first = ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    first.kept[HELD, 3], first.kept[OWED, 3] = 30, 2**32 - 10
-    first.is_of(1)
-    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").kept[HELD, 3] == 30
+    first.sums[HELD, 3], first.sums[UNREPLAYED, 3] = 30, 2**32 - 10
+    first.set_switch(1)
+    assert ReplayLog.in_file(SIZE, CAPACITY, 1, tmp_path / "log").sums[HELD, 3] == 30
     again = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
-    assert (again.kept[HELD, 3], again.kept[OWED, 3]) == (0, 20)
+    assert (again.sums[HELD, 3], again.sums[UNREPLAYED, 3]) == (0, 20)
     once = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
-    assert once.kept[OWED, 3] == 20
+    assert once.sums[UNREPLAYED, 3] == 20
     worker = Client(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
-    assert worker.owes and once.owes
+    assert worker.has_unreplayed and once.has_unreplayed
 
 
 @pytest.mark.parametrize("answered", range(4))
@@ -260,7 +260,9 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     for request in bench.push(1, 2, 3, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert bench.log.owed(1).sure[:5].tolist() == [0, 7, 7, 7, 0] and not bench.log.owed(1).unknown.any()
+    assert (
+        bench.log.unacked(1).sure[:5].tolist() == [0, 7, 7, 7, 0] and not bench.log.unacked(1).unknown.any()
+    )
     bench.worker.replay()
     (request,) = bench.sent()
     lanes = unpack(request).live
@@ -270,22 +272,24 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     answer = bytearray(bench.by_ps(request))
     answer[32:36] = (lanes & ~taken).to_bytes(4, "big")  # refused
     bench.take(bytes(answer))
-    owed = bench.log.owed(1)
+    owed = bench.log.unacked(1)
     assert not owed.sure.any()
     assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
     # With another switch what is held by this one is owed, too.
     bench.kept[HELD, 9] = 5
-    assert bench.log.owed(2).sure.nonzero()[0].tolist() == [9]
+    assert bench.log.unacked(2).sure.nonzero()[0].tolist() == [9]
 
 
 def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
     """Killed between the two, in the middle of the second."""
-    bench.kept[OWED, :4] = 1, 2, 3, 4
+    bench.kept[UNREPLAYED, :4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
-    bench.kept[OWED, :2] = 0
-    assert bench.log.owed(0).sure[:5].tolist() == [1, 2, 3, 4, 0] and not bench.log.owed(0).unknown.any()
-    bench.log.take_up(0)
-    assert bench.kept[OWED, :5].tolist() == [1, 2, 3, 4, 0]
+    bench.kept[UNREPLAYED, :2] = 0
+    assert (
+        bench.log.unacked(0).sure[:5].tolist() == [1, 2, 3, 4, 0] and not bench.log.unacked(0).unknown.any()
+    )
+    bench.log.restore(0)
+    assert bench.kept[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
 
 
 def test_told_twice_of_a_switch_or_late_of_an_earlier_one_nothing_is_pushed_again(bench: Bench) -> None:
@@ -294,12 +298,12 @@ def test_told_twice_of_a_switch_or_late_of_an_earlier_one_nothing_is_pushed_agai
     for request in bench.push(1, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.owes and bench.kept[HELD, 1] == 7
+    assert not bench.worker.has_unreplayed and bench.kept[HELD, 1] == 7
     replay.renew(bench.worker, bench.log, 12, switch=2)
-    assert bench.worker.owes and bench.kept[OWED, 1] == 7
+    assert bench.worker.has_unreplayed and bench.kept[UNREPLAYED, 1] == 7
     bench.finish()
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.owes and bench.log.switch == 2
+    assert not bench.worker.has_unreplayed and bench.log.switch == 2
     assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 
@@ -309,8 +313,8 @@ def test_a_file_that_is_no_log_is_told(tmp_path: Path) -> None:
         ReplayLog.in_file(SIZE + 1, CAPACITY, 0, tmp_path / "log")
     (tmp_path / "zeros").write_bytes(bytes(48 + 8 * SIZE + 9 * CAPACITY))
     with pytest.raises(LedgerError, match="zeros: is no replay log"):
-        read_owed(tmp_path / "zeros", 0)
+        read_unacked(tmp_path / "zeros", 0)
     with pytest.raises(LedgerError, match="nowhere: cannot be read: No such file"):
-        read_owed(tmp_path / "nowhere", 0)
+        read_unacked(tmp_path / "nowhere", 0)
     with pytest.raises(LedgerError, match="zeros: is no replay log"):
         ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "zeros")

@@ -43,8 +43,8 @@ class Block:
     def log(self, number: int) -> None:
         state = self.client.state
         for _ in range(number):
-            state.log[state.me.rows].iteration = self._next
-            state.me.rows += 1
+            state.log[state.header.rows].iteration = self._next
+            state.header.rows += 1
             self._next += 1
 
     @contextmanager

@@ -17,7 +17,7 @@ from hosts.hotset.worker.answers import end_call
 from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
-from hosts.ps.serve import look_ahead
+from hosts.ps.serve import prefetch_following
 from hosts.ps.share import make_share, table_bits
 from hosts.ps.values import CELL
 from hosts.udp import BURST, NS, THREAD_CPU
@@ -69,7 +69,7 @@ def us_an_rpc(server: Server, requests: Requests) -> list[float]:
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
         first = int(server.jobs[0].rpcs)
-        server.me.contacts = 0
+        server.header.contacts = 0
         answered, ns = handle_all(server, requests.rpcs, requests.octets, inbox, rpcs(1), first, clock)
         if answered != count:
             raise BenchError(f"{answered} of {count} RPCs were answered")
@@ -102,7 +102,7 @@ def handle_all(
             inbox[k].seq = swap32(WINDOW + first + done + k)
         begin = cpu_ns(clock)
         for k in range(n):
-            look_ahead(server, inbox, k, n)
+            prefetch_following(server, inbox, k, n)
             answered += handle(server, inbox[k], octets, done, answers[0]) > 0
         ns += cpu_ns(clock) - begin
         done += n
@@ -147,5 +147,5 @@ def issue_all(calls: Calls, op: int, batches: Any, clock: Any) -> tuple[int, int
                 break
             end_call(calls, calls.slots[s])
             issued += 1
-        calls.me.pending = 0
+        calls.header.pending = 0
     return issued, cpu_ns(clock) - begin

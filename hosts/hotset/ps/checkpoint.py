@@ -17,18 +17,21 @@ from nativekit.plain import plain
 
 _CHUNK = 1 << 20
 _find_caller = plain(find_caller)
-_STANDINGS = "standings"
+_SNAPSHOTS = "standings"
 
 
 def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Iterator[tuple[str, bytes]]:
     """Names and contents; every mover must be idle. What is 0 takes no place."""
     yield "jobs", server.jobs.tobytes()
     yield "callers", server.callers[server.callers.known == 1].tobytes()
-    yield _STANDINGS, json.dumps({str(job): mover.standing() for job, mover in movers.items()}).encode()
+    yield _SNAPSHOTS, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
     for j in range(len(server.jobs)):
         for start in range(0, server.cells.shape[1], _CHUNK):
             at = slice(start, start + _CHUNK)
-            parts: dict[str, NDArray[np.generic]] = {"cells": server.cells[j, at], "lent": server.lent[j, at]}
+            parts: dict[str, NDArray[np.generic]] = {
+                "cells": server.cells[j, at],
+                "lent": server.at_switch[j, at],
+            }
             for name, part in parts.items():
                 if np.frombuffer(part, np.uint8).any():
                     yield f"{name} {j} {start}", part.tobytes()
@@ -40,9 +43,9 @@ def put_back(server: Server, movers: Mapping[int, Mover[ReplyTo]], parts: Mappin
     for caller in np.frombuffer(parts["callers"], CALLER):
         identity = (int(caller["job"]), int(caller["worker"]), int(caller["epoch"]))
         server.callers[_find_caller(server, *identity)] = caller
-    for job, standing in json.loads(parts[_STANDINGS]).items():
-        movers[int(job)].take_up(standing)
-    arrays = {"cells": (server.cells, CELL), "lent": (server.lent, np.dtype(np.uint32))}
+    for job, snapshot in json.loads(parts[_SNAPSHOTS]).items():
+        movers[int(job)].restore(snapshot)
+    arrays = {"cells": (server.cells, CELL), "lent": (server.at_switch, np.dtype(np.uint32))}
     for name, content in parts.items():
         kind, _, place = name.partition(" ")
         if kind in arrays:

@@ -110,11 +110,11 @@ class ParameterServer(Core[ReplyTo]):
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             put_back(self.server.state, self._movers, parts)
-        state.me.is_durable = 0
+        state.header.is_durable = 0
         for part in journal:
             notes += self._take_in(np.array(np.frombuffer(part, np.uint8)))
         self.server.take_contacts()
-        self.server.state.me.is_durable = 1
+        self.server.state.header.is_durable = 1
         if notes or parts:
             for store in self.stores.values():
                 store.count_from_here()

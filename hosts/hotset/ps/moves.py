@@ -123,7 +123,7 @@ class Mover(Generic[ReplyTo]):
         """No command is under way."""
         return not self._queue
 
-    def standing(self) -> dict[str, Any]:  # JSON
+    def snapshot(self) -> dict[str, Any]:  # JSON
         """What a mover that is idle must know to go on after a restart, for JSON."""
         return {
             "epoch": self._caller.epoch,
@@ -133,14 +133,14 @@ class Mover(Generic[ReplyTo]):
             "done": [[slot, *identity, answer.hex()] for slot, (identity, answer) in self._done.items()],
         }
 
-    def take_up(self, standing: dict[str, Any]) -> None:  # JSON
+    def restore(self, snapshot: dict[str, Any]) -> None:  # JSON
         """Go on where one that has just been made stood."""
-        self._caller = self._caller._replace(epoch=standing["epoch"])
+        self._caller = self._caller._replace(epoch=snapshot["epoch"])
         self._switch = self._new_client(self._caller)
-        self._switch.set_free_numbers(standing["free"])
-        self._epoch, self._latest = standing["controller"], list(standing["latest"])
+        self._switch.set_free_numbers(snapshot["free"])
+        self._epoch, self._latest = snapshot["controller"], list(snapshot["latest"])
         self._done = {
-            slot: ((epoch, seq), bytes.fromhex(text)) for slot, epoch, seq, text in standing["done"]
+            slot: ((epoch, seq), bytes.fromhex(text)) for slot, epoch, seq, text in snapshot["done"]
         }
 
     @property
@@ -185,11 +185,11 @@ class Mover(Generic[ReplyTo]):
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
         """Refuse from now, then add here's values there."""
         at = self._store.locate(keys)
-        values = self._store.give_away(at)
+        values = self._store.release(at)
         self._push(keys, values)
         yield
         missing = ~self._switch.served
-        self._store.take_home(at[missing], values[missing])
+        self._store.reclaim(at[missing], values[missing])
         return Status.NO_ENTRY if missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
@@ -201,7 +201,7 @@ class Mover(Generic[ReplyTo]):
         self._push(at_switch, np.negative(values))
         yield
         taken = self._switch.served
-        self._store.take_home(self._store.locate(at_switch[taken]), values[taken])
+        self._store.reclaim(self._store.locate(at_switch[taken]), values[taken])
         return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
 
     def _page(self, control: Control) -> Control:

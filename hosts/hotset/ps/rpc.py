@@ -11,7 +11,7 @@ lanes that were not added, and never will be.
 
 from __future__ import annotations
 
-from foundation.designs.interface import COMMAND, SILENT
+from foundation.designs.interface import COMMAND, NO_REPLY
 from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Header
 from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import Server
@@ -25,18 +25,18 @@ from nativekit.compile import compiled, int64
 def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Answer a datagram that the kernel received at `arrival` (ns).
 
-    Returns the answer's length, SILENT when there is nothing to say, COMMAND for the controller's, or FOREIGN
+    Returns the answer's length, NO_REPLY, COMMAND for the controller's, or FOREIGN
     for one of another version of the wire, the first times."""
-    me, mark = server.me, foreign(server, rpc, length)
+    header, mark = server.header, foreign(server, rpc, length)
     if mark <= 0:
         return mark
     if length >= HEADER_BYTES and rpc.op == CONTROL:
         return COMMAND
     h = decode(rpc)
-    j, c, standing = admit(server, h, length, arrival)
-    if standing == STALE:
-        return SILENT
-    slot, caller, is_new = h.seq & SLOT_MASK, server.callers[c], standing == NEW
+    j, c, turn_kind = admit(server, h, length, arrival)
+    if turn_kind == STALE:
+        return NO_REPLY
+    slot, caller, is_new = h.seq & SLOT_MASK, server.callers[c], turn_kind == NEW
     refused, added = int64(0), int64(0)
     if h.op == PULL:
         refused = pull(server, j, h, rpc, answer)
@@ -47,7 +47,7 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
         refused = ALL & ~close(server, h)
     if is_new:
         end_turn(server, j, c, h, added, refused)
-    if me.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
+    if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
         note(server, FROM_WORKER, rpc, length)
     return write_answer(answer, rpc, h, refused)
 

@@ -26,7 +26,7 @@ class ServerRecord(ValuesHeader):
 class Server(NamedTuple):
     """A PS. Cells have one more place, nobody's, which is away."""
 
-    me: ServerRecord
+    header: ServerRecord
     """A record."""
     jobs: Records[Job]
     """JOB[jobs]: what each has cost."""
@@ -34,25 +34,25 @@ class Server(NamedTuple):
     """CALLER[2^k], a hash table: last turn of each slot, and the lanes that were added in it."""
     cells: RecordTable[Cell]
     """CELL[jobs, places + 1]"""
-    lent: Words
+    at_switch: Words
     """uint32[jobs, places + 1]: what the switch has been given of each value and has not given back."""
     contacts: Records[Contact]
-    """CONTACT[n], the first `me.contacts` in use: the connection log, which the owner takes away."""
+    """CONTACT[n], the first `header.contacts` in use: the connection log, which the owner takes away."""
     journal: Octets
-    """uint8[m], the first `me.noted` in use: what is to be kept before anything is sent; [0] if not
+    """uint8[m], the first `header.noted` in use: what is to be kept before anything is sent; [0] if not
     durable."""
     share: Share
 
 
 def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int = 0) -> Server:
     """A PS that owns all of its share in every job, all values 0; one with a journal is durable."""
-    me = one(ServerRecord)
-    me.ps, me.is_durable, me.due = ps, journal_bytes > 0, NEVER
+    header = one(ServerRecord)
+    header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     rows = records(len(jobs), Job)
     rows["job"] = jobs
     cells = make_cells(len(jobs), share)
     return Server(
-        me, rows, records(CALLERS, CallerRow), cells, np.zeros(cells.shape, np.uint32),
+        header, rows, records(CALLERS, CallerRow), cells, np.zeros(cells.shape, np.uint32),
         records(CONTACTS, Contact), np.zeros(journal_bytes, np.uint8), share,
     )  # fmt: skip
 
@@ -60,7 +60,7 @@ def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int =
 @compiled
 def needs_room(server: Server, datagrams: int) -> bool:
     """Whether that many datagrams might not find room for their contacts, callers or notes."""
-    me = server.me
-    if me.is_durable and me.noted + datagrams * NOTE_BYTES > len(server.journal):
+    header = server.header
+    if header.is_durable and header.noted + datagrams * NOTE_BYTES > len(server.journal):
         return True
     return lacks_room(server, datagrams)

@@ -24,12 +24,12 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
 
     Returns its row of the log, which must have room, or NOTHING; the row's `w_proc` is left to be written.
     """
-    me, h = state.me, decode(rpc)
+    header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
-    row = NOTHING if me.registers else log_answer(state, slot, h, length, arrival, read)
+    row = NOTHING if header.registers else log_answer(state, slot, h, length, arrival, read)
     _take_in(state, state.calls[slot.call], rpc, h, read)
     end_call(state, slot)
     return row
@@ -45,14 +45,14 @@ def end_call(state: Calls, slot: Slot) -> None:
 @compiled
 def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
     """Keep values, mark what is done, learn; lanes that were refused are to be sent again."""
-    me = state.me
+    header = state.header
     if h.op == EMPTY:
         if call.asked:
             take_back(state, call, h, now)
         else:
-            me.pending = 0
+            header.pending = 0
         return
-    done = h.live if me.registers else h.live & ~h.refused
+    done = h.live if header.registers else h.live & ~h.refused
     for lane in range(h.count):
         if not h.live >> lane & 1:
             continue
@@ -61,11 +61,11 @@ def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
             state.values[i] = swap32(rpc.words[lane])
         elif done >> lane & 1:
             state.answered[i] = True
-            if me.keeps and h.served >> lane & 1:
+            if header.has_replay_log and h.served >> lane & 1:
                 keep(state, i)
         state.served[i] = bool(h.served >> lane & 1)
-    me.pending -= popcount(done)
-    if not me.registers and (h.refused or h.served != call.hashed):
+    header.pending -= popcount(done)
+    if not header.registers and (h.refused or h.served != call.hashed):
         _learn(state, call, h, now)
 
 
@@ -81,7 +81,7 @@ def _learn(state: Calls, call: Call, h: Header, now: int) -> None:
         if not h.refused >> lane & 1:
             if served != bool(int64(call.hashed) >> lane & 1):
                 hint(state, at, served)
-        elif ps_of(state.keys[i], int64(state.me.n_ps)) == call.ps:
+        elif ps_of(state.keys[i], int64(state.header.n_ps)) == call.ps:
             hint(state, at, True)
             refuse(state, i, int64(call.refusals), now)
         else:

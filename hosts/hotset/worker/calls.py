@@ -10,9 +10,9 @@ from nativekit.compile import compiled, int64
 @compiled
 def new_call(state: Calls, ps: int, refusals: int) -> int:
     """A call with no lanes in use."""
-    me = state.me
-    me.spare -= 1
-    c = int64(state.spare[me.spare])
+    header = state.header
+    header.spare -= 1
+    c = int64(state.spare[header.spare])
     call = state.calls[c]
     call.ps, call.count, call.live, call.hashed, call.refusals, call.next = ps, 0, 0, 0, refusals, NOTHING
     call.asked = 0
@@ -22,8 +22,8 @@ def new_call(state: Calls, ps: int, refusals: int) -> int:
 @compiled
 def drop_call(state: Calls, c: int) -> None:
     """Give a call back."""
-    state.spare[state.me.spare] = c
-    state.me.spare += 1
+    state.spare[state.header.spare] = c
+    state.header.spare += 1
 
 
 @compiled
@@ -38,11 +38,11 @@ def place(state: Calls, i: int, c: int, lane: int) -> None:
 @compiled
 def queue_call(state: Calls, c: int) -> None:
     """Let a call be sent after all that wait."""
-    me = state.me
+    header = state.header
     state.calls[c].next = NOTHING
-    if me.first_unsent == NOTHING:
-        me.first_unsent = c
+    if header.first_unsent == NOTHING:
+        header.first_unsent = c
     else:
-        state.calls[me.last_unsent].next = c
-    me.last_unsent = c
-    me.calls += 1
+        state.calls[header.last_unsent].next = c
+    header.last_unsent = c
+    header.calls += 1

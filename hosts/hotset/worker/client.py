@@ -16,7 +16,7 @@ from hosts.hotset.worker.state import Calls, CallsHeader, make_calls
 from hosts.keys import KeySpace
 from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED, Machine
-from hosts.worker.replay import OWED, ReplayLog
+from hosts.worker.replay import UNREPLAYED, ReplayLog
 from nativekit.plain import plain
 from nativekit.reference import as_ref
 
@@ -36,7 +36,7 @@ class Client(BaseClient):
     """
 
     state: Calls
-    _me: CallsHeader
+    _header: CallsHeader
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Client(BaseClient):
         log: ReplayLog | None = None,
     ) -> None:
         self._space = space
-        kept = None if log is None else log.kept
+        sums = None if log is None else log.sums
         self._renew = _renew if machine is COMPILED else plain(_renew)
         state = make_calls(
             *caller,
@@ -62,15 +62,15 @@ class Client(BaseClient):
             largest=space.size if largest is None else largest,
             window=window,
             registers=registers,
-            kept=kept,
+            replay_log=sums,
         )
         super().__init__(state, clock, machine, log)
-        self._me.owes = kept is not None and bool(kept[OWED].any())
+        self._header.unreplayed = sums is not None and bool(sums[UNREPLAYED].any())
 
     @property
     def served(self) -> NDArray[np.bool_]:
         """Which keys of the last operation the switch served; the next one writes over it."""
-        served: NDArray[np.bool_] = self.state.served[: self._me.n_keys]
+        served: NDArray[np.bool_] = self.state.served[: self._header.n_keys]
         return served
 
     @property
@@ -93,14 +93,14 @@ class Client(BaseClient):
 
     def transmit(self) -> tuple[memoryview, int] | None:
         """The next datagram to be sent at once, and the PS whose service it goes to."""
-        me = self._me
-        if not me.queued_again and (me.first_unsent == NOTHING or not me.free):
+        header = self._header
+        if not header.queued_resends and (header.first_unsent == NOTHING or not header.free):
             return None
         return super().transmit()
 
     def free_numbers(self) -> list[int]:
         """Next sequence numbers of the slots that are free, the next to be used last."""
-        numbers: list[int] = self.state.free[: self._me.free].tolist()
+        numbers: list[int] = self.state.free[: self._header.free].tolist()
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:

@@ -62,13 +62,13 @@ def count_operations(
 def _count(state: Calls, n_keys: int) -> int:
     """Pack an operation and take it back; returns how many of its RPCs servers get."""
     state = as_ref(state)
-    me = state.me
+    header = state.header
     start(state, PULL, 0, n_keys)
-    c, to_servers = int64(me.first_unsent), int64(0)
+    c, to_servers = int64(header.first_unsent), int64(0)
     while c != NOTHING:
         call = state.calls[c]
         to_servers += call.live != call.hashed
         drop_call(state, c)
         c = int64(call.next)
-    me.first_unsent, me.pending = NOTHING, 0
+    header.first_unsent, header.pending = NOTHING, 0
     return to_servers

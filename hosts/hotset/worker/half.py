@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from foundation.designs.halves import worker_half
-from foundation.designs.interface import WorkerHalf
-from hosts.hotset.worker.ahead import fetch, prepare, seek
+from foundation.designs.interface import WorkerOps, register_worker_ops
 from hosts.hotset.worker.answers import receive
-from hosts.hotset.worker.recovery import next_owed, take_owed
+from hosts.hotset.worker.prefetch import prefetch_index, prefetch_next, prefetch_values
+from hosts.hotset.worker.recovery import next_unreplayed, take_unreplayed
 from hosts.hotset.worker.requests import deadline, start, transmit, wake
 from hosts.hotset.worker.state import Calls
 from hosts.worker.rpcs import peer
 from hosts.worker.window import octets
 
-WORKER = worker_half(
+WORKER = register_worker_ops(
     Calls,
-    WorkerHalf(
-        start, transmit, octets, peer, wake, deadline, receive, next_owed, take_owed, prepare, seek, fetch
+    WorkerOps(
+        start,
+        transmit,
+        octets,
+        peer,
+        wake,
+        deadline,
+        receive,
+        next_unreplayed,
+        take_unreplayed,
+        prefetch_next,
+        prefetch_index,
+        prefetch_values,
     ),
 )

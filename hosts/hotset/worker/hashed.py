@@ -17,7 +17,7 @@ from nativekit.compile import compiled, int64
 @compiled
 def begin_hashed(state: Calls) -> None:
     """Let the next keys begin calls of their own."""
-    for ps in range(int64(state.me.n_ps)):
+    for ps in range(int64(state.header.n_ps)):
         chain = state.chains[ps]
         chain.head = NOTHING
         for lane in range(LANES):
@@ -28,7 +28,7 @@ def begin_hashed(state: Calls) -> None:
 def place_hashed(state: Calls, i: int, refusals: int) -> None:
     """Place key `i` in its hash lane, in the first call of its PS where that is free."""
     key = state.keys[i]
-    ps, lane = ps_of(key, int64(state.me.n_ps)), lane_of(key)
+    ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
     chain = state.chains[ps]
     before = int64(chain.latest[lane])
     c = int64(chain.head) if before == NOTHING else int64(state.calls[before].next)
@@ -49,7 +49,7 @@ def queue_hashed(state: Calls) -> None:
     more = True
     while more:
         more = False
-        for ps in range(int64(state.me.n_ps)):
+        for ps in range(int64(state.header.n_ps)):
             chain = state.chains[ps]
             c = int64(chain.head)
             if c != NOTHING:

@@ -28,70 +28,70 @@ _COST_AT_PS = 2
 @compiled
 def pack(state: Calls, n_keys: int) -> None:
     """Queue the calls of an operation on the first `n_keys` keys."""
-    clear_piles(state)
-    for i in range(n_keys - 1, -1, -1):  # a pile's first key is the last that came
+    clear_buckets(state)
+    for i in range(n_keys - 1, -1, -1):  # a bucket's first key is the last that came
         if is_hinted(state, int64(state.positions[i])):
-            _pile(state, i, lane_of(state.keys[i]))
+            _add_to_bucket(state, i, lane_of(state.keys[i]))
         else:
-            pile_cold(state, i)
-    pack_piles(state)
+            bucket_cold_key(state, i)
+    pack_buckets(state)
 
 
 @compiled
-def clear_piles(state: Calls) -> None:
+def clear_buckets(state: Calls) -> None:
     """Let no key wait for a lane."""
-    for p in range(len(state.piles)):
-        pile = state.piles[p]
-        pile.first, pile.keys = NOTHING, 0
+    for p in range(len(state.buckets)):
+        bucket = state.buckets[p]
+        bucket.first, bucket.keys = NOTHING, 0
 
 
 @compiled
-def pile_cold(state: Calls, i: int) -> None:
+def bucket_cold_key(state: Calls, i: int) -> None:
     """Let key `i` wait for any lane of an RPC to its PS."""
-    _pile(state, i, LANES + ps_of(state.keys[i], int64(state.me.n_ps)))
+    _add_to_bucket(state, i, LANES + ps_of(state.keys[i], int64(state.header.n_ps)))
 
 
 @compiled
-def _pile(state: Calls, i: int, p: int) -> None:
-    pile = state.piles[p]
-    state.behind[i] = pile.first
-    pile.first = i
-    pile.keys += 1
+def _add_to_bucket(state: Calls, i: int, p: int) -> None:
+    bucket = state.buckets[p]
+    state.next_key[i] = bucket.first
+    bucket.first = i
+    bucket.keys += 1
 
 
 @compiled
-def pack_piles(state: Calls) -> None:
+def pack_buckets(state: Calls) -> None:
     """Queue calls for all keys that wait."""
-    pure = _share_out(state)
+    hot_only_rpcs = _plan_rpcs(state)
     first = _open_calls(state)
-    _let_ride(state, first, pure)
+    _fill_free_lanes(state, first, hot_only_rpcs)
     _fill(state, first)
-    _queue_pure(state)
+    _queue_hot_only(state)
 
 
 @compiled
-def _share_out(state: Calls) -> int:
+def _plan_rpcs(state: Calls) -> int:
     """Choose how many calls each PS gets; returns how many calls are to have hot keys only."""
     calls, room = int64(0), int64(0)
-    for ps in range(int64(state.me.n_ps)):
-        pile = state.piles[LANES + ps]
-        pile.calls = (pile.keys + LANES - 1) // LANES
-        pile.room = pile.calls * LANES - pile.keys
-        calls += pile.calls
-        room += pile.room
-    tallest = int64(0)
+    for ps in range(int64(state.header.n_ps)):
+        bucket = state.buckets[LANES + ps]
+        bucket.calls = (bucket.keys + LANES - 1) // LANES
+        bucket.room = bucket.calls * LANES - bucket.keys
+        calls += bucket.calls
+        room += bucket.room
+    largest = int64(0)
     for lane in range(LANES):
-        tallest = max(tallest, int64(state.piles[lane].keys))
-    best, least, extra, riding = tallest, tallest, int64(0), int64(0)
-    for pure in range(tallest - 1, -1, -1):
+        largest = max(largest, int64(state.buckets[lane].keys))
+    best, least, extra, riding = largest, largest, int64(0), int64(0)
+    for hot_only_rpcs in range(largest - 1, -1, -1):
         for lane in range(LANES):
-            riding += state.piles[lane].keys > pure
+            riding += state.buckets[lane].keys > hot_only_rpcs
         more = max(riding - room + LANES - 1, 0) // LANES
-        cost = pure + _COST_AT_PS * more
-        if tallest - pure > calls + more or _COST_AT_PS * more > least:  # a call has each lane once
+        cost = hot_only_rpcs + _COST_AT_PS * more
+        if largest - hot_only_rpcs > calls + more or _COST_AT_PS * more > least:  # a call has each lane once
             break
         if cost < least:
-            best, least, extra = int64(pure), cost, more
+            best, least, extra = int64(hot_only_rpcs), cost, more
     for _ in range(extra):
         _open_another(state)
     return best
@@ -101,14 +101,14 @@ def _share_out(state: Calls) -> int:
 def _open_another(state: Calls) -> None:
     """Let the PS whose calls have least room have one more, if one has cold keys for it."""
     chosen = int64(NOTHING)
-    for p in range(LANES, len(state.piles)):
-        pile = state.piles[p]
-        if pile.keys > pile.calls and (chosen == NOTHING or pile.room < state.piles[chosen].room):
+    for p in range(LANES, len(state.buckets)):
+        bucket = state.buckets[p]
+        if bucket.keys > bucket.calls and (chosen == NOTHING or bucket.room < state.buckets[chosen].room):
             chosen = p
     if chosen != NOTHING:
-        pile = state.piles[chosen]
-        pile.calls += 1
-        pile.room += LANES
+        bucket = state.buckets[chosen]
+        bucket.calls += 1
+        bucket.room += LANES
 
 
 @compiled
@@ -118,8 +118,8 @@ def _open_calls(state: Calls) -> int:
     turn, more = int64(0), True
     while more:
         more = False
-        for ps in range(int64(state.me.n_ps)):
-            if state.piles[LANES + ps].calls > turn:
+        for ps in range(int64(state.header.n_ps)):
+            if state.buckets[LANES + ps].calls > turn:
                 c = new_call(state, ps, 0)
                 if first == NOTHING:
                     first = c
@@ -131,48 +131,52 @@ def _open_calls(state: Calls) -> int:
 
 
 @compiled
-def _let_ride(state: Calls, first: int, pure: int) -> None:
-    """Place the hot keys that `pure` calls do not take in linked calls: each takes keys of the tallest piles.
+def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
+    """Place the hot keys that do not fit in `hot_only_rpcs` calls in free lanes of the linked calls.
 
-    So all find room for whom there is any (Ryser, Canad. J. Math. 9, 1957: a matrix of bits with given sums).
+    Each call takes keys of the largest buckets, which fills as many lanes as possible (Ryser, Canad. J.
+    Math. 9, 1957: a matrix of bits with given sums).
     """
-    waiting, c = _sort_lanes(state, pure), int64(first)
+    waiting, c = _sort_lanes(state, hot_only_rpcs), int64(first)
     while c != NOTHING and waiting:
         call = state.calls[c]
-        cold = state.piles[LANES + call.ps]
+        cold = state.buckets[LANES + call.ps]
         riding = min(int64((cold.room + cold.calls - 1) // cold.calls), waiting)
         cold.room -= riding
         cold.calls -= 1
-        _take_tallest(state, c, riding)
-        while waiting and state.piles[state.order[waiting - 1]].keys == pure:
+        _take_largest_buckets(state, c, riding)
+        while waiting and state.buckets[state.order[waiting - 1]].keys == hot_only_rpcs:
             waiting -= 1
         c = int64(call.next)
 
 
 @compiled
-def _sort_lanes(state: Calls, pure: int) -> int:
-    """Sort lanes by the keys that wait for them, most first; returns how many have more than `pure`."""
+def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
+    """Sort `order` by bucket size, largest first; return the number of buckets above `hot_only_rpcs`."""
     waiting = int64(0)
     for lane in range(LANES):
         at = int64(lane)
-        while at > 0 and state.piles[state.order[at - 1]].keys < state.piles[lane].keys:
+        while at > 0 and state.buckets[state.order[at - 1]].keys < state.buckets[lane].keys:
             state.order[at] = state.order[at - 1]
             at -= 1
         state.order[at] = lane
-        waiting += state.piles[lane].keys > pure
+        waiting += state.buckets[lane].keys > hot_only_rpcs
     return waiting
 
 
 @compiled
-def _take_tallest(state: Calls, c: int, n: int) -> None:
-    """Place the next key of each of the `n` tallest piles; of equals the last ones, which keeps the order."""
+def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
+    """Place the next key of each of the `n` largest buckets.
+
+    Of equal buckets the last ones give a key, so that `order` stays sorted.
+    """
     if n == 0:
         return
-    least = int64(state.piles[state.order[n - 1]].keys)
+    least = int64(state.buckets[state.order[n - 1]].keys)
     begin, end = int64(n), int64(n)
-    while begin > 0 and state.piles[state.order[begin - 1]].keys == least:
+    while begin > 0 and state.buckets[state.order[begin - 1]].keys == least:
         begin -= 1
-    while end < LANES and state.piles[state.order[end]].keys == least:
+    while end < LANES and state.buckets[state.order[end]].keys == least:
         end += 1
     for at in range(begin):
         _place_hot(state, int64(state.order[at]), c)
@@ -186,10 +190,10 @@ def _fill(state: Calls, first: int) -> None:
     c = int64(first)
     while c != NOTHING:
         call = state.calls[c]
-        pile, following = state.piles[LANES + call.ps], int64(call.next)
-        while pile.first != NOTHING and call.live != ALL:
-            i, free = int64(pile.first), ~int64(call.live)
-            pile.first = state.behind[i]
+        bucket, following = state.buckets[LANES + call.ps], int64(call.next)
+        while bucket.first != NOTHING and call.live != ALL:
+            i, free = int64(bucket.first), ~int64(call.live)
+            bucket.first = state.next_key[i]
             place(state, i, c, popcount((free & -free) - 1))
         if call.live:
             queue_call(state, c)
@@ -199,15 +203,15 @@ def _fill(state: Calls, first: int) -> None:
 
 
 @compiled
-def _queue_pure(state: Calls) -> None:
+def _queue_hot_only(state: Calls) -> None:
     """Queue calls for the hot keys that still wait; each is for the PS of its first key."""
     while True:
         c = int64(NOTHING)
         for lane in range(LANES):
-            i = int64(state.piles[lane].first)
+            i = int64(state.buckets[lane].first)
             if i != NOTHING:
                 if c == NOTHING:
-                    c = new_call(state, ps_of(state.keys[i], int64(state.me.n_ps)), 0)
+                    c = new_call(state, ps_of(state.keys[i], int64(state.header.n_ps)), 0)
                 _place_hot(state, lane, c)
         if c == NOTHING:
             return
@@ -217,9 +221,9 @@ def _queue_pure(state: Calls) -> None:
 @compiled
 def _place_hot(state: Calls, lane: int, c: int) -> None:
     """Place the next key that waits for a lane."""
-    pile = state.piles[lane]
-    i = int64(pile.first)
-    pile.first = state.behind[i]
-    pile.keys -= 1
+    bucket = state.buckets[lane]
+    i = int64(bucket.first)
+    bucket.first = state.next_key[i]
+    bucket.keys -= 1
     place(state, i, c, lane)
     state.calls[c].hashed |= 1 << lane

@@ -18,7 +18,7 @@ from foundation.protocol.rpc import ALL, PUSH
 from hosts.hotset.worker.calls import queue_call
 from hosts.hotset.worker.refusals import refuse
 from hosts.hotset.worker.state import Call, Calls
-from hosts.worker.replay import HELD, OWED
+from hosts.worker.replay import HELD, UNREPLAYED
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 
@@ -27,32 +27,34 @@ from nativekit.compile import compiled, int64
 def keep(state: Calls, i: int) -> None:
     """The switch has acknowledged the delta of key `i`."""
     at = int64(state.positions[i])
-    state.kept[HELD, at] = int64(state.kept[HELD, at]) + int64(state.deltas[i]) & ALL
+    state.replay_log[HELD, at] = int64(state.replay_log[HELD, at]) + int64(state.deltas[i]) & ALL
 
 
 @compiled
 def renew(state: Calls, epoch: int) -> None:
     """Come back with another epoch, as the switch has: what is not answered is asked about, or called
     again."""
-    me = state.me
-    before, me.epoch = int64(me.epoch), epoch
-    if me.keeps:
-        for at in range(state.kept.shape[1]):
-            state.kept[OWED, at] = int64(state.kept[OWED, at]) + int64(state.kept[HELD, at]) & ALL
-            state.kept[HELD, at] = 0
-        me.owes = 1
-    me.again = me.queued_again = me.free = 0
-    for s in range(int64(me.window)):
+    header = state.header
+    before, header.epoch = int64(header.epoch), epoch
+    if header.has_replay_log:
+        for at in range(state.replay_log.shape[1]):
+            state.replay_log[UNREPLAYED, at] = (
+                int64(state.replay_log[UNREPLAYED, at]) + int64(state.replay_log[HELD, at]) & ALL
+            )
+            state.replay_log[HELD, at] = 0
+        header.unreplayed = 1
+    header.resends = header.queued_resends = header.free = 0
+    for s in range(int64(header.window)):
         slot = state.slots[s]
         if slot.busy:
             call = state.calls[slot.call]
-            if me.op == PUSH and not call.asked:
+            if header.op == PUSH and not call.asked:
                 call.asked, call.asked_epoch = slot.seq, before
             queue_call(state, int64(slot.call))
             slot.busy = 0
         slot.queued = 0
-        state.free[me.free] = WINDOW + me.window - 1 - s
-        me.free += 1
+        state.free[header.free] = WINDOW + header.window - 1 - s
+        header.free += 1
 
 
 @compiled
@@ -67,24 +69,24 @@ def take_back(state: Calls, call: Call, h: Header, now: int) -> None:
                 state.served[i] = False
             else:
                 refuse(state, i, int64(call.refusals), now)
-    state.me.pending -= popcount(added)
+    state.header.pending -= popcount(added)
 
 
 @compiled
-def next_owed(state: Calls) -> int:
+def next_unreplayed(state: Calls) -> int:
     """Make an operation's positions and deltas of the next part of what is owed; returns how many keys."""
-    me, n, at = state.me, int64(0), int64(state.me.owes) - 1
-    while at < state.kept.shape[1] and n < len(state.keys):
-        if state.kept[OWED, at]:
-            state.positions[n], state.deltas[n] = at, state.kept[OWED, at]
+    header, n, at = state.header, int64(0), int64(state.header.unreplayed) - 1
+    while at < state.replay_log.shape[1] and n < len(state.keys):
+        if state.replay_log[UNREPLAYED, at]:
+            state.positions[n], state.deltas[n] = at, state.replay_log[UNREPLAYED, at]
             n += 1
         at += 1
-    me.owes = at + 1 if at < state.kept.shape[1] else 0
+    header.unreplayed = at + 1 if at < state.replay_log.shape[1] else 0
     return n
 
 
 @compiled
-def take_owed(state: Calls, n: int) -> None:
+def take_unreplayed(state: Calls, n: int) -> None:
     """The next part, of n keys, is no longer owed: it is to be pushed now."""
     for i in range(n):
-        state.kept[OWED, state.positions[i]] = 0
+        state.replay_log[UNREPLAYED, state.positions[i]] = 0

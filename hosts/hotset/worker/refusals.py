@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
-from hosts.hotset.worker.packing import clear_piles, pack_piles, pile_cold
+from hosts.hotset.worker.packing import bucket_cold_key, clear_buckets, pack_buckets
 from hosts.hotset.worker.state import Calls
 from nativekit.compile import compiled, int64
 
@@ -32,47 +32,47 @@ def miss(state: Calls, i: int, now: int) -> None:
 @compiled
 def _put_off(state: Calls, i: int, refusals: int, now: int) -> None:
     group = state.groups[_group_of(state, refusals, now)]
-    state.behind[i] = NOTHING
+    state.next_key[i] = NOTHING
     if group.first == NOTHING:
         group.first = i
     else:
-        state.behind[group.last] = i
+        state.next_key[group.last] = i
     group.last = i
 
 
 @compiled
 def _group_of(state: Calls, refusals: int, now: int) -> int:
-    me = state.me
-    for g in range(int64(me.groups)):
+    header = state.header
+    for g in range(int64(header.groups)):
         if state.groups[g].refusals == refusals:
             return g
-    g = int64(me.groups)
+    g = int64(header.groups)
     group = state.groups[g]
     group.refusals, group.first, group.last = refusals, NOTHING, NOTHING
     group.due = now + (FIRST_BACKOFF_NS << min(refusals - 1, MAX_DOUBLINGS) if refusals else 0)
-    me.due = min(int64(me.due), int64(group.due))
-    me.groups += 1
+    header.due = min(int64(header.due), int64(group.due))
+    header.groups += 1
     return g
 
 
 @compiled
 def resend_refused(state: Calls, now: int) -> None:
     """Queue new calls for the keys that have waited long enough."""
-    me, kept = state.me, int64(0)
-    for g in range(int64(me.groups)):
+    header, stay = state.header, int64(0)
+    for g in range(int64(header.groups)):
         group = state.groups[g]
         if group.due > now:
-            stays = state.groups[kept]
+            stays = state.groups[stay]
             stays.refusals, stays.due, stays.first, stays.last = (
                 group.refusals, group.due, group.first, group.last
             )  # fmt: skip
-            kept += 1
+            stay += 1
             continue
         if group.refusals:
             _resend_hashed(state, int64(group.first), int64(group.refusals))
         else:
             _resend_missed(state, int64(group.first))
-    me.groups = kept
+    header.groups = stay
 
 
 @compiled
@@ -81,24 +81,24 @@ def _resend_hashed(state: Calls, first: int, refusals: int) -> None:
     i = first
     while i != NOTHING:
         place_hashed(state, i, refusals)
-        i = int64(state.behind[i])
+        i = int64(state.next_key[i])
     queue_hashed(state)
 
 
 @compiled
 def _resend_missed(state: Calls, first: int) -> None:
-    clear_piles(state)
+    clear_buckets(state)
     i = first
     while i != NOTHING:
-        following = int64(state.behind[i])
-        pile_cold(state, i)
+        following = int64(state.next_key[i])
+        bucket_cold_key(state, i)
         i = following
-    pack_piles(state)
+    pack_buckets(state)
 
 
 @compiled
 def next_refused_due(state: Calls, due: int) -> int:
     """When the first group is due, if that is before `due`."""
-    for g in range(int64(state.me.groups)):
+    for g in range(int64(state.header.groups)):
         due = min(due, int64(state.groups[g].due))
     return due

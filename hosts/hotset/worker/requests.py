@@ -13,7 +13,7 @@ from hosts.hotset.worker.packing import pack
 from hosts.hotset.worker.refusals import next_refused_due, resend_refused
 from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.rpcs import key_of, write_head
-from hosts.worker.window import next_again, next_overdue, retransmit, take_slot
+from hosts.worker.window import next_overdue, next_resend, retransmit, take_slot
 from nativekit.bits import swap32, swap64
 from nativekit.compile import compiled, int64
 
@@ -24,18 +24,24 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
 
     With EMPTY `n_keys` is the PS that is asked for nothing ([DDL] Fig. 9).
     """
-    me = state.me
+    header = state.header
     if op == EMPTY:
-        me.op, me.iteration, me.n_keys, me.pending, me.calls = EMPTY, iteration, 0, 1, 0
+        header.op, header.iteration, header.n_keys, header.pending, header.calls = EMPTY, iteration, 0, 1, 0
         queue_call(state, new_call(state, n_keys, 0))
         return
-    me.op, me.iteration, me.n_keys, me.pending, me.calls = op, iteration, n_keys, n_keys, 0
+    header.op, header.iteration, header.n_keys, header.pending, header.calls = (
+        op,
+        iteration,
+        n_keys,
+        n_keys,
+        0,
+    )
     for i in range(n_keys):
         state.keys[i] = key_of(state, i)
         state.served[i] = False
         if op == PULL:
             state.values[i] = 0
-    if not me.registers:
+    if not header.registers:
         pack(state, n_keys)
         return
     begin_hashed(state)
@@ -47,11 +53,11 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
 @compiled
 def transmit(state: Calls, now: int) -> int:
     """The slot whose datagram is to be sent at once, or NOTHING."""
-    me, s = state.me, next_again(state)
-    if s != NOTHING or me.first_unsent == NOTHING or me.free == 0:
+    header, s = state.header, next_resend(state)
+    if s != NOTHING or header.first_unsent == NOTHING or header.free == 0:
         return s
-    c = int64(me.first_unsent)
-    me.first_unsent = state.calls[c].next
+    c = int64(header.first_unsent)
+    header.first_unsent = state.calls[c].next
     s = take_slot(state, c, now)
     slot = state.slots[s]
     slot.length = _encode(state, state.calls[c], state.sent[s], int64(slot.seq), now)
@@ -61,11 +67,11 @@ def transmit(state: Calls, now: int) -> int:
 @compiled
 def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     """Write a request; returns its length."""
-    me, count, live = state.me, int64(call.count), int64(call.live)
-    op, iteration, t0 = int64(me.op), int64(me.iteration), now
+    header, count, live = state.header, int64(call.count), int64(call.live)
+    op, iteration, t0 = int64(header.op), int64(header.iteration), now
     if call.asked:
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked), int64(call.asked_epoch)
-    elif me.registers:
+    elif header.registers:
         t0 = 0  # what a PS says again after a restart is answered as what it said before
     length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
     for lane in range(count):
@@ -79,12 +85,12 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
 @compiled
 def wake(state: Calls, now: int) -> None:
     """Send again what is overdue, and refused keys that have waited long enough."""
-    me = state.me
-    if now < me.due:
+    header = state.header
+    if now < header.due:
         return
     retransmit(state, now)
     resend_refused(state, now)
-    me.due = deadline(state)
+    header.due = deadline(state)
 
 
 @compiled

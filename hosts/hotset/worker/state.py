@@ -32,8 +32,8 @@ class CallsHeader(RpcsHeader):
     last_unsent: int
     spare: int
     groups: int
-    keeps: int
-    """Whether there is a replay log; `owes` is where to look for what is owed, from 1 on, or 0."""
+    has_replay_log: int
+    """Whether there is a replay log; `unreplayed` is where to look for what is owed, from 1 on, or 0."""
 
 
 class Call(RpcCall):
@@ -45,7 +45,7 @@ class Call(RpcCall):
     """Bitmap of the lanes whose keys are in their hash lanes, for the switch to serve."""
     refusals: int
     next: int
-    """The call behind it in a chain or in the queue."""
+    """The call next_key it in a chain or in the queue."""
     asked: int
     """The `seq` that it asks about, or 0."""
     asked_epoch: int
@@ -53,8 +53,8 @@ class Call(RpcCall):
     """Key of each live lane."""
 
 
-class Pile:
-    """Keys that wait for a lane, linked by `behind`, or for any lane of an RPC to a PS."""
+class Bucket:
+    """Keys that wait for a lane, linked by `next_key`, or for any lane of an RPC to a PS."""
 
     first: int
     keys: int
@@ -73,7 +73,7 @@ class Chain:
 
 
 class Group:
-    """Keys that have been refused as often, and when they go again; linked by `behind`."""
+    """Keys that have been refused as often, and when they go again; linked by `next_key`."""
 
     refusals: int
     due: int
@@ -87,22 +87,22 @@ CALL = dtype_of(Call)
 class Calls(NamedTuple):
     """A worker's calls for one job; B is the largest number of keys of an operation."""
 
-    me: CallsHeader
+    header: CallsHeader
     """A record of numbers."""
     slots: Records[Slot]
     """SLOT[WINDOW]"""
     sent: Records[Rpc]
     """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
     free: Ints
-    """int64[WINDOW]: next sequence numbers of the me.free slots that are free, the next to be used last."""
-    again: Ints
-    """int64[WINDOW]: slots to be sent again, a ring of me.queued_again from me.again on."""
+    """int64[WINDOW]: next sequence numbers of the `header.free` free slots; the next to be used is last."""
+    resends: Ints
+    """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
     calls: Records[Call]
     """CALL[B + 1]"""
     spare: Ints
-    """int64[B + 1]: the me.spare calls that are not in use."""
-    piles: Records[Pile]
-    """PILE[LANES + n_ps]: hot keys by their lane, cold keys by their PS."""
+    """int64[B + 1]: the header.spare calls that are not in use."""
+    buckets: Records[Bucket]
+    """BUCKET[LANES + n_ps]: hot keys by their lane, cold keys by their PS."""
     order: Ints
     """int64[LANES]: lanes, those that most keys wait for first."""
     chains: Records[Chain]
@@ -119,7 +119,7 @@ class Calls(NamedTuple):
     """bool[>= size]: deltas that are known to be applied; the caller's."""
     served: NDArray[np.bool_]
     """bool[B]: the switch has served the key."""
-    kept: Words
+    replay_log: Words
     """uint32[2, parameters], by position, the replay log: what the switch has acknowledged, and what one that
     is gone had, which is owed to the servers; [2, 0] without one."""
     hinted: Octets
@@ -127,11 +127,11 @@ class Calls(NamedTuple):
     space: NDArray[np.uint64]
     """uint64[parameters]: key at each position; empty where they are the same."""
     groups: Records[Group]
-    """GROUP[B]: the first me.groups are in use, in order of their beginning."""
-    behind: NDArray[np.int32]
-    """int32[B]: next key of the same group or pile."""
+    """GROUP[B]: the first header.groups are in use, in order of their beginning."""
+    next_key: NDArray[np.int32]
+    """int32[B]: next key of the same group or bucket."""
     log: Records[Row]
-    """ROW[n]: answered RPCs, the first me.rows."""
+    """ROW[n]: answered RPCs, the first header.rows."""
 
 
 def make_calls(
@@ -146,30 +146,30 @@ def make_calls(
     window: int = WINDOW,
     rows: int = 1024,
     registers: bool = False,
-    kept: NDArray[np.uint32] | None = None,
+    replay_log: NDArray[np.uint32] | None = None,
 ) -> Calls:
-    """Calls of an idle worker; `largest` is the most keys that an operation may have, `kept` its replay
+    """Calls of an idle worker; `largest` is the most keys that an operation may have, `replay_log` its replay
     log."""
-    me = one(CallsHeader)
-    free = open_window(me, Caller(job, worker, epoch), window)
-    me.n_ps, me.registers, me.keeps = n_ps, registers, kept is not None
-    me.first_unsent = me.last_unsent = NOTHING
-    me.spare = largest + 1
+    header = one(CallsHeader)
+    free = open_window(header, Caller(job, worker, epoch), window)
+    header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
+    header.first_unsent = header.last_unsent = NOTHING
+    header.spare = largest + 1
     return Calls(
-        me=me,
+        header=header,
         free=free,
         calls=records(largest + 1, Call),
         spare=np.arange(largest + 1)[::-1].copy(),
-        piles=records(LANES + n_ps, Pile),
+        buckets=records(LANES + n_ps, Bucket),
         order=np.zeros(LANES, np.int64),
         chains=records(n_ps, Chain),
         keys=np.zeros(largest, np.uint64),
         served=np.zeros(largest, np.bool_),
-        kept=np.zeros((2, 0), np.uint32) if kept is None else kept,
+        replay_log=np.zeros((2, 0), np.uint32) if replay_log is None else replay_log,
         hinted=np.zeros(1 if registers else parameters // 8 + 1, np.uint8),
         space=space_of(sparse),
         groups=records(largest, Group),
-        behind=np.zeros(largest, np.int32),
+        next_key=np.zeros(largest, np.int32),
         **window_arrays(rows),
         **operand_arrays(largest),
     )

@@ -23,12 +23,12 @@ def owed(run: Path, bring_home: bool, as_json: bool) -> None:
     [recovery] durable and replay_log. Exits with 1 if the servers' values then differ from what workers have
     pushed.
     """
-    from hosts.home import Left
+    from hosts.offline_recovery import CrashedRun
 
     with one_line_errors():
-        left = Left(run)
-        unacknowledged = left.debts()
-        differ = left.bring_home() if bring_home else None
+        left = CrashedRun(run)
+        unacknowledged = left.unreplayed()
+        differ = left.recover() if bring_home else None
         if as_json:
             unreplayed = [each._asdict() for each in unacknowledged]
             print_json({"owed": unreplayed, **({} if differ is None else {"keys_that_differ": differ})})

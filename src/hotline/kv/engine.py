@@ -270,7 +270,7 @@ class Engine:
             reason = operate(client.state, self._udp, self._wire, now + _TICK_NS)
             # Without the lock: the next tick is early enough.
             self._check()
-            if rows != (rows := int(client.state.me.rows)):
+            if rows != (rows := int(client.state.header.rows)):
                 since = now
             elif now - since > SERVER_TIMEOUT_S * 1e9:
                 raise ServerTimeout(self._timeout_message())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from foundation.designs.halves import server_half
-from foundation.designs.interface import NEVER, NOTHING, SILENT, ServerHalf
+from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from nativekit.compile import compiled, int64
 from nativekit.records import record, records
@@ -18,14 +17,14 @@ ME = record("ps", "n_ps", "workers", "callers", "noted", "due", "asked", "extra"
 class Mirror(NamedTuple):
     """A server: who is to get another one is next in a ring of all workers."""
 
-    me: Any
+    header: Any
     sent: Any
 
 
 def make_mirror(ps: int, n_ps: int, workers: int) -> Mirror:
     """One that has got nothing."""
     state = Mirror(records(1, ME)[0], rpcs(1))
-    state.me.ps, state.me.n_ps, state.me.workers, state.me.due = ps, n_ps, workers, NEVER
+    state.header.ps, state.header.n_ps, state.header.workers, state.header.due = ps, n_ps, workers, NEVER
     return state
 
 
@@ -33,21 +32,21 @@ def make_mirror(ps: int, n_ps: int, workers: int) -> Mirror:
 def handle(server: Mirror, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Send a number back."""
     if length != OCTETS or rpc.head[1] != ASKED:
-        return SILENT
+        return NO_REPLY
     answer.head[0], answer.head[1] = rpc.head[0], ANSWER
-    server.me.asked += 1
-    server.me.due = min(int64(server.me.due), arrival + LATER_NS)
+    server.header.asked += 1
+    server.header.due = min(int64(server.header.due), arrival + LATER_NS)
     return OCTETS
 
 
 @compiled
 def transmit(server: Mirror, now: int) -> int:
     """One to each worker, when it is time."""
-    me = server.me
-    if me.extra == 0:
+    header = server.header
+    if header.extra == 0:
         return NOTHING
-    me.extra -= 1
-    me.next = me.extra
+    header.extra -= 1
+    header.next = header.extra
     server.sent[0].head[0], server.sent[0].head[1] = 0, EXTRA
     return 0
 
@@ -55,7 +54,7 @@ def transmit(server: Mirror, now: int) -> int:
 @compiled
 def wake(server: Mirror, now: int) -> None:
     """It is time."""
-    server.me.due, server.me.extra = NEVER, server.me.workers
+    server.header.due, server.header.extra = NEVER, server.header.workers
 
 
 @compiled
@@ -73,7 +72,7 @@ def octets(_server: Mirror, _slot: int) -> int:
 @compiled
 def peer(server: Mirror, _slot: int) -> int:
     """A worker."""
-    return int64(server.me.n_ps + server.me.next)
+    return int64(server.header.n_ps + server.header.next)
 
 
 @compiled
@@ -90,13 +89,13 @@ def stamp(_server: Mirror, _answer: Rpc, _proc: int, _queue: int) -> None:
 @compiled
 def charge(server: Mirror, _answer: Rpc, ns: int) -> None:
     """There is one job."""
-    server.me.ns += ns
+    server.header.ns += ns
 
 
 @compiled
 def share_cpu(server: Mirror, ns: int) -> None:
     """There is one job."""
-    server.me.ns += ns
+    server.header.ns += ns
 
 
 @compiled
@@ -105,7 +104,7 @@ def needs_room(_server: Mirror, _datagrams: int) -> bool:
     return False
 
 
-SERVER = server_half(
+SERVER = register_server_ops(
     Mirror,
-    ServerHalf(handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake),
+    ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake),
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from foundation.designs.halves import worker_half
-from foundation.designs.interface import NEVER, NOTHING, WorkerHalf
+from foundation.designs.interface import NEVER, NOTHING, WorkerOps, register_worker_ops
 from foundation.logs.columns import ROW
 from foundation.protocol.rpc import Rpc, rpcs
 from nativekit.compile import compiled, int64
@@ -14,7 +13,7 @@ from nativekit.records import record, records
 OCTETS, TIMEOUT, WINDOW = 8, 10_000_000, 4
 ASKED, ANSWER, EXTRA, GREETING = 0, 1, 2, 3
 ME = record(
-    "worker", "n_ps", "workers", "op", "pending", "due", "rows", "owes", "next", "greets", "extras",
+    "worker", "n_ps", "workers", "op", "pending", "due", "rows", "unreplayed", "next", "greets", "extras",
     "greetings",
 )  # fmt: skip
 SLOT = record("number", "deadline")
@@ -23,7 +22,7 @@ SLOT = record("number", "deadline")
 class Numbers(NamedTuple):
     """A worker."""
 
-    me: Any
+    header: Any
     slots: Any
     sent: Any
     log: Any
@@ -32,7 +31,12 @@ class Numbers(NamedTuple):
 def make_numbers(worker: int, n_ps: int, workers: int) -> Numbers:
     """One that is idle."""
     state = Numbers(records(1, ME)[0], records(WINDOW, SLOT), rpcs(WINDOW + 1), records(64, ROW))
-    state.me.worker, state.me.n_ps, state.me.workers, state.me.due = worker, n_ps, workers, NEVER
+    state.header.worker, state.header.n_ps, state.header.workers, state.header.due = (
+        worker,
+        n_ps,
+        workers,
+        NEVER,
+    )
     state.slots.number = NOTHING
     return state
 
@@ -40,26 +44,26 @@ def make_numbers(worker: int, n_ps: int, workers: int) -> Numbers:
 @compiled
 def start(state: Numbers, op: int, iteration: int, n: int) -> None:
     """Send `n` numbers."""
-    state.me.op, state.me.pending, state.me.next = op, n, 0
+    state.header.op, state.header.pending, state.header.next = op, n, 0
 
 
 @compiled
 def transmit(state: Numbers, now: int) -> int:
     """A number that is overdue or new, or a greeting that has not been sent."""
-    me = state.me
-    unsent = int64(me.pending) - _on_way(state)
-    if me.greets:
-        me.greets, state.sent[WINDOW].head[1] = 0, GREETING
+    header = state.header
+    unsent = int64(header.pending) - _on_way(state)
+    if header.greets:
+        header.greets, state.sent[WINDOW].head[1] = 0, GREETING
         return WINDOW
     for s in range(WINDOW):
         slot, head = state.slots[s], state.sent[s].head
         if slot.number == NOTHING and unsent > 0:
-            slot.number, me.greets = me.next, me.next % 7 == 6
-            me.next += 1
+            slot.number, header.greets = header.next, header.next % 7 == 6
+            header.next += 1
         elif slot.number == NOTHING or slot.deadline > now:
             continue
         slot.deadline = now + TIMEOUT
-        me.due = min(int64(me.due), int64(slot.deadline))
+        header.due = min(int64(header.due), int64(slot.deadline))
         head[0], head[1] = slot.number, ASKED
         return s
     return NOTHING
@@ -82,16 +86,16 @@ def octets(_state: Numbers, _slot: int) -> int:
 @compiled
 def peer(state: Numbers, s: int) -> int:
     """A server, or the next worker."""
-    me = state.me
+    header = state.header
     if s == WINDOW:
-        return int64(me.n_ps + me.worker % me.workers)
-    return int64(state.slots[s].number % me.n_ps)
+        return int64(header.n_ps + header.worker % header.workers)
+    return int64(state.slots[s].number % header.n_ps)
 
 
 @compiled
 def wake(state: Numbers, now: int) -> None:
     """What is overdue is found by `transmit`."""
-    state.me.due = deadline(state)
+    state.header.due = deadline(state)
 
 
 @compiled
@@ -107,28 +111,29 @@ def deadline(state: Numbers) -> int:
 @compiled
 def receive(state: Numbers, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Take in an answer, one that was not asked for, or a greeting."""
-    me, kind = state.me, int64(rpc.head[1])
+    header, kind = state.header, int64(rpc.head[1])
     if length == OCTETS:
-        me.extras += kind == EXTRA
-        me.greetings += kind == GREETING
+        header.extras += kind == EXTRA
+        header.greetings += kind == GREETING
         for s in range(WINDOW):
             if kind == ANSWER and state.slots[s].number == int64(rpc.head[0]):
                 state.slots[s].number = NOTHING
-                me.pending -= 1
+                header.pending -= 1
     return NOTHING
 
 
 @compiled
-def owed(_state: Numbers) -> int:
+def next_unreplayed(_state: Numbers) -> int:
     """Nothing."""
     return 0
 
 
 @compiled
-def take_owed(_state: Numbers, _n: int) -> None:
+def take_unreplayed(_state: Numbers, _n: int) -> None:
     """Nothing."""
 
 
-WORKER = worker_half(
-    Numbers, WorkerHalf(start, transmit, octets, peer, wake, deadline, receive, owed, take_owed)
+WORKER = register_worker_ops(
+    Numbers,
+    WorkerOps(start, transmit, octets, peer, wake, deadline, receive, next_unreplayed, take_unreplayed),
 )

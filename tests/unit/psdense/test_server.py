@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.designs.interface import NOTHING, SILENT
+from foundation.designs.interface import NO_REPLY, NOTHING
 from foundation.designs.psdense import PSDENSE
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT, TAKEN, Packet, parse
@@ -33,7 +33,7 @@ def take(state: Adder, datagram: bytes) -> list[tuple[int, Packet]]:
     octets = boxes.view(np.uint8).reshape(2, BUFFER_BYTES)
     octets[0, : len(datagram)] = np.frombuffer(datagram, np.uint8)
     length = _handle(state, boxes[0], len(datagram), 0, boxes[1])
-    asked = [] if length == SILENT else [parse(octets[1, :length].tobytes())]
+    asked = [] if length == NO_REPLY else [parse(octets[1, :length].tobytes())]
     found = [(packet.worker, packet) for packet in asked]
     while (s := _transmit(state, 0)) != NOTHING:
         packet = parse(state.sent[s].tobytes()[: _octets(state, s)])
@@ -144,20 +144,20 @@ def test_rounds_are_numbered_beyond_32_bits() -> None:
 def test_what_is_no_push_for_it_changes_nothing(packet: Packet, counter: str) -> None:
     state = server()
     assert take(state, packet.build()) == []
-    assert getattr(state.me, counter) == 1 and not state.rows["seen"].any() and not state.sums.any()
+    assert getattr(state.header, counter) == 1 and not state.rows["seen"].any() and not state.sums.any()
 
 
 @pytest.mark.parametrize("cut", [0, 15, 17])
 def test_what_is_cut_is_malformed(cut: int) -> None:
     state = server()
-    assert take(state, push(0).build()[:cut]) == [] and state.me.malformed == 1
+    assert take(state, push(0).build()[:cut]) == [] and state.header.malformed == 1
 
 
 @pytest.mark.parametrize("other", [{"values": (1,)}, {"workers": 3}, {"is_float": 1}, {"size": 100}])
 def test_a_push_unlike_the_first_is_not_added(other: dict[str, Any]) -> None:
     state = server()
     take(state, push(0).build())
-    assert take(state, push(1)._replace(**other).build()) == [] and state.me.misdirected == 1
+    assert take(state, push(1)._replace(**other).build()) == [] and state.header.misdirected == 1
     assert len(take(state, push(1).build())) == 2
 
 

@@ -83,7 +83,7 @@ def test_a_worker_that_has_ended_acknowledges_what_comes_again(
         client.all_reduce(vector, 2)
     while not all(client.idle for client in clients):
         for client, line, _ in pair:
-            line.attend(client)
+            line.drain_between_blocks(client)
     assert [client.result.tolist() for client in clients] == [(vectors[0] + vectors[1]).tolist()] * 2
     (first, line, sock), (second, _, other) = pair
     while (end := second.transmit()) is not None:
@@ -93,7 +93,7 @@ def test_a_worker_that_has_ended_acknowledges_what_comes_again(
     first.take_records(records(0, ROW))
     again = second.state.sent.tobytes()[: HEADER.size + 50 * 4]
     other.sendto(again, sock.getsockname())
-    line.attend(first)
+    line.drain_between_blocks(first)
     answer = parse(other.recv(2048))
     assert (answer.kind, answer.chunk, answer.worker) == (TAKEN, parse(again).chunk, 0)
     assert first.unexpected == first.malformed == 0 and len(first.records) == 0

@@ -38,7 +38,7 @@ def test_faults_do_happen(subject: Subject) -> None:
     again = lost = doubled = late = 0
     for seed in range(5):
         world = play(subject, draw(RANGE, "everything", seed)).bed.world
-        again += int(world.calls.me.retransmissions.sum())
+        again += int(world.calls.header.retransmissions.sum())
         for link in (world.up, world.down):
             lost += int(link.lost.sum())
             doubled += int(link.doubled.sum())
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_told() -> None:
 
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
     played = play(PSDENSE, Schedule("worker killed", 7, killed_us=5))
-    me = played.bed.network.clients[1].state.me
+    me = played.bed.network.clients[1].state.header
     found = [played.cell]
     me.stalled_at += 2_000_000_000
     found.append(played.cell)

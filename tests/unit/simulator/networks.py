@@ -74,7 +74,7 @@ class Bed:
             self.switch.load(arm.job, list(hot))
             for store in self.network.stores:
                 at = store.locate(keys)
-                store.give_away(at[store.known(at)])
+                store.release(at[store.known(at)])
 
     def operate(self, count: int) -> None:
         """Let every worker do so many operations."""

@@ -149,15 +149,15 @@ def test_a_switch_that_forgets_the_bitmap_of_a_push_is_found() -> None:
 
 
 def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    give_away = Store.give_away
+    release = Store.release
 
     def keep(store: Store, at: Any) -> Values:
         updates = store._cells.updates[at].copy()
-        values = give_away(store, at)
+        values = release(store, at)
         store._cells.updates[at] = updates
         return values
 
-    monkeypatch.setattr(Store, "give_away", keep)
+    monkeypatch.setattr(Store, "release", keep)
     _, outcome = fails_soon(Bed(BOTH), "hot set")
     assert outcome.judgement.early
 

@@ -18,7 +18,7 @@ from hosts.hotset.worker.client import Client
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
 from hosts.ps.server import RpcServer
 from hosts.worker import replay
-from hosts.worker.replay import HELD, Owed, ReplayLog
+from hosts.worker.replay import HELD, ReplayLog, UnackedUpdates
 from simulator.faults import cluster as virtual
 from simulator.faults.cluster import Virtual
 from simulator.faults.matrix import bed_of
@@ -66,7 +66,7 @@ def server_forgets_its_checkpoint(patched: pytest.MonkeyPatch) -> None:
 
 def server_has_no_books(patched: pytest.MonkeyPatch) -> None:
     def restore(store: Store) -> None:
-        store._lent[:] = 0
+        store._at_switch[:] = 0
         really(store)
 
     really = Store.restore
@@ -108,7 +108,7 @@ def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
     def renew(client: Client, epoch: int) -> None:
-        client.state.kept[HELD] = 0
+        client.state.replay_log[HELD] = 0
         really(client, epoch)
 
     really = Client.renew
@@ -120,7 +120,7 @@ def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
 
     def renew(client: Client, log: ReplayLog, epoch: int, switch: int) -> None:
         client.renew(epoch)
-        log.is_of(switch)
+        log.set_switch(switch)
 
     patched.setattr(virtual, "renew", renew)
 
@@ -128,15 +128,15 @@ def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
 def worker_comes_back_and_forgets(patched: pytest.MonkeyPatch) -> None:
     """What a switch held that has gone meanwhile."""
 
-    def owed(log: ReplayLog, switch: int) -> Owed:
+    def owed(log: ReplayLog, switch: int) -> UnackedUpdates:
         return really(log, log.switch)
 
-    really = ReplayLog.owed
-    patched.setattr(ReplayLog, "owed", owed)
+    really = ReplayLog.unacked
+    patched.setattr(ReplayLog, "unacked", owed)
 
 
 def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(ReplayLog, "is_of", lambda log, switch: None)
+    patched.setattr(ReplayLog, "set_switch", lambda log, switch: None)
 
 
 @pytest.mark.no_cover

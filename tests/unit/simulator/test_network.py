@@ -65,7 +65,7 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     bed.settle()
     assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 500
     check_conservation(bed)
-    again = int(bed.network.world.calls.me.retransmissions.sum())
+    again = int(bed.network.world.calls.header.retransmissions.sum())
     dropped = int(bed.network.world.port_queues.queues.dropped.sum())
     assert (again > 0) == (network is FAULTY or dropped > 0)
     if network is MANAGED:
@@ -300,7 +300,7 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     bed.settle()
     assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 1_000
     check_conservation(bed)
-    assert (bed.network.world.calls.me.retransmissions == 0).all()
+    assert (bed.network.world.calls.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
     length = FRAME["head"].shape[0] + BUFFER_BYTES
     assert (world.racks_up.longest[:2] > length).all() and (world.racks_up.waited > 0).all()
@@ -326,7 +326,7 @@ def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     check_conservation(bed)
     world = bed.network.world
     assert (world.up.lost > 0).tolist() == [True, False, False, False, False]
-    assert (world.calls.me.retransmissions > 0).tolist() == [True, False, False]
+    assert (world.calls.header.retransmissions > 0).tolist() == [True, False, False]
     ended = [int(client.records.arrival.max()) for client in bed.network.clients]
     assert ended[0] > 30_000_000 > max(ended[1:])
 

@@ -117,13 +117,13 @@ def test_a_stall_is_told_when_patience_ends_and_not_when_something_is_due_again(
     played = play(PUBLISHED, draw(RANGE, "loss", 3130))
     assert played.cell is Cell.STALLED
     for client in played.bed.network.clients:
-        me = client.state.me
+        me = client.state.header
         assert me.stalled and 0 <= me.stalled_at - me.progress - me.patience < 10_000
 
 
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
     played = play(PUBLISHED, Schedule("worker killed", 7, killed_us=5))
-    me = played.bed.network.clients[1].state.me
+    me = played.bed.network.clients[1].state.header
     found = [played.cell]
     me.stalled_at += 2_000_000_000
     found.append(played.cell)

@@ -175,7 +175,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
             client.receive((result._replace(job=number + 1 & 0xFF) if strange else result).build(), now, now)
             if not strange:
                 model.take(result)
-            assert client._me.pending == model.total - len(model.results)
+            assert client._header.pending == model.total - len(model.results)
         assert client.idle
         first += model.total
         expected = [i // VALUES + 1 for i in range(n)]
@@ -206,7 +206,7 @@ def test_who_waits_in_vain_says_so() -> None:
     with pytest.raises(StalledError, match=r"worker 1: no result for 10\.\d s .* with 4 of 4 packets to go"):
         bed.settle()
     assert bed.now >= PATIENCE_NS and bed.clients[0].deadline() is None
-    assert bed.clients[0]._me.due == NEVER
+    assert bed.clients[0]._header.due == NEVER
 
 
 @pytest.mark.parametrize(

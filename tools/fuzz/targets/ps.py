@@ -61,7 +61,7 @@ class Bench:
         return (
             said, [*self.out], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
             state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
-            int(state.me.misdirected), state.journal[: state.me.noted].tobytes(),
+            int(state.header.misdirected), state.journal[: state.header.noted].tobytes(),
         )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def run(data: bytes) -> Hashable:
         if door == DATA:
             assert (ps.malformed > malformed) == _is_malformed(rest), "the codec and the PS differ"
     state, recovered = ps.server.state, Bench(space, as_plain=False)
-    recovered.ps.recover({}, [state.journal[: state.me.noted].tobytes()])
+    recovered.ps.recover({}, [state.journal[: state.header.noted].tobytes()])
     assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "recovered otherwise"
     row = ps.server.counters[JOB]
     seen = (ps.malformed, ps.server.misdirected, row.duplicates, row.stale, row.refused_lanes, row.overflows)

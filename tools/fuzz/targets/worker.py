@@ -68,7 +68,7 @@ class Bench:
             self.worker.renew(self.epoch)
         else:
             self.worker.receive(data, self.now, self.now)
-        if self.worker.idle and self.worker.owes:
+        if self.worker.idle and self.worker.has_unreplayed:
             self.worker.replay()
         self.transmit()
         return [*self.sent], [np.ascontiguousarray(array).tobytes() for array in self.worker.state]

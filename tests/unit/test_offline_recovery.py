@@ -12,10 +12,10 @@ from click.testing import CliRunner, Result
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.header import RESPONSE, VERSION, unpack
-from hosts.home import FOLDER, Left
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
+from hosts.offline_recovery import FOLDER, CrashedRun
 from hosts.ps.config import PsConfig
 from hosts.ps.durable import Durable
 from hosts.ps.journal import JOURNAL_BYTES
@@ -114,26 +114,30 @@ def owed(run: Path, *options: str) -> Result:
 
 def test_what_is_owed_is_told_and_brought_home_once(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    debts = Left(tmp_path).debts()
-    assert [(debt.worker, debt.job) for debt in debts] == [("worker-1", JOB), ("worker-2", JOB)]
+    unreplayed = CrashedRun(tmp_path).unreplayed()
+    assert [(each.worker, each.job) for each in unreplayed] == [("worker-1", JOB), ("worker-2", JOB)]
     missing = run.pushed - run.held()
-    assert max(debt.keys for debt in debts) <= np.count_nonzero(missing) <= sum(debt.keys for debt in debts)
+    assert (
+        max(each.keys for each in unreplayed)
+        <= np.count_nonzero(missing)
+        <= sum(each.keys for each in unreplayed)
+    )
     told = json.loads(owed(tmp_path, "--json").stdout)
-    assert told == {"owed": [debt._asdict() for debt in debts]}
+    assert told == {"owed": [each._asdict() for each in unreplayed]}
     for _ in range(2):  # which has nothing left to do
         ran = owed(tmp_path, "--bring-home")
         assert ran.exit_code == 0, ran.output
         assert run.held().tolist() == run.pushed.tolist()
-        assert Left(tmp_path).debts() == []
+        assert CrashedRun(tmp_path).unreplayed() == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", FOLDER, "run.json"]
 
 
 def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
     """As of a log that has lost what it kept."""
     run = Run(tmp_path)
-    log = ReplayLog.again(tmp_path / FOLDER / file_name("worker-2", JOB), 0)
-    lost = int(np.flatnonzero(log.kept.any(axis=0))[0])
-    log.kept[:, lost] = 0
+    log = ReplayLog.reopen(tmp_path / FOLDER / file_name("worker-2", JOB), 0)
+    lost = int(np.flatnonzero(log.sums.any(axis=0))[0])
+    log.sums[:, lost] = 0
     ran = owed(tmp_path, "--bring-home")
     assert ran.exit_code == 1 and "1 key differ" in ran.output
     assert np.flatnonzero(run.held() != run.pushed).tolist() == [lost]
@@ -145,15 +149,15 @@ def test_one_that_is_interrupted_leaves_all_as_it_was(
     run = Run(tmp_path)
     before = run.held().tolist()
 
-    def interrupt(left: Left, homes: object, job: int) -> int:
+    def interrupt(left: CrashedRun, homes: object, job: int) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(Left, "_differing", interrupt)
+        patched.setattr(CrashedRun, "_differing", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            Left(tmp_path).bring_home()
-    assert run.held().tolist() == before and len(Left(tmp_path).debts()) == 2
-    assert Left(tmp_path).bring_home() == 0 and run.held().tolist() == run.pushed.tolist()
+            CrashedRun(tmp_path).recover()
+    assert run.held().tolist() == before and len(CrashedRun(tmp_path).unreplayed()) == 2
+    assert CrashedRun(tmp_path).recover() == 0 and run.held().tolist() == run.pushed.tolist()
 
 
 def test_a_run_of_which_nothing_is_owed_is_told(tmp_path: Path) -> None:

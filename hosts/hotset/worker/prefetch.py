@@ -20,20 +20,20 @@ _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsiz
 
 
 @compiled
-def prepare(state: Calls) -> None:
-    """Have what the next call is written from come near, and where to; and the record behind it."""
-    me = state.me
-    if me.first_unsent == NOTHING:
+def prefetch_next(state: Calls) -> None:
+    """Have what the next call is written from come near, and where to; and the record next_key it."""
+    header = state.header
+    if header.first_unsent == NOTHING:
         return
-    call = state.calls[me.first_unsent]
-    keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), me.op == PUSH
+    call = state.calls[header.first_unsent]
+    keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
     for lane in range(int64(call.count)):
         i = int64(call.key_at[lane])  # of another call where the lane is not live
         prefetch(keys + i * KEY_BYTES)
         if pushes:
             prefetch(deltas + i * VALUE_BYTES)
-    if me.free:
-        s = int64(state.free[me.free - 1]) & SLOT_MASK
+    if header.free:
+        s = int64(state.free[header.free - 1]) & SLOT_MASK
         octets = HEADER_BYTES + int64(call.count) * (KEY_BYTES + VALUE_BYTES)
         prefetch_lines(int64(state.sent.ctypes.data) + s * BUFFER_BYTES, octets)
     if call.next != NOTHING:
@@ -41,16 +41,16 @@ def prepare(state: Calls) -> None:
 
 
 @compiled
-def seek(state: Calls, rpc: Rpc) -> None:
+def prefetch_index(state: Calls, rpc: Rpc) -> None:
     """Have an answer's slot come near, its request and a row of the log."""
     s = swap32(rpc.seq) & SLOT_MASK
     prefetch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
     prefetch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
-    prefetch(int64(state.log.ctypes.data) + int64(state.me.rows) * _ROW_BYTES)
+    prefetch(int64(state.log.ctypes.data) + int64(state.header.rows) * _ROW_BYTES)
 
 
 @compiled
-def fetch(state: Calls, rpc: Rpc) -> None:
+def prefetch_values(state: Calls, rpc: Rpc) -> None:
     """And, a while later, its call."""
     call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
     prefetch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

@@ -1,4 +1,4 @@
-"""What a server's half has that answers its callers and sends nothing else; its `me.due` is NEVER."""
+"""What a server's half has that answers its callers and sends nothing else; its `header.due` is NEVER."""
 
 from __future__ import annotations
 

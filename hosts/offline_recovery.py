@@ -1,6 +1,6 @@
-"""What a run that ended early has left in files, brought home: to the servers' own, by their own code.
+"""What a run that ended early has left in files, brought server: to the servers' own, by their own code.
 
-Servers recover from their files and take home what the switch had of them, which is gone; workers' replay
+Servers recover from their files and take server what the switch had of them, which is gone; workers' replay
 logs are pushed. Nobody else is there: an RPC is answered before anything else happens.
 """
 
@@ -38,21 +38,21 @@ from hosts.worker.trainer import Replay
 
 M = TypeVar("M", bound=BaseModel)
 FOLDER = "owed"
-"""Of a run, for what its agents keep: files of servers, and of workers their replay logs and ledgers."""
+"""Of a run, for what its agents persist: files of servers, and of workers their replay logs and ledgers."""
 KEYS = "keys.npy"
 _AGENTS = "logs"
 """Of a run, with the agents' configurations."""
 
 
-class Debt(NamedTuple):
-    """What a worker's file owes the servers in a job."""
+class Unreplayed(NamedTuple):
+    """What a worker's file unreplayed the servers in a job."""
 
     worker: str
     job: int
     keys: int
 
 
-class Left:
+class CrashedRun:
     """The files of a run; `AgentConfigError` where it has left none."""
 
     def __init__(self, run: Path) -> None:
@@ -67,17 +67,17 @@ class Left:
         self.space = KeySpace(first.parameters) if first.parameters else KeySpace.load(self.folder / KEYS)
         self.jobs = [job.job for job in first.jobs]
 
-    def debts(self) -> list[Debt]:
+    def unreplayed(self) -> list[Unreplayed]:
         """What is owed now that the switch is gone; those of nothing are left out."""
         found = []
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
-                owed = replay.read_owed(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
-                found.append(Debt(name, job, int(np.count_nonzero(owed.sure))))
-        return [debt for debt in found if debt.keys]
+                owed = replay.read_unacked(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
+                found.append(Unreplayed(name, job, int(np.count_nonzero(owed.sure))))
+        return [each for each in found if each.keys]
 
-    def bring_home(self) -> int:
+    def recover(self) -> int:
         """Give the servers all that is owed; how many keys differ then from what workers have pushed.
 
         All is done to copies, which take the place of the files at the end.
@@ -86,34 +86,35 @@ class Left:
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(self.folder, partial)
         with ExitStack() as stack:
-            homes = [
-                stack.enter_context(closing(_Home(config, self.space, partial))) for config in self.servers
+            servers = [
+                stack.enter_context(closing(_OfflineServer(config, self.space, partial)))
+                for config in self.servers
             ]
             for config in self.workers:
                 for job in config.jobs:
-                    _pay(homes, config, job.job, self.space, partial)
-            differ = sum(self._differing(homes, job) for job in self.jobs)
+                    _replay(servers, config, job.job, self.space, partial)
+            differ = sum(self._differing(servers, job) for job in self.jobs)
         self.folder.rename(before)
         partial.rename(self.folder)
         shutil.rmtree(before)
         return differ
 
-    def _differing(self, homes: list[_Home], job: int) -> int:
+    def _differing(self, servers: list[_OfflineServer], job: int) -> int:
         held = np.zeros(self.space.size, np.uint32)
-        for home in homes:
-            mine = home.core.stores[job].held()
+        for server in servers:
+            mine = server.core.stores[job].held()
             held[self.space.positions(mine.keys)] += mine.values
-        books = [ledger.read(file) for file in self._of_job("ledger", job)]
-        logs = (replay.read_owed(file, replay.NO_SWITCH) for file in self._of_job("replay", job))
-        uncertain = [*(book.unknown for book in books), *(np.negative(log.unknown) for log in logs)]
-        return mismatches([book.sent for book in books], uncertain, held)
+        ledgers = [ledger.read(file) for file in self._of_job("ledger", job)]
+        logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._of_job("replay", job))
+        uncertain = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
+        return mismatches([sums.sent for sums in ledgers], uncertain, held)
 
     def _of_job(self, kind: str, job: int) -> list[Path]:
         return sorted(self.folder.glob(f"{kind}-worker-*-job-{job}*.bin"))
 
 
-class _Home:
-    """A server in the middle of nowhere, which has taken home what its switch had."""
+class _OfflineServer:
+    """A server in the middle of nowhere, which has taken server what its switch had."""
 
     def __init__(self, config: PsConfig, space: KeySpace, folder: Path) -> None:
         if config.durable is None:
@@ -130,34 +131,36 @@ class _Home:
         self.core.recover(self._file.parts(), self._file.notes())
         now = time.time_ns() // 1_000_000 % 2**32
         for job in epochs:
-            nobody = Control(Command.RENEW, job, config.ps, now, 0, np.array([now], np.uint64))
-            self.core.command(control.build(nobody), None)
-        self.keep()
+            renewal = Control(Command.RENEW, job, config.ps, now, 0, np.array([now], np.uint64))
+            self.core.command(control.build(renewal), None)
+        self.persist()
 
     def answer(self, datagram: bytes) -> bytes:
         """The answer to an RPC, of which all that it changes is kept."""
         now = time.monotonic_ns()
         answered = self.core.server.handle(datagram, now, now)
         assert answered is not None, "an RPC of ours is well-formed, and of a job that is known"
-        if self.core.server.state.me.noted > JOURNAL_BYTES // BURST:
-            self.keep()
+        if self.core.server.state.header.noted > JOURNAL_BYTES // BURST:
+            self.persist()
         return answered[1]
 
-    def keep(self) -> None:
+    def persist(self) -> None:
         """Keep what has been noted."""
         self._file.append(self.core.server.notes)
         self.core.server.forget_notes()
 
     def close(self) -> None:
         """Keep it all, and close the file."""
-        self.keep()
+        self.persist()
         self._file.close()
 
 
-def _pay(homes: list[_Home], config: WorkerConfig, job: int, space: KeySpace, folder: Path) -> None:
-    """Push what a worker's log has, as the worker would; afterwards it owes nothing."""
+def _replay(
+    servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, folder: Path
+) -> None:
+    """Push what a worker's log has, as the worker would; afterwards it unreplayed nothing."""
     path = folder / replay.file_name(f"worker-{config.number}", job)
-    log = ReplayLog.again(path, replay.NO_SWITCH)
+    log = ReplayLog.reopen(path, replay.NO_SWITCH)
     # An epoch that none of its own RPCs can have had.
     caller = Caller(job, config.number, time.time_ns() // 1_000_000 % 2**32)
     make = AGENTS.of(design(config.design)).client
@@ -167,7 +170,7 @@ def _pay(homes: list[_Home], config: WorkerConfig, job: int, space: KeySpace, fo
         driver.wake(time.monotonic_ns())
         for ps, request in _sent(client):
             now = time.monotonic_ns()
-            client.receive(homes[ps].answer(request), now, now)
+            client.receive(servers[ps].answer(request), now, now)
 
 
 def _sent(client: BaseClient) -> Iterator[tuple[int, bytes]]:

@@ -24,9 +24,9 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 
 
 @compiled
-def seek(server: ValuesState, rpc: Rpc) -> None:
+def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     """Have its caller's turns come near, and what tells the places of its keys."""
-    _touch_caller(server, rpc)
+    _prefetch_caller(server, rpc)
     share, j, left = server.share, find_job(server, swap16(rpc.job)), _lanes_left(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
     cells = int64(server.cells[max(j, 0)].ctypes.data)
@@ -44,7 +44,7 @@ def seek(server: ValuesState, rpc: Rpc) -> None:
 
 
 @compiled
-def fetch(server: ValuesState, rpc: Rpc) -> None:
+def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     """And, a while later, the cells, where only ranks tell which they are."""
     if len(server.share.ranks) == 0:
         return
@@ -62,7 +62,7 @@ def _lanes_left(rpc: Rpc) -> int:
 
 
 @compiled
-def _touch_caller(server: ValuesState, rpc: Rpc) -> None:
+def _prefetch_caller(server: ValuesState, rpc: Rpc) -> None:
     at = home_of_caller(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
     row = int64(server.callers.ctypes.data) + at * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
