@@ -226,7 +226,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controller.dask_cluster._PATIENCE_S", 0.5)
+    monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
         do_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
 
