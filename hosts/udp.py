@@ -11,9 +11,8 @@ import numpy as np
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from nativekit.compile import compiled, int64
-from nativekit.libc import clock_gettime, recvmmsg, sendmmsg
+from nativekit.libc import MMSGHDR, clock_gettime, recvmmsg, sendmmsg
 from nativekit.records import Ints, Octets, Records, dtype_of, records
-from softswitch.ports.layout import MMSGHDR
 
 BURST = 64
 MONOTONIC = time.CLOCK_MONOTONIC

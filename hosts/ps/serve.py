@@ -32,10 +32,9 @@ from hosts.udp import (
 )
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
-from nativekit.libc import epoll_wait
+from nativekit.libc import EPOLL_EVENT, epoll_wait
 from nativekit.records import Ints, Octets, Records, checked, one, records
 from nativekit.reference import as_ref
-from softswitch.ports.layout import EPOLL_EVENT
 
 (
     handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, wake,

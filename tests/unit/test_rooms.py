@@ -114,6 +114,17 @@ def strings(file: Path) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.parametrize("room", ["controller", "foundation", "hosts"])
+def test_a_room_that_knows_no_switch_imports_none(room: str) -> None:
+    found = {
+        f"{module} imports {imported}"
+        for module, file in files().items()
+        for imported in imports(file, modules())
+        if module.split(".")[0] == room and imported.split(".")[0] == "softswitch"
+    }
+    assert found == set()
+
+
 @pytest.mark.parametrize("room", INSIDE)
 def test_arrows_go_down_inside(room: str) -> None:
     floor_of = {inner: number for number, inside in enumerate(({""}, *INSIDE[room])) for inner in inside}

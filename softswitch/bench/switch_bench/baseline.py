@@ -17,11 +17,11 @@ import numpy as np
 from numba import cfunc
 
 from nativekit.compile import carray, compiled, int64
-from nativekit.libc import epoll_wait, memcpy, sendmmsg
+from nativekit.libc import EPOLL_EVENT, MMSGHDR, epoll_wait, memcpy, sendmmsg
 from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.native import PROCESS, entry_point
 from softswitch.ports.epoll import watch
-from softswitch.ports.layout import BURST, EPOLL_EVENT, MMSGHDR
+from softswitch.ports.layout import BURST
 from softswitch.ports.loop import PortLoop
 from softswitch.ports.sockets import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket, share_of
 from switch_bench.network import switch_interface

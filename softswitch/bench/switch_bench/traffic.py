@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import carray, compiled, int64
-from nativekit.libc import clock_gettime, nanosleep, sched_yield, sendmmsg
+from nativekit.libc import MMSGHDR, clock_gettime, nanosleep, sched_yield, sendmmsg
 from nativekit.memory import load_acquire, pointer, store_release
 from softswitch.native import entry_point
-from softswitch.ports.layout import BURST, MMSGHDR
+from softswitch.ports.layout import BURST
 from softswitch.ports.sockets import TP_STATUS_KERNEL, TP_STATUS_USER, TPACKET2_HDR, PortSocket
 from switch_bench.workload import FIRST_SEQ, RUNS, Workload
 

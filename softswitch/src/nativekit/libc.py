@@ -1,7 +1,10 @@
-"""Functions of the C library that compiled functions call."""
+"""Functions of the C library that compiled functions call, and the structures that they take."""
 
 from __future__ import annotations
 
+import platform
+
+import numpy as np
 from numba import types
 
 from nativekit.llvm import Compiled, Kind
@@ -28,3 +31,25 @@ sched_yield = _libc("sched_yield", types.int32)
 sendmmsg = _libc("sendmmsg", types.int32, types.int32, types.intp, types.uint32, types.int32)
 timerfd_settime = _libc("timerfd_settime", types.int32, types.int32, types.int32, types.intp, types.intp)
 writev = _libc("writev", types.intp, types.int32, types.intp, types.int32)
+
+MMSGHDR = np.dtype(
+    [
+        ("msg_name", "i8"),
+        ("msg_namelen", "i8"),
+        ("msg_iov", "i8"),
+        ("msg_iovlen", "i8"),
+        ("msg_control", "i8"),
+        ("msg_controllen", "i8"),
+        ("msg_flags", "i8"),
+        ("msg_len", "i8"),
+    ]
+)
+"""struct mmsghdr of recvmmsg(2), with its padding (LP64)."""
+
+EPOLL_EVENT = np.dtype({
+    "names": ["events", "data"],
+    "formats": ["u4", "i4"],
+    "offsets": [0, 4 if platform.machine() == "x86_64" else 8],
+    "itemsize": 12 if platform.machine() == "x86_64" else 16,
+})  # fmt: skip
+"""struct epoll_event, which is packed on x86-64 only; `data` is the caller's."""

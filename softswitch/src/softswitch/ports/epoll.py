@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from softswitch.ports.layout import EPOLL_EVENT
+from nativekit.libc import EPOLL_EVENT
 
 _EPOLL_CTL_ADD = 1
 _TFD_NONBLOCK, _TFD_CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC

@@ -4,12 +4,12 @@ Numba compiles for the dtypes; the classes are their fields for type checkers (`
 addresses are of this process.
 """
 
-import platform
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nativekit.libc import EPOLL_EVENT, MMSGHDR
 from nativekit.records import Ints, Records, RecordTable, dtype_of
 from softswitch.v1model import PORT_NUMBERS
 
@@ -83,31 +83,8 @@ class Port:
     """Bytes of the largest frame that was too large to receive."""
 
 
-MMSGHDR = np.dtype(
-    [
-        ("msg_name", "i8"),
-        ("msg_namelen", "i8"),
-        ("msg_iov", "i8"),
-        ("msg_iovlen", "i8"),
-        ("msg_control", "i8"),
-        ("msg_controllen", "i8"),
-        ("msg_flags", "i8"),
-        ("msg_len", "i8"),
-    ]
-)
-"""struct mmsghdr of recvmmsg(2), with its padding (LP64)."""
-
-EPOLL_EVENT = np.dtype({
-    "names": ["events", "data"],
-    "formats": ["u4", "i4"],
-    "offsets": [0, 4 if platform.machine() == "x86_64" else 8],
-    "itemsize": 12 if platform.machine() == "x86_64" else 16,
-})  # fmt: skip
-"""struct epoll_event, which is packed on x86-64 only; `data` is the index of a port, NO_PORT or TIMER."""
-
-
 class EpollEvent:
-    """The fields of EPOLL_EVENT."""
+    """The fields of EPOLL_EVENT; `data` is the index of a port, NO_PORT or TIMER."""
 
     events: int
     data: int

@@ -8,11 +8,11 @@ import errno
 import numpy as np
 
 from nativekit.compile import carray, compiled
-from nativekit.libc import errno_location, sendmmsg
+from nativekit.libc import MMSGHDR, errno_location, sendmmsg
 from nativekit.memory import pointer
 from softswitch.ports.backpressure import can_wait, is_full, wait
 from softswitch.ports.capture import NO_FILE, capture
-from softswitch.ports.layout import DEPTH, MMSGHDR, NO_PORT, OUT, REORDER_SLOTS, Switch
+from softswitch.ports.layout import DEPTH, NO_PORT, OUT, REORDER_SLOTS, Switch
 from softswitch.ports.reorder_buffer import append, impair, recycle
 from softswitch.v1model import PORT_NUMBERS
 
