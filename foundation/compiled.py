@@ -55,7 +55,7 @@ def _shared() -> tuple[Path, ...]:
 
 
 StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # each loop's own first argument
-"""Of the first argument: the classes of its states, each with a function that it has a body of."""
+"""Returns, for a first argument, a generic function and the class of its state, for each state in it."""
 
 
 def loop(state_classes: StateClasses, home: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:

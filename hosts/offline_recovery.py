@@ -68,7 +68,7 @@ class CrashedRun:
         self.jobs = [job.job for job in first.jobs]
 
     def unreplayed(self) -> list[Unreplayed]:
-        """What is owed now that the switch is gone; those of nothing are left out."""
+        """Return the updates that a lost switch leaves unreplayed, without empty ones."""
         found = []
         for config in self.workers:
             name = f"worker-{config.number}"

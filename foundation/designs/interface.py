@@ -140,7 +140,7 @@ class WorkerOps(NamedTuple, Generic[S]):
 
 
 class ServerHeader(Protocol):
-    """What `header` of every server's state has."""
+    """Fields that `header` of every server's state has."""
 
     ps: int
     callers: int
@@ -160,7 +160,7 @@ class ServerState(Protocol):
 
 
 class ServerOps(NamedTuple, Generic[S]):
-    """What a server's loop calls, of states of class `S`.
+    """Functions that a server's loop calls on states of class `S`.
 
     `hosts.ps.reply_only` has `transmit` to `wake` for a server that only answers."""
 

@@ -44,7 +44,7 @@ def make_idle_server(
 
 @compiled
 def handle(server: IdleServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """It is a mistake of somebody's."""
+    """Count the datagram as misdirected; an idle server answers nothing."""
     server.header.misdirected += 1
     return NO_REPLY
 

@@ -22,7 +22,7 @@ FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
 
 
 class NoteHead:
-    """What stands before each datagram that is noted."""
+    """The header of a journalled datagram."""
 
     source: int
     length: int

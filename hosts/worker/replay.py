@@ -118,7 +118,7 @@ class ReplayLog:
             self.set_switch(switch)
 
     def set_switch(self, switch: int) -> None:
-        """What is held from now on is held by this switch."""
+        """Set the switch that holds the updates from now on."""
         self._head["switch"] = switch
 
     def unacked(self, switch: int) -> UnackedUpdates:

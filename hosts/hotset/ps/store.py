@@ -83,7 +83,7 @@ class Store(BaseStore):
 
 
 def _largest(counts: Values, limit: int) -> Places:
-    """Where the `limit` largest counts above 0 are, in descending order."""
+    """Return the places of the `limit` largest counts above 0, in descending order."""
     # Of keys by the million few are updated often: what is sure to be too small is not looked at twice.
     levels = np.minimum(counts, _LEVELS - 1)
     counts_from = np.bincount(levels, minlength=_LEVELS)[::-1].cumsum()[::-1]
