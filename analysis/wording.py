@@ -18,7 +18,7 @@ from analysis.statistics import Comparison
 from foundation.designs.arms import compared
 from foundation.designs.registry import design
 from foundation.logs.columns import at_load, load_title
-from foundation.words import capital, counted
+from foundation.text import capital, pluralize
 
 
 class Span(BaseModel):
@@ -155,9 +155,9 @@ def _template() -> Template:
         "in_sentences": in_sentences, "interval": interval, "load_title": load_title, "signed": signed,
     }  # fmt: skip
     environment.globals |= {
-        "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed, "counted": counted,
+        "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed,
         "compared": compared, "design": design, "disturbance": disturbance, "facts": facts, "goals": goals,
-        "learning": learning, "shown_in": shown_in, "mentioned_in": mentioned_in, "statistics": statistics,
-        "tone_of": tone_of, "unclaimed": unclaimed,
+        "learning": learning, "shown_in": shown_in, "mentioned_in": mentioned_in, "pluralize": pluralize,
+        "statistics": statistics, "tone_of": tone_of, "unclaimed": unclaimed,
     }  # fmt: skip
     return environment.get_template("sentences.txt.j2")

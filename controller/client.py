@@ -26,7 +26,7 @@ from foundation.designs.interface import Design
 from foundation.designs.registry import DEFAULT, known
 from foundation.designs.registry import design as find_design
 from foundation.protocol.header import VERSION
-from foundation.words import counted
+from foundation.text import pluralize
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
 BATCH = 1024
@@ -204,7 +204,7 @@ class SwitchClient:
                 if not error.details:
                     raise
                 index, detail = next(iter(error.details.items()))
-                updates = counted(len(batch), "update")
+                updates = pluralize(len(batch), "update")
                 raise DeviceError(
                     f"switch {self.address} refused {len(error.details)} of {updates}, first: "
                     f"{batch[index].change.name.lower()} of {batch[index].row}: "

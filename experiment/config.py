@@ -28,7 +28,7 @@ from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
 from foundation.settings import Strict
-from foundation.words import one_line
+from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
 from hosts.workload.generator import R1, R2, Shape
 

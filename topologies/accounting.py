@@ -18,7 +18,7 @@ from experiment.config import EPOCH
 from experiment.phases.accounting import Lanes, served_pushes, settle
 from foundation.designs.registry import design
 from foundation.logs.collector import Collector
-from foundation.words import counted
+from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.offline_recovery import FOLDER, KEYS
 from hosts.worker import ledger, replay
@@ -142,7 +142,7 @@ def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     unreplayed = {} if record.accounting is None else record.accounting.owed
     parts, into = run / "parts", run / FOLDER
     for worker, keys in unreplayed.items():
-        log.warning("%s owes the servers what it had pushed to %s", worker, counted(keys, "key"))
+        log.warning("%s owes the servers what it had pushed to %s", worker, pluralize(keys, "key"))
     if not unreplayed or not any(parts.glob(_UNREPLAYED_FILES[0])):
         return
     into.mkdir()

@@ -15,7 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from experiment.config import Config
     from experiment.folder import point_to_latest, tidy
     from foundation.errors import HotlineError
-    from foundation.words import counted
+    from foundation.text import pluralize
     from topologies.run_lock import hold_run_lock
 
     argparse.ArgumentParser(
@@ -27,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             removed = run_lock.removed
             if removed:
                 names = f" and {', '.join(removed.interfaces)}" if removed.interfaces else ""
-                print(f"removed {counted(removed.processes, 'process', 'processes')}{names} of a killed run")
+                print(
+                    f"removed {pluralize(removed.processes, 'process', 'processes')}{names} of a killed run"
+                )
             if removed.run is not None and tidy(removed.run):
                 print(f"merged the logs of the killed run in {removed.run}")
             # The folder that it pointed to may have been removed.

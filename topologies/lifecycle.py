@@ -24,7 +24,7 @@ from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
 from foundation.errors import HotlineError
 from foundation.protocol.addressing import switch_interfaces
-from foundation.words import counted
+from foundation.text import pluralize
 from hosts.workload.trace import Trace
 from topologies import preflight
 from topologies.run_lock import hold_run_lock, remove_killed_run
@@ -53,7 +53,7 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
         data = read_data(config, reporter)
         with hold_run_lock(switch_interfaces(config.workers, config.servers)) as run_lock:
             if run_lock.removed:
-                left = counted(run_lock.removed.processes, "process", "processes")
+                left = pluralize(run_lock.removed.processes, "process", "processes")
                 log.info("removed what a killed run had left: %s", left)
             preflight.check_in_the_way(config)
             run = create_run_folder(config.runs, config.target)

@@ -18,7 +18,7 @@ from analysis.wording import AnswerText, Sentence, Table, pairs
 from foundation.designs.arms import ordered
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
-from foundation.words import counted
+from foundation.text import pluralize
 
 
 def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
@@ -80,8 +80,8 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     if not all(load.arms[arm.name].steps for arm in arms):
         return []
     hosts = {
-        "workers": counted(record.config.get("workers", 1), "worker"),
-        "servers": counted(record.config.get("servers", 1), "parameter server"),
+        "workers": pluralize(record.config.get("workers", 1), "worker"),
+        "servers": pluralize(record.config.get("servers", 1), "parameter server"),
     }
     return [
         Drawing(

@@ -23,7 +23,7 @@ from foundation.logs.errors import DataError
 from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY
-from foundation.words import counted, shortened
+from foundation.text import pluralize, shortened
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ def build(
     tops = over_parts(counts, partial(top, top_k=top_k), scheduler, lambda done, total: None)
     hot = top(pl.concat(tops), top_k)
     if hot.height < top_k:
-        found = counted(hot.height, "key has", "keys have")
+        found = pluralize(hot.height, "key has", "keys have")
         log.warning("only %s updates, fewer than the %d asked for", found, top_k)
     return _check(
         hot.select(

@@ -22,7 +22,7 @@ from controller.hotset.selection import Change, Rates, Rule, choose, smoothed, s
 from controller.tables import SLOTS, HotParam, State
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
-from foundation.words import counted
+from foundation.text import pluralize
 
 _Slot = tuple[int, int, int]
 """Key, lane and slot of an entry."""
@@ -104,8 +104,8 @@ class Follower:
         room = [SLOTS - others[lane] for lane in range(LANES)]
         if self._rule.top_k > sum(room):
             raise HotSetError(
-                f"top-k {self._rule.top_k} is too large: the switch has room for {counted(sum(room), 'key')} "
-                f"of job {self._job}"
+                f"top-k {self._rule.top_k} is too large: the switch has room for "
+                f"{pluralize(sum(room), 'key')} of job {self._job}"
             )
         return [entry for entry in entries if entry.job == self._job], room
 

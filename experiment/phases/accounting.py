@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.record import Accounting
 from experiment.errors import AccountingError
-from foundation.words import counted
+from foundation.text import pluralize
 
 
 class Lanes(NamedTuple):
@@ -56,10 +56,10 @@ def served_pushes(parts: Path) -> int:
 def check_accounting(account: Accounting, run: Path) -> None:
     """Raise `AccountingError` if updates were lost or additions overflowed."""
     if account.lost:
-        lost = counted(account.lost, "update was lost", "updates were lost")
-        raise AccountingError(f"{lost}, at {counted(account.mismatched_keys, 'key')}; see {run}")
+        lost = pluralize(account.lost, "update was lost", "updates were lost")
+        raise AccountingError(f"{lost}, at {pluralize(account.mismatched_keys, 'key')}; see {run}")
     if account.overflows:
-        overflowed = counted(
+        overflowed = pluralize(
             account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"
         )
         raise AccountingError(f"{overflowed}: set a smaller scale in CONFIG")

@@ -21,7 +21,7 @@ from foundation.concurrency import in_thread
 from foundation.logs.columns import UPDATES
 from foundation.logs.errors import DataError
 from foundation.logs.parts import Parts
-from foundation.words import counted
+from foundation.text import pluralize
 
 COUNT = struct.Struct("<Q")
 ROW = np.dtype([("job", "<u2"), ("ps", "<u2"), ("key", "<u8"), ("updates", "<u8")])
@@ -115,7 +115,7 @@ def _parse(octets: bytes) -> NDArray[np.void]:
     count = COUNT.unpack_from(octets)[0] if len(octets) >= COUNT.size else 0
     wanted = COUNT.size + count * ROW.itemsize
     if not count or len(octets) != wanted:
-        raise DataError(f"statistics of {len(octets):,} bytes; {counted(count, 'row')} would be {wanted:,}")
+        raise DataError(f"statistics of {len(octets):,} bytes; {pluralize(count, 'row')} would be {wanted:,}")
     rows: NDArray[np.void] = np.frombuffer(octets, ROW, count, COUNT.size)
     if (rows["ps"] != rows["ps"][0]).any():
         raise DataError(f"statistics must be of one PS, not of {np.unique(rows['ps']).tolist()}")

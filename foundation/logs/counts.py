@@ -13,7 +13,7 @@ import polars as pl
 from foundation.logs.errors import DataError
 from foundation.logs.libsvm import read_samples
 from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
-from foundation.words import counted, one_line, shortened
+from foundation.text import one_line, pluralize, shortened
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
@@ -54,7 +54,7 @@ class Counts:
         )
         total, magnitude, nulls, length = _collect(summary, names, logs).row(0)
         if nulls:
-            empty = f"{counted(nulls, 'row has', 'rows have')} an empty column"
+            empty = f"{pluralize(nulls, 'row has', 'rows have')} an empty column"
             raise DataError(_fault(logs) or f"{names}: {empty}")
         # Sums are of 64 bits and would wrap silently.
         if magnitude >= _MOST_UPDATES:

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from foundation.logs.errors import DataError
-from foundation.words import counted, one_line
+from foundation.text import one_line, pluralize
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +96,8 @@ class UpdateLog:
                 for row in rows:
                     where = f"line {rows.line_num}"
                     if len(row) > len(self.names):
-                        columns = counted(len(self.names), "column")
-                        yield f"{where}: {counted(len(row), 'value')}; the header names {columns}"
+                        columns = pluralize(len(self.names), "column")
+                        yield f"{where}: {pluralize(len(row), 'value')}; the header names {columns}"
                     for name, field in zip(columns, fields, strict=True):
                         text = row[field] if field < len(row) else ""
                         if not _is_integer(text):

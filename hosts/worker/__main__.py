@@ -19,7 +19,7 @@ from foundation.errors import HotlineError
 from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
-from foundation.words import counted
+from foundation.text import pluralize
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
 from hosts.designs import AGENTS
 from hosts.errors import AgentConfigError
@@ -87,7 +87,7 @@ class WorkerProcess:
         self._trace = Trace.load(config.trace)
         if config.number > self._trace.workers:
             raise AgentConfigError(
-                f"{config.trace}: has {counted(self._trace.workers, 'worker')}, this is {config.number}"
+                f"{config.trace}: has {pluralize(self._trace.workers, 'worker')}, this is {config.number}"
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, sockets, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.number, offset)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from foundation.logs.errors import DataError
 from foundation.logs.libsvm import read_samples
-from foundation.words import counted
+from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
 
@@ -31,8 +31,8 @@ def load(path: Path, workers: int, samples_per_step: int) -> Trace:
     steps = len(labels) // (workers * samples_per_step)
     if not steps:
         raise DataError(
-            f"{path}: {counted(len(labels), 'sample')}; "
-            f"{counted(workers, 'mini-batch takes', 'mini-batches take')} {workers * samples_per_step}"
+            f"{path}: {pluralize(len(labels), 'sample')}; "
+            f"{pluralize(workers, 'mini-batch takes', 'mini-batches take')} {workers * samples_per_step}"
         )
     if not indices:
         raise DataError(f"{path}: no sample has a feature")

@@ -15,7 +15,7 @@ import polars as pl
 from foundation.logs.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
 from foundation.protocol.header import NO_KEY
-from foundation.words import counted
+from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 
@@ -35,10 +35,10 @@ def load(path: Path, workers: int) -> Trace:
     sizes = updates.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
     steps = len(sizes) // workers
     if not steps:
-        found = counted(len(sizes), "mini-batch", "mini-batches")
-        raise DataError(f"{path}: {found} (iteration, worker) for {counted(workers, 'worker')}")
+        found = pluralize(len(sizes), "mini-batch", "mini-batches")
+        raise DataError(f"{path}: {found} (iteration, worker) for {pluralize(workers, 'worker')}")
     if len(sizes) % workers:
-        rest = counted(len(sizes) % workers, "mini-batch is", "mini-batches are")
+        rest = pluralize(len(sizes) % workers, "mini-batch is", "mini-batches are")
         log.warning("%s: the last %s left out", path, rest)
 
     start = np.append(0, np.cumsum(sizes, dtype=np.int64))

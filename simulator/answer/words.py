@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.metrics import Subject, mentioned_in
 from analysis.wording import texts
-from foundation.words import counted
+from foundation.text import pluralize
 from simulator.answer.cluster import Cluster
 from simulator.answer.sides import Busy, Limit, Side, Sides
 from simulator.answer.sizes import WORTH, Size
@@ -48,7 +48,7 @@ def _rate(cluster: Cluster, sides: Sides) -> str:
     least, name, other = sides.neither, "without the hot set", "with it"
     if sides.hot.capacity < sides.neither.capacity:
         least, name, other = sides.hot, "with the hot set", "without it"
-    what = f"the hot set against none, {counted(sides.rounds, 'round')} [95 % interval]"
+    what = f"the hot set against none, {pluralize(sides.rounds, 'round')} [95 % interval]"
     at = f"At {sides.rate:,.0f} steps/s of all workers"
     if cluster.rate is None:
         return f"{at}, half of what they get {name}; {what}:"

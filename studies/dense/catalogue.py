@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foundation.words import shortened
+from foundation.text import shortened
 from studies.dense import DenseError
 from studies.dense.layers import SUFFIXES, Layers, read_layers
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from foundation.optional import torch_here
-from foundation.words import one_line
+from foundation.text import one_line
 from studies.dense import DenseError
 from studies.dense.layers import Layers
 

@@ -13,7 +13,7 @@ import click
 
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
-from foundation.words import counted
+from foundation.text import pluralize
 
 if TYPE_CHECKING:
     from studies.paper.plan import Stage
@@ -46,7 +46,7 @@ def all_(quick: bool, into: Path | None) -> None:
         _run(stages, folder)
         report = run_interruptibly(lambda: write_paper(stages, folder, [], _report_drawing))
     minutes = (time.monotonic() - start) / 60
-    click.echo(f"{counted(len(stages), 'stage')}, {minutes:.1f} minutes; figures: {folder / 'figures'}")
+    click.echo(f"{pluralize(len(stages), 'stage')}, {minutes:.1f} minutes; figures: {folder / 'figures'}")
     click.echo(f"report: {report}")
 
 

@@ -32,7 +32,7 @@ from analysis.summary import Summary
 from analysis.wording import in_sentences
 from foundation.designs.hotset import AGAIN, HOT
 from foundation.logs.columns import TRANSFERS
-from foundation.words import counted
+from foundation.text import pluralize
 
 SHORT: dict[str, object] = {
     "budget_s": 50.0,
@@ -175,7 +175,7 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     share, worst = left_out / intervals, max(each.left_out / each.intervals for each in found)
     is_met = WANTED[0] <= share <= WANTED[1] and worst <= MOST
     console.print(
-        f"{left_out} of {counted(intervals, 'interval')} leave out 0: {share:.1%}, "
+        f"{left_out} of {pluralize(intervals, 'interval')} leave out 0: {share:.1%}, "
         f"{WANTED[0]:.0%} to {WANTED[1]:.0%} wanted; of one metric {worst:.0%} at most, {MOST:.0%} wanted: "
         f"{_met(is_met)}."
     )
@@ -191,7 +191,7 @@ def _print_said(found: Sequence[Said], console: Console) -> bool:
     sentences, claimed = sum(each.sentences for each in found), sum(each.claimed for each in found)
     is_met = claimed <= FALSE * sentences
     console.print(
-        f"{claimed} of {counted(sentences, 'sentence')} claim a difference: "
+        f"{claimed} of {pluralize(sentences, 'sentence')} claim a difference: "
         f"{claimed / max(sentences, 1):.1%}, {FALSE:.0%} at most wanted: {_met(is_met)}."
     )
     return is_met
@@ -218,7 +218,7 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
         agree = sum(pair.agrees for pair in found)
         verdicts.append(bool(found) and agree >= AGREE * len(found))
         console.print(
-            f"hot - neither in {unit}: {agree} of {counted(len(found), 'comparison')} differ by at most "
+            f"hot - neither in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ by at most "
             f"√(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {_met(verdicts[-1])}."
         )
     return _print_missing(summaries, console) and verdicts[0]
@@ -231,7 +231,7 @@ def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
     told = f" (not {'; '.join(silent)})" if silent else ""
     tight = " and ".join(in_sentences(metric.label) for metric in TIGHT)
     console.print(
-        f"{len(found) - len(silent)} of {counted(len(found), 'run')} claim that "
+        f"{len(found) - len(silent)} of {pluralize(len(found), 'run')} claim that "
         f"{tight} are less with hot{told}, all wanted: "
         f"{_met(not silent)}."
     )
@@ -307,8 +307,8 @@ def _told(summary: Summary) -> str:
     repeated = sum(load.blocks_repeated for load in summary.loads.values())
     disturbed = sum(load.blocks_disturbed for load in summary.loads.values())
     return (
-        f"{counted(rounds, 'round')}, ended by {summary.ended_by}; {counted(repeated, 'block')} run again, "
-        f"{disturbed} disturbed to the last"
+        f"{pluralize(rounds, 'round')}, ended by {summary.ended_by}; "
+        f"{pluralize(repeated, 'block')} run again, {disturbed} disturbed to the last"
     )
 
 

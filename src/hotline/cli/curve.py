@@ -17,7 +17,7 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.logs.counts import Counts
 from foundation.logs.update_log import is_compressed, is_update_log
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import (
     json_option,
     one_line_errors,
@@ -78,7 +78,7 @@ def curve(
         print_json(_json(found, marks, chosen, jobs))
         return
     names = ", ".join(map(str, files))
-    click.echo(f"{names}: {counted(found.updates, 'update')} of {counted(found.keys, 'key')}")
+    click.echo(f"{names}: {pluralize(found.updates, 'update')} of {pluralize(found.keys, 'key')}")
     Console().print(_table(found, marks))
     click.echo(_advice(found, chosen, jobs))
 

@@ -14,7 +14,7 @@ from controller.hotset.follower import Follower, Period
 from controller.hotset.follower import follow as periods_of
 from controller.hotset.migrate import WAVE
 from controller.hotset.selection import MARGIN, Rule
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import Number, job_option, json_option, on_switch, switch_options
 
 
@@ -75,9 +75,9 @@ def _as_json(number: int, period: Period) -> str:
 
 
 def _line(number: int, period: Period) -> Iterator[str]:
-    keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {counted(period.keys, 'key')}"
+    keys = f"{period.keys_in:,} in, {period.keys_out:,} out: {pluralize(period.keys, 'key')}"
     yield f"period {number}: {keys}" if number else f"beginning: {keys}"
     if period.updates is not None:
         share = "" if period.share is None else f", {period.share:.1%} of them in the switch"
-        yield f"{counted(period.updates, 'update')}{share}"
+        yield f"{pluralize(period.updates, 'update')}{share}"
     yield f"took {period.seconds:.2f} s"

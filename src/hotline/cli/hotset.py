@@ -10,7 +10,7 @@ import polars as pl
 from controller.hotset import choice as hotsets
 from foundation.concurrency import run_interruptibly
 from foundation.protocol.header import LANES
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table, scheduler_option
 from hotline.cli.curve import curve
 
@@ -78,7 +78,7 @@ def _summary(hot: pl.DataFrame) -> dict[str, object]:
 def _sentence(hot: pl.DataFrame) -> str:
     lanes = _keys_in_lane(hot)
     return (
-        f"{counted(hot.height, 'key')} with {hot['share'].sum():.1%} of all updates; "
+        f"{pluralize(hot.height, 'key')} with {hot['share'].sum():.1%} of all updates; "
         f"{min(lanes)} to {max(lanes)} keys in each of the {LANES} lanes"
     )
 

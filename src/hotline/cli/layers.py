@@ -8,7 +8,7 @@ import click
 
 from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import json_option, one_line_errors, print_json
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
@@ -53,6 +53,6 @@ def layers(script: Path, output: Path, steps: int, warm_up: int, as_json: bool) 
         print_json(totals)
         return
     click.echo(
-        f"{output}: {counted(len(timed.names), 'layer')}, {timed.bytes / 1e6:,.1f} MB of gradients, "
+        f"{output}: {pluralize(len(timed.names), 'layer')}, {timed.bytes / 1e6:,.1f} MB of gradients, "
         f"forward {totals['forward_ms']:,.1f} ms, backward {totals['backward_ms']:,.1f} ms"
     )

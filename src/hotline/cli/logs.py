@@ -8,7 +8,7 @@ import click
 
 from foundation.concurrency import run_interruptibly
 from foundation.logs.check import check as check_logs
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import json_option, one_line_errors, print_json
 
 
@@ -32,4 +32,4 @@ def check(path: Path, as_json: bool) -> None:
         print_json({"path": str(path), "rows": rows})
         return
     for name, number in rows.items():
-        click.echo(f"{name}: {counted(number, 'row')}, as they should be")
+        click.echo(f"{name}: {pluralize(number, 'row')}, as they should be")

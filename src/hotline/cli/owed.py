@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from foundation.errors import HotlineError
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import json_option, one_line_errors, plain_table, print_json
 
 
@@ -41,5 +41,5 @@ def owed(run: Path, bring_home: bool, as_json: bool) -> None:
                 click.echo(f"the servers' files in {left.folder} have all that workers have pushed")
         if differ:
             raise HotlineError(
-                f"{left.folder}: {counted(differ, 'key')} differ from what workers have pushed"
+                f"{left.folder}: {pluralize(differ, 'key')} differ from what workers have pushed"
             )

@@ -15,7 +15,7 @@ from experiment.bars import progress_bar
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
 from foundation.logs.columns import load_title
-from foundation.words import capital, counted
+from foundation.text import capital, pluralize
 from hotline.cli.common import json_option, one_line_errors, print_json, print_table
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
     if as_json:
         print_json({"figures": [str(path) for path in written]})
     else:
-        click.echo(f"{counted(len(written), 'file')} in {output}")
+        click.echo(f"{pluralize(len(written), 'file')} in {output}")
 
 
 @click.command()

@@ -13,7 +13,7 @@ from controller.status import SwitchStatus
 from controller.tables import Job
 from foundation.designs.arms import every
 from foundation.protocol.header import LANES
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.cli.common import (
     ON_OFF,
     json_option,
@@ -81,8 +81,8 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
     ]
     columns = ["arm", "job", "offload", "proxy", "workers", "hot", "reserved", "draining", "parked"]
     console = Console(highlight=False)
-    entries = counted(len(status.params), "entry", "entries")
-    console.print(f"switch {address}: {counted(len(jobs), 'job')}, {entries}")
+    entries = pluralize(len(status.params), "entry", "entries")
+    console.print(f"switch {address}: {pluralize(len(jobs), 'job')}, {entries}")
     console.print(plain_table(columns, jobs))
     for line in _counters(status):
         console.print(line, soft_wrap=True)
@@ -91,8 +91,8 @@ def _print_summary(address: str, status: SwitchStatus) -> None:
 def _counters(status: SwitchStatus) -> Iterator[str]:
     lanes, rpcs = status.counters.all_lanes(), status.counters.rpcs
     rate = "" if lanes.hit_rate is None else f" ({lanes.hit_rate:.1%} hit)"
-    hits, misses = counted(lanes.hits, "hit"), counted(lanes.misses, "miss", "misses")
-    yield f"lanes: {hits}, {misses}{rate}, {counted(lanes.overflows, 'overflow')}"
+    hits, misses = pluralize(lanes.hits, "hit"), pluralize(lanes.misses, "miss", "misses")
+    yield f"lanes: {hits}, {misses}{rate}, {pluralize(lanes.overflows, 'overflow')}"
     yield f"RPCs: {', '.join(f'{packets:,} {outcome}' for outcome, packets in rpcs.items())}"
     yield f"drops: {_dropped(status.counters.drops)}"
 

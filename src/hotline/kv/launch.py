@@ -13,7 +13,7 @@ from typing import Any
 
 from experiment.config import Config, load_config
 from foundation.errors import HotlineError
-from foundation.words import counted
+from foundation.text import pluralize
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
 from topologies import routes
 from topologies.rendezvous import socket_path
@@ -49,7 +49,7 @@ def up(file: Path | None = None) -> UpInfo:
     config = load_config(settings)
     if (found := _ask_status()) is not None:
         raise HotlineError(
-            f"it is up already: process {found['pid']}, with {counted(found['workers'], 'worker')}, at "
+            f"it is up already: process {found['pid']}, with {pluralize(found['workers'], 'worker')}, at "
             f"{socket_path()}; `./hotline down` ends it"
         )
     check(config)
@@ -80,7 +80,7 @@ def down() -> str:
                 f"process {found['pid']} does not end: `sudo kill -9 {found['pid']}`, then `./hotline down`"
             )
         time.sleep(_LOOK_S)
-    left = f"; {counted(found['workers'], 'worker')} had not left" if found["workers"] else ""
+    left = f"; {pluralize(found['workers'], 'worker')} had not left" if found["workers"] else ""
     return f"down: process {found['pid']} has ended{left}"
 
 
@@ -107,7 +107,7 @@ def _remove_killed() -> str:
         socket_path().unlink(missing_ok=True)
         if not run_lock.removed:
             return nothing
-        what = [counted(run_lock.removed.processes, "process", "processes"), *run_lock.removed.interfaces]
+        what = [pluralize(run_lock.removed.processes, "process", "processes"), *run_lock.removed.interfaces]
         return f"{nothing}; removed what a killed one had left: {', '.join(what)}"
 
 

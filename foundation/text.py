@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def counted(number: int, one: str, many: str | None = None) -> str:
+def pluralize(number: int, one: str, many: str | None = None) -> str:
     """`1 round`, `2,000 rounds`; `many` where it is not `one` with an s."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 

@@ -1,0 +1,24 @@
+"""What people read says `1 round` and `2 rounds`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+import foundation.text
+import softswitch.messages
+
+
+@pytest.mark.parametrize("pluralize", [foundation.text.pluralize, softswitch.messages.pluralize])
+def test_one_and_many(pluralize: Callable[..., str]) -> None:
+    assert [pluralize(number, "round") for number in (0, 1, 2)] == ["0 rounds", "1 round", "2 rounds"]
+    assert [pluralize(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]
+
+
+def test_a_text_of_somebody_elses_stays_one_line() -> None:
+    assert foundation.text.one_line("a\nb\x7f\u2028é") == r"a\nb\x7f\u2028é"
+
+
+def test_large_numbers_can_be_read() -> None:
+    assert foundation.text.pluralize(12345, "key") == "12,345 keys"
