@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import nativekit.compile
 import simulator
 from foundation.compiled import sources as agent_sources
 from nativekit.compile import cached_entry_point
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _STUDIES = Path(__file__).parent
 _LINKS = [Path(simulator.__file__).with_name(f"{name}.py") for name in ("events", "links", "state")]

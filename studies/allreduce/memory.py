@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TypedDict
 
 from foundation.designs import hotset, none, psdense, ring, switchml
 from foundation.designs.interface import Design
@@ -62,7 +62,17 @@ def _slots_of(registers: dict[str, int]) -> int:
     return registers["HotlineIngress.aggregate_00.values"] // 4
 
 
+class _Register(TypedDict):
+    name: str
+    size: int
+    bitwidth: int
+
+
+class _Program(TypedDict):
+    register_arrays: list[_Register]
+
+
 def _registers(design: Design) -> dict[str, int]:
     """Return the bytes of each register of a program, by name."""
-    program: dict[str, Any] = json.loads(design.program.read_bytes())
+    program: _Program = json.loads(design.program.read_bytes())
     return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}

@@ -7,7 +7,7 @@ Alone an all-reduce of s bytes takes α + β·s. While k of them transfer bytes,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,9 @@ from pydantic import Field
 
 from foundation.settings import Strict
 from nativekit.compile import compiled
+from nativekit.records import Ints
 from studies.compile import entry_point
-from studies.dense.layers import Layers
+from studies.dense.layers import Layers, Values
 
 STARTUP, BYTES = 0, 1
 """Columns of `work`[k, 2]: µs of start-up and bytes that each all-reduce under way still has to do."""
@@ -111,7 +112,7 @@ def constants(network: AlphaBetaModel) -> Constants:
 
 @entry_point
 def _simulate(
-    ready: Any, sizes: Any, at_once: int, network: Constants, start_times: Any, end_times: Any
+    ready: Values, sizes: Values, at_once: int, network: Constants, start_times: Values, end_times: Values
 ) -> None:
     under_way, work, number = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), 0
     now = 0.0
@@ -125,8 +126,8 @@ def _simulate(
 
 @compiled
 def admit(
-    work: Any, under_way: Any, number: int, at_once: int, now: float, ready: float, network: Constants,
-    end_times: Any, buffer: int, size: float,
+    work: Values, under_way: Ints, number: int, at_once: int, now: float, ready: float, network: Constants,
+    end_times: Values, buffer: int, size: float,
 ) -> tuple[float, int]:  # fmt: skip
     """Start a buffer once it is ready and there is room; return that time and the number under way."""
     while now < ready or number == at_once:
@@ -139,7 +140,9 @@ def admit(
 
 
 @compiled
-def drain(work: Any, under_way: Any, number: int, now: float, network: Constants, end_times: Any) -> float:
+def drain(
+    work: Values, under_way: Ints, number: int, now: float, network: Constants, end_times: Values
+) -> float:
     """Finish all that is under way, and return the time of the last end."""
     while number:
         now, number = advance(work, under_way, number, now, now, True, network, end_times)
@@ -148,8 +151,8 @@ def drain(work: Any, under_way: Any, number: int, now: float, network: Constants
 
 @compiled
 def advance(
-    work: Any, under_way: Any, number: int, now: float, until: float, to_event: bool, network: Constants,
-    end_times: Any,
+    work: Values, under_way: Ints, number: int, now: float, until: float, to_event: bool, network: Constants,
+    end_times: Values,
 ) -> tuple[float, int]:  # fmt: skip
     """Advance to the next end of a start-up or an all-reduce, or at most to `until` unless `to_event`.
 

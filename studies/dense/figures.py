@@ -11,6 +11,7 @@ from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
 from studies.dense.catalogue import Model
 from studies.dense.fusion import Fusion
+from studies.dense.layers import Values
 from studies.dense.network import (
     AGGREGATION_TITLES,
     AGGREGATIONS,
@@ -20,7 +21,6 @@ from studies.dense.network import (
     MIN_GBIT,
     Aggregation,
     Network,
-    Values,
 )
 from studies.dense.whatif import TARGET, scaling_factor
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import runpy
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -23,6 +23,40 @@ EXPECTED = (
     "expected a script with `model`, a torch.nn.Module, and `loss()`, which runs it forward on a mini-batch"
 )
 _US = 1e6
+
+
+class _Loss(Protocol):
+    def backward(self) -> None: ...
+
+
+class _Parameter(Protocol):
+    """The part of torch.nn.Parameter that is used; PyTorch is not installed where types are checked."""
+
+    grad: object
+    requires_grad: bool
+
+    @property
+    def device(self) -> _Device: ...
+    def numel(self) -> int: ...
+    def element_size(self) -> int: ...
+    def register_post_accumulate_grad_hook(self, hook: Callable[[object], None]) -> _Handle: ...
+
+
+class _Module(Protocol):
+    """The part of torch.nn.Module that is used."""
+
+    def named_parameters(self, recurse: bool = True) -> Iterable[tuple[str, _Parameter]]: ...
+    def named_modules(self) -> Iterable[tuple[str, _Module]]: ...
+    def register_forward_hook(self, hook: Callable[..., None]) -> _Handle: ...
+
+
+class _Device(Protocol):
+    @property
+    def type(self) -> str: ...
+
+
+class _Handle(Protocol):
+    def remove(self) -> None: ...
 
 
 def layers_of_script(
@@ -42,8 +76,8 @@ def layers_of_script(
 
 
 def layers_of(
-    model: Any,
-    loss: Callable[[], Any],
+    model: _Module,
+    loss: Callable[[], _Loss],
     steps: int = 10,
     warm_up: int = 3,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -105,21 +139,21 @@ class _Clock:
 
 @contextmanager
 def _time_with_hooks(
-    model: Any,
-    parameters: dict[str, Any],
+    model: _Module,
+    parameters: dict[str, _Parameter],
     clock: _Clock,
     forward: dict[str, float],
     backward: dict[str, float],
 ) -> Iterator[None]:
-    def on_gradient(name: str) -> Callable[[Any], None]:
-        def hook(_: Any) -> None:
+    def on_gradient(name: str) -> Callable[[object], None]:
+        def hook(_: object) -> None:
             backward[name] += clock.lap()
             clock.order.append(name)
 
         return hook
 
     def on_forward(name: str) -> Callable[..., None]:
-        def hook(*_: Any) -> None:
+        def hook(*_: object) -> None:
             forward[name] += clock.lap()
 
         return hook
@@ -139,7 +173,7 @@ def _time_with_hooks(
             handle.remove()
 
 
-def _synchronizer(parameter: Any) -> Callable[[], None]:
+def _synchronizer(parameter: _Parameter) -> Callable[[], None]:
     """Return a function that waits for the device of a parameter."""
     torch = torch_here()
     kind = parameter.device.type

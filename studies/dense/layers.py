@@ -24,6 +24,8 @@ MAX_BYTES = 2**40
 MAX_LAYERS = 20_000
 SUFFIXES = (".csv", ".parquet")
 
+Values = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True)
 class Layers:
@@ -32,9 +34,9 @@ class Layers:
     names: tuple[str, ...]
     sizes: NDArray[np.int64]
     """[n]: bytes of the gradient."""
-    backward_us: NDArray[np.float64]
+    backward_us: Values
     """[n]: time from the gradient of the next layer to that of this one."""
-    forward_us: NDArray[np.float64] | None = None
+    forward_us: Values | None = None
     """[n]: time of forward, if known."""
 
     @property

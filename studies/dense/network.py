@@ -10,15 +10,15 @@ from typing import Annotated, Literal, get_args
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from foundation.logs.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 from foundation.settings import Strict
 from studies.dense.catalogue import FOLDER
+from studies.dense.layers import Values
 
-Values = NDArray[np.float64]
 Aggregation = Literal["ring", "tree", "servers", "switch"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 AGGREGATION_TITLES: dict[Aggregation, str] = {

@@ -18,7 +18,8 @@ from studies.dense import DenseError
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
 from studies.dense.catalogue import Model
 from studies.dense.fusion import Fusion, fuse
-from studies.dense.network import Network, Values, addition_us, reduce_us
+from studies.dense.layers import Values
+from studies.dense.network import Network, addition_us, reduce_us
 from studies.dense.rings import FRAME, Rings, run_rings
 
 MTU = 1500

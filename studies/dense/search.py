@@ -5,15 +5,16 @@ In both, each buffer is sent as soon as it is ready and there is room, in the or
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from studies.compile import entry_point
 from studies.dense import DenseError
 from studies.dense.alpha_beta import AlphaBetaModel, Constants, Schedule, admit, constants, drain, simulate
-from studies.dense.layers import Layers
+from studies.dense.layers import Layers, Values
 
 MAX_LAYERS = 12
 """Most layers of an exhaustive search, which tries 2^11 ways to merge them."""
@@ -65,7 +66,7 @@ def _beam_search(layers: Layers, network: AlphaBetaModel, at_once: int, tie_weig
 
 
 @entry_point
-def _try_all(ready: Any, sizes: Any, at_once: int, network: Constants) -> tuple[float, int]:
+def _try_all(ready: Values, sizes: Values, at_once: int, network: Constants) -> tuple[float, int]:
     """Return the earliest end, and its mask: bit i is set if gradient i is the last of a buffer."""
     n = len(ready)
     under_way, work, no_times = np.zeros(at_once, np.int64), np.zeros((at_once, 2)), np.zeros(0)
@@ -88,20 +89,22 @@ def _try_all(ready: Any, sizes: Any, at_once: int, network: Constants) -> tuple[
 class _States(NamedTuple):
     """The network states of each prefix, sorted by their ends: n + 1 prefixes, up to `width` states each."""
 
-    ends: Any
+    ends: Values
     """float64[n + 1, width]: end if the remaining gradients were one buffer, inf in a free place."""
-    times: Any
+    times: Values
     """float64[n + 1, width]: start of the latest buffer."""
-    numbers: Any
+    numbers: Ints
     """int64[n + 1, width]: all-reduces under way."""
-    work: Any
+    work: Values
     """float64[n + 1, width, at_once, 2]: their remaining work."""
-    parents: Any
+    parents: Ints
     """int64[n + 1, width, 2]: prefix and state that each continues."""
 
 
 @entry_point
-def _beam(ready: Any, sums: Any, at_once: int, network: Constants, tie_weight: float, parents: Any) -> None:
+def _beam(
+    ready: Values, sums: Values, at_once: int, network: Constants, tie_weight: float, parents: Ints
+) -> None:
     n, width = len(ready), parents.shape[1]
     states = _States(
         np.full((n + 1, width), np.inf), np.zeros((n + 1, width)), np.zeros((n + 1, width), np.int64),
@@ -134,7 +137,7 @@ def _beam(ready: Any, sums: Any, at_once: int, network: Constants, tie_weight: f
 
 
 @compiled
-def _is_known(states: _States, j: int, now: float, number: int, work: Any) -> bool:
+def _is_known(states: _States, j: int, now: float, number: int, work: Values) -> bool:
     """Return whether prefix j has a state with the same time and the same remaining work."""
     for k in range(states.ends.shape[1]):
         if states.ends[j, k] == np.inf:
@@ -150,7 +153,9 @@ def _is_known(states: _States, j: int, now: float, number: int, work: Any) -> bo
 
 
 @compiled
-def _insert(states: _States, j: int, end: float, now: float, number: int, work: Any, i: int, w: int) -> None:
+def _insert(
+    states: _States, j: int, end: float, now: float, number: int, work: Values, i: int, w: int
+) -> None:
     """Insert a state that continues state w of prefix i into those of prefix j, and drop the last one."""
     at = states.ends.shape[1] - 1
     while at > 0 and states.ends[j, at - 1] > end:

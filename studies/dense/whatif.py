@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike
 
 from studies.dense.catalogue import MEASURED, Model, open_model
 from studies.dense.fusion import PRESETS, Fusion, fuse
+from studies.dense.layers import Values
 from studies.dense.network import (
     MAX_COMPRESSION,
     MAX_GBIT,
     MIN_COMPRESSION,
     MIN_GBIT,
     Network,
-    Values,
     reduce_us,
 )
 

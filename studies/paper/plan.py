@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 from foundation.designs.arms import leading, measured
 from foundation.designs.hotset import NAME
@@ -18,17 +17,19 @@ _COMPARED = [arm.name for arm in _ARMS if arm.baseline is None or arm.is_repetit
 """The leading arm of the design, its baseline, and a repeat of that."""
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""
-_SHORT: Mapping[str, Any] = {
+_TRACE_STEPS = 1_500
+"""Steps of the trace in short runs."""
+_SHORT: Mapping[str, object] = {
     "arms": _COMPARED,
     "loads": [0.5],
     "rounds": 8,
     "calibration_s": 1.0,
     "empty_rpcs": 100,
     "virtual_time": False,
-    "trace_steps": 1_500,
+    "trace_steps": _TRACE_STEPS,
 }
 """Settings of runs that are just long enough for intervals, with few arms."""
-_QUICK: Mapping[str, Any] = {
+_QUICK: Mapping[str, object] = {
     **_SHORT,
     "rounds": 6,
     "profile_lanes": 300_000,
@@ -47,7 +48,7 @@ class Stage:
     name: str
     seconds: float
     """Duration on two cores of an AMD EPYC, from which the remaining time is estimated."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
     is_run: bool = True
 
 
@@ -76,7 +77,7 @@ def _map(quick: bool) -> Iterator[Stage]:
         points.append((0.5, 1_200))
     for skew, keys in points:
         shape = {"parameters": PARAMETERS, "top": TOP, "share": skew, "keys_per_step": keys}
-        steps = min(_STEPS, short["trace_steps"] * _KEYS // keys)
+        steps = min(_STEPS, _TRACE_STEPS * _KEYS // keys)
         settings = {**short, "top_k": TOP, "trace_steps": steps, "workload": shape}
         yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)
 

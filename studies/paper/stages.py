@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
@@ -65,7 +64,7 @@ def _report_elapsed(progress: Progress, before: float, total: float, stage: Stag
     progress(before + min(seconds, stage.seconds), total, stage.name)
 
 
-def toml(settings: Mapping[str, Any]) -> str:
+def toml(settings: Mapping[str, object]) -> str:
     """Format settings as TOML, with tables last."""
     plain = [
         f"{name} = {json.dumps(value)}\n" for name, value in settings.items() if not isinstance(value, dict)
@@ -78,7 +77,7 @@ def toml(settings: Mapping[str, Any]) -> str:
     return "".join(plain + tables)
 
 
-def _settings(stage: Stage, folder: Path) -> dict[str, Any]:
+def _settings(stage: Stage, folder: Path) -> dict[str, object]:
     return {**stage.settings, "runs": str(folder / stage.name)} if stage.is_run else dict(stage.settings)
 
 

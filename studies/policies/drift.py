@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from nativekit.compile import int64
+from nativekit.records import Ints, Words
 from studies.compile import entry_point
-from studies.policies.log import KEY, PULL, Log
+from studies.policies.log import KEY, PULL, Accesses, Log
 
 _WINDOWS = 16
 _TOP = 20_000
@@ -68,13 +68,13 @@ def recovery_time(over_time: Sequence[float], shift: float) -> float | None:
 
 
 @entry_point
-def _count(accesses: Any, counts: Any) -> None:
+def _count(accesses: Accesses, counts: Ints) -> None:
     for access in accesses:
         counts[int64(access) & KEY] += int64(access) < PULL
 
 
 @entry_point
-def _count_top(accesses: Any, in_top: Any, taken: Any) -> None:
+def _count_top(accesses: Accesses, in_top: Words, taken: Ints) -> None:
     """Add to taken[:-1] the updates of the top k of each window, and to taken[-1] all updates."""
     windows = len(taken) - 1
     for access in accesses:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import int64
+from nativekit.records import Ints, Words
 from studies.compile import entry_point
 
 Accesses = NDArray[np.uint32]
@@ -108,13 +108,13 @@ def training_length(steps: int, learn: float) -> int:
 
 
 @entry_point
-def _count(accesses: Any, counts: Any) -> None:
+def _count(accesses: Accesses, counts: Ints) -> None:
     for access in accesses:
         counts[int64(access) & KEY] += 1
 
 
 @entry_point
-def _link(accesses: Any, latest: Any, next_access: Any, begin: int) -> None:
+def _link(accesses: Accesses, latest: Words, next_access: Words, begin: int) -> None:
     """Fill `next_access` of a chunk, given the first later access of each key, which it updates."""
     for at in range(len(accesses) - 1, -1, -1):
         key = int64(accesses[at]) & KEY

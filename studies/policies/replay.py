@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import int64
+from nativekit.records import Ints
 from studies.compile import entry_point
-from studies.policies.log import PULL, Log, make_log
-from studies.policies.policy import PolicySpec
+from studies.policies.log import PULL, Accesses, Log, make_log
+from studies.policies.policy import Levels, PolicySpec
 
 BINS = 100
 """Parts of the scored part by which hits are counted, if it has as many steps."""
@@ -93,7 +93,7 @@ def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
 
 
 @entry_point
-def _tally(tally: Any, levels: Any, accesses: Any, starts: Any, first: int, steps: int) -> None:
+def _tally(tally: Ints, levels: Levels, accesses: Accesses, starts: Ints, first: int, steps: int) -> None:
     """Count accesses by bin, kind and level; `starts` belong to the scored steps from `first` on."""
     for step in range(len(starts) - 1):
         part = tally[(first + step) * len(tally) // steps]

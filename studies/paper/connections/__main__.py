@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import click
 
@@ -60,7 +60,7 @@ def main(output: Path, rounds: int, max_connections: int) -> int:
     return 0
 
 
-async def _run_interruptibly(run: Coroutine[Any, Any, T], interfaces: Sequence[str]) -> T:
+async def _run_interruptibly(run: Coroutine[object, object, T], interfaces: Sequence[str]) -> T:
     """Run, and tear everything down on a signal, by force if that takes too long."""
     from topologies.run_lock import remove_killed_run
 

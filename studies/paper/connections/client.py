@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +10,17 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.errors import HotlineError
 from foundation.protocol.header import HEADER_BYTES, LAYOUT, WINDOW, Header, Op
-from foundation.protocol.rpc import rpcs
+from foundation.protocol.rpc import Rpc, rpcs
 from hosts.agent import Commands
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import MONOTONIC, Udp, clock, flush, make_udp, name_of, queue, socket_name, take
 from nativekit.bits import swap16, swap32
 from nativekit.compile import int64
 from nativekit.libc import ppoll
-from nativekit.records import records
+from nativekit.records import Ints, Records
 from nativekit.reference import as_ref
 from studies.paper.connections.process import Handlers, ProcessConfig, command
-from studies.paper.connections.waiting import POLLFD
+from studies.paper.connections.waiting import PollFd, pollfds
 
 _TIMEOUT_S = 2
 _POLLIN = 1
@@ -37,7 +36,13 @@ class ClientConfig(ProcessConfig):
 
 @entry_point
 def call_each(
-    udp: Udp, request: Any, fds: Any, sequence_numbers: Any, order: Any, polled: Any, latencies: Any
+    udp: Udp,
+    request: Records[Rpc],
+    fds: Ints,
+    sequence_numbers: Ints,
+    order: Ints,
+    polled: Records[PollFd],
+    latencies: Ints,
 ) -> int:
     """Send an empty RPC by each caller in `order`[n], one at a time; return how many were answered in time.
 
@@ -77,7 +82,7 @@ class ClientProcess:
         self._open: list[socket.socket] = []
         # Turns of a window slot begin at 1, so the first sequence number is WINDOW.
         self._turns: NDArray[np.int64] = np.full(config.callers, WINDOW, np.int64)
-        self._polled = records(1, POLLFD)
+        self._polled = pollfds([-1])
         self._commands = commands
         self.connect()
 

@@ -6,7 +6,6 @@ import os
 import select
 import socket
 import time
-from typing import Any
 
 from foundation.errors import HotlineError
 from hosts.agent import Commands
@@ -40,10 +39,10 @@ class ServerProcess:
         self._open: list[socket.socket] = []
         self._epoll = select.epoll()
         self._waiting: WaitSet | None = None
-        self._loop: Any = None
+        self._loop = LOOPS["epoll"]
         self.warm_up()
 
-    def listen(self, way: str, peers: list[list[Any]]) -> dict[str, object]:
+    def listen(self, way: str, peers: list[tuple[str, int]]) -> dict[str, object]:
         """Open a socket connected to each peer (address, port), or one for all, to wait for this way."""
         if way not in WAYS:
             raise HotlineError(f"way {way!r}: expected one of {', '.join(WAYS)}")

@@ -7,7 +7,8 @@ callers.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from hosts.ps.service import Service
 from hosts.udp import BURST, Udp
 from nativekit.compile import compiled, int64
 from nativekit.libc import epoll_wait, ppoll
-from nativekit.records import checked, records
+from nativekit.records import Int32, Records, checked, dtype_of, records
 from nativekit.reference import as_ref
 
 WAYS = ("scan", "poll", "epoll", "shared")
@@ -27,22 +28,28 @@ COMMAND, NEEDS_ROOM = 0, 1
 _POLLIN = 1
 _SWEEPS = 64
 """Scans of all sockets between two checks of standard input."""
-POLLFD = checked(np.dtype({"names": ["fd", "events", "revents"], "formats": ["i4", "i2", "i2"]}))
-"""The C structure pollfd of poll(2)."""
+
+
+class PollFd:
+    """The C structure pollfd of poll(2)."""
+
+    fd: Int32
+    events: Annotated[int, np.int16]
+    revents: Annotated[int, np.int16]
 
 
 class WaitSet(NamedTuple):
     """The files that a loop waits for."""
 
-    polled: Any
-    """POLLFD[sockets + 1], standard input last."""
+    polled: Records[PollFd]
+    """[sockets + 1], standard input last."""
     sources: Sources
     """The PS's own, with epoll's descriptor and events."""
 
 
-def pollfds(fds: list[int]) -> Any:
+def pollfds(fds: list[int]) -> Records[PollFd]:
     """Return the argument of poll(2) for these descriptors."""
-    polled = records(len(fds), POLLFD)
+    polled: Records[PollFd] = records(len(fds), checked(dtype_of(PollFd)))
     polled["fd"] = fds
     polled["events"] = _POLLIN
     return polled
@@ -109,4 +116,5 @@ def epoll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
                 return NEEDS_ROOM
 
 
-LOOPS = {"scan": scan, "poll": poll, "epoll": epoll, "shared": epoll}
+Loop = Callable[[Server, Service, Udp, WaitSet], int]
+LOOPS: dict[str, Loop] = {"scan": scan, "poll": poll, "epoll": epoll, "shared": epoll}

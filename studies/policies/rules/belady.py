@@ -12,11 +12,13 @@ sizes have a key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, NO_NEXT_ACCESS, Accesses, Log
@@ -27,14 +29,14 @@ _WORD = (1 << _BITS) - 1
 
 
 class _Times(NamedTuple):
-    words: Any
+    words: NDArray[np.uint64]
     """uint64[words, sizes]: the bits of all tiers, concatenated; tier 0 has a bit per time."""
-    tiers: Any
+    tiers: Ints
     """int64[tiers]: offset of each tier in `words`."""
-    used: Any
+    used: Ints
     """int64[sizes]: number of times in the set."""
-    sizes: Any
-    moves: Any
+    sizes: Ints
+    moves: Ints
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
@@ -56,7 +58,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     return Policy(serve, moves)
 
 
-def _first_accesses(log: Log, limit: int) -> Any:
+def _first_accesses(log: Log, limit: int) -> Ints:
     """Return times[n <= limit] in the scored part of the first accesses of keys seen before it, ascending."""
     seen, chunks = log.counts > 0, []
     at = log.split
@@ -70,7 +72,7 @@ def _first_accesses(log: Log, limit: int) -> Any:
     return np.concatenate(chunks)[:limit] if chunks else np.zeros(0, np.int64)
 
 
-def _times(span: int, sizes: Any, moves: Any) -> _Times:
+def _times(span: int, sizes: Ints, moves: Ints) -> _Times:
     counts = [span]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append((counts[-1] + _WORD) >> _BITS)
@@ -81,7 +83,7 @@ def _times(span: int, sizes: Any, moves: Any) -> _Times:
 
 
 @entry_point
-def _mark_first_accesses(accesses: Any, seen: Any, is_first: Any) -> None:
+def _mark_first_accesses(accesses: Accesses, seen: NDArray[np.bool_], is_first: NDArray[np.bool_]) -> None:
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         is_first[i] = seen[key]
@@ -89,7 +91,7 @@ def _mark_first_accesses(accesses: Any, seen: Any, is_first: Any) -> None:
 
 
 @entry_point
-def _fill(times: _Times, first_accesses: Any) -> None:
+def _fill(times: _Times, first_accesses: Ints) -> None:
     times = as_ref(times)
     for time in first_accesses:
         for size in range(len(times.sizes)):
@@ -98,7 +100,7 @@ def _fill(times: _Times, first_accesses: Any) -> None:
 
 
 @entry_point
-def _serve(times: _Times, begin: int, next_access: Any, levels: Any) -> None:
+def _serve(times: _Times, begin: int, next_access: Ints, levels: Levels) -> None:
     times = as_ref(times)
     sizes = len(times.sizes)
     for i in range(len(next_access)):
@@ -161,7 +163,7 @@ def _latest(times: _Times, size: int) -> int:
 
 
 @compiled
-def _highest_bit(word: Any) -> int:
+def _highest_bit(word: np.uint64) -> int:
     position, step = int64(0), int64(32)
     while step:
         if word >> np.uint64(step):

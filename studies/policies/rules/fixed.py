@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import int64
+from nativekit.records import Octets
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import Policy, PolicySpec, no_moves
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
 
 _SEED = 1
 
@@ -37,7 +37,7 @@ def _fixed(log: Log, order: NDArray[np.integer], sizes: Sequence[int]) -> Policy
 
 
 @entry_point
-def _look_up(level: Any, accesses: Any, levels: Any) -> None:
+def _look_up(level: Octets, accesses: Accesses, levels: Levels) -> None:
     for i in range(len(accesses)):
         levels[i] = level[int64(accesses[i]) & KEY]
 

@@ -6,27 +6,29 @@ Among slots of equal count, the one that reached it first comes first.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
-from studies.policies.rules.linked_lists import NONE, length, make_lists, push, tail, unlink
+from nativekit.records import Ints
+from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
 
 _FIRST, _FREE = 0, 1
 _BELOW, _ABOVE, _COUNT = 0, 1, 2
 
 
 class FrequencyLists(NamedTuple):
-    links: Any
-    lists: Any
-    list_of: Any
+    links: Links
+    lists: Ints
+    list_of: NDArray[np.int32]
     """int32[slots]: list of each slot."""
-    order: Any
+    order: Ints
     """int64[lists, 3]: the lists of the next lower and higher count, and the count."""
-    free: Any
+    free: Ints
     """int64[lists]: stack of the lists not in use."""
-    meta: Any
+    meta: Ints
     """int64[2]: the list of the lowest count, and the height of the stack `free`."""
 
 

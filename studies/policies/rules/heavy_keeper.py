@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import Policy, PolicySpec, no_moves
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy, rank_by_count
 from studies.policies.rules.sketch import HASH_BITS, hash_key, to_bucket
 
@@ -31,12 +32,12 @@ DECAYS = np.array([int(_HASHES * BASE**-count) for count in range(256)], np.int6
 
 
 class _Cells(NamedTuple):
-    key: Any
+    keys: Ints
     """int64[ROWS, cells]: key of each cell."""
-    count: Any
+    counts: Ints
     """int64[ROWS, cells]: 0 in a free cell."""
-    decays: Any
-    draws: Any
+    decays: Ints
+    draws: Ints
     """int64[1]: number of random draws so far."""
 
 
@@ -48,31 +49,31 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
     cells = _Cells(np.zeros(shape, np.int64), np.zeros(shape, np.int64), DECAYS, np.zeros(1, np.int64))
 
     def select(before: NDArray[np.integer]) -> NDArray[np.int64]:
-        live = cells.count > 0
-        ranked = rank_by_count(cells.key[live], cells.count[live])
+        live = cells.counts > 0
+        ranked = rank_by_count(cells.keys[live], cells.counts[live])
         _, first = np.unique(ranked, return_index=True)
-        cells.count[:] = 0
+        cells.counts[:] = 0
         return ranked[np.sort(first)[:size]]
 
     return periodic_policy(key_set, partial(_serve, key_set, cells), select)
 
 
 @entry_point
-def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Any, levels: Any) -> None:
+def _serve(key_set: PeriodicSet, cells: _Cells, accesses: Accesses, levels: Levels) -> None:
     key_set = as_ref(key_set)
     cells = as_ref(cells)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY
         levels[i] = not is_hot(key_set, key)
         for row in range(ROWS):
-            _count(cells, row, to_bucket(hash_key(key, _SEED + row), cells.key.shape[1]), key)
+            _count(cells, row, to_bucket(hash_key(key, _SEED + row), cells.keys.shape[1]), key)
 
 
 @compiled
 def _count(cells: _Cells, row: int, place: int, key: int) -> None:
-    count = cells.count[row, place]
-    if count > 0 and cells.key[row, place] == key:
-        cells.count[row, place] = count + 1
+    count = cells.counts[row, place]
+    if count > 0 and cells.keys[row, place] == key:
+        cells.counts[row, place] = count + 1
         return
     if count > 0:
         cells.draws[0] += 1
@@ -80,10 +81,10 @@ def _count(cells: _Cells, row: int, place: int, key: int) -> None:
         if count >= len(cells.decays) or draw >= cells.decays[count]:
             return
         count -= 1
-        cells.count[row, place] = count
+        cells.counts[row, place] = count
     if count == 0:
-        cells.key[row, place] = key
-        cells.count[row, place] = 1
+        cells.keys[row, place] = key
+        cells.counts[row, place] = 1
 
 
 HEAVY_KEEPER = PolicySpec(

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.frequency_lists import (
     FrequencyLists,
     add,
@@ -37,11 +38,11 @@ _USED, _SUM = 0, 1
 class _LfuState(NamedTuple):
     counts: FrequencyLists
     slots: SlotMap
-    totals: Any
+    totals: Ints
     """int64[2]: slots in use, and the sum of their counts."""
-    max_sum: Any
+    max_sum: Ints
     """int64[1]: sum of counts above which they are halved; 0 disables ageing."""
-    moves: Any
+    moves: Ints
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
@@ -63,7 +64,7 @@ def lfu(log: Log, sizes: Sequence[int], max_mean: int) -> Policy:
 
 
 @entry_point
-def _serve(state: _LfuState, accesses: Any, levels: Any) -> None:
+def _serve(state: _LfuState, accesses: Accesses, levels: Levels) -> None:
     state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY

@@ -6,18 +6,20 @@ length. A list's head is the slot pushed last.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
+
+Links = NDArray[np.int32]
 
 NONE = -1
 _PREVIOUS, _NEXT = 0, 1
 _HEAD, _TAIL, _LENGTH = 0, 1, 2
 
 
-def make_lists(slots: int, count: int) -> tuple[Any, Any]:
+def make_lists(slots: int, count: int) -> tuple[Links, Ints]:
     """Return the links and the lists of `count` empty lists."""
     lists = np.full((count, 3), NONE, np.int64)
     lists[:, _LENGTH] = 0
@@ -25,7 +27,7 @@ def make_lists(slots: int, count: int) -> tuple[Any, Any]:
 
 
 @compiled
-def push(links: Any, lists: Any, which: int, slot: int) -> None:
+def push(links: Links, lists: Ints, which: int, slot: int) -> None:
     """Insert a slot at the head of a list."""
     head = lists[which, _HEAD]
     links[_PREVIOUS, slot] = NONE
@@ -39,7 +41,7 @@ def push(links: Any, lists: Any, which: int, slot: int) -> None:
 
 
 @compiled
-def unlink(links: Any, lists: Any, which: int, slot: int) -> None:
+def unlink(links: Links, lists: Ints, which: int, slot: int) -> None:
     """Remove a slot from its list."""
     previous, next_ = int64(links[_PREVIOUS, slot]), int64(links[_NEXT, slot])
     if previous == NONE:
@@ -54,23 +56,23 @@ def unlink(links: Any, lists: Any, which: int, slot: int) -> None:
 
 
 @compiled
-def head(lists: Any, which: int) -> int:
+def head(lists: Ints, which: int) -> int:
     """Return the first slot of a list, or NONE."""
     return int64(lists[which, _HEAD])
 
 
 @compiled
-def previous(links: Any, slot: int) -> int:
+def previous(links: Links, slot: int) -> int:
     """Return the slot before this one, or NONE at the head."""
     return int64(links[_PREVIOUS, slot])
 
 
 @compiled
-def tail(lists: Any, which: int) -> int:
+def tail(lists: Ints, which: int) -> int:
     """Return the last slot of a list, or NONE."""
     return int64(lists[which, _TAIL])
 
 
 @compiled
-def length(lists: Any, which: int) -> int:
+def length(lists: Ints, which: int) -> int:
     return int64(lists[which, _LENGTH])

@@ -9,30 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets
 from nativekit.reference import as_ref
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
-from studies.policies.rules.linked_lists import NONE, head, length, make_lists, previous, push, tail, unlink
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import (
+    NONE,
+    Links,
+    head,
+    length,
+    make_lists,
+    previous,
+    push,
+    tail,
+    unlink,
+)
 
 _STACK = 0
 
 
 class _Stack(NamedTuple):
-    sizes: Any
-    links: Any
+    sizes: Ints
+    links: Links
     """The list's head is the most recently used key."""
-    lists: Any
-    level: Any
+    lists: Ints
+    level: Octets
     """uint8[distinct]: smallest size that has the key; the number of sizes if none has."""
-    marks: Any
+    marks: Ints
     """int64[sizes]: last key of each size, or NONE while the size is not full."""
-    moves: Any
+    moves: Ints
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
@@ -49,7 +60,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 @entry_point
-def _serve(stack: _Stack, accesses: Any, levels: Any) -> None:
+def _serve(stack: _Stack, accesses: Accesses, levels: Levels) -> None:
     stack = as_ref(stack)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY

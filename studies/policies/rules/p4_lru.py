@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import int64
+from nativekit.records import Ints
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.sketch import hash_key, to_bucket
 
 PLACES = 3
@@ -29,7 +30,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 @entry_point
-def _serve(buckets: Any, moves: Any, accesses: Any, levels: Any) -> None:
+def _serve(buckets: NDArray[np.int32], moves: Ints, accesses: Accesses, levels: Levels) -> None:
     number, places = buckets.shape
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY

@@ -6,12 +6,13 @@ A newly selected key is pending until its next access, with which its value trav
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.policy import EVICTIONS, INSTALLS, Policy, Serve
@@ -24,9 +25,9 @@ Select = Callable[[NDArray[np.integer]], NDArray[np.integer]]
 
 
 class PeriodicSet(NamedTuple):
-    state: Any
+    state: Octets
     """uint8[distinct]: COLD, PENDING or HOT."""
-    moves: Any
+    moves: Ints
 
 
 def empty_set(distinct: int, moves: NDArray[np.int64]) -> PeriodicSet:
@@ -62,7 +63,7 @@ def is_hot(key_set: PeriodicSet, key: int) -> bool:
 
 
 @entry_point
-def _choose(key_set: PeriodicSet, previous: Any, selected: Any) -> None:
+def _choose(key_set: PeriodicSet, previous: NDArray[np.integer], selected: NDArray[np.integer]) -> None:
     key_set = as_ref(key_set)
     for key in selected:
         key_set.state[key] |= _SELECTED

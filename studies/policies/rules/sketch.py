@@ -6,11 +6,12 @@ ACM ToS 13, 2017.)
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Octets
 
 HASH_BITS = 31
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -26,9 +27,9 @@ MAX_COUNT = 15
 
 
 class Sketch(NamedTuple):
-    counters: Any
+    counters: Octets
     """uint8[ROWS, width]: counters, up to MAX_COUNT."""
-    progress: Any
+    progress: Ints
     """int64[2]: accesses since the last halving, and accesses between two halvings."""
 
 

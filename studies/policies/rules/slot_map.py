@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 
 NO_SLOT = -1
 _NO_KEY = -1
 
 
 class SlotMap(NamedTuple):
-    slot_of: Any
+    slot_of: NDArray[np.int32]
     """int32[distinct]: slot of each key of the log, or NO_SLOT."""
-    key_of: Any
+    key_of: Ints
     """int64[slots]: key of each slot, or -1."""
 
 

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
 from studies.policies.log import KEY, Accesses, Log
@@ -34,7 +35,7 @@ COUNTERS_PER_KEY = 2
 class _Counters(NamedTuple):
     counts: FrequencyLists
     slots: SlotMap
-    used: Any
+    used: Ints
     """int64[1]: counters in use."""
 
 
@@ -64,7 +65,7 @@ def _reset(slots: SlotMap) -> _Counters:
 
 
 @entry_point
-def _serve(key_set: PeriodicSet, counters: _Counters, accesses: Any, levels: Any) -> None:
+def _serve(key_set: PeriodicSet, counters: _Counters, accesses: Accesses, levels: Levels) -> None:
     key_set = as_ref(key_set)
     counters = as_ref(counters)
     for i in range(len(accesses)):
@@ -89,7 +90,7 @@ def _count(counters: _Counters, key: int) -> None:
 
 
 @entry_point
-def _read_and_clear(counters: _Counters, keys: Any, counts: Any) -> None:
+def _read_and_clear(counters: _Counters, keys: Ints, counts: Ints) -> None:
     counters = as_ref(counters)
     for slot in range(len(counts)):
         keys[slot], counts[slot] = key_of(counters.slots, slot), count_of(counters.counts, slot)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
-from studies.policies.rules.linked_lists import length, make_lists, push, tail, unlink
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
 from studies.policies.rules.sketch import Sketch, estimate, note, sketch
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, slot_of
 
@@ -23,10 +24,10 @@ _MAIN = 0
 
 class _TinyLfuState(NamedTuple):
     sketch_: Sketch
-    links: Any
-    lists: Any
+    links: Links
+    lists: Ints
     slots: SlotMap
-    moves: Any
+    moves: Ints
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
@@ -37,7 +38,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 @entry_point
-def _serve(state: _TinyLfuState, accesses: Any, levels: Any) -> None:
+def _serve(state: _TinyLfuState, accesses: Accesses, levels: Levels) -> None:
     state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
-from studies.policies.log import KEY, Log
-from studies.policies.policy import EVICTIONS, INSTALLS, Policy, PolicySpec, no_moves
-from studies.policies.rules.linked_lists import NONE, length, make_lists, push, tail, unlink
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import NONE, Links, length, make_lists, push, tail, unlink
 from studies.policies.rules.sketch import Sketch, estimate, note, sketch
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
@@ -27,17 +29,17 @@ WINDOW_SHARE, PROTECTED_SHARE = 0.01, 0.8
 
 class _WTinyLfuState(NamedTuple):
     seen: Sketch
-    links: Any
-    lists: Any
-    capacities: Any
+    links: Links
+    lists: Ints
+    capacities: Ints
     """int64[3]: slots of the window, of the other two segments together, and of the protected one."""
     slots: SlotMap
     """size + 1 slots: one more for the key just admitted, until one is evicted."""
-    list_of: Any
+    list_of: NDArray[np.int8]
     """int8[size + 1]: WINDOW, PROBATION or PROTECTED."""
-    free: Any
+    free: Ints
     """int64[1]: the free slot."""
-    moves: Any
+    moves: Ints
 
 
 def capacities(size: int) -> tuple[int, int, int]:
@@ -62,7 +64,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 @entry_point
-def _serve(state: _WTinyLfuState, accesses: Any, levels: Any) -> None:
+def _serve(state: _WTinyLfuState, accesses: Accesses, levels: Levels) -> None:
     state = as_ref(state)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY

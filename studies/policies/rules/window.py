@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +18,11 @@ from controller.hotset.selection import choose as selected
 from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.compile import int64
+from nativekit.records import Ints
 from nativekit.reference import as_ref
 from studies.compile import entry_point
-from studies.policies.log import KEY, PULL, Log
-from studies.policies.policy import Policy, PolicySpec, no_moves
+from studies.policies.log import KEY, PULL, Accesses, Log
+from studies.policies.policy import Levels, Policy, PolicySpec, no_moves
 from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, periodic_policy
 
 _CANDIDATES = 2
@@ -63,7 +63,7 @@ def _hottest_cold_keys(counts: NDArray[np.int64], hot: NDArray[np.integer], limi
 
 
 @entry_point
-def _serve(key_set: PeriodicSet, counts: Any, accesses: Any, levels: Any) -> None:
+def _serve(key_set: PeriodicSet, counts: Ints, accesses: Accesses, levels: Levels) -> None:
     key_set = as_ref(key_set)
     for i in range(len(accesses)):
         key = int64(accesses[i]) & KEY

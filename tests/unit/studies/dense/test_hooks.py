@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -71,7 +72,7 @@ class _HookPoint:
     def __init__(self) -> None:
         self.hooks: list[Callable[..., None]] = []
 
-    def hook(self, hook: Callable[..., None]) -> SimpleNamespace:
+    def hook(self, hook: Callable[..., None]) -> Any:
         self.hooks.append(hook)
         return SimpleNamespace(remove=lambda: self.hooks.remove(hook))
 
@@ -83,8 +84,9 @@ class _HookPoint:
 
 
 class _Parameter(_HookPoint):
-    device = SimpleNamespace(type="slow")
+    device: Any = SimpleNamespace(type="slow")
     requires_grad = True
+    grad: object = None
 
     def __init__(self, values: int) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class _Module(_HookPoint):
     def named_parameters(self, recurse: bool = True) -> Iterator[tuple[str, _Parameter]]:
         yield from self.named.items() if recurse else ()
 
-    def named_modules(self) -> Iterator[tuple[str, object]]:
+    def named_modules(self) -> Iterator[tuple[str, Any]]:
         yield "", self
         for name in self.layers:
             own = [("w", self.named[f"{name}.w"])]
@@ -115,7 +117,7 @@ class _Module(_HookPoint):
                 ),
             )
 
-    def loss(self) -> SimpleNamespace:
+    def loss(self) -> Any:
         for name, seconds in (("first", 0.001), ("last", 0.004)):
             self.device.work(seconds)
             self.layers[name].run_hooks()
