@@ -248,7 +248,7 @@ class Config(RunSettings):
 
     @model_validator(mode="before")
     @classmethod
-    def _size(cls, given: Any) -> Any:  # whatever pydantic is given
+    def _size(cls, given: object) -> object:
         """Fill in the default sizes, which depend on the codec."""
         return with_sizes(given, cls.sized_for(given)) if isinstance(given, dict) else given
 

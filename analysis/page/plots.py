@@ -163,7 +163,7 @@ def _trace(series: Series, kind: str) -> Spec:
     return trace
 
 
-def _on_map(series: Series, x: list[Any], y: list[Any]) -> Spec:
+def _on_map(series: Series, x: list[object], y: list[object]) -> Spec:
     if series.z is None:
         marker = {"color": series.colour, "size": 7}
         trace = {"type": "scatter", "mode": "markers+text", "textposition": "top center", "marker": marker}
@@ -183,7 +183,7 @@ def _on_map(series: Series, x: list[Any], y: list[Any]) -> Spec:
     }
 
 
-def _heights(series: Series, x: list[Any], y: list[Any]) -> Spec:
+def _heights(series: Series, x: list[object], y: list[object]) -> Spec:
     assert series.z is not None
     return {
         "type": "heatmap",
@@ -221,7 +221,7 @@ def _line_at(level: float, series: Series) -> Spec:
     }
 
 
-def _spans(series: Series, x: list[Any], y: list[Any]) -> Spec:
+def _spans(series: Series, x: list[object], y: list[object]) -> Spec:
     assert series.low is not None
     return {
         "type": "bar",
@@ -235,7 +235,7 @@ def _spans(series: Series, x: list[Any], y: list[Any]) -> Spec:
     }
 
 
-def _rounded(values: Values | Sequence[str]) -> list[Any]:  # Plotly takes names, numbers and None
+def _rounded(values: Values | Sequence[str]) -> list[object]:
     """Return values with no more digits than a drawing shows; None for NaN and infinity."""
     if len(values) and isinstance(values[0], str):
         return list(values)
@@ -295,7 +295,7 @@ def _of_spans(figure: Figure) -> Table:
     return Table(f"{figure.title}; {figure.x.title}", ("", "from", "to"), rows)
 
 
-def _spans_of(series: Series) -> Iterator[tuple[Any, float, float]]:
+def _spans_of(series: Series) -> Iterator[tuple[float | str, float, float]]:
     assert series.low is not None
     every = -(-len(series.y) // _ROWS)
     yield from list(zip(series.x, series.y, series.low, strict=True))[::every]
@@ -305,7 +305,7 @@ def _name(panel: str, series: Series) -> str:
     return f"{panel}, {series.name}" if panel else series.name
 
 
-def _thinned(series: Series) -> Iterator[tuple[int, tuple[Any, float]]]:
+def _thinned(series: Series) -> Iterator[tuple[int, tuple[float | str, float]]]:
     every = -(-len(series.y) // _ROWS)
     yield from list(enumerate(zip(series.x, series.y, strict=True)))[::every]
 
@@ -325,7 +325,7 @@ def _interval(series: Series, place: int, axis: Axis) -> str:
     return f"[{_text(series.low[place], axis)}, {_text(series.high[place], axis)}]"
 
 
-def _text(value: Any, axis: Axis) -> str:
+def _text(value: float | str, axis: Axis) -> str:
     if isinstance(value, str):
         return value
     if not np.isfinite(value):

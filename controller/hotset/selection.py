@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,7 +47,7 @@ class Rates(NamedTuple):
         return np.where(self.keys[at] == keys, self.rates[at], 0.0)
 
 
-def summed(keys: Keys, counts: NDArray[Any]) -> Rates:  # integers or floats
+def summed(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or floats
     """Return the sums of counts or rates [n] by key; `keys` [n] may repeat."""
     distinct, at = np.unique(keys, return_inverse=True)
     return Rates(distinct, np.bincount(at, counts, len(distinct)).astype(np.float64))

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from analysis.figures.all import Progress, no_progress
 from analysis.figures.source import of_cluster
@@ -127,7 +127,7 @@ def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) 
         return run_interruptibly(lambda: write_cluster_report(source, page, progress))
 
 
-def answer(reporter: Reporter | None = None, **cluster: Any) -> ClusterAnswer:
+def answer(reporter: Reporter | None = None, **cluster: object) -> ClusterAnswer:
     """Return what a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
 
     The settings are those of `simulator.answer.cluster.Cluster`. It takes some ten seconds with 100 hosts.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from itertools import chain
-from typing import Any
 
 import click
 
@@ -35,7 +34,7 @@ from hotline.cli.zoo import zoo
 class _Commands(click.Group):
     """The group of all commands, with our own message and exit code for Ctrl-C."""
 
-    def invoke(self, context: click.Context) -> Any:
+    def invoke(self, context: click.Context) -> object:
         """Run a command; turn Ctrl-C into one line and exit code 130, where Click has "Aborted!" and 1."""
         try:
             return super().invoke(context)

@@ -120,7 +120,7 @@ def on_switch(
             raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2))
 
 

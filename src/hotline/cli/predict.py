@@ -118,7 +118,7 @@ def _toml(hosts: Hosts) -> str:
     return "[hosts]\n" + "".join(lines)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, str):
         return json.dumps(value)
     return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -187,7 +187,7 @@ def _verdict(found: Prediction) -> str:
     )
 
 
-def _as_json(found: Prediction) -> dict[str, Sequence[dict[str, Any]]]:
+def _as_json(found: Prediction) -> dict[str, Sequence[dict[str, object]]]:
     return {
         "latencies": [{**of._asdict(), "off": of.off, "holds": of.holds} for of in found.latencies],
         "differences": [{**of._asdict(), "holds": of.holds} for of in found.differences],

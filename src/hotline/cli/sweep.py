@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -93,7 +93,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
     return [along(base, name, numbers)]
 
 
-def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, Any]:
+def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, object]:
     """Return sweep -> point -> its results."""
     return {
         sweep.name: {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import HotlineError
 from hotline.kv.conversion import are_ascending, as_contiguous
@@ -24,7 +24,7 @@ class Rows(NamedTuple):
     """Index of each row in the caller's keys [n]; None if they were ascending."""
 
 
-def check_keys(keys: Any, table: Table) -> Rows:
+def check_keys(keys: ArrayLike, table: Table) -> Rows:
     """Return the caller's keys [n] in ascending order; raise `InvalidArgument` for invalid ones."""
     found = np.asarray(keys)
     if found.size == 0 and found.ndim == 1:
@@ -39,7 +39,7 @@ def check_keys(keys: Any, table: Table) -> Rows:
     return Rows(rows, None) if are_ascending(rows, table.rows) else _sort(found, table)
 
 
-def _sort(found: NDArray[np.integer[Any]], table: Table) -> Rows:
+def _sort(found: NDArray[np.integer], table: Table) -> Rows:
     order = np.argsort(found)
     keys = found[order]
     duplicates = np.flatnonzero(keys[1:] == keys[:-1])
@@ -58,7 +58,7 @@ def _sort(found: NDArray[np.integer[Any]], table: Table) -> Rows:
     return Rows(keys.astype(np.int64), order)
 
 
-def check_values(values: Any, n: int, table: Table) -> NDArray[np.float32]:
+def check_values(values: object, n: int, table: Table) -> NDArray[np.float32]:
     """Return the values of n rows [n, dim], which may be NaN; raise `InvalidArgument` for another shape."""
     return _check_array(values, n, table, "values")
 
@@ -74,7 +74,7 @@ def check_finite(values: NDArray[np.float32], table: Table) -> None:
         )
 
 
-def check_out(out: Any, n: int, table: Table) -> NDArray[np.float32]:
+def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
     """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` for another shape."""
     if not isinstance(out, np.ndarray):
         raise InvalidArgument(f"table {table.name}: out is of {type(out).__name__}; a NumPy array is right")
@@ -83,7 +83,7 @@ def check_out(out: Any, n: int, table: Table) -> NDArray[np.float32]:
     return _check_array(out, n, table, "out")
 
 
-def _check_array(array: Any, n: int, table: Table, name: str) -> NDArray[np.float32]:
+def _check_array(array: object, n: int, table: Table, name: str) -> NDArray[np.float32]:
     found = np.asarray(array)
     if found.dtype != np.float32:
         raise InvalidArgument(f"table {table.name}: {name} are {found.dtype}; float32 is right")

@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nativekit.compile import cached_entry_point, int64
+from nativekit.records import Ints
+
+Floats = NDArray[np.float32]
+Units = NDArray[np.int32]
 
 NOT_FINITE = -1
 """Returned instead of a count if a value is infinite or NaN."""
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
+S = TypeVar("S", bound=np.generic)
 _FILE = Path(__file__)
 
 
@@ -28,18 +33,18 @@ def entry_point(function: F) -> F:
     return cached_entry_point(function, _FILE.parent, [_FILE])
 
 
-def as_contiguous(array: Any, dtype: type) -> Any:
+def as_contiguous(array: NDArray[np.generic], dtype: type[S]) -> NDArray[S]:
     """Return the array if its layout is C-contiguous, or else a copy.
 
     Every other layout would be compiled anew.
     """
     if array.dtype == dtype and array.flags.carray and type(array) is np.ndarray:
-        return array
+        return cast("NDArray[S]", array)
     return np.array(array, dtype, order="C", subok=False)
 
 
 @entry_point
-def are_ascending(keys: Any, rows: int) -> bool:
+def are_ascending(keys: Ints, rows: int) -> bool:
     """Return whether keys int64[n] are ascending, without duplicates, and below `rows`."""
     ascending, before = True, int64(-1)
     for k in range(len(keys)):
@@ -49,7 +54,7 @@ def are_ascending(keys: Any, rows: int) -> bool:
 
 
 @entry_point
-def to_units(values: Any, scale: float, units: Any) -> int:
+def to_units(values: Floats, scale: float, units: Units) -> int:
     """Convert float32[n] to units int32[n]; return how many saturated, or NOT_FINITE.
 
     The loop has no branches, so that it is vectorised.
@@ -67,7 +72,7 @@ def to_units(values: Any, scale: float, units: Any) -> int:
 
 
 @entry_point
-def from_units(units: Any, scale: float, values: Any) -> None:
+def from_units(units: Units, scale: float, values: Floats) -> None:
     """Convert units int32[n] to float32[n]."""
     for k in range(len(values)):
         values[k] = units[k] / scale

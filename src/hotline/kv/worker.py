@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
 from foundation.logs.parts import save_arrays
@@ -114,21 +114,23 @@ class Worker:
         return True
 
     def push(
-        self, keys: Any, values: Floats, table: str | None = None, callback: Callback | None = None
+        self, keys: ArrayLike, values: Floats, table: str | None = None, callback: Callback | None = None
     ) -> int:
         """Add values [n, dim] to rows [n] of a table; return the operation's number."""
         chosen = self.tables.named(table)
         rows = check_keys(keys, chosen)
         return self._submit(chosen, rows, check_values(values, len(rows.keys), chosen), callback=callback)
 
-    def pull(self, keys: Any, out: Floats, table: str | None = None, callback: Callback | None = None) -> int:
+    def pull(
+        self, keys: ArrayLike, out: Floats, table: str | None = None, callback: Callback | None = None
+    ) -> int:
         """Fetch rows [n] of a table into `out` [n, dim]; return the operation's number."""
         chosen = self.tables.named(table)
         rows = check_keys(keys, chosen)
         return self._submit(chosen, rows, None, check_out(out, len(rows.keys), chosen), callback)
 
     def push_pull(
-        self, keys: Any, values: Floats, out: Floats, table: str | None = None,
+        self, keys: ArrayLike, values: Floats, out: Floats, table: str | None = None,
         callback: Callback | None = None,
     ) -> int:  # fmt: skip
         """Push to rows, and then pull them; return the operation's number."""
@@ -168,7 +170,7 @@ class Worker:
         """Write all tables [rows, dim] by name to an .npz archive."""
         save_arrays(Path(path), {name: self.read(name) for name in self.tables})
 
-    def parameters(self, keys: Any, table: str | None = None) -> NDArray[np.uint64]:
+    def parameters(self, keys: ArrayLike, table: str | None = None) -> NDArray[np.uint64]:
         """Return the keys of rows [n] in update logs and hot sets: a parameter for each value [n * dim]."""
         chosen = self.tables.named(table)
         return chosen.parameters(check_keys(keys, chosen).keys).astype(np.uint64)
