@@ -59,7 +59,8 @@ fuzz: setup ## what parsers do with bytes of others: 10 s for each of them (ARGS
 mutants: setup ## break the code in 200 places a room and count what the tests miss (ARGS="--seed 2 analysis logs")
 	@scripts/mutants $(ARGS)
 
-check: setup ## style and types
+check: ## style and types
+	@scripts/setup test
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check --quiet .
 	@$(PYTHON) -m mypy

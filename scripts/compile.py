@@ -1,0 +1,111 @@
+"""Compile what a run needs, in parallel, with a progress bar: `.venv/bin/python scripts/compile.py`.
+
+Each part is a process of its own, and numba caches its machine code on disk. Parts that no default run needs
+(`studies.dense`, designs other than the default) are compiled when they are first used.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+_REFRESH_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the code, and the Python statement that compiles it."""
+
+    name: str
+    statement: str
+    seconds: float
+    """CPU time on an AMD EPYC core, from which the bar is estimated."""
+
+
+PARTS = (
+    Part("simulator", "from simulator.warm import warm; warm()", 27),
+    Part("switch", "from softswitch.warm import warm; warm()", 17),
+    Part("workers", "from hosts.warm import warm_worker; warm_worker()", 11),
+    Part("servers", "from hosts.warm import warm_ps; warm_ps()", 8),
+)
+"""The longest part first, which keeps two cores busy to the end."""
+
+
+class CompileError(Exception):
+    """A part that did not compile, with its output."""
+
+
+def compile_all(parts: Sequence[Part], console: Console, processes: int | None = None) -> None:
+    """Compile the parts, by default on all cores; raise `CompileError` for the first that fails."""
+    columns = (TextColumn("  {task.description:<10}"), BarColumn(40), TimeElapsedColumn())
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal) as progress,
+        ThreadPoolExecutor(processes or os.cpu_count()) as pool,
+    ):
+        tasks = {
+            pool.submit(_compile, part, progress, task): part
+            for part, task in (
+                (part, progress.add_task(part.name, start=False, total=part.seconds)) for part in parts
+            )
+        }
+        _report(tasks, console)
+
+
+def _report(tasks: dict[Future[float], Part], console: Console) -> None:
+    """Wait for all parts; without a terminal, print a line for each one that is done."""
+    remaining = set(tasks)
+    while remaining:
+        done, remaining = wait(remaining, return_when="FIRST_COMPLETED")
+        for each in done:
+            elapsed = each.result()
+            if not console.is_terminal:
+                console.print(f"  {tasks[each].name} ({elapsed:.0f} s)")
+
+
+def _compile(part: Part, progress: Progress, task: TaskID) -> float:
+    """Run one part's process; return its duration in s."""
+    begun = time.monotonic()
+    progress.start_task(task)
+    process = subprocess.Popen(
+        [sys.executable, "-c", part.statement],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    while True:
+        try:
+            output, _ = process.communicate(timeout=_REFRESH_S)
+            break
+        except subprocess.TimeoutExpired:
+            elapsed = time.monotonic() - begun
+            # The bar approaches its end, and reaches it when the process has ended.
+            progress.update(task, completed=part.seconds * elapsed / (elapsed + part.seconds / 2))
+    if process.returncode:
+        raise CompileError(f"{part.name}: {output.strip()}")
+    progress.update(task, completed=part.seconds)
+    return time.monotonic() - begun
+
+
+def main() -> int:
+    console = Console(stderr=True, highlight=False)
+    try:
+        compile_all(PARTS, console)
+    except CompileError as error:
+        console.print(f"setup: cannot compile {error}", markup=False)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,79 @@
+"""Run `pip install` with one line of progress: `/usr/bin/python3 scripts/pip_install.py PYTHON ARGUMENT...`.
+
+pip itself is silent with --quiet, and prints hundreds of lines without. Needs the standard library only, as
+nothing is installed yet.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import deque
+from threading import Thread
+
+_REFRESH_S = 0.2
+_WIDTH = 78
+_STEPS = {
+    "Collecting": "looking up",
+    "Downloading": "downloading",
+    "Using": "cached",
+    "Building": "building",
+    "Preparing": "preparing",
+    "Installing": "installing",
+}
+
+
+class Output:
+    """pip's output so far: its latest step, the number of packages, and its last lines for an error."""
+
+    def __init__(self) -> None:
+        self.step = "starting pip"
+        self.packages = 0
+        self.last_lines: deque[str] = deque(maxlen=30)
+
+    def add(self, line: str) -> None:
+        self.last_lines.append(line)
+        verb, _, rest = line.strip().partition(" ")
+        if verb not in _STEPS:
+            return
+        if verb == "Installing" and rest.startswith("collected packages:"):
+            self.step = f"installing {rest.count(',') + 1} packages"
+            return
+        self.packages += verb == "Collecting"
+        self.step = f"{self.packages} packages, {_STEPS[verb]} {rest}"
+
+
+def install(python: str, arguments: list[str], is_terminal: bool) -> int:
+    """Run pip and return its exit status."""
+    process = subprocess.Popen(
+        [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    output, begun, stream = Output(), time.monotonic(), process.stdout
+    reader = Thread(target=lambda: [output.add(line.rstrip()) for line in stream], daemon=True)
+    reader.start()
+    while reader.is_alive():
+        reader.join(_REFRESH_S)
+        if is_terminal:
+            line = f"  {time.monotonic() - begun:3.0f} s  {output.step}"
+            print(f"\r\x1b[K{line[:_WIDTH]}", end="", flush=True)
+    stream.close()
+    status = process.wait()
+    print("\r\x1b[K" if is_terminal else "", end="")
+    if status:
+        print(*output.last_lines, sep="\n", file=sys.stderr)
+    else:
+        print(f"  {output.step} ({time.monotonic() - begun:.0f} s)")
+    return status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(install(sys.argv[1], sys.argv[2:], sys.stdout.isatty()))
+    except KeyboardInterrupt:
+        sys.exit(130)

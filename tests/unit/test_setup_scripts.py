@@ -1,0 +1,62 @@
+"""Set-up compiles in parallel, and shows pip's progress in one line."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.compile import CompileError, Part, compile_all
+from scripts.pip_install import Output, install
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=80)
+
+
+def test_parts_compile_at_the_same_time(tmp_path: Path) -> None:
+    """Each of two parts waits for the other one's file, so one after the other would never end."""
+    wait = (
+        "import pathlib, time; here = pathlib.Path({here!r}); here.touch()\n"
+        "other = pathlib.Path({other!r}); end = time.monotonic() + 60\n"
+        "while not other.exists(): assert time.monotonic() < end"
+    )
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    out = console()
+    parts = [
+        Part("first", wait.format(here=first, other=second), 1.0),
+        Part("second", wait.format(here=second, other=first), 1.0),
+    ]
+    compile_all(parts, out, processes=2)
+    assert isinstance(out.file, io.StringIO)
+    assert sorted(line.split()[0] for line in out.file.getvalue().splitlines()) == ["first", "second"]
+
+
+def test_a_part_that_fails_is_named_with_its_error() -> None:
+    with pytest.raises(CompileError, match=r"(?s)^broken: .*ZeroDivisionError"):
+        compile_all([Part("broken", "1 / 0", 1.0), Part("fine", "pass", 1.0)], console())
+
+
+@pytest.mark.parametrize(
+    ("line", "packages", "step"),
+    [
+        ("Collecting numpy>=2.0", 1, "1 packages, looking up numpy>=2.0"),
+        ("  Downloading numpy-2.whl (16 MB)", 0, "0 packages, downloading numpy-2.whl (16 MB)"),
+        ("Installing collected packages: a, b, c", 0, "installing 3 packages"),
+        ("Requirement already satisfied: x", 0, "starting pip"),
+    ],
+)
+def test_lines_of_pip_become_a_step(line: str, packages: int, step: str) -> None:
+    output = Output()
+    output.add(line)
+    assert (output.packages, output.step) == (packages, step)
+
+
+def test_an_error_of_pip_is_shown_and_is_the_status(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an index pip fails at once, offline as online."""
+    status = install(sys.executable, ["--no-index", "no-such-package-as-this"], is_terminal=False)
+    assert status == 1
+    assert "no-such-package-as-this" in capsys.readouterr().err
