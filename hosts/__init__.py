@@ -1,1 +1,1 @@
-"""Worker and parameter-server agents: wire format, state machines, socket loops, models and workloads."""
+"""Worker and parameter-server agents: state machines, socket loops, models and workloads."""

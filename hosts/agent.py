@@ -1,4 +1,4 @@
-"""What worker and PS processes share: JSON lines on standard input and output, a CPU of their own."""
+"""Shared parts of worker and PS processes: JSON lines on standard input and output, a dedicated CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TypeVar
 import pydantic
 
 from foundation.errors import HotlineError
-from hosts.errors import AgentConfigError
+from hosts.config import AgentConfigError
 
 log = logging.getLogger(__name__)
 M = TypeVar("M", bound=pydantic.BaseModel)
@@ -27,22 +27,22 @@ _READ_BYTES = 1 << 16
 
 
 class Commands:
-    """The lines that arrive on standard input, without blocking."""
+    """Command lines from standard input, read without blocking."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self.closed = False
-        """End of input: whoever started the agent is gone."""
+        """Whether standard input has ended, as its writer has exited."""
         self._buffer = b""
 
     def read(self) -> None:
-        """Take in what has arrived; to be called when `fd` is readable."""
+        """Read what has arrived; call this when `fd` is readable."""
         chunk = os.read(self.fd, _READ_BYTES)
         self.closed = not chunk
         self._buffer += chunk
 
     def next(self, word: str = "") -> str | None:
-        """The next complete line with a word in it, ahead of others; or None."""
+        """Remove and return the next complete line that contains `word`, or None."""
         *lines, rest = self._buffer.split(b"\n")
         for number, line in enumerate(lines):
             if word.encode() in line:
@@ -52,7 +52,7 @@ class Commands:
 
 
 class SignalPipe:
-    """Readable when a signal has come, for loops that are not Python's: its handler runs once they return."""
+    """A pipe that is readable after a signal, for compiled loops: the handler runs once they return."""
 
     def __init__(self) -> None:
         self.fd, self._write = os.pipe()
@@ -61,25 +61,22 @@ class SignalPipe:
         self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
-        """Forget the signals so far."""
         os.read(self.fd, _READ_BYTES)
 
     def close(self) -> None:
-        """Let signals be heard as before."""
         signal.set_wakeup_fd(self._before)
         os.close(self.fd)
         os.close(self._write)
 
 
 def say(**answer: object) -> None:
-    """Print one JSON line."""
     print(json.dumps(answer), flush=True)
 
 
 def execute(
     line: str, handlers: Mapping[str, Callable[..., dict[str, object]]], is_answered: bool = True
 ) -> None:
-    """Run one command line and print its one answer, an error included, or but for an error nothing."""
+    """Run one command line, and print its answer or its error; without `is_answered` only an error."""
     try:
         answer = _dispatch(line, handlers)
         if is_answered:
@@ -105,7 +102,7 @@ def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]
 
 
 def load_config(path: Path, model: type[M]) -> M:
-    """The configuration in a JSON file; raises `AgentConfigError` naming the first wrong value."""
+    """Load a configuration from a JSON file; raise `AgentConfigError` for the first invalid value."""
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
@@ -117,10 +114,10 @@ def load_config(path: Path, model: type[M]) -> M:
 
 
 def settle(cpu: int | None) -> None:
-    """Settle on one CPU, exact timers, no garbage collector in the hot loop.
+    """Pin the process to a CPU, make timers exact, and disable the garbage collector.
 
-    Ctrl-C is left to whoever started the agent, and shows as the end of standard input; SIGTERM ends the
-    process in order, so that logs are written.
+    Ctrl-C is ignored: the parent process handles it, and closes standard input. SIGTERM exits regularly, so
+    that logs are written.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(name)s: %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -136,7 +133,7 @@ def settle(cpu: int | None) -> None:
 
 
 def run_queue_ns() -> int:
-    """How long this process has waited for a CPU, ns (/proc/self/schedstat); 0 where that is not told."""
+    """Return how long this process has waited for a CPU, in ns (/proc/self/schedstat); 0 if unknown."""
     try:
         return int(Path("/proc/self/schedstat").read_text().split()[1])
     except (OSError, IndexError):

@@ -1,4 +1,4 @@
-"""Settings of a run that agents need too, and what the configurations of all agents have in common."""
+"""Settings that runs and agents share, and the common configuration of agents."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from foundation.designs.registry import DEFAULT
+from foundation.errors import HotlineError
 from foundation.protocol.header import VERSION, WINDOW
 from foundation.settings import Strict
 
@@ -16,13 +17,16 @@ Fsync = Literal["always", "checkpoint", "never"]
 _VERSION_BEFORE_IT_WAS_SENT = 1
 
 
+class AgentConfigError(HotlineError):
+    """An agent's configuration or command is invalid; the text names the value and its place."""
+
+
 class ServerCost(Strict):
     """Minimum service time of an RPC at a parameter server, to model another machine; 0 adds nothing."""
 
     ns_per_rpc: int = Field(default=0, ge=0, le=NS_PER_S)
     ns_per_lane: int = Field(default=0, ge=0, le=NS_PER_S)
     cores: int = Field(default=1, ge=1, le=1024)
-    """Cores that serve RPCs in parallel."""
 
 
 class WorkerCost(Strict):
@@ -32,7 +36,7 @@ class WorkerCost(Strict):
 
 
 class Recovery(Strict):
-    """What agents persist so that a killed agent or switch can be restarted without losing updates."""
+    """Persistence that lets a killed agent or switch restart without losing updates."""
 
     durable: Fsync | None = None
     """When servers sync their journal to the disk; None keeps no journal."""

@@ -1,4 +1,4 @@
-"""What hosts have for each design: its workers, its servers and its frames."""
+"""The agents of each design: its workers, its servers and its frames."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ AGENTS = Parts[Agents](
     "hosts",
     "AGENTS",
     {
-        "hotset": "hosts.hotset.agents",
-        "none": "hosts.none.agents",
-        "psdense": "hosts.psdense.agents",
-        "ring": "hosts.ring.agents",
-        "switchml": "hosts.switchml.agents",
+        "hotset": "hosts.hotset",
+        "none": "hosts.none",
+        "psdense": "hosts.psdense",
+        "ring": "hosts.ring",
+        "switchml": "hosts.switchml",
     },
 )

@@ -1,6 +1,6 @@
-"""The parameters of a job as positions 0..n-1, whatever their 64-bit keys are.
+"""The parameters of a job as positions 0..n-1 of their 64-bit keys.
 
-Arrays over a key space have n + 1 elements: the last one belongs to every key that is not in it.
+Arrays over a key space have n + 1 elements; the last one stands for all keys outside it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hosts.errors import AgentConfigError
+from hosts.config import AgentConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class KeySpace:
 
     @staticmethod
     def load(path: Path) -> KeySpace:
-        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raises `AgentConfigError`."""
+        """Map a sparse key space, a .npy file of sorted, distinct uint64 keys; raise `AgentConfigError`."""
         try:
             keys = np.load(path, mmap_mode="r")
         except (OSError, ValueError) as error:
@@ -33,7 +33,7 @@ class KeySpace:
         return KeySpace(len(keys), keys)
 
     def positions(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Position of each key; `size` for a key that is not in the space."""
+        """Return the position of each key [n]; `size` for a key outside the space."""
         if self.sparse is None:
             dense: NDArray[np.int64] = np.minimum(keys, np.uint64(self.size)).astype(np.int64)
             return dense
@@ -42,12 +42,11 @@ class KeySpace:
         return found
 
     def keys(self, positions: NDArray[np.integer]) -> NDArray[np.uint64]:
-        """Key at each position."""
+        """Return the key at each position [n]."""
         if self.sparse is None:
             return positions.astype(np.uint64)
         keys: NDArray[np.uint64] = self.sparse[positions]
         return keys
 
     def all(self) -> NDArray[np.uint64]:
-        """All keys [size]."""
         return np.arange(self.size, dtype=np.uint64) if self.sparse is None else np.asarray(self.sparse)

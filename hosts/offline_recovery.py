@@ -1,7 +1,7 @@
-"""What a run that ended early has left in files, brought server: to the servers' own, by their own code.
+"""Recover the updates that an aborted run left in its files, and apply them to the servers' stores.
 
-Servers recover from their files and take server what the switch had of them, which is gone; workers' replay
-logs are pushed. Nobody else is there: an RPC is answered before anything else happens.
+Servers are restored from their files and reclaim the keys that the lost switch held; then workers' replay
+logs are pushed. All of it runs in this process, one RPC after the other.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
 from hosts.agent import load_config
+from hosts.config import AgentConfigError
 from hosts.designs import AGENTS
-from hosts.errors import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.ps.core import Core
@@ -38,14 +38,14 @@ from hosts.worker.trainer import Replay
 
 M = TypeVar("M", bound=BaseModel)
 FOLDER = "owed"
-"""Of a run, for what its agents persist: files of servers, and of workers their replay logs and ledgers."""
+"""Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
 KEYS = "keys.npy"
 _AGENTS = "logs"
-"""Of a run, with the agents' configurations."""
+"""Folder of a run with the agents' configurations."""
 
 
 class Unreplayed(NamedTuple):
-    """What a worker's file unreplayed the servers in a job."""
+    """Number of keys with unreplayed updates in a worker's replay log of one job."""
 
     worker: str
     job: int
@@ -53,14 +53,14 @@ class Unreplayed(NamedTuple):
 
 
 class CrashedRun:
-    """The files of a run; `AgentConfigError` where it has left none."""
+    """The files that a run left behind; raise `AgentConfigError` if there are none."""
 
     def __init__(self, run: Path) -> None:
         self.folder = run / FOLDER
         if not (run / "run.json").is_file():
             raise AgentConfigError(f"{run}: not a run folder, there is no run.json")
         if not self.folder.is_dir():
-            raise AgentConfigError(f"{run}: has no folder {FOLDER}: of this run nothing is owed")
+            raise AgentConfigError(f"{run}: has no folder {FOLDER}: this run left no updates to recover")
         self.servers = _configs(run, "ps-*.json", PsConfig)
         self.workers = _configs(run, "worker-*.json", WorkerConfig)
         first = self.servers[0]
@@ -68,7 +68,7 @@ class CrashedRun:
         self.jobs = [job.job for job in first.jobs]
 
     def unreplayed(self) -> list[Unreplayed]:
-        """Return the updates that a lost switch leaves unreplayed, without empty ones."""
+        """Return the replay logs that have unreplayed updates, as the switch is lost."""
         found = []
         for config in self.workers:
             name = f"worker-{config.number}"
@@ -78,9 +78,9 @@ class CrashedRun:
         return [each for each in found if each.keys]
 
     def recover(self) -> int:
-        """Give the servers all that is owed; how many keys differ then from what workers have pushed.
+        """Replay all updates; return the number of keys that then differ from the workers' ledgers.
 
-        All is done to copies, which take the place of the files at the end.
+        All changes are made to copies, which replace the files at the end.
         """
         partial, before = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
         shutil.rmtree(partial, ignore_errors=True)
@@ -102,8 +102,8 @@ class CrashedRun:
     def _differing(self, servers: list[_OfflineServer], job: int) -> int:
         held = np.zeros(self.space.size, np.uint32)
         for server in servers:
-            mine = server.core.stores[job].held()
-            held[self.space.positions(mine.keys)] += mine.values
+            held_here = server.core.stores[job].held()
+            held[self.space.positions(held_here.keys)] += held_here.values
         ledgers = [ledger.read(file) for file in self._of_job("ledger", job)]
         logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._of_job("replay", job))
         uncertain = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]
@@ -114,19 +114,19 @@ class CrashedRun:
 
 
 class _OfflineServer:
-    """A server in the middle of nowhere, which has taken server what its switch had."""
+    """An offline server that has reclaimed the values its switch held."""
 
     def __init__(self, config: PsConfig, space: KeySpace, folder: Path) -> None:
         if config.durable is None:
-            raise AgentConfigError(f"PS {config.ps} of this run kept nothing (recovery.durable)")
+            raise AgentConfigError(f"PS {config.ps} of this run persisted nothing (recovery.durable)")
         epochs = {job.job: job.epoch for job in config.jobs}
         self.core: Core[None] = AGENTS.of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, replayed=config.recovery.replay_log,
         )  # fmt: skip
-        kept = config.durable
+        durable = config.durable
         self._file = Durable(
-            folder / kept.file.name, config.identity(), config.fsync, round(kept.checkpoint_mb * 2**20)
+            folder / durable.file.name, config.identity(), config.fsync, round(durable.checkpoint_mb * 2**20)
         )
         self.core.recover(self._file.parts(), self._file.notes())
         now = time.time_ns() // 1_000_000 % 2**32
@@ -136,21 +136,19 @@ class _OfflineServer:
         self.persist()
 
     def answer(self, datagram: bytes) -> bytes:
-        """The answer to an RPC, of which all that it changes is kept."""
+        """Return the answer to an RPC; its changes are journalled."""
         now = time.monotonic_ns()
         answered = self.core.server.handle(datagram, now, now)
-        assert answered is not None, "an RPC of ours is well-formed, and of a job that is known"
+        assert answered is not None, "expected an answer: the RPC is well-formed, and its job is known"
         if self.core.server.state.header.noted > JOURNAL_BYTES // BURST:
             self.persist()
         return answered[1]
 
     def persist(self) -> None:
-        """Keep what has been noted."""
         self._file.append(self.core.server.notes)
         self.core.server.forget_notes()
 
     def close(self) -> None:
-        """Keep it all, and close the file."""
         self.persist()
         self._file.close()
 
@@ -158,10 +156,10 @@ class _OfflineServer:
 def _replay(
     servers: list[_OfflineServer], config: WorkerConfig, job: int, space: KeySpace, folder: Path
 ) -> None:
-    """Push what a worker's log has, as the worker would; afterwards it unreplayed nothing."""
+    """Push the updates of a worker's replay log to the servers, as the worker would."""
     path = folder / replay.file_name(f"worker-{config.number}", job)
     log = ReplayLog.reopen(path, replay.NO_SWITCH)
-    # An epoch that none of its own RPCs can have had.
+    # An epoch that the worker cannot have used.
     caller = Caller(job, config.number, time.time_ns() // 1_000_000 % 2**32)
     make = AGENTS.of(design(config.design)).client
     client: BaseClient = make(caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log)

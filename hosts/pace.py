@@ -1,7 +1,7 @@
-"""What an RPC costs agents of some codec: CPU time, measured in this process.
+"""Measure the CPU time of an RPC at worker and server, for a codec and a design.
 
-A worker and the only server of a design talk over the loopback address, with no switch between them. Each
-has a thread of its own, whose CPU time is taken.
+A worker and the only server talk over the loopback address, without a switch. Each has a thread, whose CPU
+time is measured.
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ _JOB, _EPOCH, _WORKER = 0, 0, 1
 _ANY_PORT = ("127.0.0.1", 0)
 _NO_FILE = -1
 _KEYS = 64 * LANES
-"""Of an operation: 64 RPCs, or somewhat more."""
+"""Keys of an operation: they take 64 RPCs or a few more."""
 _TURN_NS = 5_000_000
-"""After which the server looks whether it is to end."""
+"""Interval in ns at which the server checks whether to stop."""
 PATIENCE_S = 20.0
-"""For an operation."""
 
 
 class RpcCost(NamedTuple):
-    """CPU time of an RPC, µs."""
+    """CPU time of an RPC at worker and server, in µs."""
 
     worker_us: float
     server_us: float
@@ -51,9 +50,9 @@ class RpcCost(NamedTuple):
 def rpc_cost(
     codec: str, design: Design, window: int, steps: int, patience_s: float = PATIENCE_S
 ) -> RpcCost | None:
-    """Mean over so many steps of full lanes, behind one that warms up.
+    """Return the mean cost over `steps` steps of full RPCs, after one to warm up.
 
-    None where no answers come: servers of some designs need their switch for that.
+    None if no answers come: servers of some designs need the switch for them.
     """
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as at_server, closing(open_udp(_ANY_PORT)) as at_worker:
@@ -82,7 +81,7 @@ def rpc_cost(
 
 
 def _step(client: BaseClient, ends: Callable[[], bool]) -> int:
-    """Pull all keys and push them; RPCs that it took, 0 where an operation does not end."""
+    """Pull all keys and push them; return the number of RPCs, 0 if an operation does not end."""
     positions, deltas = np.arange(_KEYS), np.ones(_KEYS, np.uint32)
     client.pull(0, positions)
     if not ends():
@@ -100,7 +99,7 @@ def _step(client: BaseClient, ends: Callable[[], bool]) -> int:
 def _serving(
     codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
-    """A server at a socket, in a thread; yields what tells the CPU time of that so far, s."""
+    """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
     state = AGENTS.of(design).server(0, 1, space, [_JOB])
     serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
     done = threading.Event()

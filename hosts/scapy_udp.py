@@ -2,8 +2,7 @@
 
 The agent runs as the plain twin of its compiled loop. Each datagram passes as a `Message` from one reading
 of the wire format to the other: what is sent is built by Scapy, and what comes is what Scapy has dissected.
-So whatever the two do not agree about goes wrong in the open: it is counted as malformed, or is not what
-was sent.
+A disagreement of the two is visible: the datagram is counted as malformed, or differs from what was sent.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _take, _flush = plain(take), plain(flush)
 
 
 def behind_scapy(loop: F, design: Design) -> F:
-    """The plain twin of a compiled loop, with the design's Scapy layer at its sockets."""
+    """Return the plain twin of a compiled loop, with the design's Scapy layer at its sockets."""
     wire = AGENTS.of(design).wire
     outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)
 
@@ -38,8 +37,8 @@ def behind_scapy(loop: F, design: Design) -> F:
             vector.start, vector.length = outbox[k].ctypes.data, len(built)
         _flush(udp, fd)
 
-    def receive(udp: Udp, fd: int, most: int) -> int:
-        n = _take(udp, fd, most)
+    def receive(udp: Udp, fd: int, limit: int) -> int:
+        n = _take(udp, fd, limit)
         octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
         for k in range(n):
             plain_form = wire.inward(datagram_of(udp, k))

@@ -24,7 +24,7 @@ Address = tuple[str, int]
 
 
 class Received(NamedTuple):
-    """A datagram with its arrival in the receive queue and its reading, monotonic ns, and its source."""
+    """A datagram, its arrival in the receive queue and its reading (monotonic, ns), and its source."""
 
     datagram: bytes
     arrival: int
@@ -33,15 +33,15 @@ class Received(NamedTuple):
 
 
 def clock_offset() -> int:
-    """Unix time minus the monotonic clock, ns: the kernel stamps with the one, agents use the other.
+    """Return Unix time, which the kernel stamps with, minus the monotonic clock of agents, in ns.
 
-    What comes between two readings makes their difference too small: the largest is the nearest.
+    A delay between the two readings makes the difference too small, so the largest of several is taken.
     """
     return max(time.time_ns() - time.monotonic_ns() for _ in range(_READINGS))
 
 
 def open_udp(address: Address, shared: bool = False) -> socket.socket:
-    """A non-blocking socket bound to `address`; `shared` lets connected sockets bind the same one."""
+    """Open a non-blocking socket at `address`; `shared` lets connected sockets bind to it, too."""
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
@@ -62,7 +62,7 @@ def open_udp(address: Address, shared: bool = False) -> socket.socket:
 
 
 def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, to: Address) -> None:
-    """Send a datagram; one that cannot go now is lost, like any other, and its caller sends it again."""
+    """Send a datagram; one that cannot be sent now is lost, and retransmitted by its caller."""
     try:
         sock.sendto(datagram, to)
     except (BlockingIOError, ConnectionRefusedError):
@@ -70,14 +70,14 @@ def send(sock: socket.socket, datagram: bytes | bytearray | memoryview, to: Addr
 
 
 class Receiver:
-    """Reads datagrams with their times."""
+    """A reader of datagrams with their arrival times."""
 
     def __init__(self, sock: socket.socket, offset: int) -> None:
         self._receive = sock.recvmsg
         self._offset = offset
 
     def receive(self) -> Received | None:
-        """The next datagram, or None when there is none."""
+        """Return the next datagram, or None if none waits."""
         try:
             datagram, ancillary, _, source = self._receive(_DATAGRAM_BYTES, _ANCILLARY_BYTES)
         except (BlockingIOError, ConnectionRefusedError):  # the latter: ICMP about an earlier datagram
@@ -86,6 +86,6 @@ class Receiver:
         if not ancillary:
             return Received(datagram, read, read, source)
         seconds, nanoseconds = _TIMESPEC.unpack(ancillary[0][2])
-        # The two clocks' offset is measured once: a stamp may look as if it came just after the reading.
+        # As the offset of the clocks is measured once, a stamp may seem later than the reading.
         arrival = min(seconds * 1_000_000_000 + nanoseconds - self._offset, read)
         return Received(datagram, arrival, read, source)

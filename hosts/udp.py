@@ -1,4 +1,4 @@
-"""Datagrams in bursts, for compiled loops: recvmmsg with the kernel's arrival times, and sendmmsg."""
+"""Bursts of datagrams for compiled loops: recvmmsg with the kernel's arrival times, and sendmmsg."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BURST = 64
 MONOTONIC = time.CLOCK_MONOTONIC
 THREAD_CPU = time.CLOCK_THREAD_CPUTIME_ID
 NAME_BYTES = 16
-"""Of a struct sockaddr_in."""
+"""Size of a struct sockaddr_in."""
 NS = 1_000_000_000
 
 _DONT_WAIT = 0x40
@@ -28,14 +28,14 @@ _CONTROL_WORDS = 4
 
 
 class _Vector:
-    """struct iovec"""
+    """A struct iovec."""
 
     start: int
     length: int
 
 
 class Message:
-    """struct mmsghdr (`softswitch.ports.layout`)"""
+    """A struct mmsghdr (`softswitch.ports.layout`)."""
 
     msg_name: int
     msg_namelen: int
@@ -48,18 +48,17 @@ class Message:
 
 
 class _Buffers:
-    """What the kernel reads and writes besides datagrams, and counts."""
+    """Message headers, addresses and ancillary data of both boxes, and counters."""
 
     offset: int
     """Unix time minus the monotonic clock, ns."""
     queued: int
     unsent: int
-    """Datagrams that the kernel did not take."""
+    """Datagrams that the kernel did not accept."""
     now: Annotated[Ints, 2]
     vectors_in: Annotated[Records[_Vector], BURST]
     vectors_out: Annotated[Records[_Vector], BURST]
-    names: Annotated[Octets, (BURST, NAME_BYTES)]
-    """Sources of the inbox."""
+    names: Annotated[Octets, (BURST, NAME_BYTES)]  # sources of the inbox
     control: Annotated[Ints, (BURST, _CONTROL_WORDS)]
     messages_in: Annotated[Records[Message], MMSGHDR, BURST]
     messages_out: Annotated[Records[Message], MMSGHDR, BURST]
@@ -72,14 +71,12 @@ class Udp(NamedTuple):
     """Buffers of one thread, for any of its sockets."""
 
     state: _Buffers
-    inbox: Records[Rpc]
-    """Rpc[BURST]"""
-    outbox: Records[Rpc]
-    """Rpc[BURST]"""
+    inbox: Records[Rpc]  # [BURST]
+    outbox: Records[Rpc]  # [BURST]
 
 
 def make_udp(offset: int) -> Udp:
-    """Buffers; `offset` is Unix time minus the monotonic clock, ns: the kernel stamps with the one."""
+    """Make buffers; `offset` is Unix time, which the kernel stamps with, minus the monotonic clock, in ns."""
     states = records(1, _Buffers)
     state = states[0]
     udp = Udp(state, rpcs(BURST), rpcs(BURST))
@@ -105,18 +102,18 @@ def make_udp(offset: int) -> Udp:
 
 @compiled
 def clock(udp: Udp, which: int) -> int:
-    """Reading of a clock (`MONOTONIC`, `THREAD_CPU`), ns."""
+    """Return the reading of a clock (`MONOTONIC`, `THREAD_CPU`) in ns."""
     now = udp.state.now
     clock_gettime(which, now.ctypes.data)
     return int64(now[0] * NS + now[1])
 
 
 @compiled
-def take(udp: Udp, fd: int, most: int) -> int:
-    """Fill the inbox with up to `most` that wait at a socket, without blocking; returns the number."""
+def take(udp: Udp, fd: int, limit: int) -> int:
+    """Read up to `limit` waiting datagrams into the inbox, without blocking; return the number."""
     state = udp.state
-    n = int64(recvmmsg(fd, state.messages_in.ctypes.data, most, _DONT_WAIT, 0))
-    for k in range(n):  # the kernel has written what was there
+    n = int64(recvmmsg(fd, state.messages_in.ctypes.data, limit, _DONT_WAIT, 0))
+    for k in range(n):  # the kernel has overwritten these
         message = state.messages_in[k]
         message.msg_namelen = NAME_BYTES
         message.msg_controllen = 8 * _CONTROL_WORDS
@@ -125,15 +122,14 @@ def take(udp: Udp, fd: int, most: int) -> int:
 
 @compiled
 def length_of(udp: Udp, k: int) -> int:
-    """Length of datagram k of the inbox."""
     return int64(udp.state.messages_in[k].msg_len)
 
 
 @compiled
 def arrival(udp: Udp, k: int, read: int) -> int:
-    """When the kernel had datagram k of the inbox, by the monotonic clock, ns.
+    """Return when the kernel received datagram k of the inbox (monotonic, ns).
 
-    The two clocks' offset is measured once: a stamp may look as if it came just after the reading.
+    As the offset of the clocks is measured once, a stamp may seem later than the reading.
     """
     stamp = udp.state.control[k]
     return min(int64(stamp[2]) * NS + int64(stamp[3]) - int64(udp.state.offset), read)
@@ -141,13 +137,13 @@ def arrival(udp: Udp, k: int, read: int) -> int:
 
 @compiled
 def name_of(udp: Udp, k: int) -> int:
-    """Address of the source of datagram k of the inbox, as `queue` takes it."""
+    """Return the memory address of the source address of datagram k of the inbox, for `queue`."""
     return int64(udp.state.names.ctypes.data) + k * NAME_BYTES
 
 
 @compiled
 def queue(udp: Udp, datagram: int, length: int, name: int) -> None:
-    """Send the `length` bytes at an address with the next flush, to the struct sockaddr_in at another."""
+    """Queue `length` bytes at `datagram` for the struct sockaddr_in at `name`, both memory addresses."""
     state = udp.state
     vector, message = state.vectors_out[state.queued], state.messages_out[state.queued]
     vector.start, vector.length = datagram, length
@@ -157,7 +153,7 @@ def queue(udp: Udp, datagram: int, length: int, name: int) -> None:
 
 @compiled
 def flush(udp: Udp, fd: int) -> None:
-    """Send what is queued; what the kernel does not take is lost, like any other, and counted."""
+    """Send the queued datagrams; count those that the kernel does not accept as lost."""
     state = udp.state
     first = int64(state.messages_out.ctypes.data)
     done = int64(0)
@@ -171,7 +167,7 @@ def flush(udp: Udp, fd: int) -> None:
 
 
 def socket_name(address: tuple[str, int]) -> bytes:
-    """An IPv4 address and port as a struct sockaddr_in."""
+    """Return an IPv4 address and port as a struct sockaddr_in."""
     host, port = address
     return (socket.AF_INET.to_bytes(2, "little") + port.to_bytes(2, "big") + socket.inet_aton(host)).ljust(
         NAME_BYTES, b"\0"
@@ -179,17 +175,16 @@ def socket_name(address: tuple[str, int]) -> bytes:
 
 
 def socket_names(addresses: Sequence[tuple[str, int]]) -> Octets:
-    """uint8[n, NAME_BYTES]: a struct sockaddr_in of each."""
+    """Return a struct sockaddr_in for each address, uint8[n, NAME_BYTES]."""
     return np.frombuffer(b"".join(map(socket_name, addresses)), np.uint8).reshape(-1, NAME_BYTES).copy()
 
 
 def datagram_of(udp: Udp, k: int) -> bytes:
-    """Datagram k of the inbox."""
     octets = udp.inbox.view(np.uint8).reshape(BURST, BUFFER_BYTES)
     return bytes(octets[k, : udp.state.messages_in[k].msg_len])
 
 
 def address_of(udp: Udp, k: int) -> tuple[str, int]:
-    """Source of datagram k of the inbox: IPv4 address and port."""
+    """Return the source of datagram k of the inbox: IPv4 address and port."""
     name = bytes(udp.state.names[k])
     return socket.inet_ntoa(name[4:8]), int.from_bytes(name[2:4], "big")

@@ -1,8 +1,7 @@
-"""Compile what agents of a design run ahead of their first start, which then takes no time; numba keeps it on
-disk.
+"""Compile the functions of a design's agents before their first start; numba caches the machine code on disk.
 
 `python -m hosts.warm`, as set-up does, for the default design; others are compiled when they are first used.
-Arrays have the types of a run, whatever its sizes."""
+The arrays have the types of a run, of any size."""
 
 from __future__ import annotations
 
@@ -25,7 +24,6 @@ _NO_FILE = -1
 
 
 def warm_worker(name: str = DEFAULT) -> None:
-    """Call whatever a worker calls, for nothing."""
     chosen = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
     ledger = Ledger(0, 0, size=1, capacity=1)
@@ -51,19 +49,18 @@ def warm_worker(name: str = DEFAULT) -> None:
 
 
 def warm_ps(name: str = DEFAULT) -> None:
-    """Call whatever a PS calls, for nothing."""
     key = np.zeros(1, np.uint64)
     chosen = design(name)
     for space in (KeySpace(1), KeySpace(1, key)):
         places_of(make_share(space, 0, 2), key)
         state = AGENTS.of(chosen).server(0, 2, space, [0])
     if chosen.is_durable:
-        RpcServer(state, lambda: 0).take_in(np.zeros(0, np.uint8), 0)
+        RpcServer(state, lambda: 0).replay_notes(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)
 
 
 def warm(name: str = DEFAULT) -> None:
-    """Both; it takes half a minute for a design that was never run, and else a second."""
+    """Warm up worker and PS: half a minute for a design that was never run, otherwise a second."""
     warm_worker(name)
     warm_ps(name)
 

@@ -84,7 +84,7 @@ class SimulatedLogs:
                 network.take_contacts(ps)
                 for contacts in network.taken_contacts(ps):
                     log.write_connections(contacts)
-            log.tell_updates({network.arm.job: network.stores[ps] for network in networks})
+            log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 
 def _of(origin: Origin, worker: NDArray[np.int64], since: NDArray[np.int64]) -> Origin:

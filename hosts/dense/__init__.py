@@ -1,1 +1,1 @@
-"""Dense vectors between hosts: what designs share that add them up without the switch's help."""
+"""Common parts of designs in which hosts add up dense vectors without the switch's help."""

@@ -1,5 +1,4 @@
-"""The packet of a dense vector as a Scapy layer: what readable agents send and read, a second reading of the
-format."""
+"""The packet of a dense vector as a Scapy layer, a second implementation of the format."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from hosts.dense.packet import HEADER, VALUE_BYTES, Packet, parse
 
 
 class Dense(Layer):
-    """A chunk of a vector, or that one has come."""
+    """A packet of a dense vector."""
 
     name = "Dense"
     fields_desc: ClassVar = [
@@ -29,7 +28,7 @@ class Dense(Layer):
 
 
 def outward(datagram: bytes) -> bytes:
-    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    """Return an agent's datagram as Scapy builds it from the packet's fields."""
     packet = parse(datagram)
     return bytes(
         Dense(
@@ -41,7 +40,7 @@ def outward(datagram: bytes) -> bytes:
 
 
 def inward(datagram: bytes) -> bytes:
-    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no packet."""
+    """Return a received datagram as rebuilt from the fields that Scapy dissects; empty if it is no packet."""
     if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
         return b""
     read = Dense(datagram)

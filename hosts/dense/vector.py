@@ -1,6 +1,4 @@
-"""What a worker of these designs does with its vector before and after it is added up, and when it gives up.
-
-A vector has N values."""
+"""A worker's vector in designs that add up dense vectors: operations, chunks, timeouts. N is its size."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_sound, write_head, write_words
 from hosts.worker.arrays import OperandArrays, WindowArrays, operand_arrays, window_arrays
-from hosts.worker.lockstep import FLOATS, PATIENCE_NS
+from hosts.worker.vectors import FLOATS, PATIENCE_NS
 from hosts.worker.window import (
     Slot,
     WindowHeader,
@@ -34,7 +32,7 @@ from nativekit.records import Ints, Words
 
 
 class VectorHeader(WindowHeader):
-    """What `header` of these designs' states has; times in ns."""
+    """Scalars of these designs' states; times in ns."""
 
     n_ps: int
     workers: int
@@ -42,39 +40,38 @@ class VectorHeader(WindowHeader):
     iteration: int
     n_keys: int
     n: int
-    """Values of the vector that is added up."""
+    """Number of values of the vector of the current operation."""
     full: int
-    """Values of a whole chunk."""
+    """Number of values of a full chunk."""
     is_float: int
     number: int
-    """Which all-reduce it is."""
+    """Number of the all-reduce, from 1 on."""
     calls: int
-    """Packets of the operation."""
+    """Number of packets of the operation."""
     pending: int
-    """Packets that are to come."""
+    """Number of outstanding packets."""
     unsent: int
     """The first packet that has not been sent."""
     progress: int
-    """When something came last."""
+    """Time of the last arrival; 0 before the first chunk is sent."""
     patience: int
     stalled: int
     stalled_at: int
 
 
 class VectorState(WindowState, Protocol):
-    """What these functions work on."""
+    """The state of a worker with a vector."""
 
     @property
-    def header(self) -> VectorHeader:
-        """The record of numbers."""
+    def header(self) -> VectorHeader: ...
 
     @property
     def vector(self) -> Words:
-        """uint32[N]: what this worker adds, in whose place the sums of all come."""
+        """uint32[N]: this worker's addends, which the sums replace."""
 
     @property
     def model(self) -> Words:
-        """uint32[N]: the parameters, which all workers have alike."""
+        """uint32[N]: the parameters, the same at all workers."""
 
     @property
     def positions(self) -> Ints:
@@ -97,7 +94,7 @@ _MOST_LANES = np.iinfo(ROW["lanes"]).max
 
 
 class VectorArrays(WindowArrays, OperandArrays):
-    """The arrays that all of these designs have; N is the size of the vector."""
+    """The arrays that all of these designs have."""
 
     free: Ints
     model: Words
@@ -114,9 +111,9 @@ def open_vector(
     rows: int,
     more_datagrams: int = 0,
 ) -> VectorArrays:
-    """Begin as an idle worker with a vector of `size` values; raises `ValueError` for an impossible window.
+    """Return the arrays of an idle worker with a vector of `size` values, and initialise `header`.
 
-    `more_datagrams` are buffers behind those of the window's slots.
+    `more_datagrams` are buffers behind those of the window's slots. Raise `ValueError` for an invalid window.
     """
     free = open_window(header, caller, window)
     header.n_ps, header.workers, header.full, header.patience = n_ps, 1, SIZE, PATIENCE_NS
@@ -131,10 +128,11 @@ def open_vector(
 
 @compiled
 def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
-    """Begin an operation: how many values are to be added up, 0 for a pull, which is over at once.
+    """Begin an operation; return the number of values to add up, 0 for a pull, which ends at once.
 
-    A pull reads the worker's own model. A push adds the deltas of all workers to it: all push together. An
-    empty call adds up a 0. Others add up the first `n_keys` values."""
+    A pull reads the worker's own model; a push adds the deltas of all workers to it. An empty call adds up
+    one 0, other operations the first `n_keys` values of the vector.
+    """
     header = state.header
     header.op, header.iteration, header.n_keys, header.n = op, iteration, n_keys, n_keys
     header.calls = header.unsent = 0
@@ -158,7 +156,7 @@ def begin(state: VectorState, op: int, iteration: int, n_keys: int) -> int:
 
 @compiled
 def end(state: VectorState) -> None:
-    """All sums are there; a push is applied."""
+    """End an operation whose sums are complete; apply a push to the model."""
     header = state.header
     if header.op == PUSH:
         for k in range(len(state.vector)):
@@ -169,7 +167,7 @@ def end(state: VectorState) -> None:
 
 @compiled
 def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
-    """Whether a datagram is a packet of this worker's job; counts what is not."""
+    """Return whether a datagram is a packet of this worker's job; count other datagrams."""
     header = state.header
     if not is_sound(rpc, length):
         header.malformed += 1
@@ -182,7 +180,7 @@ def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
 
 @compiled
 def is_of_vector(state: VectorState, rpc: Rpc) -> bool:
-    """Whether it is of the vectors that are being added up, and cut into chunks as this worker does."""
+    """Return whether a packet belongs to the current all-reduce and has this worker's chunk size."""
     header, packet = state.header, as_packet(rpc)
     return bool(
         swap32(packet.number) == header.number & ALL
@@ -194,7 +192,7 @@ def is_of_vector(state: VectorState, rpc: Rpc) -> bool:
 
 @compiled
 def slot_of(state: VectorState, chunk: int) -> int:
-    """The slot whose packet, which is on its way, is of that chunk; -1 where there is none."""
+    """Return the slot of an outstanding chunk, or -1."""
     for s in range(len(state.slots)):
         if state.slots[s].busy and state.slots[s].call == chunk:
             return s
@@ -205,7 +203,7 @@ def slot_of(state: VectorState, chunk: int) -> int:
 def log_row(
     state: VectorState, slot: Slot, peer: int, length: int, count: int, arrival: int, read: int
 ) -> int:
-    """Write the row of an answered packet but for `w_proc`; returns its number. There must be room."""
+    """Write the log row of an answered packet except `w_proc`; return its index. There must be room."""
     r = int64(state.header.rows)
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
@@ -219,7 +217,7 @@ def log_row(
 
 @compiled
 def has_stalled(state: VectorState, now: int) -> bool:
-    """Give up after `header.patience` in which nothing has come."""
+    """Return whether nothing came for `header.patience` ns; the operation is then given up."""
     header = state.header
     if header.pending and not header.stalled and header.progress and now - header.progress >= header.patience:
         header.stalled, header.stalled_at, header.due = 1, now, NEVER
@@ -228,7 +226,6 @@ def has_stalled(state: VectorState, now: int) -> bool:
 
 @compiled
 def wake(state: VectorState, now: int) -> None:
-    """Send again what is overdue."""
     if now >= state.header.due and not has_stalled(state, now):
         retransmit(state, now)
         state.header.due = deadline(state)
@@ -236,7 +233,7 @@ def wake(state: VectorState, now: int) -> None:
 
 @compiled
 def deadline(state: VectorState) -> int:
-    """When the first of what is on its way is overdue, or an operation has stalled, or NEVER."""
+    """Return when the next retransmission is due or the operation stalls, in ns, or NEVER."""
     header = state.header
     if header.stalled:
         return NEVER
@@ -247,10 +244,7 @@ def deadline(state: VectorState) -> int:
 
 @compiled
 def take_next(state: VectorState, now: int) -> int:
-    """Take a free slot, which there must be, for the next chunk, which becomes its `call`.
-
-    With the first chunk of an operation its patience begins.
-    """
+    """Take a free slot, which must exist, for the next chunk, which becomes its `call`; return it."""
     header = state.header
     s = take_slot(state, int64(header.unsent), now)
     header.unsent += 1
@@ -262,7 +256,7 @@ def take_next(state: VectorState, now: int) -> int:
 
 @compiled
 def encode(state: VectorState, s: int, first: int, count: int) -> None:
-    """Write a slot's chunk, of `count` values from vector[first] on, into its datagram."""
+    """Write a slot's chunk, `count` values from vector[first] on, into its datagram."""
     header, slot, rpc = state.header, state.slots[s], state.sent[s]
     write_head(
         rpc, ADDEND, int64(header.is_float), int64(header.job), int64(header.worker) - 1,
@@ -273,9 +267,9 @@ def encode(state: VectorState, s: int, first: int, count: int) -> None:
 
 @compiled
 def finish(state: VectorState, s: int, peer: int, length: int, count: int, arrival: int, read: int) -> int:
-    """Log that a slot's chunk of `count` values was answered, and free the slot; the row of the log.
+    """Log and free a slot whose chunk of `count` values was answered; return the index of the log row.
 
-    With the last answer the operation ends.
+    The last answer ends the operation.
     """
     header, slot = state.header, state.slots[s]
     time_round_trip(state, slot, read)

@@ -1,4 +1,4 @@
-"""A packet in its buffer, for compiled code. Values are words of 32 bits, of integers or of floats."""
+"""A packet in its buffer, for compiled code. Values are 32-bit words, of integers or of floats."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ PACKET = checked(
         }
     )
 )
-"""In network order: `full` is the packet's size, and `number` its round, names that numpy's records have."""
+"""Fields in network order; `full` is the packet's `size` and `number` its `round`, as numpy's records have
+attributes of these names."""
 HEADER_BYTES = HEADER.size
 _numba: Module = numba
 _types: Module = types
 
 
 class Packet:
-    """A `PACKET` record."""
+    """A `PACKET` record in a datagram's buffer."""
 
     kind: int
     form: int
@@ -56,7 +57,7 @@ def _as_packet_plain(rpc: Rpc) -> Packet:
 
 @leaf(_as_packet_plain)
 def as_packet(_typing: TypingContext, rpc: Kind) -> Generated:
-    """A datagram's buffer as a `PACKET` record."""
+    """Return a datagram's buffer as a `PACKET` record."""
     packet = _numba.from_dtype(PACKET)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
@@ -72,7 +73,7 @@ def _add_plain(one: int, other: int) -> int:
 
 @leaf(_add_plain)
 def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
-    """Sum of two words that are float32, as such a word."""
+    """Return the sum of two words that are float32, as such a word."""
 
     def code(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         floats = [builder.bitcast(builder.trunc(value, ir.IntType(32)), ir.FloatType()) for value in values]
@@ -84,7 +85,7 @@ def add_floats(_typing: TypingContext, _one: Kind, _other: Kind) -> Generated:
 
 @compiled
 def add_words(one: int, other: int, is_float: int) -> int:
-    """Sum of two values: float32 rounded, or modulo 2^32."""
+    """Return the sum of two words, as float32 or modulo 2^32."""
     return add_floats(one, other) if is_float else (one + other) & 0xFFFFFFFF
 
 
@@ -100,7 +101,7 @@ def write_head(
     number: int,
     chunk: int,
 ) -> None:
-    """Write all but the values."""
+    """Write all fields except the values."""
     packet = as_packet(rpc)
     packet.kind, packet.form, packet.job = kind, is_float, swap16(job)
     packet.worker, packet.workers, packet.full = worker, workers, swap16(size)
@@ -109,7 +110,7 @@ def write_head(
 
 @compiled
 def count_of(length: int) -> int:
-    """Values of a datagram of so many octets; -1 where it is none of ours."""
+    """Return the number of values of a datagram of `length` bytes; -1 for an invalid length."""
     left = length - HEADER_BYTES
     if left < 0 or left % VALUE_BYTES or left > MOST_SIZE * VALUE_BYTES:
         return -1
@@ -118,7 +119,7 @@ def count_of(length: int) -> int:
 
 @compiled
 def is_sound(rpc: Rpc, length: int) -> bool:
-    """Whether a datagram can be a packet at all: its length, its size, and who is in it."""
+    """Return whether a datagram can be a packet, by its length, sizes and workers."""
     count, packet = count_of(length), as_packet(rpc)
     size = swap16(packet.full)
     return bool(
@@ -132,20 +133,19 @@ def is_sound(rpc: Rpc, length: int) -> bool:
 
 @compiled
 def since(number: int, last: int) -> int:
-    """Rounds from one to another, of numbers of 32 bits that wrap."""
+    """Return the number of rounds from `last` to `number`, 32-bit numbers that wrap."""
     apart = (number - last) & 0xFFFFFFFF
     return apart - ((apart & 1 << 31) << 1)
 
 
 @compiled
 def octets_of(count: int) -> int:
-    """Octets of a datagram with so many values."""
     return HEADER_BYTES + VALUE_BYTES * count
 
 
 @compiled
 def write_words(rpc: Rpc, words: Words, first: int, count: int) -> int:
-    """Write `count` values, which begin at words[first]; returns the length of the datagram."""
+    """Write `count` values from words[first] on; return the length of the datagram."""
     packet = as_packet(rpc)
     for i in range(count):
         packet.words[i] = swap32(int64(words[first + i]))
@@ -154,7 +154,7 @@ def write_words(rpc: Rpc, words: Words, first: int, count: int) -> int:
 
 @compiled
 def read_words(rpc: Rpc, words: Words, first: int, count: int) -> None:
-    """Take values as they are."""
+    """Store `count` values to words[first] and following."""
     packet = as_packet(rpc)
     for i in range(count):
         words[first + i] = swap32(int64(packet.words[i]))
@@ -162,7 +162,7 @@ def read_words(rpc: Rpc, words: Words, first: int, count: int) -> None:
 
 @compiled
 def read_added(rpc: Rpc, words: Words, first: int, count: int, is_float: int) -> None:
-    """Add values to those that are there."""
+    """Add `count` values to words[first] and following."""
     packet = as_packet(rpc)
     for i in range(count):
         words[first + i] = add_words(int64(words[first + i]), swap32(int64(packet.words[i])), is_float)

@@ -1,6 +1,54 @@
-"""The design with the hot set in the switch: what its workers and its servers do."""
+"""The design with the hot set in the switch: functions of its workers and servers, and its agents."""
 
-from hosts.hotset.ps.half import SERVER
-from hosts.hotset.worker.half import WORKER
+from __future__ import annotations
 
-__all__ = ["SERVER", "WORKER"]
+from collections.abc import Sequence
+
+from foundation.designs.interface import (
+    Agents,
+    ServerOps,
+    WorkerOps,
+    register_server_ops,
+    register_worker_ops,
+)
+from hosts.hotset.ps.core import ParameterServer
+from hosts.hotset.ps.rpc import handle
+from hosts.hotset.ps.state import Server, make_server, needs_room
+from hosts.hotset.ps.store import Store
+from hosts.hotset.worker import prefetch
+from hosts.hotset.worker.answers import receive
+from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.recovery import next_unreplayed, take_unreplayed
+from hosts.hotset.worker.requests import deadline, start, transmit, wake
+from hosts.hotset.worker.state import Calls
+from hosts.keys import KeySpace
+from hosts.ps.prefetch import prefetch_index, prefetch_values
+from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
+from hosts.ps.rpcs import charge, lanes_left, share_cpu, stamp
+from hosts.ps.share import make_share
+from hosts.worker.rpcs import peer
+from hosts.worker.window import octets
+
+__all__ = ["AGENTS", "SERVER", "WORKER"]
+
+WORKER = register_worker_ops(
+    Calls,
+    WorkerOps(
+        start, transmit, octets, peer, wake, deadline, receive, next_unreplayed, take_unreplayed,
+        prefetch.prefetch_next, prefetch.prefetch_index, prefetch.prefetch_values,
+    ),
+)  # fmt: skip
+SERVER = register_server_ops(
+    Server,
+    ServerOps(
+        handle, lanes_left, stamp, charge, share_cpu, needs_room,
+        sends_nothing, no_address, no_octets, no_peer, never_wakes, prefetch_index, prefetch_values,
+    ),
+)  # fmt: skip
+
+
+def _make_server(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Server:
+    return make_server(ps, jobs, make_share(space, ps, n_ps), journal_bytes)
+
+
+AGENTS = Agents(Client, _make_server, Store, ParameterServer, "foundation.protocol.scapy_layer")

@@ -1,10 +1,39 @@
-"""What a worker computes between pull and push: fixed-point values in, fixed-point deltas out.
+"""Models that a worker trains between pull and push: fixed-point values in, fixed-point deltas out.
 
 A value is 32-bit two's complement, `scale` units for 1.0, and additions wrap mod 2^32.
 """
 
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from foundation.protocol.codec import Values
 from hosts.model.logistic import LogisticRegression
-from hosts.model.model import Model
-from hosts.model.synthetic import SyntheticGradient
+from hosts.workload.trace import MiniBatch
 
 __all__ = ["LogisticRegression", "Model", "SyntheticGradient"]
+
+
+class Model(Protocol):
+    """A model that a worker trains, one mini-batch at a time."""
+
+    def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
+        """Return the deltas to push [n] for the pulled values [n], and the mean loss before the update."""
+        ...
+
+
+class SyntheticGradient:
+    """Small random deltas of either sign, for update logs without samples to train on.
+
+    The same `seed` and order of steps give the same deltas.
+    """
+
+    def __init__(self, seed: int, largest: int = 1000) -> None:
+        self._random = np.random.default_rng(seed)
+        self._largest = largest
+
+    def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
+        deltas = self._random.integers(-self._largest, self._largest, len(values), np.int32, endpoint=True)
+        return deltas.view(np.uint32), float("nan")

@@ -1,11 +1,12 @@
-"""The learning rate and the scale that suit a training set, where nobody has set them.
+"""Default learning rate and scale for a training set.
 
 The Hessian of the log loss is at most E[x xᵀ] / 4, so the loss has the smoothness L = λmax(E[x xᵀ]) / 4, and
 that of one sample has |x|² / 4. For mini-batches of b samples a step of 1 / L' is safe, with the expected
 smoothness L' = L (b - 1) / b + |x|² / 4b (Gower et al., "SGD: General Analysis and Improved Rates", 2019).
-Theirs is the largest |x|²; here it is the mean, so that one outlier does not stop all learning, for gradients
-of the log loss are bounded. Of W asynchronous workers each adds a gradient that W - 1 others have overtaken;
-1 / (W L') is stable under such a delay. As the scale follows the features' size, their unit has no influence.
+Theirs is the largest |x|²; here it is the mean, so that one outlier does not stop all learning, as gradients
+of the log loss are bounded. With W asynchronous workers, W - 1 other gradients are added between the pull and
+the push of each; 1 / (W L') is stable under such a delay. The scale follows the features' size, so their unit
+has no influence.
 """
 
 from __future__ import annotations
@@ -19,22 +20,21 @@ from hosts.model.logistic import SCALE
 from hosts.workload.trace import Samples, Trace
 
 _FEATURES = 300_000
-"""Features of the mini-batches that the Hessian is estimated from, about."""
+"""Approximate number of features of the mini-batches that the Hessian is estimated from."""
 _ITERATIONS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """What turns gradients into the deltas that workers push."""
+    """Parameters that turn gradients into the deltas that workers push."""
 
     learning_rate: float
     """Factor of the gradient of a mini-batch's mean log loss."""
     scale: float
-    """Units of the fixed-point values per 1.0."""
 
 
 def choose(trace: Trace, learning_rate: float | None = None, scale: float | None = None) -> Hyperparameters:
-    """Those that are None are chosen to suit the samples of a trace, which must have some."""
+    """Choose those that are None to suit the samples of a trace, which must have some."""
     samples = trace.samples
     if samples is None:
         raise ValueError("nothing is trained on a trace without samples")
@@ -45,7 +45,7 @@ def choose(trace: Trace, learning_rate: float | None = None, scale: float | None
 
 
 def chance_loss(samples: Samples) -> float:
-    """Log loss in nats of a model that knows only how frequent the labels are: their entropy."""
+    """Return the log loss in nats of a model that knows only the labels' frequencies: their entropy."""
     positive = float(samples.label.mean())
     return -sum(share * float(np.log(share)) for share in (positive, 1 - positive) if share)
 
@@ -58,7 +58,7 @@ def _learning_rate(trace: Trace, samples: Samples) -> float:
 
 
 def _scale(samples: Samples) -> float:
-    """`SCALE` where a feature is 1; weights shrink as features grow, and so their unit shrinks with them."""
+    """Return `SCALE` for features of 1; weights shrink as features grow, and so does their unit."""
     if samples.x is None or not samples.x.any():
         return SCALE
     squares = np.square(samples.x[samples.x != 0], dtype=np.float64)
@@ -66,13 +66,13 @@ def _scale(samples: Samples) -> float:
 
 
 def _mean_square(samples: Samples) -> float:
-    """The mean |x|² of a sample."""
+    """Return the mean |x|² of a sample."""
     squares = samples.length.sum() if samples.x is None else np.square(samples.x, dtype=np.float64).sum()
     return float(squares) / len(samples.label)
 
 
 def _largest_eigenvalue(trace: Trace) -> float:
-    """λmax of E[x xᵀ], by power iteration over mini-batches from all over the trace."""
+    """Return λmax of E[x xᵀ], by power iteration over mini-batches from all over the trace."""
     batches = _features_of_some(trace)
     samples, columns = batches.shape
     vector = np.random.default_rng(0).standard_normal(columns)
@@ -88,7 +88,7 @@ def _largest_eigenvalue(trace: Trace) -> float:
 
 
 def _features_of_some(trace: Trace) -> csr_matrix:
-    """Mini-batches' samples as rows, the parameters that they touch as columns."""
+    """Return some mini-batches' samples as rows, and the parameters that they use as columns."""
     assert trace.samples is not None
     batches = trace.workers * trace.steps
     number = np.ceil(batches * _FEATURES / max(len(trace.samples.column), 1))

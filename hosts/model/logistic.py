@@ -17,23 +17,23 @@ Floats: TypeAlias = NDArray[np.floating]
 Positions: TypeAlias = NDArray[np.integer]
 
 SCALE = 2.0**20
-"""Units of 1.0: weights reach to +-2048, and a step of 1e-6 still counts."""
+"""Units of 1.0: weights range over ±2048, and a step of 1e-6 is still 1 unit."""
 LEARNING_RATE = 4.0
-"""Suits the built-in workload with four workers; `hosts.model.hyperparameters` chooses for others."""
+"""Default for the built-in workload with four workers; see `hosts.model.hyperparameters` for others."""
 
 
 _LEAST, _MOST = -(2.0**31), 2.0**31 - 1
 
 
 class LogisticRegression:
-    """Weights are value / `scale`; there is no bias: in click data a feature can play that part."""
+    """Logistic regression whose weights are value / `scale`; it has no bias, as a feature can be one."""
 
     def __init__(self, scale: float = SCALE, learning_rate: float = LEARNING_RATE) -> None:
         self._scale = float(scale)
         self._rate = learning_rate
 
     def step(self, batch: MiniBatch, values: Values) -> tuple[Values, float]:
-        """See `Model.step`; the loss is the mean log loss in nats."""
+        """Return the deltas and the loss (`Model.step`): the mean log loss in nats."""
         if batch.label is None or batch.sample is None or batch.column is None:
             raise ValueError("a mini-batch without samples cannot be trained on")
         # Copies have one type for the compiler, wherever a trace's columns come from.
@@ -51,7 +51,7 @@ class LogisticRegression:
 def _add_terms(
     logits: Floats, sample: Positions, column: Positions, x: Floats, values: NDArray[np.int32], scale: float
 ) -> None:
-    """Add weight times x (without any, times 1) of each feature to its sample's logit."""
+    """Add weight times x (or 1, if x is empty) of each feature to its sample's logit."""
     for k in range(len(column)):
         term = values[column[k]] / scale
         logits[sample[k]] += term * x[k] if len(x) else term
@@ -68,15 +68,15 @@ def _add_gradients(
 
 
 def sigmoid(numbers: Floats) -> Floats:
-    """1 / (1 + e^-x), without overflow."""
+    """Return 1 / (1 + e^-x), without overflow."""
     shares: Floats = 0.5 + 0.5 * np.tanh(0.5 * numbers)
     return shares
 
 
 def to_fixed_point(numbers: Floats, scale: float) -> Values:
-    """Numbers as fixed point, rounded to nearest; those beyond 32 bits are clipped.
+    """Return numbers as fixed point, rounded to nearest; those beyond 32 bits are clipped.
 
-    Raises `DataError` for numbers that are not finite.
+    Raise `DataError` for a number that is not finite.
     """
     # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
     exact = np.array(numbers, np.float64)
@@ -89,7 +89,7 @@ def to_fixed_point(numbers: Floats, scale: float) -> Values:
 
 @entry_point
 def _round(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
-    """Round numbers to units, up to the first that is not finite; returns how many are."""
+    """Round numbers to units, up to the first that is not finite; return how many."""
     for i in range(len(numbers)):
         if not np.isfinite(numbers[i]):
             return i

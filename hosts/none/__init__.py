@@ -1,6 +1,19 @@
-"""Servers only: what workers and servers do where the switch just forwards."""
+"""Servers only: workers send keys to servers, and the switch just forwards."""
 
-from hosts.none.ps import SERVER
-from hosts.none.worker import WORKER
+from __future__ import annotations
 
-__all__ = ["SERVER", "WORKER"]
+from hosts.none.ps import SERVER, make_holder
+from hosts.none.worker import WORKER, make_requests
+from hosts.ps.agents import agents_of
+from hosts.worker.client import DesignClient
+
+__all__ = ["AGENTS", "SERVER", "WORKER", "Client"]
+
+
+class Client(DesignClient):
+    """One worker's calls for one job."""
+
+    make_state = staticmethod(make_requests)
+
+
+AGENTS = agents_of(Client, make_holder, "foundation.protocol.scapy_layer")

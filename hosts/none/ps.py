@@ -1,4 +1,4 @@
-"""A server's half: it holds all parameters of its share, and answers."""
+"""A server that holds all parameters of its share, and answers."""
 
 from __future__ import annotations
 
@@ -35,23 +35,18 @@ from nativekit.records import Records, RecordTable, one, records
 
 
 class Holder(NamedTuple):
-    """A server. Cells have one more place, nobody's, which is away."""
+    """A server (`ValuesState`)."""
 
     header: ValuesHeader
-    """A record."""
     jobs: Records[Job]
-    """JOB[jobs]: what each has cost."""
     callers: Records[CallerRow]
-    """CALLER[2^k], a hash table."""
     cells: RecordTable[Cell]
-    """CELL[jobs, places + 1]"""
     contacts: Records[Contact]
-    """CONTACT[n], the first `header.contacts` in use."""
     share: Share
 
 
 def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Holder:
-    """A server of `n_ps` that has all of its share, all values 0; it keeps no journal."""
+    """Make a server of `n_ps` that owns its whole share, all values 0; it keeps no journal."""
     share = make_share(space, ps, n_ps)
     header = one(ValuesHeader)
     header.ps, header.due = ps, NEVER
@@ -69,7 +64,7 @@ def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journa
 
 @compiled
 def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Answer a datagram that the kernel received at `arrival` (ns)."""
+    """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     mark = foreign(server, rpc, length)
     if mark <= 0:
         return mark

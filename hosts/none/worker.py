@@ -1,4 +1,4 @@
-"""A worker's half: an operation's keys go to their servers, in as few RPCs as hold them."""
+"""A worker that sends an operation's keys to their servers, in as few RPCs as possible."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from nativekit.records import Ints, Records, Words, one, records
 
 
 class RequestsHeader(RpcsHeader):
-    """The record of numbers."""
+    """Scalars of the state."""
 
     unsent: int
     """The first call of the operation that has not been sent."""
@@ -47,51 +47,40 @@ class PsCall(RpcCall):
 
 
 class Rest:
-    """Keys of an operation for a PS that are in no call yet: where they begin in `order`, and how many."""
+    """Keys of an operation for a PS that are in no call yet, as a range of `order`."""
 
     first: int
     left: int
 
 
 class Requests(NamedTuple):
-    """A worker's calls for one job; B is the largest number of keys of an operation."""
+    """A worker's calls for one job; B is the maximum number of keys of an operation.
+
+    `WindowState`, `RpcsState` and `OperandArrays` describe the arrays that designs share.
+    """
 
     header: RequestsHeader
-    """A record of numbers."""
     slots: Records[Slot]
-    """SLOT[WINDOW]"""
     sent: Records[Rpc]
-    """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
     free: Ints
-    """int64[WINDOW]: next sequence numbers of the `header.free` free slots; the next to be used is last."""
     resends: Ints
-    """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
-    calls: Records[PsCall]
-    """CALL[B / LANES + n_ps]"""
+    calls: Records[PsCall]  # [B / LANES + n_ps]
     order: NDArray[np.int32]
-    """int32[B]: keys of the operation, those of a server side by side."""
-    of_ps: Records[Rest]
-    """OF_PS[n_ps]"""
-    keys: NDArray[np.uint64]
-    """uint64[B]"""
+    """int32[B]: indexes of the operation's keys, grouped by server."""
+    of_ps: Records[Rest]  # [n_ps]
+    keys: NDArray[np.uint64]  # [B]
     positions: Ints
-    """int64[B]: of the keys in the key space."""
     deltas: Words
-    """uint32[B]: what a push adds."""
     values: Words
-    """uint32[B]: what a pull brings."""
     answered: NDArray[np.bool_]
-    """bool[>= size]: deltas that are known to be applied; the caller's."""
     space: NDArray[np.uint64]
-    """uint64[parameters]: key at each position; empty where they are the same."""
     log: Records[Row]
-    """ROW[n]: answered RPCs, the first header.rows."""
 
 
 def make_requests(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Requests:
-    """Calls of an idle worker; `largest` is the most keys that an operation may have."""
+    """Make the state of an idle worker; `largest` is the maximum number of keys of an operation."""
     header = one(RequestsHeader)
     free = open_window(header, caller, window)
     header.n_ps = n_ps
@@ -134,7 +123,7 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
 
 @compiled
 def _sort_by_ps(state: Requests, n_keys: int) -> None:
-    """Fill `keys`, `order` and `of_ps`: a counting sort."""
+    """Fill `keys`, `order` and `of_ps` by a counting sort."""
     n_ps = int64(state.header.n_ps)
     for ps in range(n_ps):
         state.of_ps[ps].left = 0
@@ -163,7 +152,6 @@ def _add_call(state: Requests, ps: int, first: int, count: int) -> None:
 
 @compiled
 def transmit(state: Requests, now: int) -> int:
-    """The slot whose datagram is to be sent at once, or NOTHING."""
     header, s = state.header, next_resend(state)
     if s != NOTHING or header.unsent == header.calls or header.free == 0:
         return s
@@ -177,7 +165,6 @@ def transmit(state: Requests, now: int) -> int:
 
 @compiled
 def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
-    """Write a request; returns its length."""
     op, count, iteration = int64(state.header.op), int64(call.count), int64(state.header.iteration)
     length = write_head(state, rpc, op, int64(call.ps), count, seq, (1 << count) - 1, iteration, now)
     for lane in range(count):
@@ -189,7 +176,6 @@ def _encode(state: Requests, call: PsCall, rpc: Rpc, seq: int, now: int) -> int:
 
 @compiled
 def wake(state: Requests, now: int) -> None:
-    """Send again what is overdue."""
     if now >= state.header.due:
         retransmit(state, now)
         state.header.due = next_overdue(state)
@@ -197,7 +183,7 @@ def wake(state: Requests, now: int) -> None:
 
 @compiled
 def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Take in an answer; its row of the log, or NOTHING."""
+    """Handle an answer (`WorkerOps.receive`)."""
     header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING

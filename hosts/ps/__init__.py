@@ -1,1 +1,1 @@
-"""The parameter server: owns a share of the keys, and moves hot ones into the switch and back."""
+"""The parameter server, which owns a share of the keys: RPCs, persistence, sockets and the process."""

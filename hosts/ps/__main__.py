@@ -1,4 +1,4 @@
-"""`python -m hosts.ps --config FILE`: a parameter-server process, told what to do by JSON lines."""
+"""`python -m hosts.ps --config FILE`: a parameter-server process, controlled by JSON lines."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from hosts.sockets import Address, clock_offset
 
 
 class PsProcess:
-    """The process: its state machine, its logs, and the commands."""
+    """A parameter-server process: its state machine, its logs and its commands."""
 
     def __init__(self, config: PsConfig, offset: int) -> None:
         self._config, self._offset = config, offset
         self.recovered = 0
-        """Notes that were taken in again."""
+        """Number of journal notes that were replayed."""
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: Core[Address] = AGENTS.of(design(config.design)).core(
             config.ps,
@@ -54,15 +54,14 @@ class PsProcess:
         self.done = False
 
     def _open_durable(self) -> Durable:
-        """The file, and the PS as it was when it was last kept."""
-        kept, config = self._config.durable, self._config
-        assert kept is not None
-        durable = Durable(kept.file, config.identity(), config.fsync, round(kept.checkpoint_mb * 2**20))
+        settings, config = self._config.durable, self._config
+        assert settings is not None
+        largest = round(settings.checkpoint_mb * 2**20)
+        durable = Durable(settings.file, config.identity(), config.fsync, largest)
         self.recovered = self.core.recover(durable.parts(), durable.notes())
         return durable
 
     def sockets(self) -> Sockets:
-        """The sockets that it serves on."""
         config = self._config
         self._sockets = Sockets(
             self.core,
@@ -79,7 +78,7 @@ class PsProcess:
         return self._sockets
 
     def _peers(self) -> list[Address]:
-        """Whom it may send to of itself: servers, then workers at the port of each job."""
+        """Return the peers to send to unasked: servers, then workers at the port of each job."""
         config = self._config
         ports = [worker_udp_port(job.job) for job in config.jobs]
         return [
@@ -88,11 +87,9 @@ class PsProcess:
         ]
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
-        """The commands by name."""
         return {"stats": self.stats, "dump": self.dump, "flush": self.flush, "quit": self.quit}
 
     def stats(self) -> dict[str, object]:
-        """What the jobs have cost so far."""
         server = self.core.server
         return {
             "cpu_s": time.process_time(),
@@ -107,7 +104,7 @@ class PsProcess:
         }
 
     def dump(self, file: str) -> dict[str, object]:
-        """Write all parameters of this PS's share, of each job."""
+        """Write all parameters of this PS's share to an .npz file, for each job."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, store in self.core.stores.items():
             for name, column in store.held()._asdict().items():
@@ -116,19 +113,17 @@ class PsProcess:
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Write the logs so far. Tells rows dropped."""
+        """Write the logs so far; return the number of dropped rows."""
         self._logs.settle()
         for contacts in self.core.server.take_contacts():
             self._logs.write_connections(contacts)
-        self._logs.tell_updates(self.core.stores)
+        self._logs.send_updates(self.core.stores)
         return {"dropped_rows": self._logs.dropped}
 
     def write_full_logs(self) -> None:
-        """Write what has become full of the logs, beside the serving."""
-        self._logs.write_connections_beside(self.core.server.take_full_logs())
+        self._logs.write_connections_in_background(self.core.server.take_full_logs())
 
     def close(self) -> None:
-        """Write the logs, and no more."""
         try:
             self.flush()
         finally:
@@ -137,13 +132,12 @@ class PsProcess:
                 self._durable.close()
 
     def quit(self) -> dict[str, object]:
-        """End the process after this answer."""
         self.done = True
         return {}
 
 
 def serve(process: PsProcess, sockets: Sockets, commands: Commands) -> None:
-    """Serve until `quit`, SIGTERM or the end of standard input; whichever it is, the logs are written."""
+    """Serve until `quit`, SIGTERM or the end of standard input; write the logs in any case."""
     try:
         while not (process.done or commands.closed):
             line = commands.next()

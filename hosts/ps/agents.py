@@ -1,4 +1,4 @@
-"""What agents are made of in designs whose servers keep no journal and are told nothing but their share."""
+"""The agents of designs whose servers keep no journal and need only their share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hosts.worker.client import BaseClient
 
 
 class AgentState(JobsState, SharedState, Protocol):
-    """A server's state, as its parameters and its costs are asked for."""
+    """A server's state that has parameters and cost counters."""
 
 
 def agents_of(client: Callable[..., BaseClient], make: Callable[..., AgentState], scapy: str) -> Agents:
-    """Of the class of a client, and what makes a server's state: (ps, n_ps, space, jobs)."""
+    """Return the agents with a client class, and with `make` for the state of a server."""
 
     def core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],

@@ -11,10 +11,10 @@ from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
 
 
 class PsJobConfig(JobConfig):
-    """A job at this PS."""
+    """A job at a PS."""
 
     connected: bool
-    """One connected socket for each worker, as without the proxy."""
+    """Whether each worker gets a connected socket, as without the proxy."""
 
 
 class DurableConfig(Strict):

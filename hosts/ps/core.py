@@ -1,11 +1,11 @@
-"""A server with what Python does for it, as its sockets see it. Designs add what only theirs do."""
+"""A server as its sockets see it: the compiled state machine and the part in Python; designs extend it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from hosts.errors import AgentConfigError
+from hosts.config import AgentConfigError
 from hosts.ps.rpcs import JobsState
 from hosts.ps.server import RpcServer
 from hosts.ps.store import Store
@@ -14,8 +14,7 @@ ReplyTo = TypeVar("ReplyTo")
 
 
 class Core(Generic[ReplyTo]):
-    """The server and its parameters, by job; it sends no RPCs of its own, hears no controller, and keeps
-    nothing."""
+    """A server and its parameters by job, without RPCs of its own, controller commands or persistence."""
 
     def __init__(
         self, state: JobsState, stores: Mapping[int, Store], clock: Callable[[], int], as_plain: bool = False
@@ -25,42 +24,41 @@ class Core(Generic[ReplyTo]):
         self.stores = stores
 
     def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
-        """A datagram that is the controller's."""
+        """Handle a CONTROL datagram from `source`; None replays it from the journal, without an answer."""
         self.server.count_misdirected()
 
     def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
-        """A datagram at the port of the server's own RPCs."""
+        """Handle a datagram at the port of the server's own RPCs."""
         self.server.count_misdirected()
 
     def transmit(self) -> Iterator[memoryview]:
-        """RPCs of its own to be sent at once, to its service address."""
+        """Yield its own RPCs, to be sent to its service address at once."""
         return iter(())
 
     def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
-        """Answers to the controller to be sent at once, and to whom."""
+        """Yield answers to the controller with their destinations, to be sent at once."""
         return iter(())
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
+        """Return when `wake` is due next, in ns, or None."""
         return None
 
-    def wake(self, now: int) -> None:
-        """Send again what is overdue."""
+    def wake(self, now: int) -> None: ...
 
     @property
     def is_idle(self) -> bool:
-        """No command is under way, so that a checkpoint can be made."""
+        """Whether no command is in progress, so that a checkpoint can be taken."""
         return True
 
     def checkpoint(self) -> Iterator[tuple[str, bytes]]:
-        """All that it is, if it is idle."""
+        """Yield the names and contents of a checkpoint; the server must be idle."""
         return iter(())
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
-        """Be what one was that has kept these; returns how many notes there were."""
-        raise AgentConfigError("servers of this design keep nothing that one could be restored from")
+        """Restore the state from a checkpoint and a journal; return the number of replayed notes."""
+        raise AgentConfigError("expected a durable design: servers of this one cannot be restored")
 
     @property
     def malformed(self) -> int:
-        """Datagrams that were no RPCs."""
+        """Number of datagrams that were no RPCs."""
         return self.server.malformed

@@ -1,9 +1,8 @@
-"""What a PS keeps on disk: a checkpoint and the notes since, in SQLite with its write-ahead log.
+"""The persisted state of a PS: a checkpoint and the journal since, in SQLite with its write-ahead log.
 
-With it `kill -9` loses nothing that was acknowledged, whatever `fsync` is: what is written is the kernel's by
-then. A machine that loses its power loses what the disk had not been told to keep: nothing with "always",
-which syncs each commit; with "checkpoint" what came since the last checkpoint of SQLite's log; with "never"
-what the kernel had not written by itself.
+`kill -9` loses no acknowledged update for any `fsync`, as the kernel has the written data. A power failure
+loses what is not synced to the disk: nothing with "always", which syncs each commit; with "checkpoint" what
+came since the last checkpoint of SQLite's log; with "never" what the kernel had not written back.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from foundation.errors import HotlineError
 from hosts.config import Fsync
-from hosts.errors import DurabilityError, DurabilityPaused
 
 _SYNCHRONOUS: dict[Fsync, str] = {"always": "FULL", "checkpoint": "NORMAL", "never": "OFF"}
 _SCHEMA = """
@@ -27,17 +26,25 @@ CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, notes BLOB NOT N
 _FULL = ("disk is full", "disk I/O error")
 
 
+class DurabilityError(HotlineError):
+    """A server's file cannot be opened, read or written, or belongs to another server."""
+
+
+class DurabilityPaused(DurabilityError):
+    """The disk is full: the server acknowledges nothing until there is room."""
+
+
 class Durable:
-    """The file of one PS. `identity` is what must be the same for its content to be of use."""
+    """The file of one PS. `identity` must match that of the stored content."""
 
     def __init__(
         self, file: Path, identity: Mapping[str, object], fsync: Fsync, largest_journal: int
     ) -> None:
         self.file = file
         self.journal_bytes = 0
-        """Of the notes since the checkpoint."""
+        """Size of the journal since the checkpoint, in bytes."""
         self.commits = self.commit_ns = 0
-        """Of notes, and how long all of them took."""
+        """Number of journal commits, and their total duration in ns."""
         self._largest_journal = largest_journal
         wanted = json.dumps(identity, sort_keys=True)
         with self._errors():
@@ -49,26 +56,25 @@ class Durable:
             if row is None:
                 self._open.execute("INSERT INTO identity VALUES (?)", (wanted,))
         if row is not None and row[0] != wanted:
-            raise DurabilityError(f"{file}: is of the PS {row[0]}, this one is {wanted}")
+            raise DurabilityError(f"{file}: expected the file of PS {wanted}, got that of {row[0]}")
 
     def close(self) -> None:
-        """Close the file."""
         self._open.close()
 
     def parts(self) -> dict[str, bytes]:
-        """The checkpoint (`hosts.hotset.ps.checkpoint`), or nothing."""
+        """Return the checkpoint (`hosts.hotset.ps.checkpoint`); empty if there is none."""
         with self._errors():
             return dict(self._open.execute("SELECT name, content FROM checkpoint"))
 
     def notes(self) -> Iterator[bytes]:
-        """The notes since, in order (`hosts.ps.journal`)."""
+        """Yield the journal since the checkpoint, in order (`hosts.ps.journal`)."""
         with self._errors():
             for (notes,) in self._open.execute("SELECT notes FROM journal ORDER BY number"):
                 self.journal_bytes += len(notes)
                 yield notes
 
     def append(self, notes: bytes) -> None:
-        """Keep notes; `DurabilityPaused` where there is no room for them, and nothing has changed then."""
+        """Commit notes to the journal; raise `DurabilityPaused`, and change nothing, if the disk is full."""
         begun = time.monotonic_ns()
         with self._errors():
             self._open.execute("INSERT INTO journal (notes) VALUES (?)", (notes,))
@@ -78,11 +84,11 @@ class Durable:
 
     @property
     def wants_checkpoint(self) -> bool:
-        """The journal has become as long as it may."""
+        """Whether the journal has reached its maximum size."""
         return self.journal_bytes >= self._largest_journal
 
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:
-        """Keep a checkpoint instead of all before, at once."""
+        """Replace checkpoint and journal by a new checkpoint, in one transaction."""
         with self._errors():
             self._open.execute("BEGIN IMMEDIATE")
             try:
@@ -90,7 +96,7 @@ class Durable:
                 self._open.executemany("INSERT INTO checkpoint VALUES (?, ?)", parts)
                 self._open.execute("DELETE FROM journal")
                 self._open.execute("COMMIT")
-                # Gives the room of SQLite's own log back.
+                # Frees the disk space of SQLite's own log.
                 self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error:
                 if self._open.in_transaction:

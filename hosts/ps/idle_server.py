@@ -1,4 +1,4 @@
-"""A server's half where workers hold all parameters and ask no server: it has nothing to do."""
+"""The server of designs whose workers hold all parameters: no request is for it."""
 
 from __future__ import annotations
 
@@ -17,23 +17,18 @@ from nativekit.records import Records, RecordTable, one, records
 
 
 class IdleServer(NamedTuple):
-    """A server that nobody asks for anything."""
+    """The state of a server that gets no requests: all counters and values are 0."""
 
     header: PsHeader
-    """A record."""
     jobs: Records[Job]
-    """JOB[jobs]: what each has cost, which is nothing."""
-    cells: RecordTable[Cell]
-    """CELL[jobs, places + 1]: values of a share of one parameter, which are 0."""
-    contacts: Records[Contact]
-    """CONTACT[1]: none."""
+    cells: RecordTable[Cell]  # [jobs, places + 1], of a share of one parameter
+    contacts: Records[Contact]  # [1], not used
     share: Share
 
 
 def make_idle_server(
     ps: int, n_ps: int, _space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0
 ) -> IdleServer:
-    """A server of `n_ps`; it keeps no journal."""
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
@@ -44,35 +39,30 @@ def make_idle_server(
 
 @compiled
 def handle(server: IdleServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Count the datagram as misdirected; an idle server answers nothing."""
+    """Count any datagram as misdirected."""
     server.header.misdirected += 1
     return NO_REPLY
 
 
 @compiled
 def lanes(_server: IdleServer, _rpc: Rpc) -> int:
-    """None is looked up."""
     return 0
 
 
 @compiled
-def stamp(_server: IdleServer, _answer: Rpc, _proc: int, _queue: int) -> None:
-    """There is no answer."""
+def stamp(_server: IdleServer, _answer: Rpc, _proc: int, _queue: int) -> None: ...
 
 
 @compiled
-def charge(_server: IdleServer, _answer: Rpc, _ns: int) -> None:
-    """There is no answer."""
+def charge(_server: IdleServer, _answer: Rpc, _ns: int) -> None: ...
 
 
 @compiled
-def share_cpu(_server: IdleServer, _ns: int) -> None:
-    """There is nobody to share it."""
+def share_cpu(_server: IdleServer, _ns: int) -> None: ...
 
 
 @compiled
 def needs_room(_server: IdleServer, _datagrams: int) -> bool:
-    """It keeps nothing."""
     return False
 
 

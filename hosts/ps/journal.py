@@ -1,6 +1,6 @@
-"""What a durable PS notes: all inputs that change it, in order, before anybody sees what they have changed.
+"""The journal of a durable PS: all inputs that change it, in order, persisted before their answers are sent.
 
-A PS is a state machine without I/O, so one that takes the same inputs in again is the same again (Schneider,
+A PS is a state machine without I/O, so replaying the same inputs restores the same state (Schneider,
 *Implementing fault-tolerant services using the state machine approach*, 1990). Pulls change nothing.
 """
 
@@ -18,7 +18,7 @@ from nativekit.libc import memcpy
 from nativekit.records import Octets, dtype_of, records
 
 FROM_WORKER, FROM_CONTROLLER, FROM_SWITCH = 0, 1, 2
-"""Who has sent a datagram: the last is an answer to the PS's own RPCs."""
+"""Sources of datagrams; FROM_SWITCH is an answer to the PS's own RPCs."""
 
 
 class NoteHead:
@@ -30,13 +30,13 @@ class NoteHead:
 
 NOTE_HEAD = dtype_of(NoteHead)
 NOTE_BYTES = NOTE_HEAD.itemsize + BUFFER_BYTES
-"""Of the longest note."""
+"""Size of the longest note."""
 JOURNAL_BYTES = 1 << 20
-"""Room for the notes of some bursts."""
+"""Size of the journal in memory, for several bursts."""
 
 
 class JournalHeader(Protocol):
-    """What `header` of a server with a journal has."""
+    """A header of a state with a journal."""
 
     noted: int
 
@@ -45,17 +45,16 @@ class Journalled(Protocol):
     """A server's state with a journal."""
 
     @property
-    def header(self) -> JournalHeader:
-        """The record of numbers."""
+    def header(self) -> JournalHeader: ...
 
     @property
     def journal(self) -> Octets:
-        """uint8[m], the first `header.noted` in use."""
+        """uint8[m], of which the first `header.noted` bytes are in use."""
 
 
 @compiled
 def note(server: Journalled, source: int, rpc: Rpc, length: int) -> None:
-    """Note a datagram; there must be room."""
+    """Append a datagram to the journal; there must be room."""
     header, journal = server.header, server.journal
     at = int64(header.noted)
     head = journal[at : at + 16].view(np.int64)
@@ -65,7 +64,7 @@ def note(server: Journalled, source: int, rpc: Rpc, length: int) -> None:
 
 
 def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes | memoryview) -> int:
-    """Note a datagram at a place of the journal; returns the place behind it."""
+    """Write a datagram to the journal at offset `at`; return the offset behind it."""
     head = records(1, NoteHead)
     head.source, head.length = source, len(datagram)
     octets = head.tobytes() + bytes(datagram)
@@ -74,7 +73,7 @@ def add_note(journal: NDArray[np.uint8], at: int, source: int, datagram: bytes |
 
 
 def read_note(notes: NDArray[np.uint8], at: int) -> tuple[int, bytes, int]:
-    """Who sent the datagram that has been noted at a place, the datagram, and the place behind it."""
+    """Return the source of the note at offset `at`, its datagram, and the offset behind it."""
     head = notes[at : at + NOTE_HEAD.itemsize].view(NOTE_HEAD)[0]
     begin, length = at + NOTE_HEAD.itemsize, int(head["length"])
     return int(head["source"]), notes[begin : begin + length].tobytes(), begin + (length + 7 & ~7)

@@ -1,4 +1,4 @@
-"""What a PS logs: every contact of a worker, and the updates of each parameter, for the log collector."""
+"""The logs of a PS: each contact of a worker, and the update counts of parameters for the log collector."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _US = 1000
 
 
 class PsLogs:
-    """The two logs of a PS. `clock_offset`: Unix time minus the agent's monotonic clock, ns.
+    """The two logs of a PS. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
 
-    Updates that no log collector takes, at `collector` or because there is none, become parts as well.
+    Update counts become parts, too, if there is no log collector at `collector` or it fails.
     """
 
     def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:
@@ -34,25 +34,23 @@ class PsLogs:
         self._backlog: Backlog[NDArray[np.void]] = Backlog()
         self._updates = Parts(directory, f"updates-ps-{ps}", UPDATES)
         self._collector = collector
-        self._told = 0
+        self._sent_updates = 0
 
     @property
     def dropped(self) -> int:
-        """Contacts that the disk was too slow for, so far."""
+        """Number of contacts dropped because the disk was too slow."""
         return self._backlog.dropped
 
-    def write_connections_beside(self, parts: Sequence[NDArray[np.void]]) -> None:
-        """Write contacts in another thread; `settle` waits for it."""
+    def write_connections_in_background(self, parts: Sequence[NDArray[np.void]]) -> None:
         self._backlog.take_written()
         for contacts in parts:
             self._backlog.put(contacts, self.write_connections)
 
     def settle(self) -> None:
-        """Wait until all is written; raises what has failed."""
+        """Wait until all contacts are written; raise the first error."""
         self._backlog.settle()
 
     def close(self) -> None:
-        """End the thread."""
         self._backlog.close()
 
     def write_connections(self, contacts: NDArray[np.void]) -> None:
@@ -66,15 +64,15 @@ class PsLogs:
             }
         )
 
-    def tell_updates(self, stores: Mapping[int, Store]) -> None:
-        """Send all parameters' counts so far, if any were added: what is sent last holds everything."""
+    def send_updates(self, stores: Mapping[int, Store]) -> None:
+        """Send the cumulative update counts of all parameters, if they have changed."""
         rows = self._statistics(stores)
         updates = int(rows["updates"].sum())
-        if updates == self._told:
+        if updates == self._sent_updates:
             return
         if not self._collect(rows):
             self._updates.write({name: rows[name] for name in UPDATES})
-        self._told = updates
+        self._sent_updates = updates
 
     def _collect(self, rows: NDArray[np.void]) -> bool:
         if self._collector is None:
@@ -82,7 +80,7 @@ class PsLogs:
         try:
             collector.send(rows, self._collector)
         except DataError as error:
-            log.warning("%s; the updates of PS %d become a part of their own", error, self._ps)
+            log.warning("%s; the updates of PS %d are written to a part of the log", error, self._ps)
             return False
         return True
 

@@ -1,6 +1,6 @@
-"""A PS's sockets: the data port, a connected one for each worker where asked for, and its own RPCs'.
+"""The sockets of a PS: data port, connected sockets of workers where configured, and that of its own RPCs.
 
-The compiled loop answers workers; what it leaves to Python is rare: commands, the controller, new workers.
+The compiled loop answers workers; Python handles what is rare: commands, the controller, new workers.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from foundation.designs.interface import NEVER, Design
 from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION
 from hosts.agent import Commands, SignalPipe
 from hosts.designs import AGENTS
-from hosts.errors import DurabilityPaused
 from hosts.ps import serve as serving
 from hosts.ps.core import Core
-from hosts.ps.durable import Durable
+from hosts.ps.durable import DurabilityPaused, Durable
 from hosts.ps.serve import (
     COMMAND,
     FOR_CONTROL,
@@ -41,22 +40,22 @@ from hosts.udp import BURST, address_of, datagram_of, make_udp
 log = logging.getLogger(__name__)
 
 _FULL_DISK_S = 0.1
-"""Between two attempts to write to a disk that is full."""
+"""Interval in s between two attempts to write to a full disk."""
 
 
 class CodecHooks(NamedTuple):
-    """How a PS speaks."""
+    """The parts of a PS that depend on its codec."""
 
     serve: Callable[..., int] = serving.serve
-    """The loop, or its plain twin."""
+    """The compiled loop, or its plain twin."""
     outward: Callable[[bytes], bytes] = bytes
-    """What becomes of a datagram of its own RPCs before it is sent."""
+    """Conversion of a datagram of its own RPCs before it is sent."""
     inward: Callable[[bytes], bytes] = bytes
-    """And of one that has come for them."""
+    """Conversion of a received answer to its own RPCs."""
 
 
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
-    """With the codec "fast" the compiled loop, with "scapy" its plain twin behind Scapy."""
+    """Return the hooks of a codec: the compiled loop for "fast", its plain twin with Scapy for "scapy"."""
     if codec == "scapy":
         from hosts.scapy_udp import behind_scapy
 
@@ -66,10 +65,10 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
 
 
 class Sockets:
-    """The PS's sockets. Jobs in `connected` get one connected socket for each worker's 5-tuple ([DDL] §3).
+    """The sockets of a PS. Jobs in `connected` get a connected socket for each worker's 5-tuple ([DDL] §3).
 
-    `on_room` is called when a part of the connection log has become full. With `durable` what changes the PS
-    is kept there before anybody is answered. It sends of itself to `peers`.
+    `on_room` is called when a part of the connection log is full. With `durable`, changes of the PS are
+    persisted there before they are acknowledged. Unasked datagrams go to `peers`.
     """
 
     def __init__(
@@ -98,8 +97,9 @@ class Sockets:
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
         self.peers: set[Address] = set()
+        """Workers that have a connected socket."""
         self._foreign: set[tuple[int, Address]] = set()
-        """Workers that have a socket of their own."""
+        """Protocol versions and senders of foreign datagrams that were reported."""
         self._open: list[socket.socket] = []
         self._data = self._add(open_udp(self._local, shared=True))
         self._own = self._add(open_udp((address, PS_RPC_PORT)))
@@ -108,20 +108,19 @@ class Sockets:
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state
         state.own, state.port, state.signals = self._own.fileno(), self._data.fileno(), self._signals.fd
-        # Compiles, or loads what was, before anybody waits for an answer.
+        # Compiles the loop, or loads it from the cache, before the first request.
         self._call(0)
 
     def durability(self) -> dict[str, int]:
-        """What it costs to be durable; all 0 where the PS is not.
+        """Return the cost of durability; all 0 if the PS is not durable.
 
-        Commits and how long they took, ns; the datagrams that waited for one, and how long all of them did.
+        Commits and their total duration in ns; datagrams that waited for one, and their total delay in ns.
         """
-        kept, state = self._durable, self._sources.state
-        commits, ns = (0, 0) if kept is None else (kept.commits, kept.commit_ns)
+        durable, state = self._durable, self._sources.state
+        commits, ns = (0, 0) if durable is None else (durable.commits, durable.commit_ns)
         return dict(commits=commits, commit_ns=ns, delayed=int(state.delayed), delay_ns=int(state.delay_ns))
 
     def close(self) -> None:
-        """Close all sockets."""
         self._poll.close()
         self._signals.close()
         for sock in self._open:
@@ -133,7 +132,7 @@ class Sockets:
         return sock
 
     def run_until_command(self, commands: Commands) -> None:
-        """Serve until something has been read from standard input."""
+        """Serve until standard input has been read."""
         self._sources.state.commands = commands.fd
         self._poll.register(commands.fd, select.EPOLLIN)
         try:
@@ -144,8 +143,8 @@ class Sockets:
             self._poll.unregister(commands.fd)
 
     def _turn(self) -> int:
-        """Answer workers until Python is needed, and do what it is needed for; returns why it was."""
-        if self._is_paused and not self._keep():
+        """Run the loop until Python is needed, and do that work; return the reason."""
+        if self._is_paused and not self._persist():
             return self._wait_for_room()
         core = self._core
         due = core.deadline()
@@ -156,19 +155,19 @@ class Sockets:
         elif reason == SIGNAL:
             self._signals.drain()
         elif reason == OWN:
-            # As many as there is room for notes of; of others the next turn hears.
+            # There is room for the notes of one burst; the next turn reads the others.
             for received in islice(iter(self._receiver.receive, None), BURST):
                 core.receive_own(self._codec_hooks.inward(received.datagram), received.read)
         elif reason == MARKED:
-            self._look_at_marked()
+            self._handle_marked()
         if due is not None:
             core.wake(time.monotonic_ns())
-        if self._keep():
-            self._own_traffic()
+        if self._persist():
+            self._send_own()
         return reason
 
-    def _keep(self) -> bool:
-        """Keep what has been noted, before anything is sent; False where the disk is full."""
+    def _persist(self) -> bool:
+        """Persist the journal before anything is sent; return False if the disk is full."""
         durable, server = self._durable, self._core.server
         if durable is None:
             return True
@@ -187,7 +186,7 @@ class Sockets:
         return True
 
     def _wait_for_room(self) -> int:
-        """Let a moment pass, for whoever makes room; commands are heard."""
+        """Wait for free disk space for `_FULL_DISK_S`, or until a command arrives."""
         commands = int(self._sources.state.commands)
         ready, _, _ = select.select([commands], [], [], _FULL_DISK_S)
         return COMMAND if ready else QUIET
@@ -197,7 +196,7 @@ class Sockets:
             self._core.server.state, self._service_time, self._udp, self._sources, until
         )
 
-    def _look_at_marked(self) -> None:
+    def _handle_marked(self) -> None:
         for k in range(self._sources.state.taken):
             mark = self._sources.marks[k]
             if mark == FOR_CONTROL:
@@ -205,9 +204,9 @@ class Sockets:
             elif mark == NEWCOMER:
                 self._connect(job_of(datagram_of(self._udp, k)), address_of(self._udp, k))
             elif mark == FOREIGN:
-                self._tell_of_version(datagram_of(self._udp, k)[0], address_of(self._udp, k))
+                self._report_version(datagram_of(self._udp, k)[0], address_of(self._udp, k))
 
-    def _tell_of_version(self, version: int, peer: Address) -> None:
+    def _report_version(self, version: int, peer: Address) -> None:
         if (version, peer) not in self._foreign:
             self._foreign.add((version, peer))
             log.error(
@@ -216,13 +215,12 @@ class Sockets:
             )  # fmt: skip
 
     def _connect(self, job: int, peer: Address) -> None:
-        """Give a worker its own socket; what is queued at the shared one is still read there."""
+        """Open a connected socket for a worker; datagrams queued at the shared one are still read there."""
         if job in self._connected and peer not in self.peers:
             self.peers.add(peer)
             self._add(open_udp(self._local, shared=True)).connect(peer)
 
-    def _own_traffic(self) -> None:
-        """Send register RPCs, and answers to the controller."""
+    def _send_own(self) -> None:
         for datagram in self._core.transmit():
             send(self._own, self._codec_hooks.outward(bytes(datagram)), self._service)
         for answer, controller in self._core.control_answers():

@@ -1,4 +1,4 @@
-"""What may happen to a server's state, as Python calls it. Of any design."""
+"""Entry points for the server states of any design, for Python."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.need
 
 
 def server_states(state: object) -> list[tuple[Generic, type]]:
-    """The class of a server's state."""
+    """Return the class of a server's state."""
     return [(cast(Generic, SERVER_OPS.handle), type(state))]
 
 
 @loop(server_states)
 def handle_one(server: ServerState, rpcs: Records[Rpc], length: int, arrival: int) -> int:
-    """`handle` the datagram in rpcs[0], the answer to rpcs[1]."""
+    """`handle` the datagram in rpcs[0]; the answer goes to rpcs[1]."""
     return handle(as_ref(server), rpcs[0], length, arrival, rpcs[1])
 
 
 @loop(server_states)
-def take_in(server: ServerState, rpcs: Records[Rpc], notes: Octets, done: Ints) -> None:
-    """`handle` again what workers have sent, up to another's note, or until there is no room.
+def replay_notes(server: ServerState, rpcs: Records[Rpc], notes: Octets, done: Ints) -> None:
+    """`handle` the journalled requests of workers up to a note of another source, or until there is no room.
 
-    `done` has the place in the notes, and how many have been taken in.
+    `done` has the offset in the notes, and the number of replayed notes; both are advanced.
     """
     server = as_ref(server)
     while done[0] < len(notes) and not needs_room(server, 1):
@@ -57,5 +57,5 @@ def stamp_one(server: ServerState, rpcs: Records[Rpc], ps_proc: int, ps_queue: i
 
 @loop(server_states)
 def lacks_room(server: ServerState, datagrams: int) -> bool:
-    """`needs_room`."""
+    """Return `needs_room` of the state."""
     return needs_room(as_ref(server), datagrams)

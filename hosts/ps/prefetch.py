@@ -1,7 +1,7 @@
-"""What a request will read, fetched into the caches before its turn: first what tells where its values are.
+"""Prefetch what the next requests will read: first the index of their values, then the values.
 
-Servers with many parameters wait for memory more than they compute. To touch memory changes nothing, so a
-request may be anything, and nothing here can make an answer wrong.
+Servers with many parameters wait for memory more than they compute. Prefetching changes no state, so requests
+need not be validated before.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 
 from foundation.protocol.header import LANES, SLOT_MASK
 from foundation.protocol.rpc import Rpc
-from hosts.ps.rpcs import CALLER, find_job, home_of_caller
-from hosts.ps.share import RANK, home_of, locate
+from hosts.ps.rpcs import CALLER, find_job, first_row_of
+from hosts.ps.share import RANK, first_slot_of, locate
 from hosts.ps.values import CELL, ValuesState
 from nativekit.bits import swap16, swap32, swap64
 from nativekit.compile import compiled, int64
@@ -25,7 +25,7 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 
 @compiled
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
-    """Have its caller's turns come near, and what tells the places of its keys."""
+    """Prefetch the turns of a request's caller, and the index of its keys' places."""
     _prefetch_caller(server, rpc)
     share, j, left = server.share, find_job(server, swap16(rpc.job)), _lanes_left(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
@@ -33,10 +33,10 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     for lane in range(min(int64(rpc.count), LANES)):
         if left >> lane & 1:
             key = swap64(rpc.keys[lane])
-            if len(share.table):  # a key that is at home has its cell at the same place
-                home = home_of(share, key)
-                prefetch(table + home * _KEY_BYTES)
-                prefetch(cells + home * _CELL_BYTES)
+            if len(share.table):  # a key without collision has its cell at the same place
+                slot = first_slot_of(share, key)
+                prefetch(table + slot * _KEY_BYTES)
+                prefetch(cells + slot * _CELL_BYTES)
             elif len(share.ranks):
                 prefetch(ranks + int64(key >> np.uint64(5)) * _RANK_BYTES)
             else:
@@ -45,7 +45,7 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
 
 @compiled
 def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
-    """And, a while later, the cells, where only ranks tell which they are."""
+    """Prefetch the cells of a request's keys if their places depend on the ranks."""
     if len(server.share.ranks) == 0:
         return
     j, left = find_job(server, swap16(rpc.job)), _lanes_left(rpc)
@@ -57,13 +57,13 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
 
 @compiled
 def _lanes_left(rpc: Rpc) -> int:
-    """Bitmap of the lanes that the switch has left to the server."""
+    """Return the bitmap of the lanes that the switch has not served."""
     return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled
 def _prefetch_caller(server: ValuesState, rpc: Rpc) -> None:
-    at = home_of_caller(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
+    at = first_row_of(server.callers, swap16(rpc.job), swap16(rpc.worker), swap32(rpc.epoch))
     row = int64(server.callers.ctypes.data) + at * _CALLER_BYTES
     slot = (swap32(rpc.seq) & SLOT_MASK) * _WORD_BYTES
     prefetch(row)

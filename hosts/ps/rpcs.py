@@ -1,7 +1,6 @@
-"""What servers that speak our RPC have in common: callers and their turns, jobs and their costs.
+"""Common parts of servers that speak Hotline's RPC: callers and their turns, jobs and their costs.
 
-A caller uses a slot again only after its RPC was answered, so the last turn of each slot is all there is to
-remember."""
+A caller reuses a slot only after its RPC was answered, so a server stores only the last turn of each slot."""
 
 from __future__ import annotations
 
@@ -32,22 +31,22 @@ JOB_COUNTERS = (
 
 
 class PsHeader:
-    """What `header` of these designs' states has."""
+    """The header of these designs' server states."""
 
     ps: int
     malformed: int
     foreign: int
     misdirected: int
     contacts: int
-    """Contacts in the array of this name."""
+    """Number of rows used in the array `contacts`."""
     callers: int
-    """Callers in the array of this name."""
+    """Number of rows used in the table `callers`."""
     noted: int
     due: int
 
 
 class Job:
-    """What a job has cost: bytes are UDP payloads, times ns."""
+    """Cost counters of a job: bytes are UDP payloads, times in ns."""
 
     job: int
     in_burst: int
@@ -73,7 +72,7 @@ class CallerRow:
     turns: Annotated[Words, WINDOW]
     """The last turn of each slot."""
     added: Annotated[Words, WINDOW]
-    """The lanes that were added in it."""
+    """Bitmap of the lanes that were added in that turn."""
 
 
 class Contact:
@@ -89,23 +88,21 @@ assert JOB.names is not None and JOB.names[2:] == JOB_COUNTERS
 
 
 class JobsState(ServerState, Protocol):
-    """What functions work on that count what jobs cost."""
+    """A server's state with cost counters."""
 
     @property
-    def header(self) -> PsHeader:
-        """The record of numbers."""
+    def header(self) -> PsHeader: ...
 
     @property
-    def jobs(self) -> Records[Job]:
-        """Job[jobs]: what each has cost."""
+    def jobs(self) -> Records[Job]: ...
 
     @property
     def contacts(self) -> Records[Contact]:
-        """Contact[n]: the connection log, the first `header.contacts`."""
+        """Contact[n]: the connection log, of which the first `header.contacts` rows are in use."""
 
 
 class PsState(JobsState, Protocol):
-    """What functions work on that serve callers."""
+    """A server's state with a table of callers."""
 
     @property
     def callers(self) -> Records[CallerRow]:
@@ -115,31 +112,29 @@ class PsState(JobsState, Protocol):
 P = TypeVar("P", bound=PsState)
 
 STALE, DUPLICATE, NEW = 0, 1, 2
-"""What a request is: not to be answered; one that has been answered before; the next of its slot."""
+"""Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""
 CALLERS = 1024
 CONTACTS = 1 << 16
-_FOREIGN_TOLD = 8
-"""Datagrams of other versions that somebody is told of; so that they do not take all the time."""
+_MAX_FOREIGN_REPORTS = 8
+"""Number of foreign datagrams that are reported; later ones only count, so they cannot block the server."""
 
 
 @compiled
 def foreign(server: PsState, rpc: Rpc, length: int) -> int:
-    """FOREIGN for a datagram of another version of the wire, the first times; later ones are NO_REPLY; else
-    1."""
+    """Return 1 for a datagram of this version; otherwise FOREIGN, or NO_REPLY after the first ones."""
     header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
         return 1
     header.malformed += 1
     header.foreign += 1
-    return FOREIGN if header.foreign <= _FOREIGN_TOLD else NO_REPLY
+    return FOREIGN if header.foreign <= _MAX_FOREIGN_REPORTS else NO_REPLY
 
 
 @compiled
 def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, int, int]:
-    """Whose request it is, and whether it is new: index of its job and of its caller, and NEW, DUPLICATE or
-    STALE.
+    """Count a request; return the indexes of its job and its caller, and NEW, DUPLICATE or STALE.
 
-    Counts it. What is no request to this server is STALE, too.
+    Datagrams that are no request to this server are STALE, too.
     """
     header = server.header
     if length < HEADER_BYTES or not well_formed(h, length):
@@ -167,7 +162,7 @@ def admit(server: PsState, h: Header, length: int, arrival: int) -> tuple[int, i
 
 @compiled
 def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: int) -> None:
-    """A new request has added and refused these lanes."""
+    """Store the bitmap of lanes that a new request added, and count the refused ones."""
     slot, caller = h.seq & SLOT_MASK, server.callers[c]
     caller.turns[slot] = h.seq >> WINDOW_BITS
     caller.added[slot] = added
@@ -176,7 +171,6 @@ def end_turn(server: PsState, j: int, c: int, h: Header, added: int, refused: in
 
 @compiled
 def note_contact(server: PsState, arrival: int, h: Header) -> None:
-    """Add a request to the connection log."""
     contact = server.contacts[server.header.contacts]
     contact.arrival, contact.worker, contact.job = arrival, h.worker, h.job
     server.header.contacts += 1
@@ -184,7 +178,7 @@ def note_contact(server: PsState, arrival: int, h: Header) -> None:
 
 @compiled
 def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
-    """The answer but for the two times; returns its length."""
+    """Write an answer except its two latencies; return its length."""
     flags = RESPONSE | VALUES if h.op == PULL else RESPONSE
     echo(answer, rpc)
     answer.flag_bits, answer.refused = swap16(flags), swap32(refused)
@@ -193,26 +187,25 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
 
 @compiled
 def lanes_left(server: PsState, rpc: Rpc) -> int:
-    """How many lanes of a request the switch has left to the PS."""
+    """Return the number of lanes of a request that the switch has not served."""
     return int64(popcount(int64(rpc.live) & ~int64(rpc.served)))
 
 
 @compiled
 def stamp(server: JobsState, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
-    """Write the PS's two latencies (ns) into an answer, and add the first to what its job has cost."""
+    """Write the PS's two latencies (ns) into an answer, and add the first to its job's counter."""
     answer.ps_proc, answer.ps_queue = swap32(min(ps_proc, ALL)), swap32(min(max(ps_queue, 0), ALL))
     server.jobs[find_job(server, swap16(answer.job))].proc_wall_ns += ps_proc
 
 
 @compiled
 def charge(server: JobsState, answer: Rpc, ns: int) -> None:
-    """Add CPU time to what an answer's job has cost."""
     server.jobs[find_job(server, swap16(answer.job))].proc_cpu_ns += ns
 
 
 @compiled
 def share_cpu(server: JobsState, ns: int) -> None:
-    """Divide a burst's CPU time among the jobs, by the RPCs of each."""
+    """Divide the CPU time of a burst (ns) among jobs, in proportion to their RPCs."""
     answered = int64(0)
     for j in range(len(server.jobs)):
         answered += server.jobs[j].in_burst
@@ -225,9 +218,9 @@ def share_cpu(server: JobsState, ns: int) -> None:
 
 @compiled
 def needs_room(server: PsState, datagrams: int) -> bool:
-    """Whether that many datagrams might not find room for their contacts or callers.
+    """Return whether logs and tables may lack room for that many datagrams.
 
-    Each may be from a caller that was not known, and ask about another.
+    Each may come from an unknown caller, and ask about another unknown one.
     """
     header = server.header
     if header.contacts + datagrams > len(server.contacts):
@@ -237,20 +230,19 @@ def needs_room(server: PsState, datagrams: int) -> bool:
 
 @compiled
 def is_full(callers: int, rows: int) -> bool:
-    """Whether a hash table has too many callers to be quick."""
     return 4 * callers > 3 * rows
 
 
 @compiled
-def home_of_caller(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
-    """Index of the row where a caller is looked for first."""
+def first_row_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
+    """Return the index of the row where the search for a caller begins."""
     return (worker * 31 + job * 7 + epoch) & len(callers) - 1
 
 
 @compiled
 def slot_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> int:
-    """Index of the caller's row, or of the empty one where it is to be."""
-    at = home_of_caller(callers, job, worker, epoch)
+    """Return the index of a caller's row, or of the empty row for it."""
+    at = first_row_of(callers, job, worker, epoch)
     while True:
         row = callers[at]
         if not row.known or (row.worker == worker and row.job == job and row.epoch == epoch):
@@ -260,7 +252,7 @@ def slot_of(callers: Records[CallerRow], job: int, worker: int, epoch: int) -> i
 
 @compiled
 def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
-    """Index of a caller's row; a new one gets an empty row."""
+    """Return the index of a caller's row; a new caller gets an empty row."""
     at = slot_of(server.callers, job, worker, epoch)
     row = server.callers[at]
     if not row.known:
@@ -271,7 +263,7 @@ def find_caller(server: PsState, job: int, worker: int, epoch: int) -> int:
 
 @compiled
 def find_job(server: JobsState, job: int) -> int:
-    """Index of a job, or -1."""
+    """Return the index of a job, or -1."""
     for j in range(len(server.jobs)):
         if server.jobs[j].job == job:
             return j
@@ -283,7 +275,7 @@ _is_full = plain(is_full)
 
 
 def with_room(server: P, datagrams: int) -> tuple[P, Records[Contact]]:
-    """The same PS with room for that many datagrams, and the contacts [n] that it no longer has."""
+    """Return the state with room for that many datagrams, and the contacts [n] removed from it."""
     contacts = server.contacts[: server.header.contacts]
     server.header.contacts = 0
     server = with_arrays(server, contacts=records(max(CONTACTS, datagrams), Contact))

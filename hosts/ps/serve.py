@@ -1,4 +1,4 @@
-"""A server's compiled loop: from the sockets through its design's half and back, until Python is needed."""
+"""A server's compiled loop: it answers datagrams with its design's functions until Python is needed."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ from nativekit.reference import as_ref
     prefetch_index, prefetch_values,
 ) = SERVER_OPS  # fmt: skip
 QUIET, COMMAND, SIGNAL, OWN, MARKED, ROOM, NOTED = 0, 1, 2, 3, 4, 5, 6
-"""Why the loop has come back: nothing for a while; input; a signal; a datagram at its own port; datagrams of
-the inbox are marked; the server needs room; what a burst has changed is to be kept before it is answered."""
+"""Why the loop returned: nothing came for a while; a command; a signal; an answer to the server's own RPCs;
+marked datagrams in the inbox; the server needs room; the changes of a burst must be persisted."""
 ANSWERED, FOR_CONTROL, NEWCOMER, FOREIGN = 0, 1, 2, 3
-"""Marks of datagrams: nothing is left to do; it is the controller's; its caller was not known before; it is
-of another version of the wire."""
+"""Marks of datagrams: done; a message of the controller; the caller is new; another protocol version."""
 EVENTS = 64
 _LONGEST_WAIT_NS = 1_000_000_000
 
@@ -60,59 +59,53 @@ _EVENT = checked(
         }
     )
 )
-"""struct epoll_event, whose `data` is a name that numpy's records have."""
+"""struct epoll_event; numpy's records have an attribute `data` already."""
 
 
 class _Event:
-    """An `_EVENT` record."""
+    """An `_EVENT` record of the loop's epoll instance."""
 
     fd: int
 
 
 class _Mark:
-    """What is left to do for a datagram of the inbox."""
+    """The mark of a datagram of the inbox."""
 
     kind: int
 
 
 class _Descriptors:
-    """File descriptors, -1 for none, and what the loop has done."""
+    """File descriptors, -1 for none, and the state of the last burst."""
 
     epoll: int
     commands: int
     signals: int
     own: int
     port: int
-    """Where the server sends on its own."""
+    """Socket for datagrams that answer nothing."""
     fd: int
-    """Where the last burst came from."""
+    """Socket of the last burst, of which `taken` datagrams came and whose answers may be `unsent`."""
     taken: int
-    """Datagrams of that burst."""
     unsent: int
-    """Whether its answers are not sent yet."""
     marked: int
-    """Whether some of its datagrams are marked."""
+    """Whether some datagrams of that burst are marked."""
     noted_at: int
     delayed: int
-    """Datagrams that a commit delayed."""
+    """Number of datagrams that a commit delayed, in total by `delay_ns`."""
     delay_ns: int
-    """Delay of all of these together."""
 
 
 class Sources(NamedTuple):
-    """What the loop waits for, and whom it may send to."""
+    """The sources that the loop waits for, and the peers it sends to."""
 
     state: _Descriptors
-    events: Records[_Event]
-    """EVENT[EVENTS]"""
-    marks: Ints
-    """int64[BURST]"""
-    peers: Octets
-    """uint8[peers, NAME_BYTES]: a struct sockaddr_in each."""
+    events: Records[_Event]  # [EVENTS]
+    marks: Ints  # [BURST]
+    peers: Octets  # uint8[peers, NAME_BYTES], a struct sockaddr_in each
 
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
-    """Of an epoll instance; whatever is registered there with a descriptor not named here is a data port."""
+    """Make the sources of an epoll instance; descriptors that are not in the state are data ports."""
     state = one(_Descriptors)
     for name in ("commands", "signals", "own", "port", "fd"):
         setattr(state, name, -1)
@@ -122,7 +115,7 @@ def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
 
 @loop(server_states)
 def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, until: int) -> int:
-    """Answer datagrams until there is something for Python, or for a second, or until `until` (ns)."""
+    """Answer datagrams until Python is needed, a second has passed, or the time `until` (ns) comes."""
     server, service = as_ref(server), as_ref(service)
     udp, sources = as_ref(udp), as_ref(sources)
     state, events = sources.state, sources.events
@@ -163,7 +156,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
 
 @compiled
 def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
-    """Send the answers to a burst that has been kept; that is processing, too."""
+    """Send the answers to a persisted burst; the commit counts as processing time."""
     state = sources.state
     taken, took = int64(state.taken), clock(udp, MONOTONIC) - int64(state.noted_at)
     state.delayed += taken
@@ -177,7 +170,6 @@ def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
 
 @compiled
 def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
-    """Send what the server sends of itself, to peers, from its data port."""
     names, waits = int64(sources.peers.ctypes.data), int64(0)
     s = transmit(server, clock(udp, MONOTONIC))
     while s != NOTHING:
@@ -193,16 +185,15 @@ def send_own(server: ServerState, udp: Udp, sources: Sources) -> None:
 
 @compiled
 def patience_ms(service: Service, udp: Udp, until: int) -> int:
-    """How long to wait, rounded up: `until` is for retransmissions, which need no more."""
+    """Return how long to wait until `until`, in ms rounded up, at most a second."""
     if service.header.held:
         return 0
-    left = min(until - clock(udp, MONOTONIC), _LONGEST_WAIT_NS)
-    return max(left + 999_999, 0) // 1_000_000
+    remaining = min(until - clock(udp, MONOTONIC), _LONGEST_WAIT_NS)
+    return max(remaining + 999_999, 0) // 1_000_000
 
 
 @compiled
 def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    """`handle_burst`, and send the answers at once: for a PS that keeps nothing."""
     marked = handle_burst(server, service, udp, sources, fd)
     flush(udp, fd)
     return marked
@@ -210,9 +201,9 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    """Take what waits at a data socket, to be answered with the next flush; whether some of it is marked.
+    """Handle the datagrams that wait at a data socket, and queue the answers; return whether some are marked.
 
-    The processing is timed for each datagram; its CPU time, which only a system call tells, for the burst.
+    Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
     """
     n = take(udp, fd, room(service))
     sources.state.fd, sources.state.taken = fd, n
@@ -237,7 +228,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
-    """While datagram k is handled, have the caches fetch what the next ones of n will read."""
+    """Prefetch for the two datagrams after number k of n."""
     if k + 2 < n:
         prefetch_index(server, inbox[k + 2])
     if k + 1 < n:
@@ -246,7 +237,7 @@ def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int)
 
 @compiled
 def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
-    """Answer datagram k of the inbox with the next flush, or when it is due; returns what `handle` says."""
+    """Answer datagram k of the inbox with the next flush, or when due; return the result of `handle`."""
     rpc, came = udp.inbox[k], arrival(udp, k, read)
     if not is_given(service):
         answer = udp.outbox[k]

@@ -1,4 +1,4 @@
-"""A server's state machine as an object that takes a datagram at a time. Of any design."""
+"""A server's state machine, of any design, as an object that takes a datagram at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foundation.designs.interface import COMMAND
 from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
-from hosts.ps.machine import handle_one, lacks_room, stamp_one, take_in
+from hosts.ps.machine import handle_one, lacks_room, replay_notes, stamp_one
 from hosts.ps.rpcs import JobsState, with_room
 from nativekit.plain import plain
 
@@ -22,12 +22,12 @@ _JOB_AT = offset_of("job")
 
 
 def job_of(datagram: bytes) -> int:
-    """The job in a header that has been checked."""
+    """Return the job in a valid header."""
     return int(_JOB.unpack_from(datagram, _JOB_AT)[0])
 
 
 class RpcServer:
-    """Answers workers' RPCs. `clock` is monotonic, ns; it times the processing.
+    """A server that answers workers' RPCs. `clock` (monotonic, ns) measures the processing time.
 
     `as_plain` runs the same functions as plain Python; a state with a journal is durable
     (`hosts.ps.journal`)."""
@@ -41,7 +41,7 @@ class RpcServer:
         self._full_logs: list[NDArray[np.void]] = []
         self._clock = clock
         self._handle = plain(handle_one) if as_plain else handle_one
-        self._take_in = plain(take_in) if as_plain else take_in
+        self._replay_notes = plain(replay_notes) if as_plain else replay_notes
         self._stamp = plain(stamp_one) if as_plain else stamp_one
         self._lacks_room = plain(lacks_room) if as_plain else lacks_room
         self._rpcs = rpcs(2)
@@ -49,26 +49,24 @@ class RpcServer:
 
     @property
     def malformed(self) -> int:
-        """Datagrams that were no RPCs."""
+        """Number of datagrams that were no RPCs."""
         return int(self.state.header.malformed)
 
     @property
     def misdirected(self) -> int:
-        """Well-formed RPCs of an unknown job or for another PS, and answers."""
+        """Number of RPCs of an unknown job or for another PS, and of answers."""
         return int(self.state.header.misdirected)
 
     def count_malformed(self) -> None:
-        """Somebody else was given a datagram that is no RPC."""
         self.state.header.malformed += 1
 
     def count_misdirected(self) -> None:
-        """Somebody else was given an RPC that is not for this PS."""
         self.state.header.misdirected += 1
 
     def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
         """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
 
-        Returns the job and the answer, to be sent at once, or None when there is nothing to say.
+        Return the job and the answer, to be sent at once, or None if there is no answer.
         """
         self.make_room(1)
         request, answer = self._octets
@@ -83,45 +81,45 @@ class RpcServer:
         octets = answer[:answered].tobytes()
         return job_of(octets), octets
 
-    def take_in(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
-        """Handle again what workers have sent, from a place in the journal on; the place of another's note,
-        or the end, and how many were taken in. Nobody is answered."""
+    def replay_notes(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
+        """Replay workers' requests from offset `at` of the notes on, without answering.
+
+        Return the offset of the first note of another source, or the end, and the number of replayed notes.
+        """
         done, before = np.array([at, 0]), -1
         while done[0] != before:
             self.make_room(1)
             before = done[0]
-            self._take_in(self.state, self._rpcs, notes, done)
+            self._replay_notes(self.state, self._rpcs, notes, done)
         return int(done[0]), int(done[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
-        """Note what somebody else than a worker has sent, if this PS is durable."""
+        """Journal a datagram of another source than a worker, if this PS is durable."""
         header = self.state.header
         if header.is_durable:
             header.noted = add_note(self.state.journal, int(header.noted), source, datagram)
 
     @property
     def notes(self) -> bytes:
-        """All that has been noted and is not kept."""
         notes: bytes = self.state.journal[: self.state.header.noted].tobytes()
         return notes
 
     def forget_notes(self) -> None:
-        """They have been kept."""
         self.state.header.noted = 0
 
     def make_room(self, datagrams: int) -> None:
-        """Room for that many datagrams, whoever they are from; notes must have been taken."""
+        """Make room for that many datagrams of any callers; the notes must be persisted."""
         if self._lacks_room(self.state, datagrams):
             self.state, contacts = with_room(self.state, datagrams)
             self._full_logs.append(contacts)
 
     def take_full_logs(self) -> list[NDArray[np.void]]:
-        """Parts of the connection log that are full, as arrays of `CONTACT`, since the last call."""
+        """Return the full parts of the connection log since the last call, arrays of `CONTACT`."""
         full, self._full_logs = self._full_logs, []
         return full
 
     def take_contacts(self) -> list[NDArray[np.void]]:
-        """All of the connection log since the last call, as arrays of `CONTACT`."""
+        """Return the connection log since the last call, arrays of `CONTACT`."""
         last = np.array(self.state.contacts[: self.state.header.contacts])
         self.state.header.contacts = 0
         return [*self.take_full_logs(), last]

@@ -1,4 +1,4 @@
-"""A service time that is given: what an RPC would cost on somebody's own server, of any number of cores.
+"""A configured service time: the cost of an RPC on another server, with any number of cores.
 
 An RPC takes `ns_per_rpc` + lanes * `ns_per_lane` on the core that is free first; its answer is held until
 then, while the loop keeps its CPU busy. What the testbed's own work takes is within it, unless that is more.
@@ -17,14 +17,13 @@ from nativekit.records import Ints, Octets, Records, one, records
 
 
 class _Cost:
-    """The given cost, and the RPC at hand; times in ns."""
+    """The configured cost, and the current RPC; times in ns."""
 
     ns_per_rpc: int
     ns_per_lane: int
     held: int
-    """Answers that are held."""
     start: int
-    """When the RPC at hand starts."""
+    """When the current RPC starts."""
     due: int
 
 
@@ -39,19 +38,17 @@ class _Held:
 
 
 class Service(NamedTuple):
-    """The given cost, and the answers that are not due yet."""
+    """The configured cost, and the answers that are not due yet."""
 
     header: _Cost
     free_at: Ints
-    """int64[cores]: when each core has done what it was given, ns."""
-    held: Records[_Held]
-    """Held[BURST]"""
-    answers: Records[Rpc]
-    """Rpc[BURST]"""
+    """int64[cores]: when each core becomes free, in ns."""
+    held: Records[_Held]  # [BURST]
+    answers: Records[Rpc]  # [BURST]
 
 
 def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> Service:
-    """A given cost; 0 adds none."""
+    """Make a configured cost, in ns; 0 adds none."""
     header = one(_Cost)
     header.ns_per_rpc, header.ns_per_lane = ns_per_rpc, ns_per_lane
     return Service(header, np.zeros(cores, np.int64), records(BURST, _Held), rpcs(BURST))
@@ -59,21 +56,19 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
 
 @compiled
 def is_given(service: Service) -> bool:
-    """Whether RPCs have a cost of their own."""
     return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0
 
 
 @compiled
 def room(service: Service) -> int:
-    """How many more answers can be held."""
     return int64(BURST - service.header.held)
 
 
 @compiled
 def begin(service: Service, read: int, lanes: int) -> None:
-    """Give an RPC that was read at `read` to the core that is free first: `header.start` and `header.due`.
+    """Assign an RPC read at `read` to the first free core: set `header.start` and `header.due`.
 
-    `lanes` are those that the switch has left to the PS.
+    `lanes` is the number of lanes that the switch has not served.
     """
     first = int64(0)
     for core in range(1, len(service.free_at)):
@@ -87,7 +82,6 @@ def begin(service: Service, read: int, lanes: int) -> None:
 
 @compiled
 def next_slot(service: Service) -> int:
-    """Where the next answer can be held; there must be room."""
     at = int64(0)
     while service.held[at].is_held:
         at += 1
@@ -96,7 +90,7 @@ def next_slot(service: Service) -> int:
 
 @compiled
 def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
-    """Keep the answer at this slot until the RPC at hand is due."""
+    """Hold the answer in slot `at` until the current RPC is due."""
     held = service.held[at]
     held.is_held, held.due, held.fd, held.octets = 1, service.header.due, fd, octets
     for i in range(NAME_BYTES):
@@ -106,7 +100,6 @@ def hold(service: Service, at: int, fd: int, octets: int, name: Octets) -> None:
 
 @compiled
 def release(service: Service, udp: Udp) -> None:
-    """Send the answers that are due."""
     if service.header.held == 0:
         return
     now = clock(udp, MONOTONIC)

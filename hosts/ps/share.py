@@ -1,7 +1,7 @@
-"""Which keys are this PS's, and the place of each: arrays are as long as its share, not as the key space.
+"""The share of a PS: which keys belong to it, and the place of each in arrays as long as the share.
 
-Dense keys 0..size-1 are ranked: a bit for each key of the space, and how many of the share come before each
-word. Where one PS has all of them, a key is its own place. Other keys lie in an open-addressing table.
+Dense keys 0..size-1 have a rank index: a bit for each key of the space, and the number of keys of the share
+before each word. With a single PS a key is its own place. Sparse keys lie in an open-addressing table.
 """
 
 from __future__ import annotations
@@ -24,45 +24,42 @@ from nativekit.reference import as_ref
 Places = NDArray[np.int64]
 
 _FULLEST = 0.6
-"""Load of the table: linear probing then looks at some two slots for a key that is there."""
+"""Load factor of the table: linear probing then takes about two probes for a stored key."""
 _CHUNK = 1 << 20
 _FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
 
 
 class ShareHeader:
-    """The record of numbers."""
+    """Scalars of a share."""
 
     places: int
     keys: int
     """Size of a dense key space."""
     shift: int
-    """Of the table's hash."""
+    """Right shift of the table's hash, in bits."""
 
 
 class Rank:
     """32 keys of a dense key space."""
 
     bits: UInt32
-    """Which of them are of the share."""
     before: UInt32
-    """Keys of the share before them."""
+    """Number of keys of the share before these 32; `bits` is the bitmap of those that belong to it."""
 
 
 RANK = dtype_of(Rank)
 
 
 class Share(NamedTuple):
-    """The keys of one PS. Places are 0..places-1, and `places` is everybody else's."""
+    """The keys of one PS. Places are 0..places-1; `places` stands for all keys of other shares."""
 
     header: ShareHeader
-    ranks: Records[Rank]
-    """RANK[size / 32], or [0] where a key is its own place."""
+    ranks: Records[Rank]  # [size / 32], or [0] if a key is its own place
     table: Keys
-    """uint64[2^k]: key of each place, NOBODY where there is none; [0] for dense keys."""
+    """uint64[2^k]: key of each place, NOBODY for an empty one; [0] for dense keys."""
 
 
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
-    """The share of a PS among n_ps."""
     header = one(ShareHeader)
     share = Share(header, records(0, Rank), np.zeros(0, np.uint64))
     if space.sparse is not None:
@@ -87,12 +84,12 @@ def _tabled(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
 
 
 def table_bits(keys: int) -> int:
-    """Binary logarithm of the size of a table that takes so many keys."""
+    """Return the binary logarithm of the table's size."""
     return max(int(np.ceil(np.log2(max(keys, 1) / _FULLEST))), 1)
 
 
 def keys_of(share: Share) -> tuple[Places, Keys]:
-    """Places that have a key, ascending, and their keys."""
+    """Return the places that have a key, ascending, and their keys."""
     if len(share.table):
         # A table of a stack is as long as the longest.
         places = np.flatnonzero(share.table[: share.header.places] != NOBODY)
@@ -105,15 +102,15 @@ def keys_of(share: Share) -> tuple[Places, Keys]:
 
 
 def places_of(share: Share, keys: Keys) -> Places:
-    """Place of each key; `places` for a key that is not of this share."""
+    """Return the place of each key [n]; `places` for a key of another share."""
     places = np.empty(len(keys), np.int64)
-    # A copy, since mapped keys are read-only, which would be compiled for anew.
+    # A copy, since read-only mapped keys would be compiled for separately.
     locate_all(share, np.array(keys, dtype=np.uint64), places)
     return places
 
 
 def keys_at(share: Share, places: Places) -> Keys:
-    """Keys of places that have one."""
+    """Return the keys at places that have one."""
     if len(share.table):
         keys: Keys = share.table[places]
         return keys
@@ -128,12 +125,12 @@ def keys_at(share: Share, places: Places) -> Keys:
 
 @compiled
 def locate(share: Share, key: Key) -> int:
-    """Place of a key."""
+    """Return the place of a key; `places` for a key of another share."""
     nowhere = int64(share.header.places)
     if len(share.table):
         if key == NOBODY:
             return nowhere
-        at = home_of(share, key)
+        at = first_slot_of(share, key)
         while share.table[at] != key:
             if share.table[at] == NOBODY:
                 return nowhere
@@ -151,10 +148,10 @@ def locate(share: Share, key: Key) -> int:
 
 
 @compiled
-def home_of(share: Share, key: Key) -> int:
-    """Where the table looks for a key first.
+def first_slot_of(share: Share, key: Key) -> int:
+    """Return the slot of the table where the search for a key begins.
 
-    Hashed twice: of the hash that chose the PS, the keys of a share have some bits in common.
+    The key is hashed twice, as the hashes that chose the PS have some bits in common within a share.
     """
     mixed = hash_of(key)
     return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
@@ -162,7 +159,6 @@ def home_of(share: Share, key: Key) -> int:
 
 @entry_point
 def locate_all(share: Share, keys: Keys, places: Places) -> None:
-    """`locate` of many keys."""
     share = as_ref(share)
     for i in range(len(keys)):
         places[i] = locate(share, keys[i])
@@ -170,7 +166,7 @@ def locate_all(share: Share, keys: Keys, places: Places) -> None:
 
 @entry_point
 def rank_all(share: Share, ps: int, n_ps: int) -> int:
-    """Fill the ranks; returns the number of keys."""
+    """Fill the rank index; return the number of keys in the share."""
     share = as_ref(share)
     size, before = int64(share.header.keys), int64(0)
     for word in range(len(share.ranks)):
@@ -186,7 +182,6 @@ def rank_all(share: Share, ps: int, n_ps: int) -> int:
 
 @entry_point
 def count_ours(keys: Keys, ps: int, n_ps: int) -> int:
-    """How many of the keys are this PS's."""
     count = int64(0)
     for i in range(len(keys)):
         count += ps_of(keys[i], n_ps) == ps
@@ -195,12 +190,12 @@ def count_ours(keys: Keys, ps: int, n_ps: int) -> int:
 
 @entry_point
 def insert_ours(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
-    """Put those of the distinct keys that are this PS's into the table."""
+    """Insert those of the distinct keys that belong to this PS into the table."""
     share = as_ref(share)
     for i in range(len(keys)):
         key = keys[i]
         if ps_of(key, n_ps) == ps and key != NOBODY:
-            at = home_of(share, key)
+            at = first_slot_of(share, key)
             while share.table[at] != NOBODY:
                 at = (at + 1) & (len(share.table) - 1)
             share.table[at] = key

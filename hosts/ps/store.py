@@ -1,4 +1,4 @@
-"""The parameters of one job at one server, as whoever dumps or counts them sees them."""
+"""The parameters of one job at one server, for dumps and counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nativekit.records import Records, RecordTable
 
 
 class Held(NamedTuple):
-    """All parameters of a share, [n] each."""
+    """All parameters of a share, each [n]."""
 
     keys: Keys
     values: Values
@@ -24,23 +24,20 @@ class Held(NamedTuple):
 
 
 class SharedState(Protocol):
-    """What a store reads of a server's state."""
+    """The parts of a server's state that a store reads."""
 
     @property
-    def jobs(self) -> Records[Job]:
-        """Job[jobs]"""
+    def jobs(self) -> Records[Job]: ...
 
     @property
-    def cells(self) -> RecordTable[Cell]:
-        """Cell[jobs, places + 1]"""
+    def cells(self) -> RecordTable[Cell]: ...
 
     @property
-    def share(self) -> Share:
-        """Which keys are the server's."""
+    def share(self) -> Share: ...
 
 
 class Store:
-    """Values by place in a server's share."""
+    """The values of one job by place in a server's share."""
 
     def __init__(self, server: SharedState, job: int) -> None:
         self._share = server.share
@@ -48,16 +45,15 @@ class Store:
         self._cells = server.cells[self._j]
 
     def locate(self, keys: Keys) -> Places:
-        """Place of each key; that of a key which is not in the share is not `known`."""
+        """Return the place of each key [n]."""
         return places_of(self._share, keys)
 
     def known(self, at: Places) -> NDArray[np.bool_]:
-        """Whether these are places of the share."""
         known: NDArray[np.bool_] = at < self._share.header.places
         return known
 
     def held(self) -> Held:
-        """Everything, whether here or given away."""
+        """Return all parameters, owned or given to the switch."""
         places, keys = keys_of(self._share)
         cells = self._cells[places]
         return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1))

@@ -1,4 +1,4 @@
-"""Values and owners of a server's share: what pulls read and pushes add."""
+"""Values and owners of a server's share, and the pulls and pushes on them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Ints, RecordTable, UInt32, dtype_of, records
 
 AWAY = 1 << 31
-"""Bit of a cell's `updates`: the key is given away. A cell of zeros is owned, and takes no memory as yet."""
+"""Bit of a cell's `updates`: the switch owns the key. A cell of zeros is owned, and takes no memory yet."""
 
 
 class ValuesHeader(PsHeader):
-    """What `header` of these designs' states has."""
+    """The header of a server's state with values."""
 
     at: Annotated[Ints, LANES]
-    """Places of the keys at hand."""
+    """Places of the keys of the current RPC."""
 
 
 class Cell:
@@ -28,30 +28,28 @@ class Cell:
 
     value: UInt32
     updates: UInt32
-    """How often it was updated; AWAY where the key is given away."""
+    """Number of updates; with the bit AWAY if the switch owns the key."""
 
 
 CELL = dtype_of(Cell)
 
 
 class ValuesState(PsState, Protocol):
-    """What these functions work on."""
+    """A server's state with parameters."""
 
     @property
-    def header(self) -> ValuesHeader:
-        """The record of numbers."""
+    def header(self) -> ValuesHeader: ...
 
     @property
     def cells(self) -> RecordTable[Cell]:
-        """Cell[jobs, places + 1], of which the last is nobody's."""
+        """Cell[jobs, places + 1]; the last one stands for keys of other shares."""
 
     @property
-    def share(self) -> Share:
-        """Which keys are this PS's."""
+    def share(self) -> Share: ...
 
 
 def make_cells(jobs: int, share: Share) -> RecordTable[Cell]:
-    """Cells of a share, all owned and of value 0, and nobody's, which is away."""
+    """Make the cells of a share, all owned and 0; the last one stands for keys of other shares."""
     cells = records((jobs, share.header.places + 1), Cell)
     cells["updates"][:, -1] = AWAY
     return cells
@@ -59,7 +57,6 @@ def make_cells(jobs: int, share: Share) -> RecordTable[Cell]:
 
 @compiled
 def lanes_to_serve(h: Header) -> int:
-    """Bitmap of the lanes that the switch has left to the PS."""
     return h.live & ~h.served
 
 
@@ -69,14 +66,14 @@ def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None
 
     Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
     """
-    at, nobodys = server.header.at, int64(server.share.header.places)
+    at, nowhere = server.header.at, int64(server.share.header.places)
     for lane in range(count):
-        at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else nobodys
+        at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else nowhere
 
 
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
-    """Write all values, the switch's for the lanes that it served; returns the lanes refused."""
+    """Write the values of all lanes, those of the switch included; return the bitmap of refused lanes."""
     brought = h.served if h.flags & VALUES else int64(0)
     refused = int64(0)
     locate_lanes(server, rpc, h.count, ~brought)
@@ -93,7 +90,7 @@ def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
 
 @compiled
 def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
-    """Add what is this PS's; returns the lanes added."""
+    """Add the deltas of keys that this PS owns; return the bitmap of added lanes."""
     wanted, added, overflow = lanes_to_serve(h), int64(0), int64(0)
     locate_lanes(server, rpc, h.count, wanted)
     for lane in range(h.count):

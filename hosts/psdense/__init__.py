@@ -1,6 +1,19 @@
-"""Dense vectors at parameter servers: what workers and servers do where servers add up, chunk by chunk."""
+"""Dense vectors at parameter servers: servers add up the vectors of all workers, chunk by chunk."""
 
-from hosts.psdense.server import SERVER
-from hosts.psdense.worker import WORKER
+from __future__ import annotations
 
-__all__ = ["SERVER", "WORKER"]
+from hosts.dense.client import DenseClient
+from hosts.ps.agents import agents_of
+from hosts.psdense.server import SERVER, make_adder
+from hosts.psdense.worker import WORKER, make_pusher
+
+__all__ = ["AGENTS", "SERVER", "WORKER", "PushClient"]
+
+
+class PushClient(DenseClient):
+    """One worker's calls for one job, to servers that add up."""
+
+    make_state = staticmethod(make_pusher)
+
+
+AGENTS = agents_of(PushClient, make_adder, "hosts.dense.scapy_layer")

@@ -1,12 +1,14 @@
-"""A server's half: it adds up the chunks of its share, and answers all workers once all have pushed.
+"""A server that adds up the chunks of its share, and answers all workers once all have pushed.
 
-**When a round of a chunk is complete.** Each push says its round, its worker and how many workers there
-are. The server keeps a bit for each worker that it has added. The chunk is complete when all bits are set. A
-worker whose bit is set is not added again, and gets the sum once more where there is one.
+**When a round of a chunk is complete.** Each push has its round, its worker and the number of workers. The
+server keeps a bit for each worker whose chunk it has added; the round is complete when all bits are set. A
+chunk of a worker whose bit is set is not added again; its worker gets the sum again if it is complete.
 
-**Why two sets are enough.** A worker begins a round when it has all sums of the one before. So whoever pushes
-in round r has the sums of r - 1, to which all have pushed, who have those of r - 2: nobody needs these any
-more. Rounds take the two sets in turn, and what comes of an older round than a set has is dropped."""
+**Why two sets of sums suffice.** A worker begins a round when it has all sums of the round before. A push of
+round r shows that its worker has the sums of r - 1, so all workers have pushed in r - 1 and have the sums of
+r - 2, which are needed no more. Rounds use the two sets alternately, and pushes of rounds older than a set's
+are dropped.
+"""
 
 from __future__ import annotations
 
@@ -42,26 +44,25 @@ _SETS = 2
 
 
 class AdderHeader(PsHeader):
-    """The record of numbers."""
+    """Scalars of the state."""
 
     OWN_FIELDS_FIRST = True
 
     n_ps: int
     next_row: int
-    """The first chunk whose sum is owed to workers, or NOTHING; each has the next one."""
+    """The first chunk whose sum must be sent, or NOTHING; `ChunkRow.next` links the others."""
     last_row: int
     next_out: int
 
 
 class ChunkRow:
-    """A chunk in a set."""
+    """A chunk in one of the two sets."""
 
-    number: UInt32
-    """Its round."""
+    number: UInt32  # its round
     seen: UInt32
-    """Workers that have pushed, a bit each."""
+    """Bitmap of the workers that have pushed."""
     owed: UInt32
-    """Workers that are owed its sum, a bit each."""
+    """Bitmap of the workers that the sum must be sent to."""
     full: UInt16
     count: UInt16
     form: UInt8
@@ -71,36 +72,33 @@ class ChunkRow:
 
 
 class Outgoing:
-    """A sum on its way to a worker."""
+    """A sum that is sent to a worker."""
 
     length: int
     worker: int
 
 
 class Adder(NamedTuple):
-    """A server; R is the number of chunks of its share, at most."""
+    """The state of a server; R is the maximum number of chunks of its share."""
 
     header: AdderHeader
-    """A record."""
     jobs: Records[Job]
-    """JOB[jobs]: what each has cost."""
     rows: Records[ChunkRow]
-    """ROW[jobs * 2 * R]: of a job both sets."""
+    """[jobs * 2 * R]: both sets of each job."""
     sums: Words
-    """uint32[jobs * 2, M]: of a set, chunk after chunk, each as long as a whole one is now."""
+    """uint32[jobs * 2, M]: the sums of a set, chunk after chunk, each as long as a full one."""
     sent: Records[Rpc]
-    """RPC[BURST]: sums on their way to workers that are not answered at once."""
+    """[BURST]: datagrams of sums for workers that are not answered at once."""
     out: Records[Outgoing]
-    """OUT[BURST]: whose they are; workers are counted through all jobs."""
+    """[BURST]: their destinations; workers are numbered across all jobs."""
     cells: RecordTable[Cell]
-    """CELL[jobs, places + 1]: parameters, all of them 0: they are with the workers."""
-    contacts: Records[Contact]
-    """CONTACT[1]: none."""
+    """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
+    contacts: Records[Contact]  # [1], not used
     share: Share
 
 
 def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Adder:
-    """A server of `n_ps` for vectors as long as the key space; it keeps no journal."""
+    """Make the state of a server of `n_ps` for vectors as long as the key space; it keeps no journal."""
     # Nobody asks for parameters here.
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(AdderHeader)
@@ -123,7 +121,7 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
 
 @compiled
 def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Take in a push; answer it if its chunk is complete."""
+    """Add a push; answer it if its chunk is complete (`ServerOps.handle`)."""
     header = server.header
     if not is_sound(rpc, length):
         header.malformed += 1
@@ -163,7 +161,7 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
 
 @compiled
 def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
-    """Number of the row that a push is for, or NOTHING where it is not for this server."""
+    """Return the index of the row of a push, or NOTHING if it is not for this server."""
     header, packet = server.header, as_packet(rpc)
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows = len(server.rows) // len(server.sums)
@@ -176,7 +174,7 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
 
 @compiled
 def _belongs(row: ChunkRow, rpc: Rpc, count: int) -> bool:
-    """Whether a push has the form and length of those before."""
+    """Return whether a push has the form and size of the round's earlier ones."""
     packet = as_packet(rpc)
     return bool(
         row.count == count
@@ -188,7 +186,7 @@ def _belongs(row: ChunkRow, rpc: Rpc, count: int) -> bool:
 
 @compiled
 def _write(server: Adder, r: int, rpc: Rpc, count: int) -> None:
-    """The first push of a round: the sums before are nobody's any more."""
+    """Start a new round of a chunk with its first push, which replaces the old sums."""
     packet, row = as_packet(rpc), server.rows[r]
     row.number, row.seen, row.owed = swap32(packet.number), 0, 0
     row.full, row.count, row.form, row.workers = swap16(packet.full), count, packet.form, packet.workers
@@ -212,7 +210,7 @@ def _is_complete(row: ChunkRow) -> bool:
 
 @compiled
 def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
-    """Write the sum for a worker, if there is one; returns its length."""
+    """Write the sum for a worker; return its length, NO_REPLY if it is not complete."""
     row = server.rows[r]
     if not _is_complete(row):
         return NO_REPLY
@@ -229,7 +227,6 @@ def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
 
 @compiled
 def _queue(server: Adder, r: int) -> None:
-    """The sum of a chunk is owed to some."""
     header, row = server.header, server.rows[r]
     if row.queued:
         return
@@ -243,7 +240,7 @@ def _queue(server: Adder, r: int) -> None:
 
 @compiled
 def transmit(server: Adder, now: int) -> int:
-    """The next sum that is owed to a worker: the slot of its datagram, or NOTHING."""
+    """Write the next sum that must be sent to a worker; return the slot of its datagram, or NOTHING."""
     header = server.header
     while header.next_row != NOTHING:
         row = server.rows[header.next_row]
@@ -263,43 +260,39 @@ def transmit(server: Adder, now: int) -> int:
 
 @compiled
 def address(server: Adder, s: int) -> int:
-    """Where a slot's datagram begins."""
     return int64(server.sent.ctypes.data) + s * BUFFER_BYTES
 
 
 @compiled
 def octets(server: Adder, s: int) -> int:
-    """Length of a slot's datagram."""
     return int64(server.out[s].length)
 
 
 @compiled
 def peer(server: Adder, s: int) -> int:
-    """The worker that it goes to, at its job's port."""
+    """Return the peer that a slot's datagram goes to: the worker, at the port of its job."""
     return int64(server.header.n_ps + server.out[s].worker)
 
 
 @compiled
 def lanes(_server: Adder, rpc: Rpc) -> int:
-    """Its values: a whole chunk's."""
+    """Return the number of values of a full chunk."""
     return int64(swap16(as_packet(rpc).full))
 
 
 @compiled
 def stamp(server: Adder, answer: Rpc, ps_proc: int, ps_queue: int) -> None:
-    """A packet has no room for times; what it took is its job's."""
+    """Add the processing time (ns) to the job's counter; a packet has no fields for it."""
     server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_wall_ns += ps_proc
 
 
 @compiled
 def charge(server: Adder, answer: Rpc, ns: int) -> None:
-    """Add CPU time to what an answer's job has cost."""
     server.jobs[find_job(server, swap16(as_packet(answer).job))].proc_cpu_ns += ns
 
 
 @compiled
 def needs_room(_server: Adder, _datagrams: int) -> bool:
-    """It keeps no log."""
     return False
 
 

@@ -1,8 +1,9 @@
-"""A worker's half: each chunk of its vector goes to a server, and comes back as the sum of all workers'.
+"""A worker that pushes each chunk of its vector to a server, which returns the sum of all workers' chunks.
 
-Chunk c is at server c mod n_ps. A push and the pull of its sum are one RPC, as PS-Lite's ZPushPull: a server
-answers when all workers have pushed. So a chunk takes one frame up and one down, and results move the window
-on."""
+Chunk c is at server c mod n_ps. A push and the pull of its sum are one RPC, as in PS-Lite's ZPushPull: a
+server answers when all workers have pushed. So a chunk takes one frame in each direction, and results move
+the window on.
+"""
 
 from __future__ import annotations
 
@@ -38,46 +39,32 @@ from nativekit.records import Ints, Records, Words, one
 
 
 class Pusher(NamedTuple):
-    """A worker's calls for one job; N is the size of its vector, B that of an operation."""
+    """A worker's calls for one job (`VectorState`, `WindowState`); a slot's `call` is its chunk."""
 
     header: VectorHeader
-    """A record of numbers."""
     slots: Records[Slot]
-    """SLOT[WINDOW]: `call` is the chunk."""
     sent: Records[Rpc]
-    """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
     free: Ints
-    """int64[WINDOW], as `hosts.worker.window` has it."""
     resends: Ints
-    """int64[WINDOW], likewise."""
     positions: Ints
-    """int64[B]: of an operation's parameters."""
     deltas: Words
-    """uint32[B]: what a push adds."""
     values: Words
-    """uint32[B]: what a pull brings."""
     answered: NDArray[np.bool_]
-    """bool[>= B]: deltas that are known to be applied; the caller's."""
     model: Words
-    """uint32[N]: the parameters, which all workers have alike."""
     vector: Words
-    """uint32[N]: addends, and sums in their place."""
     log: Records[Row]
-    """ROW[n]: results, the first header.rows."""
 
 
 def make_pusher(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Pusher:
-    """A worker that is idle, with a vector of so many values; raises `ValueError` for a window that cannot
-    be."""
+    """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     header = one(VectorHeader)
     return Pusher(header=header, **open_vector(header, caller, n_ps, space.size, largest, window, rows))
 
 
 @compiled
 def start(state: Pusher, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation: a chunk is an RPC."""
     header = state.header
     n = begin(state, op, iteration, n_keys)
     header.calls = header.pending = (n + header.full - 1) // header.full
@@ -85,7 +72,6 @@ def start(state: Pusher, op: int, iteration: int, n_keys: int) -> None:
 
 @compiled
 def transmit(state: Pusher, now: int) -> int:
-    """The slot whose datagram is to be sent at once, or NOTHING."""
     header = state.header
     if header.stalled:
         return NOTHING
@@ -105,13 +91,12 @@ def _values_in(state: Pusher, chunk: int) -> int:
 
 @compiled
 def peer(state: Pusher, s: int) -> int:
-    """The server that it goes to."""
     return int64(state.slots[s].call % state.header.n_ps)
 
 
 @compiled
 def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Take in a sum; its row of the log, or NOTHING."""
+    """Handle a sum (`WorkerOps.receive`)."""
     header = state.header
     if not is_of_job(state, rpc, length):
         return NOTHING

@@ -1,6 +1,21 @@
 """A ring: workers add up dense vectors among themselves, by reduce-scatter and all-gather."""
 
-from hosts.ps.idle_server import SERVER
+from __future__ import annotations
+
+from hosts.dense.client import DenseClient
+from hosts.ps.agents import agents_of
+from hosts.ps.idle_server import SERVER, make_idle_server
+from hosts.ring.state import make_member
 from hosts.ring.worker import WORKER
 
-__all__ = ["SERVER", "WORKER"]
+__all__ = ["AGENTS", "SERVER", "WORKER", "RingClient"]
+
+
+class RingClient(DenseClient):
+    """One worker's calls for one job, between the worker before it and the next."""
+
+    min_workers = 2
+    make_state = staticmethod(make_member)
+
+
+AGENTS = agents_of(RingClient, make_idle_server, "hosts.dense.scapy_layer")

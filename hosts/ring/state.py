@@ -1,4 +1,4 @@
-"""A worker's state in a ring: its vector, what goes to the next worker, and what has come."""
+"""A worker's state in a ring: its vector, its outgoing chunks, and the chunks that have come."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from hosts.worker.window import Slot
 from nativekit.records import Ints, Octets, Records, Words, one, records
 
 ACKS = 256
-"""That wait at most; of more the chunks come again."""
+"""Maximum number of waiting acknowledgements; chunks that come while the queue is full are retransmitted."""
 OUT = 16
-"""Datagrams of acknowledgements: more than leave in a burst."""
+"""Number of acknowledgement buffers, more than a burst sends."""
 
 
 class MemberHeader(VectorHeader):
-    """The record of numbers."""
+    """Scalars of the state."""
 
     # So that numba does not take the record for one of another design's, with more fields behind.
     OWN_FIELDS_FIRST = True
 
     part: int
-    """Values of a part."""
+    """Number of values of a part."""
     in_part: int
-    """Chunks of a part."""
+    """Number of chunks of a part."""
     next_ack: int
-    """The acknowledgement that has waited longest."""
+    """Begin of the ring `waiting`."""
     acks: int
-    """Acknowledgements that wait to be sent."""
+    """Number of acknowledgements in that ring."""
     next_out: int
 
 
@@ -49,53 +49,39 @@ class Ack:
 
 
 class Early:
-    """Length of a chunk that has come early; 0 for none."""
+    """Length of a chunk of a later round; 0 for none."""
 
     length: int
 
 
 class Member(NamedTuple):
-    """A worker's calls for one job; N is the size of its vector, B that of an operation."""
+    """A worker's calls for one job (`VectorState`, `WindowState`); a slot's `call` is its chunk."""
 
     header: MemberHeader
-    """A record of numbers."""
     slots: Records[Slot]
-    """SLOT[WINDOW]: `call` is the chunk."""
     sent: Records[Rpc]
-    """RPC[WINDOW + OUT]: each slot's datagram, for as long as it may be sent again; then acknowledgements."""
+    """[WINDOW + OUT]: datagrams by slot, then those of acknowledgements."""
     free: Ints
-    """int64[WINDOW], as `hosts.worker.window` has it."""
     resends: Ints
-    """int64[WINDOW], likewise."""
     got: Octets
-    """uint8[c]: the chunks that have come, of as many as there are in a ring of 32."""
-    waiting: Records[Ack]
-    """ACK[ACKS]: a ring."""
+    """uint8[c]: whether each chunk has come, with room for a ring of 32."""
+    waiting: Records[Ack]  # [ACKS], a ring
     early: Records[Rpc]
-    """RPC[WINDOW]: chunks of the next vectors, whose sender has begun before this worker."""
-    early_lengths: Records[Early]
-    """EARLY[WINDOW]: of them; 0 for none."""
+    """[WINDOW]: chunks of the next vector, which came before this worker started to add it up."""
+    early_lengths: Records[Early]  # [WINDOW]
     positions: Ints
-    """int64[B]: of an operation's parameters."""
     deltas: Words
-    """uint32[B]: what a push adds."""
     values: Words
-    """uint32[B]: what a pull brings."""
     answered: NDArray[np.bool_]
-    """bool[>= B]: deltas that are known to be applied; the caller's."""
     model: Words
-    """uint32[N]: the parameters, which all workers have alike."""
     vector: Words
-    """uint32[N]: addends, and sums in their place."""
     log: Records[Row]
-    """ROW[n]: chunks that have arrived, the first header.rows."""
 
 
 def make_member(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Member:
-    """A worker that is idle, with a vector of so many values; raises `ValueError` for a window that cannot
-    be."""
+    """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     header = one(MemberHeader)
     # Of W workers 2 (W - 1) steps, of as many chunks as ceil(N / W) values take.
     chunks = 2 * (space.size // LEAST_SIZE + 2 * WORKERS)

@@ -1,14 +1,15 @@
-"""A worker's half: reduce-scatter, then all-gather, between the worker before it and the next one.
+"""A worker of a ring: reduce-scatter, then all-gather, between the worker before it and the next one.
 
-W workers cut the vector into W parts and take 2 (W - 1) steps. In step s worker i sends part i - s (mod W)
-to worker i + 1, and takes part i - 1 - s from worker i - 1. In the first W - 1 steps it adds that to its own;
-in the others it puts it in its place. A part goes in chunks, and a chunk as soon as that of the step before
-has come. So links are busy all the time.
+W workers cut the vector into W parts and take 2 (W - 1) steps. In step s worker i sends part i - s (mod W) to
+worker i + 1, and takes part i - 1 - s from worker i - 1. In the first W - 1 steps it adds that part to its
+own, in the others it replaces its own. A part is sent in chunks, each as soon as that of the step before has
+come, so links are busy all the time.
 
-Each chunk is acknowledged. One that comes again is acknowledged again, and not added. An operation ends when
-all chunks have come and all of one's own have arrived. A worker that has ended goes on acknowledging, since
-the one before it may wait for that. Chunks of the next vectors, which come before this worker has begun with
-them, are kept."""
+Each chunk is acknowledged. A duplicate is acknowledged again, and not added. An operation ends when all
+chunks have come and all sent ones are acknowledged. A worker that has ended still acknowledges, as the one
+before it may wait for that. Chunks of the next vector that come before this worker starts to add it up are
+stored.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation, with what of it has come before."""
+    """Begin an operation (`WorkerOps.start`), and handle the chunks of it that came early."""
     header = state.header
     n = begin(state, op, iteration, n_keys)
     workers = int64(header.workers)
@@ -67,7 +68,6 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
 
 @compiled
 def transmit(state: Member, now: int) -> int:
-    """The slot whose datagram is to be sent at once, or NOTHING."""
     header = state.header
     if header.acks:
         return _acknowledge(state)
@@ -92,13 +92,13 @@ def _rank(state: Member) -> int:
 
 @compiled
 def _next_to(state: Member, by: int) -> int:
-    """Rank of the worker so many places on."""
+    """Return the rank of the worker `by` places further in the ring."""
     return (_rank(state) + by + int64(state.header.workers)) % int64(state.header.workers)
 
 
 @compiled
 def _first(state: Member, part: int, chunk: int) -> int:
-    """Where the values of a chunk of a part begin; parts are counted round the ring."""
+    """Return the index of a chunk's first value in the vector; parts are counted round the ring."""
     header = state.header
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
     return part * int64(header.part) + chunk % int64(header.in_part) * int64(header.full)
@@ -106,7 +106,7 @@ def _first(state: Member, part: int, chunk: int) -> int:
 
 @compiled
 def _values_in(state: Member, part: int, chunk: int) -> int:
-    """How many there are: the last chunk of a part, and the last parts, may have fewer, or none."""
+    """Return the number of values of a chunk; at the end of a part or the vector it is smaller, or 0."""
     header = state.header
     first, of_part = _first(state, part, chunk), chunk % int64(header.in_part) * int64(header.full)
     return max(0, min(int64(header.full), int64(header.part) - of_part, int64(header.n) - first))
@@ -114,7 +114,7 @@ def _values_in(state: Member, part: int, chunk: int) -> int:
 
 @compiled
 def _acknowledge(state: Member) -> int:
-    """Write the acknowledgement that has waited longest; its slot."""
+    """Write the acknowledgement that has waited longest; return its slot."""
     header = state.header
     ack = state.waiting[header.next_ack]
     header.next_ack = (header.next_ack + 1) % ACKS
@@ -130,19 +130,18 @@ def _acknowledge(state: Member) -> int:
 
 @compiled
 def octets(state: Member, s: int) -> int:
-    """Length of a slot's datagram."""
     return HEADER_BYTES if s >= WINDOW else int64(state.slots[s].length)
 
 
 @compiled
 def peer(state: Member, s: int) -> int:
-    """Acknowledgements go to the worker before this one, and chunks to the next."""
+    """Return the worker before this one for acknowledgements, and the next one for chunks."""
     return int64(state.header.n_ps) + _next_to(state, -1 if s >= WINDOW else 1)
 
 
 @compiled
 def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Take in a chunk, or that one has arrived: the row of that in the log, or NOTHING."""
+    """Handle a chunk or an acknowledgement; return the log row of the latter's chunk, or NOTHING."""
     header = state.header
     if not is_of_job(state, rpc, length):
         return NOTHING
@@ -165,7 +164,7 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 @compiled
 def _keep(state: Member, rpc: Rpc, length: int) -> None:
-    """A chunk of the next vectors: its sender has not more than a window of them on the way."""
+    """Store a chunk of the next vector; its sender has at most a window of them outstanding."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
         kept, came = as_packet(state.early[chunk]), as_packet(rpc)
@@ -178,7 +177,7 @@ def _keep(state: Member, rpc: Rpc, length: int) -> None:
 
 @compiled
 def _take(state: Member, rpc: Rpc, length: int) -> bool:
-    """Add a chunk, or put it in its place, unless it has come before; whether it is new."""
+    """Add a chunk, or store it if it is a sum; return False for a duplicate or an unexpected one."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), count_of(length)
     if chunk >= header.calls or packet.worker != _next_to(state, -1):
@@ -203,7 +202,7 @@ def _take(state: Member, rpc: Rpc, length: int) -> bool:
 
 @compiled
 def _owe(state: Member, rpc: Rpc) -> None:
-    """A chunk is to be acknowledged."""
+    """Queue the acknowledgement of a chunk."""
     header, packet = state.header, as_packet(rpc)
     if header.acks == ACKS:
         return
@@ -214,7 +213,7 @@ def _owe(state: Member, rpc: Rpc) -> None:
 
 @compiled
 def _arrived(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """A chunk has arrived at the next worker; its row of the log, or NOTHING."""
+    """Handle an acknowledgement; return the log row of its chunk, or NOTHING."""
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)
     is_now = swap32(packet.number) == header.number & 0xFFFFFFFF and packet.worker == _next_to(state, 1)

@@ -1,6 +1,12 @@
-"""SwitchML: what workers do where the switch adds up dense vectors, chunk by chunk."""
+"""SwitchML: workers send dense vectors chunk by chunk, and the switch adds them up."""
 
-from hosts.ps.idle_server import SERVER
+from __future__ import annotations
+
+from hosts.ps.agents import agents_of
+from hosts.ps.idle_server import SERVER, make_idle_server
+from hosts.switchml.client import Client
 from hosts.switchml.worker import WORKER
 
-__all__ = ["SERVER", "WORKER"]
+__all__ = ["AGENTS", "SERVER", "WORKER"]
+
+AGENTS = agents_of(Client, make_idle_server, "hosts.switchml.scapy_layer")

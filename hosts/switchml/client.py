@@ -1,4 +1,4 @@
-"""A worker's calls for one job, as Python sees them."""
+"""A SwitchML worker's calls for one job, for Python."""
 
 from __future__ import annotations
 
@@ -12,28 +12,23 @@ from hosts.worker.vectors import Vector, VectorClient, check_below
 
 
 class Client(VectorClient):
-    """One worker's calls for one job. A slot of the switch has a bit for each worker.
-
-    Floats are added as the format can (`hosts.switchml.floats`)."""
+    """One worker's calls for one job. Floats are added in block floating point (`hosts.switchml.floats`)."""
 
     state: Reducer
     _header: ReducerHeader
-    most_workers = WORKERS
+    max_workers = WORKERS
     make_state = staticmethod(make_reducer)
 
     @property
     def model(self) -> Values:
-        """All parameters [size], which all workers have alike."""
         model: Values = self.state.model[: self._space.size]
         return model
 
     @property
     def largest(self) -> int:
-        """Values that a vector may have."""
         return len(self.state.addend)
 
     def put(self, vector: Vector, workers: int) -> None:
-        """Lay down what is to be added, [n]; raises `ValueError` for a value without a shared exponent."""
         n, whole = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
             check_below(vector, 2.0**MOST_EXPONENT, f"2^{MOST_EXPONENT}")
@@ -42,18 +37,16 @@ class Client(VectorClient):
 
     @property
     def result(self) -> Vector:
-        """Of the last all-reduce, [n]; the next one writes over it."""
         found = self.state.floats if self._header.is_float else self.state.sums
         result: Vector = found[: self._header.n_keys]
         return result
 
     @property
     def incomplete(self) -> int:
-        """Results that the switch completed without somebody, so far."""
+        """Number of results that the switch completed without some worker."""
         return int(self._header.incomplete)
 
     def why_stalled(self, waited_s: float) -> str:
-        """The switch answers when all workers have sent."""
         header = self._header
         return (
             f"no result for {waited_s:.1f} s in all-reduce {header.number}, with {header.pending} of "

@@ -1,9 +1,10 @@
-"""Block floating point: a chunk's floats as integers of 32 bits, by a scale that all workers share.
+"""Block floating point: a chunk's floats as 32-bit integers, with a scale that all workers share.
 
-The exponent of a chunk is that of its largest value, so that all are below 2^e; workers agree on the largest
-of theirs. As in p4lang/p4app-switchML's `cpu_exponent_quantizer_ppp.cc`, in single precision. Two things
-differ at the edges: where their scale is infinite, for chunks below 2^-97 or so, ours is the largest float
-there is; and no integer is above INT32_MAX / n, so that no sum of n overflows whatever comes."""
+The exponent e of a chunk is the smallest with all values below 2^e; workers agree on the largest of their
+exponents. As in p4lang/p4app-switchML's `cpu_exponent_quantizer_ppp.cc`, in single precision. Two things
+differ at the edges: where their scale is infinite, for chunks below about 2^-97, this one is the largest
+float; and no integer exceeds INT32_MAX / n, so that no sum of n integers overflows.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @compiled
 def largest_exponent(floats: NDArray[np.float32], first: int, count: int) -> int:
-    """The least e with all of `count` values from `first` on below 2^e, -126 at least; they are below
-    2^127."""
+    """Return the smallest e >= -126 with all `count` values from `first` on below 2^e; values are < 2^127."""
     largest = 0.0
     for i in range(first, first + count):
         largest = max(largest, abs(float(floats[i])))
@@ -32,13 +32,13 @@ def largest_exponent(floats: NDArray[np.float32], first: int, count: int) -> int
 
 @compiled
 def scale_of(exponent: int, workers: int) -> float:
-    """What values of a chunk are multiplied by, in single precision."""
+    """Return the factor of a chunk's values, in single precision."""
     return float(np.float32(min(MOST / (workers * 2.0**exponent), LARGEST)))
 
 
 @compiled
 def as_integer(value: float, scale: float, workers: int) -> int:
-    """A value, rounded half away from 0."""
+    """Return a scaled value, rounded half away from 0."""
     scaled = float(np.float32(value) * np.float32(scale))
     most = MOST // workers
     rounded = min(int64(math.floor(abs(scaled) + 0.5)), most)
@@ -47,15 +47,16 @@ def as_integer(value: float, scale: float, workers: int) -> int:
 
 @compiled
 def as_float(total: int, scale: float) -> float:
-    """A sum of such integers as the float that it stands for; infinity where that is above `LARGEST`."""
+    """Return the float that a sum of such integers stands for; infinity above `LARGEST`."""
     return float(np.float32(total) / np.float32(scale))
 
 
 def error_bound(exponent: int, workers: int, size: float) -> float:
-    """By how much a sum may be off, where the absolute values of the addends add up to `size`.
+    """Return the largest error of a sum whose addends have absolute values that add up to `size`.
 
-    Each addend is rounded to a multiple of 1 / scale, and its product with the scale, the sum and its
-    quotient to 24 bits; results below 2^-126 lose bits, too."""
+    Each addend is rounded to a multiple of 1 / scale; its product with the scale, the sum and its quotient
+    are rounded to 24 bits, and results below 2^-126 to fewer.
+    """
     scale = float(np.float32(min(MOST / (workers * 2.0**exponent), LARGEST)))
     # INT32_MAX // n can cut a value that is next to 2^e by a rounding of its product.
     return (0.5 + 2.0**-24 * MOST / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149

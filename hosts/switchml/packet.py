@@ -1,31 +1,29 @@
-"""SwitchML's packet: its header, two exponents and 64 values, behind UDP; and what pool entry it names.
+"""SwitchML's packet in UDP: its header with a pool index, two exponents and 64 values.
 
 As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.inc`). Big-endian:
 
 | offset | bytes | field | |
 |---:|---:|---|---|
 | 0 | 1 | kind, unused, size | 4, 1 and 3 bits; kind 1, size 1: 256 bytes of values |
-| 1 | 1 | job | which all-reduce, modulo 256 |
-| 2 | 4 | chunk | `tsi`: the number of the packet. The switch repeats it, and never looks at it |
+| 1 | 1 | job | number of the all-reduce, modulo 256 |
+| 2 | 4 | chunk | `tsi`: the number of the packet. The switch copies it to the result, and does not read it |
 | 6 | 2 | pool index | the set in the first bit, then the slot |
 | 8 | 2 | exponents | signed; hosts use the first, of the *next* chunk. The second is 0 |
 | 10 | 256 | values | |
 
-Their workers write `tsi` in their own order, and begin with 0 in each all-reduce; ours count on, and in
-network order, so that a switch can compare. The pool index is the same: it always ran on."""
+Their workers write `tsi` in host byte order, from 0 in each all-reduce. Here it is in network order and
+counts on across all-reduces, so that a switch can compare it. Both continue the pool index across
+all-reduces."""
 
 from __future__ import annotations
 
 import struct
 from typing import NamedTuple
 
-VALUES = 64
-"""Of a packet."""
+VALUES = 64  # values of a packet
 KIND, SIZE = 1, 1
-SLOTS = 8192
-"""Of the switch's pool, in each of two sets."""
-WORKERS = 32
-"""A bit each."""
+SLOTS = 8192  # slots of the switch's pool, in each of two sets
+WORKERS = 32  # maximum; each has a bit of a word
 HEADER = struct.Struct("!BBIHbb")
 OCTETS = HEADER.size + 4 * VALUES
 _SET = 15
@@ -39,22 +37,19 @@ class Packet(NamedTuple):
     chunk: int
     slot: int
     set: int
-    values: tuple[int, ...] = NO_VALUES
-    """uint32[VALUES], which wrap"""
-    exponents: tuple[int, int] = (0, 0)
-    """-128 to 127"""
+    values: tuple[int, ...] = NO_VALUES  # uint32[VALUES], modulo 2^32
+    exponents: tuple[int, int] = (0, 0)  # -128 to 127
     job: int = 0
     size: int = SIZE
 
     def build(self) -> bytes:
-        """Its datagram."""
         pool_index = self.set << _SET | self.slot
         head = HEADER.pack(KIND << 4 | self.size, self.job, self.chunk, pool_index, *self.exponents)
         return head + _BODY.pack(*self.values)
 
 
 def parse(datagram: bytes) -> Packet:
-    """A datagram as `build` makes it; raises `struct.error` for another length."""
+    """Parse a datagram; raise `struct.error` for one of another length."""
     first, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
     slot, set_ = pool_index & (1 << _SET) - 1, pool_index >> _SET

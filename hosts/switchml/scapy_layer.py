@@ -1,4 +1,4 @@
-"""SwitchML's packet as a Scapy layer: what readable agents send and read, a second reading of the format."""
+"""SwitchML's packet as a Scapy layer, a second implementation of the format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SwitchML(Layer):
 
 
 def outward(datagram: bytes) -> bytes:
-    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    """Return an agent's datagram as Scapy builds it from the packet's fields."""
     packet = parse(datagram)
     return bytes(
         SwitchML(
@@ -40,7 +40,7 @@ def outward(datagram: bytes) -> bytes:
 
 
 def inward(datagram: bytes) -> bytes:
-    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no packet."""
+    """Return a received datagram as rebuilt from the fields that Scapy dissects; empty if it is no packet."""
     if len(datagram) != OCTETS:
         return b""
     read = SwitchML(datagram)

@@ -1,4 +1,4 @@
-"""A SwitchML worker's state: its vector, what was added up of it, and the packets on their way."""
+"""A SwitchML worker's state: its vector, the sums, and the outstanding packets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from foundation.protocol.rpc import Rpc, rpcs
 from hosts.keys import KeySpace
 from hosts.switchml.packet import SLOTS, VALUES
 from hosts.worker.arrays import operand_arrays
-from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.timer import MINIMUM
+from hosts.worker.vectors import PATIENCE_NS
 from nativekit.records import Ints, Records, Words, one, records
 
 
 class ReducerHeader:
-    """The record of numbers; times in ns."""
+    """Scalars of the state; times in ns."""
 
     job: int
     worker: int
@@ -34,28 +34,28 @@ class ReducerHeader:
     n_keys: int
     calls: int
     pending: int
-    """Packets that have no result."""
+    """Number of packets without a result."""
     due: int
     number: int
-    """All-reduces so far."""
+    """Number of all-reduces so far."""
     first: int
-    """Packets of all all-reduces before this one."""
+    """Number of packets of all earlier all-reduces."""
     chunks: int
     batch: int
-    """Packets that are on their way at once."""
+    """Number of outstanding packets."""
     total: int
-    """Packets of the all-reduce."""
+    """Number of packets of the all-reduce."""
     is_float: int
     next_ready: int
-    """Where the ring of slots begins."""
+    """Begin of the ring of slots."""
     ready: int
-    """Slots in the ring, which wait to be sent."""
+    """Number of slots in the ring."""
     progress: int
     patience: int
     stalled: int
     stalled_at: int
     incomplete: int
-    """Results that lack the values of a worker."""
+    """Number of results that lack the values of a worker."""
     backed_off_at: int
     timeout: int
     smoothed: float
@@ -72,7 +72,7 @@ class PacketSlot:
 
     busy: int
     packet: int
-    """Its packet's number in the all-reduce."""
+    """Number of its packet in the all-reduce."""
     t0: int
     sent: int
     deadline: int
@@ -81,46 +81,36 @@ class PacketSlot:
 
 
 class Reducer(NamedTuple):
-    """A worker's calls for one job; N is the size of its vector in whole chunks, and B that of an
-    operation."""
+    """A worker's calls for one job; N is the size of its vector in whole chunks.
+
+    `VectorState` and `OperandArrays` describe the arrays that designs share.
+    """
 
     header: ReducerHeader
-    """A record of numbers."""
-    slots: Records[PacketSlot]
-    """SLOT[WINDOW]"""
-    sent: Records[Rpc]
-    """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
+    slots: Records[PacketSlot]  # [WINDOW]
+    sent: Records[Rpc]  # [WINDOW]
     ring: Ints
-    """int64[WINDOW]: slots that are to be sent."""
+    """int64[WINDOW]: slots to send."""
     positions: Ints
-    """int64[B]: of an operation's parameters."""
     deltas: Words
-    """uint32[B]: what a push adds."""
     values: Words
-    """uint32[B]: what a pull brings."""
     answered: NDArray[np.bool_]
-    """bool[>= B]: deltas that are known to be applied; the caller's."""
-    model: Words
-    """uint32[N]: the parameters, which all workers have alike."""
-    addend: NDArray[np.int32]
-    """int32[N]: what this worker adds."""
-    sums: NDArray[np.int32]
-    """int32[N]: what all workers add."""
+    model: Words  # [N]
+    addend: NDArray[np.int32]  # [N]
+    sums: NDArray[np.int32]  # [N]
     floats: NDArray[np.float32]
-    """float32[N]: the addend of an all-reduce of floats, and then its result."""
+    """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
     scales: NDArray[np.float64]
-    """float64[N / VALUES]: of its chunks, once they are agreed on."""
+    """float64[N / VALUES]: scales of chunks that workers have agreed on."""
     log: Records[Row]
-    """ROW[n]: results, the first header.rows."""
 
 
 def make_reducer(
     caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int, rows: int = 1024
 ) -> Reducer:
-    """A worker that is idle, with a vector of so many values; raises `ValueError` for a window that cannot
-    be."""
+    """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     if not 1 <= window <= WINDOW:
-        raise ValueError(f"window is {window}, not 1..{WINDOW}")
+        raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header = one(ReducerHeader)
     header.job, header.worker, header.window, header.pool = (
         caller.job,

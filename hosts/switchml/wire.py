@@ -1,6 +1,7 @@
-"""A packet in its buffer, for compiled code: its fields in this machine's order, two octets at a time.
+"""A packet in its buffer, for compiled code, in host byte order and units of two bytes.
 
-The values begin at octet 10, where no word of four does."""
+The values begin at byte 10, so 4-byte words would not be aligned.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ CHUNK = checked(
         }
     )
 )
-"""The same octets, one by one and two by two."""
+"""The same bytes, one by one and two by two."""
 _FIRST = KIND << 4 | SIZE
 _CHUNK_AT, _POOL_INDEX_AT, _EXPONENT_AT, _VALUES_AT = 2 // 2, 6 // 2, 8, HEADER.size // 2
 _SET = 1 << 15
@@ -36,7 +37,7 @@ _numba: Module = numba
 
 
 class Chunk:
-    """A `CHUNK` record."""
+    """A `CHUNK` record in a datagram's buffer."""
 
     octets: Octets
     halves: NDArray[np.uint16]
@@ -49,7 +50,7 @@ def _as_chunk_plain(rpc: Rpc) -> Chunk:
 
 @leaf(_as_chunk_plain)
 def as_chunk(_typing: TypingContext, rpc: Kind) -> Generated:
-    """A datagram's buffer as a `CHUNK` record."""
+    """Return a datagram's buffer as a `CHUNK` record."""
     chunk = _numba.from_dtype(CHUNK)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
@@ -71,14 +72,14 @@ def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: i
 
 @compiled
 def write_value(rpc: Rpc, i: int, value: int) -> None:
-    """Write value `i`, of 32 bits, which wraps."""
+    """Write value `i`, modulo 2^32."""
     packet, at = as_chunk(rpc), _VALUES_AT + 2 * i
     packet.halves[at], packet.halves[at + 1] = swap16(value >> 16 & 0xFFFF), swap16(value & 0xFFFF)
 
 
 @compiled
 def value_of(rpc: Rpc, i: int) -> int:
-    """Value `i`, signed."""
+    """Return value `i` as a signed integer."""
     packet, at = as_chunk(rpc), _VALUES_AT + 2 * i
     word = swap16(packet.halves[at]) << 16 | swap16(packet.halves[at + 1])
     return int64(word - ((word & 1 << 31) << 1))
@@ -86,7 +87,7 @@ def value_of(rpc: Rpc, i: int) -> int:
 
 @compiled
 def is_result(rpc: Rpc, length: int, job: int) -> bool:
-    """Whether a datagram is a result for an all-reduce."""
+    """Return whether a datagram is a result of all-reduce number `job`."""
     if length != OCTETS:
         return False
     packet = as_chunk(rpc)
@@ -95,21 +96,20 @@ def is_result(rpc: Rpc, length: int, job: int) -> bool:
 
 @compiled
 def chunk_of(rpc: Rpc) -> int:
-    """The number of its chunk."""
     packet = as_chunk(rpc)
     return int64(swap16(packet.halves[_CHUNK_AT]) << 16 | swap16(packet.halves[_CHUNK_AT + 1]))
 
 
 @compiled
 def exponent_of(rpc: Rpc) -> int:
-    """The largest exponent of all workers."""
+    """Return the largest exponent of all workers."""
     octet = int64(as_chunk(rpc).octets[_EXPONENT_AT])
     return octet - ((octet & 0x80) << 1)
 
 
 @compiled
 def missing_of(rpc: Rpc) -> int:
-    """Workers that the switch has gone on without."""
+    """Return the number of workers whose values the result lacks."""
     return int64(as_chunk(rpc).octets[_EXPONENT_AT + 1])
 
 

@@ -1,8 +1,9 @@
-"""A worker's half: an all-reduce, chunk by chunk, in a window that its own results move on.
+"""A SwitchML worker: an all-reduce, chunk by chunk, in a window that its results move on.
 
-The result of a packet has the next one sent, a batch behind it, into the slot that is next in the pool: slots
-in turn, then the same in the other set. A packet of floats also has the exponent of the chunk a batch behind
-its own, so that all know the scale before they send it; a first batch has exponents only."""
+The result of a packet triggers the next one, a batch later, in the next slot of the pool: all slots in turn,
+then the same in the other set. A packet of floats also has the exponent of the chunk a batch later, so that
+all workers know its scale before they send it; the first batch has exponents only.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ from hosts.switchml.wire import (
     write_head,
     write_value,
 )
-from hosts.worker.lockstep import FLOATS
 from hosts.worker.timer import expired, sample
+from hosts.worker.vectors import FLOATS
 from nativekit.compile import compiled, int64
 
 
@@ -32,9 +33,9 @@ from nativekit.compile import compiled, int64
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
     """Begin an operation.
 
-    A pull reads the worker's own model, and is over at once. A push adds the deltas of all workers to it: all
-    push together. An empty call is an all-reduce of one chunk of zeros. Others are of the first `n_keys`
-    values."""
+    A pull reads the worker's own model, and ends at once. A push adds the deltas of all workers to it. An
+    empty call is an all-reduce of one chunk of zeros, other operations of the first `n_keys` values.
+    """
     header = state.header
     header.op, header.iteration, header.n_keys = op, iteration, n_keys
     size = n_keys
@@ -72,7 +73,7 @@ def _begin(state: Reducer, size: int) -> None:
 
 @compiled
 def _prepare(state: Reducer, packet: int) -> None:
-    """A packet is to be sent for the first time, in the slot of the one a batch before."""
+    """Queue a packet for its first transmission, in the slot of the packet a batch before."""
     s = packet % int64(state.header.batch)
     slot = state.slots[s]
     slot.busy, slot.packet, slot.attempts = 1, packet, 0
@@ -90,7 +91,6 @@ def _queue(state: Reducer, s: int) -> None:
 
 @compiled
 def transmit(state: Reducer, now: int) -> int:
-    """The slot whose datagram is to be sent at once, or NOTHING."""
     header = state.header
     while header.ready:
         s = int64(state.ring[header.next_ready])
@@ -114,7 +114,6 @@ def transmit(state: Reducer, now: int) -> int:
 
 @compiled
 def _encode(state: Reducer, packet: int, rpc: Rpc) -> None:
-    """Write packet number `packet` of the all-reduce."""
     header = state.header
     workers, exponent, chunk = int64(header.workers), int64(0), packet
     if header.is_float:
@@ -138,19 +137,18 @@ def _encode(state: Reducer, packet: int, rpc: Rpc) -> None:
 
 @compiled
 def octets(_state: Reducer, _slot: int) -> int:
-    """Length of every datagram."""
     return OCTETS
 
 
 @compiled
 def peer(_state: Reducer, _slot: int) -> int:
-    """The switch, at the first service address."""
+    """Return 0, the switch: it has the first service address."""
     return 0
 
 
 @compiled
 def wake(state: Reducer, now: int) -> None:
-    """Send again what is overdue; give up after `header.patience` without a result."""
+    """Retransmit what is overdue; give up after `header.patience` ns without a result."""
     header = state.header
     if now < header.due:
         return
@@ -175,7 +173,7 @@ def wake(state: Reducer, now: int) -> None:
 
 @compiled
 def deadline(state: Reducer) -> int:
-    """When the first of what is on its way is overdue, or the operation has stalled, or NEVER."""
+    """Return when the next retransmission is due or the operation stalls, in ns, or NEVER."""
     header, due = state.header, int64(NEVER)
     if header.stalled:
         return due
@@ -189,7 +187,7 @@ def deadline(state: Reducer) -> int:
 
 @compiled
 def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Take in a result; its row of the log, or NOTHING."""
+    """Handle a result (`WorkerOps.receive`)."""
     header = state.header
     if length != OCTETS:
         header.malformed += 1
@@ -219,7 +217,7 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
 
 @compiled
 def _take(state: Reducer, rpc: Rpc, packet: int) -> None:
-    """Keep what a result says: of its chunk the values, and of the one a batch behind the exponent."""
+    """Store a result's values, and the exponent of the chunk a batch later."""
     header, chunk = state.header, packet
     if header.is_float:
         chunk -= int64(header.batch)
@@ -235,7 +233,7 @@ def _take(state: Reducer, rpc: Rpc, packet: int) -> None:
 
 @compiled
 def _log(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
-    """Write the row of a result but for `w_proc`; returns its number. There must be room."""
+    """Write the log row of a result except `w_proc`; return its index. There must be room."""
     r = int64(state.header.rows)
     row = state.log[r]
     row.t0, row.arrival, row.w_queue = slot.t0, arrival, read - arrival
@@ -249,7 +247,7 @@ def _log(state: Reducer, slot: PacketSlot, arrival: int, read: int) -> int:
 
 @compiled
 def _end(state: Reducer) -> None:
-    """All results are there; a push is applied."""
+    """End an operation whose results are complete; apply a push to the model."""
     header = state.header
     header.first = (header.first + header.total) & ALL
     header.due = NEVER

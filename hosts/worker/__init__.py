@@ -1,1 +1,1 @@
-"""The worker: pulls parameters, trains on a mini-batch, pushes the update."""
+"""The worker: pulls parameters, trains on a mini-batch, and pushes the update."""

@@ -1,4 +1,4 @@
-"""`python -m hosts.worker --config FILE`: a worker process, told what to do by JSON lines."""
+"""`python -m hosts.worker --config FILE`: a worker process, controlled by JSON lines."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
 from foundation.text import pluralize
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
+from hosts.config import AgentConfigError
 from hosts.designs import AGENTS
-from hosts.errors import AgentConfigError
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
@@ -75,7 +75,7 @@ class WorkerJob:
 
 
 class WorkerProcess:
-    """The process: its jobs, its logs, and the commands."""
+    """A worker process: its jobs, its logs and its commands."""
 
     def __init__(self, config: WorkerConfig, commands: Commands, stack: ExitStack) -> None:
         offset = clock_offset()
@@ -100,7 +100,6 @@ class WorkerProcess:
         self.done = False
 
     def handlers(self) -> dict[str, Callable[..., dict[str, object]]]:
-        """The commands by name."""
         return {
             "hint": self.hint,
             "run": self.run,
@@ -113,7 +112,7 @@ class WorkerProcess:
         }
 
     def hint(self, job: int, file: str | None) -> dict[str, object]:
-        """Take a hot set as the job's hints, or with null forget them."""
+        """Set the job's hints to the keys of a hot set file; null clears them."""
         client = self._job(job).client
         if file is None:
             client.hint(None)
@@ -139,7 +138,7 @@ class WorkerProcess:
         discard_ns: int = 0,
         discard_steps: int = AFTER_ALL_STEPS,
     ) -> dict[str, object]:
-        """Run a block of steps; with `period_ns` 0 as fast as they go."""
+        """Run a block of steps; `period_ns` 0 is a closed loop."""
         own = self._job(job)
         start = start_ns or time.monotonic_ns()
         trainer = Trainer(
@@ -165,13 +164,13 @@ class WorkerProcess:
         }
 
     def empty(self, job: int, count: int, round: int = 0, load: float = 0.0) -> dict[str, object]:
-        """Call the PSs `count` times for nothing, one call at a time."""
+        """Send `count` empty RPCs to the PSs in turn, one at a time."""
         own = self._job(job)
         origin = Origin(self._config.number, job, own.arm, round, load, 0)
         return self._drive(EmptyCalls(own.client, self._config.n_ps, count), own, origin, lambda: None)
 
     def ledger(self, file: str) -> dict[str, object]:
-        """Write what the pushes of each job add up to, for the keys that have any."""
+        """Write the sums of the pushes of each job to an .npz file, for the keys that were pushed."""
         columns: dict[str, NDArray[np.generic]] = {}
         for job, own in self._jobs.items():
             sums = own.ledger.sums()
@@ -183,25 +182,28 @@ class WorkerProcess:
         return {}
 
     def model(self, file: str) -> dict[str, object]:
-        """Write the parameters of each job, where workers hold them."""
+        """Write the parameters of each job to an .npz file, if workers hold them."""
         models = {f"job{job}": own.client.model for job, own in self._jobs.items()}
         save_arrays(Path(file), {job: model for job, model in models.items() if model is not None})
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Push what is owed; else nothing is left: every block has written its parts when it answers.
+        """Push the unreplayed updates; return the number of dropped rows.
 
-        Tells rows dropped.
+        Every block writes its logs before it answers.
         """
         for job, own in self._jobs.items():
             if own.client.has_unreplayed:
                 self._drive(
-                    Replay(own.client), own, Origin(self._config.number, job, own.arm, -1, 0.0, 0), _silent
+                    Replay(own.client),
+                    own,
+                    Origin(self._config.number, job, own.arm, -1, 0.0, 0),
+                    _report_nothing,
                 )
         return {"dropped_rows": self._rpcs.dropped}
 
     def renew(self, epochs: dict[str, int], switch: int) -> dict[str, object]:
-        """The switch is another one, which knows the jobs' callers by these epochs."""
+        """Continue with a restarted switch, which knows the jobs' callers by these epochs."""
         for job, epoch in epochs.items():
             own = self._job(int(job))
             renew(own.client, own.log, epoch, switch)
@@ -209,22 +211,20 @@ class WorkerProcess:
 
     @property
     def lines(self) -> list[int]:
-        """File descriptors of all jobs' sockets."""
         return [own.line.fd for own in self._jobs.values()]
 
     def drain_between_blocks(self, ready: Sequence[int]) -> None:
-        """Hear other workers, which may still want something of an operation that has ended here."""
+        """Answer other workers that still wait for packets of an operation that has ended here."""
         for own in self._jobs.values():
             if own.line.fd in ready:
                 own.line.drain_between_blocks(own.client)
 
     def handle_urgent_commands(self) -> None:
-        """Do what is not to wait for the end of a block, nor for one that was asked for before it."""
+        """Execute commands that must not wait for the end of a block or for earlier commands."""
         while (line := self._commands.next('"renew"')) is not None:
             execute(line, {"renew": self.renew}, is_answered=False)
 
     def quit(self) -> dict[str, object]:
-        """End the process after this answer."""
         self.done = True
         return {}
 
@@ -236,7 +236,7 @@ class WorkerProcess:
     def _drive(
         self, driver: Driver, own: WorkerJob, origin: Origin, report: Callable[[], None]
     ) -> dict[str, object]:
-        """Run a block and log its RPCs, whatever ends it."""
+        """Run a block, and log its RPCs even if it fails."""
         client = own.client
         cpu, queued = time.thread_time(), run_queue_ns()
         before = client.counters
@@ -253,8 +253,7 @@ class WorkerProcess:
         }
 
 
-def _silent() -> None:
-    """Nothing is told."""
+def _report_nothing() -> None: ...
 
 
 def serve(worker: WorkerProcess, commands: Commands) -> None:

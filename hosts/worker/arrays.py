@@ -1,4 +1,4 @@
-"""Arrays that the states of workers have in common, whatever their design."""
+"""Arrays that the worker states of all designs share."""
 
 from __future__ import annotations
 
@@ -15,29 +15,21 @@ from nativekit.records import Ints, Records, Words, records
 
 
 class OperandArrays(TypedDict):
-    """What an operation reads and writes; B is the largest number of its keys."""
+    """The operands of an operation; B is its largest number of keys."""
 
-    positions: Ints
-    """int64[B]: positions of the keys in the key space."""
-    deltas: Words
-    """uint32[B]: what a push adds."""
-    values: Words
-    """uint32[B]: what a pull brings."""
-    answered: NDArray[np.bool_]
-    """bool[>= B]: which deltas are known to be applied; the caller's array replaces it."""
+    positions: Ints  # int64[B]
+    deltas: Words  # uint32[B]
+    values: Words  # uint32[B]
+    answered: NDArray[np.bool_]  # [B]
 
 
 class WindowArrays(TypedDict):
-    """What `hosts.worker.window` works on, and the log of answered RPCs."""
+    """The arrays of a `WindowState` except `free`, in which designs differ."""
 
     slots: Records[Slot]
-    """SLOT[WINDOW]"""
     sent: Records[Rpc]
-    """RPC[WINDOW or more]: each slot's datagram, as long as it may be sent again."""
     resends: Ints
-    """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
     log: Records[Row]
-    """ROW[n]: answered RPCs, the first header.rows."""
 
 
 def operand_arrays(largest: int) -> OperandArrays:

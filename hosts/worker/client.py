@@ -1,7 +1,6 @@
-"""A worker's calls for one job, as Python sees them: it begins operations, and may drive their datagrams too.
+"""A worker's calls for one job, for Python: it starts operations, and may send and receive their datagrams.
 
-Designs add what only theirs have. The state machine behind it is compiled; its plain twin leaves the same
-bytes."""
+Designs extend it. The state machine behind it is compiled; its plain twin leaves the same bytes."""
 
 from __future__ import annotations
 
@@ -23,26 +22,24 @@ from nativekit.records import Ints, Records, Words, records, with_arrays
 
 
 class ClientHeader(WorkerHeader, Protocol):
-    """What `header` of a client's state has besides what loops ask for."""
+    """The header of a client's state."""
 
     n_keys: int
     calls: int
-    """RPCs of the operation so far."""
+    """Number of RPCs of the operation so far."""
     retransmissions: int
     malformed: int
     unexpected: int
 
 
 class ClientState(WorkerState, Protocol):
-    """What a client's state has besides what loops ask for; B is the largest size of an operation."""
+    """The state of a client; B is the largest size of an operation."""
 
     @property
-    def header(self) -> ClientHeader:
-        """The record of numbers."""
+    def header(self) -> ClientHeader: ...
 
     @property
-    def log(self) -> Records[Row]:
-        """Row[n]: answered RPCs, the first `header.rows`."""
+    def log(self) -> Records[Row]: ...
 
     @property
     def positions(self) -> Ints:
@@ -50,11 +47,11 @@ class ClientState(WorkerState, Protocol):
 
     @property
     def deltas(self) -> Words:
-        """uint32[B]: what a push adds."""
+        """uint32[B]: the deltas of a push."""
 
     @property
     def values(self) -> Words:
-        """uint32[B]: what a pull brings."""
+        """uint32[B]: the values of a pull."""
 
     @property
     def answered(self) -> NDArray[np.bool_]:
@@ -62,9 +59,9 @@ class ClientState(WorkerState, Protocol):
 
 
 class BaseClient:
-    """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
+    """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
 
-    Who unreplayed something has a replay log."""
+    A client with unreplayed updates has a replay log."""
 
     state: ClientState
     _header: ClientHeader
@@ -85,40 +82,37 @@ class BaseClient:
         self.adopt(state)
 
     def adopt(self, state: ClientState) -> None:
-        """Go on in these arrays, which have what the client's own had."""
+        """Continue in other arrays with the same content."""
         self.state = state
         self._header = state.header
         self._sent_bytes = state.sent.view(np.uint8).data
 
     @property
     def idle(self) -> bool:
-        """No operation is running."""
         return not self._header.pending
 
     @property
     def values(self) -> Values:
-        """What the last pull brought, in the order of its keys; the next one writes over it."""
+        """Values of the last pull in the order of its keys; the next pull overwrites them."""
         values: Values = self.state.values[: self._pulled]
         return values
 
     @property
     def rpcs_of_operation(self) -> int:
-        """RPCs of the running or last operation, those that were sent anew for some of its keys included."""
+        """Number of RPCs of the current or last operation, including new ones for refused keys."""
         return int(self._header.calls)
 
     @property
     def malformed(self) -> int:
-        """Datagrams that were no RPCs."""
         return int(self._header.malformed)
 
     @property
     def unexpected(self) -> int:
-        """Well-formed datagrams that answer nothing: late duplicates, or not ours."""
+        """Number of well-formed datagrams that answer no outstanding request."""
         return int(self._header.unexpected)
 
     @property
     def counters(self) -> dict[str, int]:
-        """The counts above, and of requests that were sent again."""
         return {
             name: int(getattr(self._header, name)) for name in ("retransmissions", "malformed", "unexpected")
         }
@@ -129,7 +123,7 @@ class BaseClient:
         return self.state.log[: self._header.rows]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
-        """The answered RPCs so far; the client goes on in `fresh`."""
+        """Return the answered RPCs so far; the client continues in the array `fresh`."""
         taken = self.records
         if fresh is None:
             fresh = records(len(self.state.log), Row)
@@ -138,7 +132,7 @@ class BaseClient:
         return taken
 
     def pull(self, iteration: int, positions: NDArray[np.integer]) -> None:
-        """Start to fetch the values of these distinct parameters [size]; the client must be idle."""
+        """Start to pull the values of these distinct parameters [size]; the client must be idle."""
         self._pulled = len(positions)
         self._start(PULL, iteration, positions)
 
@@ -158,31 +152,30 @@ class BaseClient:
         self._start(PUSH, iteration, positions)
 
     def join(self, workers: int) -> None:
-        """So many workers are in the job; most designs need not know."""
+        """Set the number of workers of the job; most designs ignore it."""
 
     @property
     def model(self) -> Values | None:
-        """All parameters [size], by position in the key space, where workers hold them; None in most
-        designs."""
+        """All parameters [size] by position in the key space, if workers hold them; None in most designs."""
         return None
 
     def empty(self, ps: int) -> None:
-        """Start an RPC that asks a PS for nothing ([DDL] Fig. 9); the client must be idle."""
+        """Start an empty RPC to a PS ([DDL] Fig. 9); the client must be idle."""
         self._machine.start(self.state, EMPTY, 0, ps)
 
     def hint(self, keys: Keys | None) -> None:
-        """Forget what the switch was taken to have; it has these keys now. It has none in most designs."""
+        """Replace the hints by these keys, which the switch holds; most designs ignore them."""
 
     def renew(self, epoch: int) -> None:
-        """The switch is another one, with none of what the last one held. In most designs it held nothing."""
+        """Continue with another epoch after a restart of the switch; most designs ignore it."""
 
     @property
     def has_unreplayed(self) -> bool:
-        """Something is to be pushed again before anything else: `replay`."""
+        """Whether updates must be replayed before any other operation."""
         return bool(self._header.unreplayed)
 
     def replay(self) -> None:
-        """Start to push the next part of what is owed; the client must be idle, and may stay so."""
+        """Start to push the next unreplayed updates, if there are any; the client must be idle."""
         n = self._machine.next_unreplayed(self.state)
         if n:
             assert self.log is not None
@@ -193,7 +186,7 @@ class BaseClient:
             self._machine.start(self.state, PUSH, 0, n)
 
     def transmit(self) -> tuple[memoryview, int] | None:
-        """The next datagram to be sent at once, and the peer that it goes to."""
+        """Return the next datagram to send, and its peer; None if there is none."""
         slot = self._machine.transmit(self.state, self._clock())
         if slot == NOTHING:
             return None
@@ -202,7 +195,7 @@ class BaseClient:
         return datagram, self._machine.peer(self.state, slot)
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
-        """A datagram that the kernel received at `arrival` and that was read at `read`."""
+        """Handle a datagram that the kernel received at `arrival` and that was read at `read` (ns)."""
         self._make_room()
         length = min(len(datagram), BUFFER_BYTES)
         self._inbox_bytes[:length] = datagram[:length]
@@ -211,12 +204,11 @@ class BaseClient:
             self.state.log[row].w_proc = self._clock() - read
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
+        """Return when `wake` is due next, in ns, or None."""
         due = self._machine.deadline(self.state)
         return None if due == NEVER else due
 
     def wake(self, now: int) -> None:
-        """Do what is due: what is overdue is sent again."""
         if now >= self._header.due:
             self._machine.wake(self.state, now)
 
@@ -236,11 +228,10 @@ class BaseClient:
 
 
 class DesignClient(BaseClient):
-    """A client for designs whose state follows from the arguments alone; a replay log has nothing to keep."""
+    """A client of designs without a replay log, whose state depends on the arguments only."""
 
     @staticmethod
     def make_state(caller: Caller, n_ps: int, space: KeySpace, largest: int, window: int) -> ClientState:
-        """Return the state of an idle worker, for operations on at most `largest` keys."""
         raise NotImplementedError
 
     def __init__(
@@ -248,5 +239,5 @@ class DesignClient(BaseClient):
         largest: int | None = None, machine: Machine = COMPILED, log: ReplayLog | None = None,
     ) -> None:  # fmt: skip
         self._space = space
-        most = space.size if largest is None else largest
-        super().__init__(self.make_state(caller, n_ps, space, most, window), clock, machine, log)
+        limit = space.size if largest is None else largest
+        super().__init__(self.make_state(caller, n_ps, space, limit, window), clock, machine, log)

@@ -14,18 +14,17 @@ class WorkerJobConfig(JobConfig):
     """A job of this worker: one arm of the experiment."""
 
     arm: str
-    """Its name, as logs have it."""
     udp_port: int = Field(gt=0, lt=2**16)
 
 
 class ReachedConfig(ServiceConfig):
-    """Where a worker reaches a PS: its service address, which the switch owns."""
+    """The service address of a PS, which the switch owns."""
 
     ps: int = Field(ge=0, lt=2**15)
 
 
 class WorkerConfig(AgentConfig):
-    """A worker process."""
+    """The configuration of a worker process."""
 
     number: int = Field(ge=1, lt=2**15)
     trace: Path
@@ -33,7 +32,7 @@ class WorkerConfig(AgentConfig):
     services: list[ReachedConfig] = Field(min_length=1)
     seed: int = 1
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
-    """Value units of 1.0."""
+    """Fixed-point units per 1.0."""
     learning_rate: float = Field(default=LEARNING_RATE, gt=0, allow_inf_nan=False)
     switch: int = 0
     """Number of the switch, which changes whenever the switch restarts."""

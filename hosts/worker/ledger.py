@@ -1,10 +1,10 @@
-"""What a worker's pushes must add up to, kept so that it survives the death of the worker.
+"""The sums of a worker's pushes, in a file that survives the worker.
 
-The ledger is a file that the worker maps: the kernel keeps what was written when the process is killed. An
-undo log makes it exact at every instant. Before a push its deltas go into the log; each answer marks its
-lanes there; when the push ends the sums take the deltas in and the log is closed. Read from a worker that was
-killed in the middle, the log tells answered lanes (`sent`) from the others, which may or may not have been
-applied (`unknown`). A machine that crashes may lose it; only processes are expected to die.
+The worker maps the file, so the kernel keeps what was written when the process is killed. An
+undo log makes it exact at every instant. Before a push its deltas are written to the log; each answer marks
+its lanes there; when the push ends, the deltas are added to the sums and the log is closed. After a kill in a
+push the log separates answered lanes (`sent`) from the others, which may or may not have been applied
+(`unknown`). A crash of the machine may lose the ledger; only processes are expected to die.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
+from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
-from hosts.errors import LedgerError
 
 _MAGIC = 0x484F544C4544474A  # "HOTLEDGJ"
 _HEAD = np.dtype(
@@ -28,14 +28,18 @@ _HEAD = np.dtype(
 )
 
 
+class LedgerError(HotlineError):
+    """A file is not a readable ledger or replay log, or a push does not fit into it."""
+
+
 class _LedgerArrays(NamedTuple):
-    """The file behind its head, in this order: the sums, and the undo log [capacity]."""
+    """The arrays of the file after its head, in this order: the sums, and the undo log [capacity]."""
 
     sums: NDArray[np.uint32]
     positions: NDArray[np.uint32]
     deltas: NDArray[np.uint32]
     before: NDArray[np.uint32]
-    """What the sums were when the push began."""
+    """The sums at the begin of the push."""
     answered: NDArray[np.bool_]
 
 
@@ -69,7 +73,7 @@ class Ledger:
         self._head["magic"] = _MAGIC
 
     def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Before a push of these distinct parameters [n]; returns `answered` [n] for the push to mark."""
+        """Log a push of these distinct parameters [n] before it starts; return `answered` [n] to mark."""
         n = len(positions)
         if n > self._head["capacity"]:
             raise LedgerError(f"a push of {n} parameters; this ledger takes {self._head['capacity']}")
@@ -82,20 +86,19 @@ class Ledger:
         return arrays.answered[:n]
 
     def close(self) -> None:
-        """The push has ended: every lane was answered."""
+        """Add the deltas of the push, of which every lane was answered, to the sums."""
         n = self._head["open"]
         _add(self._arrays, n)
         self._head["lanes"] += n
         self._head["open"] = 0
 
     def sums(self) -> Sums:
-        """Where the job stands."""
         return _settle(self._head, self._arrays)
 
 
 @entry_point
 def _note(arrays: _LedgerArrays, n: int) -> None:
-    """Complete the log of a push of the first n parameters that it has."""
+    """Complete the undo log of a push of its first n parameters."""
     for i in range(n):
         arrays.before[i] = arrays.sums[arrays.positions[i]]
         arrays.answered[i] = False
@@ -103,13 +106,12 @@ def _note(arrays: _LedgerArrays, n: int) -> None:
 
 @entry_point
 def _add(arrays: _LedgerArrays, n: int) -> None:
-    """Let the sums take the log's first n deltas in; they wrap."""
     for i in range(n):
         arrays.sums[arrays.positions[i]] += arrays.deltas[i]
 
 
 def read(path: Path) -> Sums:
-    """The ledger of a worker, alive or dead; raises `LedgerError`."""
+    """Read the ledger of a running or killed worker; raise `LedgerError`."""
     try:
         content = np.fromfile(path, dtype=np.uint8)
     except OSError as error:
@@ -124,7 +126,7 @@ def read(path: Path) -> Sums:
 
 
 def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
-    """Keys for which `held` is not the sum of all `sent`, each worker's `unknown` being in it or not."""
+    """Return the number of keys whose `held` is not the sum of all `sent` plus any subset of `unknown`."""
     rest = held - np.sum(sent, axis=0, dtype=np.uint32)
     possible = [np.zeros_like(rest)]
     for deltas in unknown:
@@ -134,7 +136,7 @@ def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) 
 
 
 def reserve(path: Path, n_bytes: int) -> None:
-    """A file of zeros that has its place on the disk: where a mapping has none, SIGBUS ends the process."""
+    """Create a file of zeros with its disk space allocated; a mapping without space ends in SIGBUS."""
     try:
         with path.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, n_bytes)
@@ -143,7 +145,7 @@ def reserve(path: Path, n_bytes: int) -> None:
 
 
 def _sections(size: int, capacity: int) -> list[int]:
-    """Bytes of the head and of each array of a arrays."""
+    """Return the sizes of the head and of each array, in bytes."""
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
 
 

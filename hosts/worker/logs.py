@@ -1,4 +1,4 @@
-"""What a worker logs: one row an RPC ([DDL]'s log line) and one an operation, as Parquet parts."""
+"""The logs of a worker: a row for each RPC ([DDL]'s log line) and each operation, as Parquet parts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _US = 1000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the rows of one block have in common.
+    """The common columns of the rows of one block.
 
-    Measured is what begins at `measured_from` (ns) or later, and in any case what belongs to step
-    `measured_step` or a later one. Rows of several workers have `worker` and `measured_from` as arrays.
+    Rows count as measured from `measured_from` (ns) on, or from step `measured_step` on. Rows of several
+    workers have `worker` and `measured_from` as arrays.
     """
 
     worker: int | NDArray[np.int64]
@@ -33,14 +33,14 @@ class Origin:
     measured_step: int = AFTER_ALL_STEPS
 
     def measures(self, begun: NDArray[np.int64], step: NDArray[np.integer]) -> NDArray[np.bool_]:
-        """Which of these rows count: when they began [n], ns, and the steps that they belong to [n]."""
+        """Return which rows are measured [n], by their begin in ns [n] and their step [n]."""
         return (begun >= self.measured_from) | (step >= self.measured_step)
 
 
 class WorkerLogs:
-    """The two logs of a worker. `clock_offset`: Unix time minus the agent's monotonic clock, ns.
+    """The two logs of a worker. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
 
-    `job` is given where a worker has a process for each.
+    `job` is given if a worker has a process for each job.
     """
 
     def __init__(self, directory: Path, worker: int, clock_offset: int, job: int | None = None) -> None:
@@ -104,7 +104,6 @@ class WorkerLogs:
 
 
 def _columns(origin: Origin) -> dict[str, object]:
-    """What is the same in all rows of a block."""
     return {
         "worker": origin.worker,
         "job": origin.job,

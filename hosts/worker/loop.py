@@ -1,4 +1,4 @@
-"""A worker's line: drives one block of a job over a UDP socket, an operation at a time."""
+"""A worker's socket of one job, and the loop that runs a block on it, one operation at a time."""
 
 from __future__ import annotations
 
@@ -25,35 +25,29 @@ Operate = Callable[[WorkerState, Udp, Wire, int], int]
 
 
 class Driver(Protocol):
-    """What decides on the operations: `Trainer` or `EmptyCalls`."""
+    """The source of operations: `Trainer`, `Replay` or `EmptyCalls`."""
 
     @property
-    def finished(self) -> bool:
-        """Nothing is left to do."""
-        ...
+    def finished(self) -> bool: ...
 
-    def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
-        ...
+    def deadline(self) -> int | None: ...
 
-    def wake(self, now: int) -> None:
-        """Do what is due."""
-        ...
+    def wake(self, now: int) -> None: ...
 
 
 class Sockets(NamedTuple):
-    """What the lines of a process share."""
+    """The parts that the lines of a process share."""
 
     udp: Udp
     commands: Commands
     signals: SignalPipe
     operate: Operate
     handle_urgent_commands: Callable[[], None] = lambda: None
-    """Does what commands ask for that is not to wait."""
+    """Executes commands that must not wait for the end of a block."""
 
 
 def make_operate(codec: str, design: Design) -> Operate:
-    """The loop with that codec: fast is the compiled one, scapy a plain one behind Scapy."""
+    """Return the loop of a codec: compiled for "fast", plain Python with Scapy for "scapy"."""
     if codec == "scapy":
         from hosts.scapy_udp import behind_scapy
 
@@ -62,7 +56,7 @@ def make_operate(codec: str, design: Design) -> Operate:
 
 
 class Line:
-    """A job's socket and where its peers are."""
+    """A job's socket and the addresses of its peers."""
 
     def __init__(
         self,
@@ -76,11 +70,11 @@ class Line:
     def run(
         self, driver: Driver, client: BaseClient, report: Callable[[], None], swap: Callable[[], None]
     ) -> None:
-        """Run until the driver has finished; leaves the process when standard input ends.
+        """Run until the driver has finished; exit the process when standard input ends.
 
         `report` is called twice a second, `swap` when the client's log is full.
         """
-        # Of what came together with the command for this block, nothing calls.
+        # Commands that were read together with the one for this block cause no wake-up.
         self._sockets.handle_urgent_commands()
         report_due = time.monotonic_ns() + _REPORT_NS
         while True:
@@ -98,21 +92,20 @@ class Line:
             if reason == FULL:
                 swap()
             elif reason == CALLED:
-                self._heed()
+                self._handle_wakeup()
 
     @property
     def fd(self) -> int:
-        """File descriptor of its socket."""
         return int(self._wire.state.fd)
 
     def drain_between_blocks(self, client: BaseClient) -> None:
-        """Between operations: take in what has come, and then answer what asks for it."""
+        """Between operations, receive the waiting datagrams and answer them."""
         client.take_records(records(BURST, Row))
         for _ in range(2):
             self._sockets.operate(client.state, self._sockets.udp, self._wire, 0)
 
-    def _heed(self) -> None:
-        """Hear what has called; Python runs the signals' own handlers by itself."""
+    def _handle_wakeup(self) -> None:
+        """Read signals and commands after a wake-up; Python runs the signal handlers."""
         commands, signals = self._sockets.commands, self._sockets.signals
         ready, _, _ = select.select([commands.fd, signals.fd], [], [], 0)
         if signals.fd in ready:

@@ -1,4 +1,4 @@
-"""The functions of a worker's half as Python calls them: compiled, or as their plain twin. Of any design."""
+"""The functions of a worker, of any design, as Python calls them: compiled, or as plain Python."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
 Machine: TypeAlias = WorkerOps[Any]  # of whatever state: its class is looked at in each call
-"""The functions that only prefetch keep their defaults, as Python does not call them."""
+"""Functions that only prefetch have their defaults, as Python does not call them."""
 _NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 
 def worker_states(state: object) -> list[tuple[Generic, type]]:
-    """The class of a worker's state."""
+    """Return the class of a worker's state."""
     return [(cast(Generic, WORKER_OPS.transmit), type(state))]
 
 
 @loop(worker_states)
 def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int, read: int) -> int:
-    """Take in the first datagram of an array."""
     return receive(as_ref(state), inbox[0], length, arrival, read)
 
 
@@ -37,10 +36,10 @@ COMPILED: Machine = entry_points(WORKER_OPS, _NAMES, worker_states)._replace(rec
 
 @cache
 def plain_machine() -> Machine:
-    """The same as plain Python."""
+    """Return the functions as plain Python."""
     return Machine(**{name: plain(getattr(COMPILED, name)) for name in _NAMES})
 
 
 def machine_for(codec: str) -> Machine:
-    """Compiled with the codec "fast", plain with "scapy"."""
+    """Return compiled functions for the codec "fast", plain ones for "scapy"."""
     return plain_machine() if codec == "scapy" else COMPILED

@@ -35,17 +35,17 @@ octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
 ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
-"""Why the loop has come back: the operation has ended; it is time; the log is full; a signal or command."""
+"""Why the loop returned: the operation ended; the time came; the log is full; a signal or command came."""
 SEND_BURST = 8
-"""Small, so that answers are not left waiting, and requests leave soon after their time stamp."""
+"""Datagrams of a burst: few, so that answers wait briefly and requests leave soon after their time stamp."""
 _LOOK_NS = 1_000_000
-"""How often a loop that is never idle looks for signals and commands."""
+"""Interval, in ns, of checks for signals and commands while the loop is busy."""
 _POLLIN = 1
 _POLLED = 3
 
 
 class _Descriptors:
-    """What the loop polls, and when it has last looked, ns."""
+    """Descriptors that the loop polls, and the time of the last check, in ns."""
 
     polled: Annotated[NDArray[np.int32], 2 * _POLLED]
     """Three struct pollfd: socket, commands, signals."""
@@ -55,7 +55,7 @@ class _Descriptors:
 
 
 class Wire(NamedTuple):
-    """Whom the loop talks to, and who may call it back."""
+    """The socket and the peers of a loop, and the descriptors that interrupt it."""
 
     state: _Descriptors
     peers: Octets
@@ -63,7 +63,7 @@ class Wire(NamedTuple):
 
 
 def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
-    """Of a non-blocking socket, and of two descriptors that end the loop when they are readable."""
+    """Make the wire of a non-blocking socket; `commands` and `signals` end the loop when readable."""
     state = one(_Descriptors)
     state.fd = fd
     state.polled[::2] = fd, commands, signals
@@ -72,7 +72,7 @@ def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals:
 
 @loop(worker_states)
 def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
-    """Run the operation that has begun to its end, or keep the line until a time (monotonic, ns)."""
+    """Run the current operation to its end, or receive until a time (monotonic, ns)."""
     calls, udp, wire = as_ref(calls), as_ref(udp), as_ref(wire)
     header = calls.header
     is_running = header.pending != 0
@@ -97,7 +97,7 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
 
 @compiled
 def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
-    """Send a burst of what may be sent; returns the number of datagrams."""
+    """Send a burst of datagrams; return their number."""
     datagrams, names = int64(calls.sent.ctypes.data), int64(wire.peers.ctypes.data)
     n = int64(0)
     while n < SEND_BURST:
@@ -113,7 +113,7 @@ def send_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 
 @compiled
 def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
-    """Take in what has come; returns the number of datagrams. Each waits until the one before is done."""
+    """Handle the waiting datagrams in turn; return their number."""
     n = take(udp, int64(wire.state.fd), BURST)
     if n:
         read = clock(udp, MONOTONIC)
@@ -128,7 +128,7 @@ def receive_some(calls: WorkerState, udp: Udp, wire: Wire) -> int:
 
 @compiled
 def wait(wire: Wire, patience: int) -> bool:
-    """Sleep until a datagram comes or for `patience` ns; whether a signal or command has come."""
+    """Sleep until a datagram comes, at most `patience` ns; return whether a signal or command came."""
     state = wire.state
     polled = state.polled
     for k in range(_POLLED):

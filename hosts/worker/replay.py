@@ -1,9 +1,8 @@
-"""A worker's replay log as a file that outlives the process: what the switch has acknowledged to it, by
-key.
+"""A worker's replay log, a file that outlives the process: the updates the switch acknowledged, by key.
 
-What is owed is pushed again part by part. A part is noted before it is taken from what is owed, and each of
-its answers is noted, too: of a worker that was killed it is known what it still owes, and of which lanes it
-had not been told whether they were added again.
+Unreplayed updates are pushed again part by part. A part is noted before it is removed from the unreplayed
+updates, and so is each answer. So the log of a killed worker shows which updates are unreplayed, and which
+lanes of a replay were not acknowledged.
 """
 
 from __future__ import annotations
@@ -15,30 +14,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
-from hosts.errors import LedgerError
-from hosts.worker.ledger import reserve
+from hosts.worker.ledger import LedgerError, reserve
 
 HELD, UNREPLAYED = 0, 1
-"""Rows of a replay log: what the switch has acknowledged, and what one that is gone had."""
+"""Rows of a replay log: updates that the current switch acknowledged, and those that a lost one did."""
 _MAGIC = 0x676F6C79616C7066
 _HEAD = np.dtype([(name, "<i8") for name in ("magic", "size", "capacity", "switch", "noted", "taken")])
-"""Of the part under way: so many keys are `noted`, and `taken` from what is owed, or not yet."""
+"""The current part has `noted` keys; `taken` is 1 if they are removed from the unreplayed updates."""
 
 
 NO_SWITCH = -1
-"""Number of none, where the last one is gone and no other comes."""
+"""Switch number after the last switch is lost."""
 
 
 class UnackedUpdates(NamedTuple):
-    """What a worker unreplayed the servers, uint32[size] by position."""
+    """Updates that a worker has to replay, uint32[size] by position."""
 
     sure: Values
     unknown: Values
-    """Deltas that it had begun to push again, and was not told of: added once, or not at all."""
+    """Deltas whose replay was not acknowledged: each is added once or not at all."""
 
 
 class Part(NamedTuple):
-    """Of what is owed: what is pushed again now, [capacity]."""
+    """The updates that are being replayed, [capacity]."""
 
     positions: NDArray[np.uint32]
     deltas: Values
@@ -46,7 +44,7 @@ class Part(NamedTuple):
 
 
 class ReplayLog:
-    """`sums` is uint32[2, size], by position in the key space; the head says whose is what is held."""
+    """A replay log. `sums` is uint32[2, size] by position; the head has the switch number of row HELD."""
 
     def __init__(self, head: np.void, sums: NDArray[np.uint32], part: Part) -> None:
         self._head = head
@@ -55,7 +53,7 @@ class ReplayLog:
 
     @classmethod
     def in_memory(cls, sums: NDArray[np.uint32], capacity: int, switch: int = 0) -> ReplayLog:
-        """A new one, of arrays; operations have up to `capacity` keys."""
+        """Make an empty log in memory; operations have up to `capacity` keys."""
         content = np.zeros(sum(_sections(0, capacity)), np.uint8)
         head, _, part = _views(content, 0, capacity)
         head["magic"], head["size"], head["capacity"] = _MAGIC, sums.shape[1], capacity
@@ -64,9 +62,9 @@ class ReplayLog:
 
     @classmethod
     def in_file(cls, size: int, capacity: int, switch: int, path: Path) -> ReplayLog:
-        """That of a file, or a new one there; `LedgerError` for a file that is none, or of other parameters.
+        """Open or create the log in a file; raise `LedgerError` for an invalid one or other parameters.
 
-        What another switch held is owed.
+        Updates that another switch held become unreplayed.
         """
         n_bytes = sum(_sections(size, capacity))
         if not path.exists():
@@ -79,7 +77,7 @@ class ReplayLog:
 
     @classmethod
     def reopen(cls, path: Path, switch: int) -> ReplayLog:
-        """That of a file."""
+        """Open the log in a file; raise `LedgerError`."""
         _check(path)
         log = cls._of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+")))
         log.restore(switch)
@@ -92,25 +90,22 @@ class ReplayLog:
 
     @property
     def capacity(self) -> int:
-        """Keys of an operation at most."""
         return len(self._part.positions)
 
     @property
     def switch(self) -> int:
-        """Number of the switch that holds what is held."""
         return int(self._head["switch"])
 
     @property
     def has_unreplayed(self) -> bool:
-        """Something of it is to be pushed again."""
         return bool(self.sums[UNREPLAYED].any())
 
     def forget(self) -> None:
-        """Be a new one, but for what is sums."""
+        """Reset switch number and part; `sums` are set by the caller."""
         self._head["switch"] = self._head["noted"] = self._head["taken"] = 0
 
     def restore(self, switch: int) -> None:
-        """Begin, at a switch, after the end of whoever had it before: what another switch held is owed."""
+        """Continue after a previous process; updates that another switch held become unreplayed."""
         self.sums[UNREPLAYED] = self.unacked(switch).sure
         self._head["noted"] = 0
         if self.switch != switch:
@@ -122,7 +117,7 @@ class ReplayLog:
         self._head["switch"] = switch
 
     def unacked(self, switch: int) -> UnackedUpdates:
-        """What is owed where this is the switch, if nobody pushes."""
+        """Return the updates to replay if this is the switch; no push may be running."""
         sure, unknown = np.array(self.sums[UNREPLAYED]), np.zeros_like(self.sums[UNREPLAYED])
         n, part = int(self._head["noted"]), self._part
         at, deltas = part.positions[:n], part.deltas[:n]
@@ -130,14 +125,14 @@ class ReplayLog:
             missing = ~part.answered[:n]
             unknown[at[missing]] = deltas[missing]
         else:
-            # Some of it may have been taken.
+            # Some of the part may have been removed.
             sure[at] = deltas
         if self.switch != switch:
             sure += self.sums[HELD]
         return UnackedUpdates(sure, unknown)
 
     def note(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Before a part is taken from what is owed [n]; returns `answered` [n] for its push to mark."""
+        """Note the next part to replay [n]; return `answered` [n] for its push to mark."""
         n, part = len(positions), self._part
         self._head["noted"] = self._head["taken"] = 0
         part.positions[:n], part.deltas[:n], part.answered[:n] = positions, deltas, False
@@ -145,28 +140,24 @@ class ReplayLog:
         return part.answered[:n]
 
     def mark_taken(self) -> None:
-        """What was noted is no longer in what is owed."""
+        """Record that the part is removed from the unreplayed updates."""
         self._head["taken"] = 1
 
 
 def file_name(worker: str, job: int) -> str:
-    """Of the log of a worker, as "worker-1"."""
     return f"replay-{worker}-job-{job}.bin"
 
 
 class Caller(Protocol):
-    """Whose log this is."""
+    """The client of a log."""
 
-    def renew(self, epoch: int) -> None:
-        """Come back with another epoch."""
-        ...
+    def renew(self, epoch: int) -> None: ...
 
 
 def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> None:
-    """The switch is another one, which knows the caller by this epoch.
+    """Continue with switch number `switch`, which knows the caller by this epoch.
 
-    Switches are numbered as they follow each other. Word of the same one again, or of an earlier one that
-    comes late, changes nothing.
+    Numbers grow with each restart: a command for the same or an earlier switch changes nothing.
     """
     if log is not None and log.switch >= switch:
         return
@@ -176,7 +167,7 @@ def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> Non
 
 
 def read_unacked(path: Path, switch: int) -> UnackedUpdates:
-    """What the worker of a file unreplayed, where this is the switch; raises `LedgerError`."""
+    """Return the updates that the worker of a file has to replay; raise `LedgerError`."""
     _check(path)
     return ReplayLog._of(np.fromfile(path, dtype=np.uint8)).unacked(switch)
 
@@ -195,7 +186,7 @@ def _check(path: Path) -> None:
 
 
 def _sections(size: int, capacity: int) -> list[int]:
-    """Bytes of the head, of what is sums, and of each array of a part."""
+    """Return the sizes of the head, the sums, and each array of a part, in bytes."""
     return [_HEAD.itemsize, 2 * 4 * size, 4 * capacity, 4 * capacity, capacity]
 
 

@@ -1,4 +1,4 @@
-"""Operations on keys as Hotline's RPCs: what designs share whose workers send keys to servers."""
+"""Operations on keys as Hotline's RPCs, for designs whose workers send keys to servers."""
 
 from __future__ import annotations
 
@@ -15,34 +15,33 @@ from nativekit.records import Ints, Records
 
 
 class RpcsHeader(WindowHeader):
-    """What `header` of these designs' states has."""
+    """The header of a worker's state with calls."""
 
     n_ps: int
     op: int
     iteration: int
     n_keys: int
     pending: int
-    """Keys of the operation that are not answered; an empty RPC counts as one."""
+    """Number of unanswered keys of the operation; an empty RPC counts as one."""
     calls: int
-    """RPCs of the operation so far."""
+    """Number of RPCs of the operation so far."""
 
 
 class RpcCall:
-    """What each call has: the PS that it is for."""
+    """A call, which is for one PS."""
 
     ps: int
 
 
 class RpcsState(WindowState, Protocol):
-    """What these functions work on."""
+    """A worker's state with calls."""
 
     @property
-    def header(self) -> RpcsHeader:
-        """The record of numbers."""
+    def header(self) -> RpcsHeader: ...
 
     @property
     def calls(self) -> Records[RpcCall]:
-        """The calls, of which a slot's `call` is the number."""
+        """The calls; a slot's `call` is an index of them."""
 
     @property
     def positions(self) -> Ints:
@@ -65,14 +64,13 @@ def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
 
 @inlined
 def key_of(state: RpcsState, i: int) -> Key:
-    """Return the key that the operation's position `i` stands for."""
+    """Return the key at the operation's position `i`."""
     at = int64(state.positions[i])
     return state.space[at] if len(state.space) else np.uint64(at)
 
 
 @compiled
 def peer(state: RpcsState, s: int) -> int:
-    """Return the PS that a slot's datagram goes to."""
     return int64(state.calls[state.slots[s].call].ps)
 
 
@@ -80,7 +78,7 @@ def peer(state: RpcsState, s: int) -> int:
 def write_head(
     state: RpcsState, rpc: Rpc, op: int, ps: int, count: int, seq: int, live: int, iteration: int, t0: int
 ) -> int:
-    """Write a request's header; returns the length of the whole datagram."""
+    """Write a request's header; return the length of the whole datagram."""
     header = state.header
     flags = (KEYS | VALUES if op == PUSH else KEYS) if op != EMPTY else 0
     job, worker, epoch = int64(header.job), int64(header.worker), int64(header.epoch)
@@ -94,7 +92,7 @@ def write_head(
 
 @inlined
 def is_expected(state: RpcsState, rpc: Rpc, h: Header, length: int) -> bool:
-    """Whether a datagram with this header answers a slot's request; counts the datagrams that do not."""
+    """Return whether a datagram with this header answers a slot's request; count those that do not."""
     header = state.header
     if length < HEADER_BYTES or not well_formed(h, length):
         header.malformed += 1

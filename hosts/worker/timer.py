@@ -8,11 +8,11 @@ from nativekit.compile import compiled, int64
 
 MS = 1_000_000
 MINIMUM, MAXIMUM = 20 * MS, 1000 * MS
-"""Of the timeout, ns. The minimum rides out a descheduled process; the standard's 1 s is for the Internet."""
+"""Bounds of the timeout, in ns. The minimum covers a descheduled process; RFC 6298 has 1 s."""
 
 
 class Timed(Protocol):
-    """A record with the state of the timeout; times in ns."""
+    """A record with the state of the timeout, in ns."""
 
     smoothed: float
     variation: float
@@ -22,7 +22,7 @@ class Timed(Protocol):
 
 @compiled
 def sample(header: Timed, round_trip: int) -> None:
-    """Take in one round trip, ns (RFC 6298 §2); ends a back-off."""
+    """Update the timeout by one round trip in ns (RFC 6298 §2); this ends a back-off."""
     if header.smoothed != 0:
         header.variation += (abs(header.smoothed - round_trip) - header.variation) / 4
         header.smoothed += (round_trip - header.smoothed) / 8
@@ -34,7 +34,7 @@ def sample(header: Timed, round_trip: int) -> None:
 
 @compiled
 def expired(header: Timed, sent: int, now: int) -> None:
-    """An RPC sent at `sent` timed out: double the timeout, once for all that were on the way together."""
+    """Double the timeout after an RPC sent at `sent` timed out, once for all RPCs in flight together."""
     if sent >= header.backed_off_at:
         header.backed_off_at = now
         header.timeout = min(2 * int64(header.timeout), MAXIMUM)

@@ -26,7 +26,7 @@ _NO_COST = WorkerCost()
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What to run: steps `first_step`, ... of the trace. Times are monotonic ns; period 0: a closed loop."""
+    """The steps to run, from `first_step` of the trace. Times in monotonic ns; period 0 is a closed loop."""
 
     first_step: int
     steps: int
@@ -46,27 +46,22 @@ class OperationRecord(NamedTuple):
 
 
 class PushLedger(Protocol):
-    """What is told of each push (`hosts.worker.ledger`)."""
+    """A ledger of pushes; see `hosts.worker.ledger.Ledger`."""
 
-    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
-        """Before a push of these distinct parameters [n]; returns `answered` [n] for the push to mark."""
-        ...
+    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]: ...
 
-    def close(self) -> None:
-        """The push has ended: every lane was answered."""
-        ...
+    def close(self) -> None: ...
 
 
 def spin_until(time_ns: int) -> None:
-    """Keep the CPU busy until a time of the monotonic clock."""
     while time.monotonic_ns() < time_ns:
         pass
 
 
 class Trainer:
-    """One worker's block. Drive it with the client's stimuli and `wake`, until it is `finished`.
+    """One worker's block of steps; call `wake` as events come, until it is `finished`.
 
-    A step of the model takes `cost.compute_ns` at least: what other hardware would need.
+    A step of the model takes at least `cost.compute_ns`, as on other hardware.
     """
 
     def __init__(
@@ -94,17 +89,16 @@ class Trainer:
         self.losses: list[float] = []
         self.lanes_pushed = 0
         self.behind_ns = 0
-        """How late the latest operation began."""
+        """Largest delay of an operation's start, in ns."""
         self.finished = False
         self._script = self._steps()
         self._due = next(self._script, 0)
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         return self._due if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
-        """Do what is due; also to be called when answers have come."""
+        """Do what is due; call this when answers have come, too."""
         self._client.wake(now)
         while self._client.idle and self._due <= now and not self.finished:
             if self._client.has_unreplayed:
@@ -116,7 +110,7 @@ class Trainer:
                 self.finished = True
 
     def _steps(self) -> Generator[int, None, None]:
-        """The block's course; yields when to go on at the earliest, once the client is idle."""
+        """Run the steps; yield the earliest time to continue once the client is idle, in ns."""
         schedule = self._schedule
         for k in range(schedule.steps):
             iteration = schedule.first_step + k
@@ -146,7 +140,7 @@ class Trainer:
             self.operations.append(step)
 
     def _compute(self, batch: MiniBatch) -> tuple[Values, float]:
-        """The model's step; with `compute_ns` it keeps the CPU for so long at least."""
+        """Run a step of the model, for at least `compute_ns`."""
         until = self._clock() + self._compute_ns
         result = self._model.step(batch, self._client.values)
         if self._compute_ns:
@@ -160,35 +154,32 @@ class Trainer:
 
     @property
     def loss(self) -> float | None:
-        """Mean of the mini-batches' losses, each before its update; None where there is nothing to learn."""
+        """Mean loss of the mini-batches, each before its update; None without a loss."""
         mean = float(np.mean(self.losses)) if self.losses else float("nan")
         return None if np.isnan(mean) else mean
 
 
 class Replay:
-    """Nothing but what is owed, to its end."""
+    """A block that only replays updates."""
 
     def __init__(self, client: BaseClient) -> None:
         self._client = client
 
     @property
     def finished(self) -> bool:
-        """All has been pushed."""
         return self._client.idle and not self._client.has_unreplayed
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         return 0 if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
-        """Do what is due; also to be called when answers have come."""
         self._client.wake(now)
         if self._client.idle and self._client.has_unreplayed:
             self._client.replay()
 
 
 class EmptyCalls:
-    """A closed loop of empty RPCs, to one PS after the other: what transport alone costs ([DDL] Fig. 9)."""
+    """A closed loop of empty RPCs to the PSs in turn, to measure transport alone ([DDL] Fig. 9)."""
 
     def __init__(self, client: BaseClient, n_ps: int, count: int) -> None:
         self._client = client
@@ -196,11 +187,9 @@ class EmptyCalls:
         self.finished = False
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         return 0 if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
-        """Do what is due; also to be called when answers have come."""
         self._client.wake(now)
         if self._client.idle:
             target = next(self._targets, None)

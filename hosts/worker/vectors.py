@@ -1,4 +1,4 @@
-"""A worker's calls in designs whose workers add up whole vectors together, as Python sees them."""
+"""A worker's calls in designs whose workers add up whole vectors together, for Python."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from numpy.typing import NDArray
 from foundation.errors import HotlineError
 from foundation.protocol.codec import Values
 from hosts.worker.client import ClientHeader, DesignClient
-from hosts.worker.lockstep import FLOATS, INTEGERS
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
 _NS = 1_000_000_000
+INTEGERS, FLOATS = 5, 6
+"""Operations of these designs besides the common ones: an all-reduce of integers, or of floats."""
+PATIENCE_NS = 10_000_000_000
+"""Time without any arrival after which an operation counts as stalled, in ns."""
 
 
 class StalledError(HotlineError):
-    """An all-reduce does not go on."""
+    """An all-reduce has made no progress."""
 
 
 class LockstepHeader(ClientHeader, Protocol):
-    """What `header` of these designs' states has besides."""
+    """The header of these designs' states."""
 
     worker: int
     workers: int
@@ -36,68 +39,69 @@ class VectorClient(DesignClient):
     A pull reads the worker's own model; a push adds what all push to it."""
 
     _header: LockstepHeader
-    least_workers: ClassVar[int] = 1
-    most_workers: ClassVar[int]
+    min_workers: ClassVar[int] = 1
+    max_workers: ClassVar[int]
 
     @property
     @abstractmethod
-    def model(self) -> Values:
-        """All parameters [size], which all workers have alike."""
+    def model(self) -> Values: ...
 
     @property
     @abstractmethod
     def largest(self) -> int:
-        """Values that a vector may have."""
+        """Maximum number of values of a vector."""
 
     @property
     @abstractmethod
     def result(self) -> Vector:
-        """Of the last all-reduce, [n]; the next one writes over it."""
+        """Result of the last all-reduce, [n]; the next one overwrites it."""
 
     @abstractmethod
     def put(self, vector: Vector, workers: int) -> None:
-        """Lay down what is to be added, [n]; raises `ValueError` for a value that cannot be."""
+        """Store the addends [n]; raise `ValueError` for a value that cannot be added."""
 
     @abstractmethod
     def why_stalled(self, waited_s: float) -> str:
-        """What is told behind the worker's number when nothing has come for so long."""
+        """Return the reason for an error message after `waited_s` seconds without any arrival."""
 
     def join(self, workers: int) -> None:
-        """So many workers add up from now on; who pushes, and does not all-reduce, says so first."""
-        if not self.least_workers <= workers <= self.most_workers:
-            raise ValueError(f"{workers} workers; {self.least_workers} to {self.most_workers} expected")
+        """Set the number of workers that add up; call this before the first push."""
+        if not self.min_workers <= workers <= self.max_workers:
+            raise ValueError(f"expected {self.min_workers} to {self.max_workers} workers, got {workers}")
         self._header.workers = workers
 
     def all_reduce(self, vector: Vector, workers: int) -> None:
-        """Start to add up the vectors of so many workers, [n] each; all of them have the same n and type.
+        """Start to add up the vectors [n] of `workers` workers, with equal n and type; the client must be
+        idle.
 
-        float32 is added as the design adds floats, int32 modulo 2^32. Raises `ValueError` for a vector that
-        cannot be added; the client must be idle."""
+        float32 is added as the design adds floats, int32 modulo 2^32. Raise `ValueError` for a vector that
+        cannot be added.
+        """
         n = len(vector)
         if not 0 < n <= self.largest:
-            raise ValueError(f"a vector of {n} values; this client takes 1 to {self.largest}")
+            raise ValueError(f"expected a vector of 1 to {self.largest} values, got {n}")
         if vector.dtype not in (np.float32, np.int32):
-            raise ValueError(f"a vector of {vector.dtype}; float32 or int32 expected")
+            raise ValueError(f"expected a vector of float32 or int32, got {vector.dtype}")
         self.join(workers)
         self.put(vector, workers)
         self._machine.start(self.state, FLOATS if vector.dtype == np.float32 else INTEGERS, 0, n)
 
     @property
     def is_stalled(self) -> bool:
-        """Nothing has come for `header.patience`; nothing is sent any more."""
+        """Whether nothing came for `header.patience`, so that nothing is sent any more."""
         return bool(self._header.stalled)
 
     def wake(self, now: int) -> None:
-        """Do what is due; raises `StalledError` when nothing has come for so long that nothing will."""
+        """Retransmit what is overdue; raise `StalledError` after `header.patience` without any arrival."""
         super().wake(now)
         if self.is_stalled:
             waited_s = (now - int(self._header.progress)) / _NS
             raise StalledError(f"worker {self._header.worker}: {self.why_stalled(waited_s)}")
 
 
-def check_below(vector: Vector, most: float, named: str) -> None:
-    """Raise `ValueError` for the first value that is not below `most`, which is `named`, or not finite."""
-    wrong = np.flatnonzero(~(np.abs(vector) < np.float32(most)))
+def check_below(vector: Vector, limit: float, name: str) -> None:
+    """Raise `ValueError` for the first value that is not finite or not below `limit`, called `name`."""
+    wrong = np.flatnonzero(~(np.abs(vector) < np.float32(limit)))
     if len(wrong):
         at = int(wrong[0])
-        raise ValueError(f"value {at} is {vector[at]}; finite ones below {named} can be added")
+        raise ValueError(f"value {at}: expected a finite number below {name}, got {vector[at]}")

@@ -1,8 +1,6 @@
-"""A worker's RPCs on their way: numbered slots, what is sent again, which answer is whose, and its row of the
-log.
+"""A worker's window of outstanding RPCs: slots, retransmission, matching of answers, and their log.
 
-A slot is used again only after its RPC has been answered, so that receivers need to remember one turn a
-slot."""
+A slot is reused only after its RPC was answered, so that receivers store one turn for each slot."""
 
 from __future__ import annotations
 
@@ -22,20 +20,19 @@ from nativekit.records import Int32, Ints, Records, dtype_of
 
 
 class WindowHeader:
-    """What every state with a window has in `header`; times in ns."""
+    """The header of a state with a window; times in ns."""
 
     job: int
     worker: int
     epoch: int
     window: int
-    """Slots in use."""
+    """Number of slots in use."""
     issued: int
     free: int
-    """Slots in the array of this name."""
+    """Number of entries in the array `free`."""
     resends: int
-    """Where the ring of this name begins."""
     queued_resends: int
-    """Slots in that ring."""
+    """Number of slots in the ring `resends`, which begins at `resends`."""
     backed_off_at: int
     timeout: int
     due: int
@@ -49,18 +46,17 @@ class WindowHeader:
 
 
 class Slot:
-    """A slot of the window, a line of the caches; times in ns."""
+    """A slot of the window, in one cache line; times in ns."""
 
     seq: int
     number: int
-    """How many RPCs had been issued before."""
+    """Number of RPCs issued before it."""
     call: int
     t0: int
     sent: int
     deadline: int
     busy: Int32
     queued: Int32
-    """Whether it waits to be sent again."""
     length: Int32
     attempts: Int32
 
@@ -69,19 +65,17 @@ SLOT = dtype_of(Slot)
 
 
 class WindowState(Protocol):
-    """What these functions work on."""
+    """A state with a window."""
 
     @property
-    def header(self) -> WindowHeader:
-        """The record of numbers."""
+    def header(self) -> WindowHeader: ...
 
     @property
-    def slots(self) -> Records[Slot]:
-        """Slot[WINDOW]"""
+    def slots(self) -> Records[Slot]: ...
 
     @property
     def sent(self) -> Records[Rpc]:
-        """Rpc[WINDOW or more]: each slot's datagram, as long as it may be sent again."""
+        """Rpc[WINDOW or more]: each slot's datagram, for retransmission."""
 
     @property
     def free(self) -> Ints:
@@ -89,7 +83,7 @@ class WindowState(Protocol):
 
     @property
     def resends(self) -> Ints:
-        """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
+        """int64[WINDOW]: slots to retransmit, a ring of header.queued_resends from header.resends on."""
 
     @property
     def log(self) -> Records[Row]:
@@ -97,9 +91,9 @@ class WindowState(Protocol):
 
 
 def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
-    """Begin with `window` free slots; returns `free`. Raises `ValueError` for a window that cannot be."""
+    """Initialise a window with `window` free slots; return `free`. Raise `ValueError` for an invalid size."""
     if not 1 <= window <= WINDOW:
-        raise ValueError(f"window is {window}, not 1..{WINDOW}")
+        raise ValueError(f"window: expected 1 to {WINDOW}, got {window}")
     header.job, header.worker, header.epoch = caller
     header.window = header.free = window
     header.timeout, header.due = 5 * MINIMUM, NEVER
@@ -110,7 +104,7 @@ def open_window(header: WindowHeader, caller: Caller, window: int) -> Ints:
 
 @compiled
 def next_resend(state: WindowState) -> int:
-    """The slot that has waited longest to be sent again, or NOTHING."""
+    """Return the slot that has waited longest to be retransmitted, or NOTHING."""
     header = state.header
     while header.queued_resends:
         s = int64(state.resends[header.resends])
@@ -124,7 +118,7 @@ def next_resend(state: WindowState) -> int:
 
 @compiled
 def take_slot(state: WindowState, call: int, now: int) -> int:
-    """A free slot for call number `call`, which leaves now; there must be one."""
+    """Take a free slot, which must exist, for call number `call`, sent now; return it."""
     header = state.header
     header.free -= 1
     seq = int64(state.free[header.free])
@@ -141,13 +135,11 @@ def take_slot(state: WindowState, call: int, now: int) -> int:
 
 @compiled
 def octets(state: WindowState, s: int) -> int:
-    """Return the length of a slot's datagram."""
     return int64(state.slots[s].length)
 
 
 @compiled
 def free_slot(state: WindowState, slot: Slot) -> None:
-    """Free a slot for its next turn."""
     header = state.header
     slot.busy = 0
     state.free[header.free] = slot.seq + WINDOW
@@ -156,7 +148,7 @@ def free_slot(state: WindowState, slot: Slot) -> None:
 
 @compiled
 def retransmit(state: WindowState, now: int) -> None:
-    """Queue what is overdue, as it was, in the order in which it was first sent."""
+    """Queue overdue datagrams for retransmission in the order in which they were first sent."""
     header, waiting = state.header, int64(state.header.queued_resends)
     for s in range(WINDOW):
         slot = state.slots[s]
@@ -191,7 +183,7 @@ def _queue_resend(state: WindowState, s: int, waiting: int) -> None:
 
 @compiled
 def next_overdue(state: WindowState) -> int:
-    """When the first of what is on its way is overdue, or NEVER."""
+    """Return when the first outstanding RPC becomes overdue, in ns, or NEVER."""
     due = int64(NEVER)
     for s in range(WINDOW):
         if state.slots[s].busy:
@@ -201,7 +193,7 @@ def next_overdue(state: WindowState) -> int:
 
 @compiled
 def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
-    """Whether an RPC, well-formed, answers what its slot has on its way: it echoes what it must."""
+    """Return whether a well-formed RPC answers its slot's request, whose fields it must echo."""
     s = h.seq & SLOT_MASK
     slot, sent = state.slots[s], state.sent[s]
     return bool(
@@ -215,14 +207,14 @@ def is_answered(state: WindowState, rpc: Rpc, h: Header) -> bool:
 
 @compiled
 def time_round_trip(state: WindowState, slot: Slot, read: int) -> None:
-    """Learn how long answers take, from what was sent once (Karn's rule)."""
+    """Sample the round trip of an RPC that was sent once (Karn's rule)."""
     if slot.attempts == 1:
         sample(state.header, read - slot.t0)
 
 
 @compiled
 def log_answer(state: WindowState, slot: Slot, h: Header, length: int, arrival: int, read: int) -> int:
-    """Write the row of an answered RPC but for `w_proc`; returns its number. There must be room."""
+    """Write the log row of an answered RPC except `w_proc`; return its index. There must be room."""
     header = state.header
     r = int64(header.rows)
     row = state.log[r]

@@ -1,4 +1,4 @@
-"""The log of RPCs while a block runs: full arrays of rows are written by another thread."""
+"""The log of RPCs during a block: another thread writes full arrays of rows."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hosts.worker.logs import Origin
 from nativekit.records import Records, records
 
 ROWS = 1 << 16
-"""Of one array: a block of the default run fills less, and is written when it has ended."""
+"""Rows of an array: a block of the default run has fewer, and is written at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What a client has logged, and the array that it is the head of."""
+    """Logged rows, and the array that they are the begin of."""
 
     rows: Records[Row]
     array: Records[Row]
@@ -30,19 +30,19 @@ class _Batch:
 
 
 class RpcWriter:
-    """Gives clients arrays for their rows, and has `write` write them; rows are never dropped in silence."""
+    """A pool of arrays for clients' rows, which `write` writes; dropped rows are counted."""
 
     def __init__(
         self, write: Callable[[NDArray[np.void], Origin], None], rows: int = ROWS, limit: int = LIMIT
     ) -> None:
         self._write = write
         self._rows = rows
-        self._spare = [_touched(rows), _touched(rows)]
+        self._spare = [_allocated(rows), _allocated(rows)]
         self._backlog: Backlog[_Batch] = Backlog(limit)
 
     @property
     def dropped(self) -> int:
-        """Rows that the disk was too slow for, so far."""
+        """Number of rows dropped because the disk was too slow."""
         return self._backlog.dropped
 
     def begin(self, client: BaseClient) -> None:
@@ -50,36 +50,34 @@ class RpcWriter:
         client.take_records(self._fresh())
 
     def swap(self, client: BaseClient, origin: Origin) -> None:
-        """Write what the client has logged, beside it, and give it another array."""
+        """Write the client's rows in the background, and give it another array."""
         self._take(client, self._fresh(), origin)
 
     def end(self, client: BaseClient, origin: Origin) -> None:
-        """Write what the client has logged, and wait until all is written; raises what has failed."""
+        """Write the client's rows, and wait until all are written; raise the first error."""
         self._take(client, records(0, Row), origin)
-        self._keep(self._backlog.settle())
+        self._recycle(self._backlog.settle())
 
     def close(self) -> None:
-        """End the thread."""
         self._backlog.close()
 
     def _take(self, client: BaseClient, fresh: Records[Row], origin: Origin) -> None:
         array = client.state.log
         batch = _Batch(client.take_records(fresh), array)
         if not self._backlog.put(batch, lambda taken: self._write(taken.rows, origin)):
-            self._keep([batch])
+            self._recycle([batch])
 
     def _fresh(self) -> Records[Row]:
-        self._keep(self._backlog.take_written())
+        self._recycle(self._backlog.take_written())
         # When the writer falls behind there is more to be written, not less.
-        return self._spare.pop() if self._spare else _touched(self._rows)
+        return self._spare.pop() if self._spare else _allocated(self._rows)
 
-    def _keep(self, written: list[_Batch]) -> None:
-        """Use their arrays again."""
+    def _recycle(self, written: list[_Batch]) -> None:
         self._spare += [batch.array for batch in written]
 
 
-def _touched(rows: int) -> Records[Row]:
-    """An array that has its memory already."""
+def _allocated(rows: int) -> Records[Row]:
+    """Return an array whose memory is already mapped."""
     array = records(rows, Row)
     array.view(np.uint8)[:] = 0
     return array

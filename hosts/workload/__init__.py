@@ -1,1 +1,1 @@
-"""Workloads: what each worker touches in each step, made once and mapped by every worker process."""
+"""Workloads: the mini-batches of each worker, made once and mapped by every worker process."""

@@ -10,9 +10,9 @@ from hosts.workload.trace import Trace
 
 
 def load(path: Path, workers: int, samples_per_step: int) -> Trace:
-    """The trace of an update log, or of a training set in mini-batches of so many samples.
+    """Return the trace of an update log, or of a training set in mini-batches of `samples_per_step`.
 
-    Raises `DataError`.
+    Raise `DataError` for an invalid file.
     """
     if is_update_log(path):
         return replay.load(path, workers)

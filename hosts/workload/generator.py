@@ -26,14 +26,14 @@ _CHUNK_DRAWS = 2_000_000
 _EXACT_RANKS = 1_000
 _BINS = 2_000
 _TOLERANCE = 0.05
-"""How far a calibrated workload may be from its shape."""
+"""Maximum deviation of a calibrated workload from its shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """An application's size and skew: the top `hot` parameters take `hot_share` of the updates.
 
-    The number of keys a step decides how well hash lanes are filled (docs/design.md).
+    `keys_per_step` decides how well hash lanes are filled (docs/design.md).
     """
 
     name: str
@@ -45,26 +45,26 @@ class Shape:
 
 
 R1 = Shape("R1", 900_000, 20_000, 0.5, 3_000, 16)
-"""[DDL]'s recommendation application."""
+"""The recommendation application of [DDL]."""
 R2 = Shape("R2", 150_000_000, 20_000, 0.7, 3_000, 16)
-"""[DDL]'s search application; the generator takes some 2 GB for it."""
+"""The search application of [DDL]; the generator takes some 2 GB for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """Rank r of `size` has weight (r + shift)^-exponent, as a continuous law that needs no table."""
+    """A continuous law in which rank r of `size` has weight (r + shift)^-exponent; it needs no table."""
 
     size: int
     exponent: float
     shift: float = _SHIFT
 
     def cumulative(self, rank: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability of a rank below `rank`."""
+        """Return the probability of a rank below `rank`."""
         low, high = self._power(np.zeros(1)), self._power(np.full(1, float(self.size)))
         return (self._power(rank) - low) / (high - low)
 
     def ranks(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Draws (0-based ranks) from uniform numbers in [0, 1)."""
+        """Return draws (0-based ranks) from uniform numbers in [0, 1)."""
         low, high = self._power(np.zeros(1)), self._power(np.full(1, float(self.size)))
         point = low + uniform * (high - low)
         rank = point ** (1 / (1 - self.exponent)) - self.shift
@@ -74,7 +74,7 @@ class PowerLaw:
         return (rank + self.shift) ** (1 - self.exponent)
 
     def updates(self, draws: int, edges: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Expected updates by a mini-batch of `draws` draws in each bin of ranks; `edges` [n + 1] -> [n]."""
+        """Return the updates of a mini-batch with `draws` draws expected per bin; `edges` [n + 1] -> [n]."""
         width = np.diff(edges)
         probability = np.diff(self.cumulative(edges.astype(np.float64))) / width
         updates: NDArray[np.float64] = -np.expm1(draws * np.log1p(-probability)) * width
@@ -82,9 +82,9 @@ class PowerLaw:
 
 
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
-    """The law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`.
+    """Return the law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`.
 
-    Raises `DataError` when a mini-batch has so many keys that the hot ones cannot have their share.
+    Raise `DataError` if a mini-batch has too many keys for the hot ones to have their share.
     """
 
     wanted = float(shape.keys_per_step)
@@ -117,7 +117,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
 
 
 def _bins(size: int, hot: int) -> NDArray[np.int64]:
-    """Edges of bins of ranks, wider and wider behind the first ones; `hot` is one of them."""
+    """Return the edges of bins of ranks, of growing width behind the first ones; `hot` is one of them."""
     head = np.arange(min(_EXACT_RANKS, size))
     tail = np.geomspace(min(_EXACT_RANKS, size), size, _BINS).round().astype(np.int64)
     return np.unique(np.concatenate([head, [hot], tail]))
@@ -133,7 +133,10 @@ def _bisect(rising: Callable[[float], float], target: float, low: float, high: f
 def generate(
     shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
 ) -> Trace:
-    """A trace of click data; the same for the same arguments. `progress` is told the share that is done."""
+    """Return a trace of click data; the same arguments give the same trace.
+
+    `progress` is called with the share that is done.
+    """
     law, draws = calibrate(shape)
     samples = max(1, round(draws / shape.features_per_sample))
     draws = samples * shape.features_per_sample

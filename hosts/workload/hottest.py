@@ -1,4 +1,4 @@
-"""A trace over its hottest parameters alone: what workers train that add up one vector together."""
+"""Restrict a trace to its hottest parameters, for workers that add up one vector together."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
 
 _BATCHES = 256
-"""That are worked on at once: lanes of a trace may be more than memory has room for several times."""
+"""Mini-batches that are restricted at once; temporary arrays for all lanes may exceed memory."""
 
 
 def hottest(trace: Trace, most: int) -> Trace:
-    """The same mini-batches and samples, with the `most` parameters that most mini-batches have.
+    """Return the same mini-batches and samples with only the `most` parameters that most mini-batches have.
 
-    Of two that as many have the first is hotter. Keys stay what they were. A sample keeps those of its
-    features that are left, and may have none."""
+    Of parameters with equal counts the first are taken. Keys are unchanged. A sample keeps its remaining
+    features, and may have none.
+    """
     if trace.space.size <= most:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)
@@ -37,14 +38,14 @@ def hottest(trace: Trace, most: int) -> Trace:
 
 
 def _before(counts: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
-    """Sums of the first 0, 1, ... n: [n + 1]."""
+    """Return the sums of the first 0, 1, ... n counts: [n + 1]."""
     found = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=found[1:])
     return found
 
 
 def _restricted(samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> Samples:
-    """Samples over the lanes that are kept; `key_start` [B + 1] is of all lanes."""
+    """Return samples without the removed lanes; `key_start` [B + 1] counts all lanes."""
     parts = list(_parts(samples, key_start, is_kept))
     columns, lengths, entries = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
     x = None if samples.x is None else np.concatenate([part[3] for part in parts])
@@ -54,7 +55,7 @@ def _restricted(samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray
 def _parts(
     samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32]]]:
-    """Of some mini-batches each: columns, lengths of samples, numbers of features, and their values."""
+    """Yield, for some mini-batches each, columns, lengths of samples, numbers of features and values."""
     for first in range(0, len(key_start) - 1, _BATCHES):
         last = min(first + _BATCHES, len(key_start) - 1)
         starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]

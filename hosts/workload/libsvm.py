@@ -15,9 +15,9 @@ from hosts.workload.trace import Samples, Trace
 
 
 def load(path: Path, workers: int, samples_per_step: int) -> Trace:
-    """A trace of a training set: mini-batches in file order, dealt to the workers in turn.
+    """Return a trace of a training set: mini-batches in file order, dealt to the workers in turn.
 
-    What does not fill a last round of mini-batches is left out; raises `DataError` when not one is full.
+    An incomplete last round of mini-batches is left out. Raise `DataError` if none is full.
     """
     labels: list[int] = []
     lengths: list[int] = []

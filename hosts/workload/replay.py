@@ -1,7 +1,7 @@
-"""Somebody's own update log as the load: the same keys in the same mini-batches, with made-up deltas.
+"""A user's update log as the workload: the same keys in the same mini-batches, with synthetic deltas.
 
 A log is Parquet or CSV with the columns iteration, worker, key; all rows of one iteration and worker are one
-mini-batch. Keys stay what they are, so the lanes and shares they hash to are the real ones.
+mini-batch. Keys are unchanged, so their lanes and shares are the real ones.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ log = logging.getLogger(__name__)
 
 
 def load(path: Path, workers: int) -> Trace:
-    """A trace of an update log: mini-batches in order of iteration, dealt to the workers in turn.
+    """Return a trace of an update log: mini-batches in order of iteration, dealt to the workers in turn.
 
-    The log's own workers need not be as many. What does not fill a last round is left out; raises
-    `DataError` when the log has fewer mini-batches than there are workers.
+    The log may have another number of workers. An incomplete last round is left out. Raise `DataError` if the
+    log has fewer mini-batches than there are workers.
     """
     updates = _read(path)
     keys, position = np.unique(updates["key"].to_numpy(), return_inverse=True)
@@ -54,7 +54,7 @@ def load(path: Path, workers: int) -> Trace:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    """Distinct (iteration, worker, key) in that order."""
+    """Return the distinct (iteration, worker, key) in that order."""
     updates = UpdateLog.open(path)
     missing = [name for name in UPDATES if name not in updates.names]
     if missing:

@@ -1,7 +1,7 @@
 """A trace: the mini-batches of all workers, as a directory of .npy files that processes map.
 
-By (worker, step) in CSR form: the distinct parameters, and, where there is something to train, the samples
-as indices into them. Every arm of an experiment replays the same trace.
+By (worker, step) in CSR form: the distinct parameters, and, if there is something to train, the samples as
+indexes into them. Every arm of an experiment replays the same trace.
 """
 
 from __future__ import annotations
@@ -27,27 +27,26 @@ class Samples:
 
     batch_start: NDArray[np.int64]
     """[B + 1]: first sample of each mini-batch."""
-    label: NDArray[np.uint8]
-    """[samples]: 0 or 1."""
+    label: NDArray[np.uint8]  # [samples], 0 or 1
     length: NDArray[np.uint32]
-    """[samples]: features of each."""
+    """[samples]: number of features of each."""
     entry_start: NDArray[np.int64]
     """[B + 1]: first feature of each mini-batch."""
     column: NDArray[np.unsignedinteger]
-    """[features]: which of the mini-batch's distinct parameters."""
+    """[features]: index into the mini-batch's distinct parameters."""
     x: NDArray[np.float32] | None
-    """[features]: the feature's value; None where all are 1 (click data)."""
+    """[features]: the feature's value; None if all are 1 (click data)."""
 
 
 @dataclass(frozen=True, slots=True)
 class MiniBatch:
-    """One mini-batch. Samples are absent in a replayed update log."""
+    """One mini-batch; without samples if it comes from an update log."""
 
     positions: NDArray[np.int64]
     """[n]: its distinct parameters, as positions in the key space."""
     label: NDArray[np.uint8] | None = None
     sample: NDArray[np.int64] | None = None
-    """[features]: which sample a feature belongs to."""
+    """[features]: the sample that each feature belongs to."""
     column: NDArray[np.unsignedinteger] | None = None
     x: NDArray[np.float32] | None = None
 
@@ -67,16 +66,16 @@ class Trace:
 
     @property
     def largest_batch(self) -> int:
-        """Most distinct parameters of any mini-batch."""
+        """Maximum number of distinct parameters of a mini-batch."""
         return int(np.diff(self.key_start).max(initial=0))
 
     @property
     def lanes(self) -> int:
-        """Parameters that all mini-batches together push."""
+        """Number of parameters that all mini-batches together push."""
         return len(self.position)
 
     def batch(self, worker: int, step: int) -> MiniBatch:
-        """The mini-batch of a worker (1-based); steps beyond the last begin again."""
+        """Return the mini-batch of a worker (1-based); steps beyond the last begin again."""
         b = (worker - 1) * self.steps + step % self.steps
         positions = self.position[self.key_start[b] : self.key_start[b + 1]].astype(np.int64)
         if self.samples is None:
@@ -90,13 +89,13 @@ class Trace:
         return MiniBatch(positions, label, sample, data.column[entries], x)
 
     def touched(self) -> Trace:
-        """The same trace over the parameters that it has only, whose keys stay what they were."""
+        """Return the trace over only the parameters that it has; their keys are unchanged."""
         keys, position = np.unique(self.position, return_inverse=True)
         space = KeySpace(len(keys), self.space.keys(keys))
         return replace(self, space=space, position=position.astype(np.uint32))
 
     def save(self, directory: Path) -> None:
-        """Write the trace; raises `DataError`."""
+        """Write the trace; raise `DataError`."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
             np.save(directory / "key_start.npy", self.key_start)
@@ -122,7 +121,7 @@ class Trace:
 
     @staticmethod
     def load(directory: Path) -> Trace:
-        """Map a trace that was saved; raises `DataError`."""
+        """Map a saved trace; raise `DataError`."""
         try:
             meta = json.loads((directory / _META).read_text())
             columns: dict[str, NDArray[Any]] = {name: _map(directory, name) for name in meta["samples"]}
@@ -155,10 +154,10 @@ def _map(directory: Path, name: str) -> NDArray[Any]:  # of the type that the fi
 def distinct_columns(
     positions: NDArray[np.integer],
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.uint32]]:
-    """Distinct parameters of many equally large mini-batches at once.
+    """Return the distinct parameters of many equally large mini-batches at once.
 
-    `positions` [batches, draws] -> how many distinct ones in each [batches], those one after another, sorted,
-    and for each draw which one it is [batches, draws].
+    `positions` [batches, draws] -> the number of distinct ones in each [batches]; these one after another,
+    sorted; and for each draw the index of its parameter [batches, draws].
     """
     batches, draws = positions.shape
     bits = max(draws - 1, 1).bit_length()

@@ -9,8 +9,7 @@ import numpy as np
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Arm, Design
-from hosts.dense.client import DenseClient
-from hosts.dense.floats import error_bound
+from hosts.dense.client import DenseClient, error_bound
 from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, SIZE
 from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import Range

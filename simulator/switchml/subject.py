@@ -11,8 +11,7 @@ from foundation.designs.switchml import DESIGN
 from hosts.switchml.client import Client
 from hosts.switchml.floats import LEAST_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
-from hosts.worker.lockstep import PATIENCE_NS
-from hosts.worker.vectors import Vector, VectorClient
+from hosts.worker.vectors import PATIENCE_NS, Vector, VectorClient
 from simulator.dense.schedule import Range
 from simulator.dense.subject import Subject
 

@@ -24,7 +24,7 @@ from foundation.logs.collector import Collector, collecting
 from foundation.protocol import codec
 from foundation.protocol.header import HOTLINE_PORT, VERSION
 from hosts.agent import load_config
-from hosts.errors import AgentConfigError
+from hosts.config import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
 from hosts.sockets import open_udp

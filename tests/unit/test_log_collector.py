@@ -155,10 +155,10 @@ def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Pa
 
     def do(path: Path) -> None:
         logs = PsLogs(tmp_path / "own", 0, 0, path)
-        logs.tell_updates(core.stores)
-        logs.tell_updates(core.stores)
+        logs.send_updates(core.stores)
+        logs.send_updates(core.stores)
         core.server.state.cells["updates"][0, 1] = 5
-        logs.tell_updates(core.stores)
+        logs.send_updates(core.stores)
         logs.close()
 
     assert over_a_socket(tmp_path, do).updates == 9
@@ -175,9 +175,9 @@ def test_without_a_collector_nothing_is_lost(
 ) -> None:
     core = parameter_server(3, 1)
     logs = PsLogs(tmp_path, 0, 0, path and tmp_path / path)
-    logs.tell_updates(core.stores)
+    logs.send_updates(core.stores)
     logs.close()
     assert sum(added_up(tmp_path).values()) == 4
     told = [record.getMessage() for record in caplog.records]
     why = f"log collector {tmp_path / 'nobody-is-there'}: [Errno 2] No such file or directory"
-    assert told == ([] if path is None else [f"{why}; the updates of PS 0 become a part of their own"])
+    assert told == ([] if path is None else [f"{why}; the updates of PS 0 are written to a part of the log"])

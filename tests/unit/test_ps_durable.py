@@ -29,10 +29,9 @@ from foundation.protocol.header import (
     unpack,
 )
 from hosts.config import Fsync
-from hosts.errors import DurabilityError, DurabilityPaused
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from hosts.ps.durable import Durable
+from hosts.ps.durable import DurabilityError, DurabilityPaused, Durable
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
 from switch_harness.effort import examples
 from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request
@@ -214,7 +213,7 @@ def test_the_policy_is_sqlites(tmp_path: Path, fsync: Fsync, number: int) -> Non
 def test_another_ps_s_file_and_what_is_none_are_told(tmp_path: Path) -> None:
     Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 2}, "never", 1000).close()
     with pytest.raises(
-        DurabilityError, match=r'is of the PS \{"n_ps": 2, "ps": 1\}, this one is \{"n_ps": 3'
+        DurabilityError, match=r'expected the file of PS \{"n_ps": 3, "ps": 1\}, got that of \{"n_ps": 2'
     ):
         Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 3}, "never", 1000)
     (tmp_path / "text").write_text("nothing of the kind, but long enough to be read as something" * 10)

@@ -30,8 +30,8 @@ def contacts(*workers: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
 
 
 def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
-    logs.write_connections_beside([contacts(1, 2), contacts(3)])
-    logs.write_connections_beside([contacts(4)])
+    logs.write_connections_in_background([contacts(1, 2), contacts(3)])
+    logs.write_connections_in_background([contacts(4)])
     logs.settle()
     there = pl.read_parquet(tmp_path / "connections-ps-7-*.parquet")
     assert there["worker"].to_list() == [1, 2, 3, 4]
@@ -39,12 +39,12 @@ def test_all_parts_are_there_in_order(logs: PsLogs, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_raised_once(logs: PsLogs, tmp_path: Path) -> None:
-    logs.write_connections_beside([contacts(1)])
+    logs.write_connections_in_background([contacts(1)])
     logs.settle()
     for file in tmp_path.iterdir():
         file.unlink()
     tmp_path.rmdir()
-    logs.write_connections_beside([contacts(2)])
+    logs.write_connections_in_background([contacts(2)])
     with pytest.raises((OSError, HotlineError)):
         logs.settle()
     logs.settle()

@@ -151,4 +151,4 @@ def test_a_room_without_a_part_of_a_design_says_so() -> None:
     unknown = replace(design("none"), name="unknown")
     with pytest.raises(DesignError, match="hosts has no part of design unknown: expected one of"):
         AGENTS.of(unknown)
-    assert AGENTS.of(replace(unknown, parts={"hosts": "hosts.none.agents"})) is AGENTS.of(design("none"))
+    assert AGENTS.of(replace(unknown, parts={"hosts": "hosts.none"})) is AGENTS.of(design("none"))

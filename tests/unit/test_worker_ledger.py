@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hosts.errors import LedgerError
 from hosts.worker import ledger
-from hosts.worker.ledger import Ledger
+from hosts.worker.ledger import Ledger, LedgerError
 from switch_harness.disk import files_of_at_most
 
 POSITIONS = np.array([1, 4, 7])

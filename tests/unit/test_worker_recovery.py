@@ -13,11 +13,11 @@ from foundation.protocol import codec, control
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import RESPONSE, VALUES, Header, Op, unpack
-from hosts.errors import LedgerError
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import Client
 from hosts.keys import KeySpace
 from hosts.worker import replay
+from hosts.worker.ledger import LedgerError
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import HELD, UNREPLAYED, ReplayLog, read_unacked
 

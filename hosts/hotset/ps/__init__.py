@@ -1,1 +1,1 @@
-"""The server's half: what the switch has not served, and moves of keys into it and back."""
+"""The server: it handles what the switch has not served, and moves keys into the switch and back."""

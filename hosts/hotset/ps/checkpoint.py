@@ -1,5 +1,4 @@
-"""All that a durable PS is, as bytes by name, and a PS that is so again: its journal begins anew from
-there."""
+"""Take a checkpoint of a durable PS, as bytes by name, and restore a PS from one."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ _SNAPSHOTS = "standings"
 
 
 def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Iterator[tuple[str, bytes]]:
-    """Names and contents; every mover must be idle. What is 0 takes no place."""
+    """Yield names and contents; every mover must be idle. Parts of arrays that are 0 are left out."""
     yield "jobs", server.jobs.tobytes()
     yield "callers", server.callers[server.callers.known == 1].tobytes()
     yield _SNAPSHOTS, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
@@ -38,7 +37,7 @@ def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Ite
 
 
 def put_back(server: Server, movers: Mapping[int, Mover[ReplyTo]], parts: Mapping[str, bytes]) -> None:
-    """Make a PS that has just been made what another one was; there must be room for its callers."""
+    """Restore a new PS from the parts of a checkpoint; there must be room for its callers."""
     server.jobs[:] = np.frombuffer(parts["jobs"], server.jobs.dtype)
     for caller in np.frombuffer(parts["callers"], CALLER):
         identity = (int(caller["job"]), int(caller["worker"]), int(caller["epoch"]))

@@ -25,10 +25,10 @@ _OP_AT = offset_of("op")
 
 
 class ParameterServer(Core[ReplyTo]):
-    """One PS of `n_ps`. `epochs` has its jobs, and of each the epoch of the PS's own row in the switch.
+    """One PS of `n_ps`. `epochs` has the epoch of its own row in the switch for each job.
 
-    With a journal it is durable; workers that keep replay logs are what `replayed` says. `state` has the
-    arrays of a PS that has just been made; left out: there are none yet.
+    With a journal it is durable. `replayed` says that workers keep replay logs. `state` is the state of a new
+    PS; None makes one.
     """
 
     stores: Mapping[int, Store]
@@ -58,7 +58,7 @@ class ParameterServer(Core[ReplyTo]):
     def handle(
         self, datagram: bytes | memoryview, arrival: int, read: int, source: ReplyTo
     ) -> tuple[int, bytes] | None:
-        """A datagram at the data port: the job and the answer to be sent to `source` at once, or None.
+        """Handle a datagram at the data port; return the job and the answer to send to `source`, or None.
 
         A command of the controller is answered through `control_answers` when it is done.
         """
@@ -68,7 +68,6 @@ class ParameterServer(Core[ReplyTo]):
         return None
 
     def command(self, datagram: bytes | memoryview, source: ReplyTo | None) -> None:
-        """A CONTROL at the data port."""
         try:
             command = control.parse(datagram)
         except MalformedDatagram:
@@ -82,7 +81,6 @@ class ParameterServer(Core[ReplyTo]):
             mover.command(command, source)
 
     def receive_own(self, datagram: bytes | memoryview, read: int) -> None:
-        """A datagram at the port of the PS's own register RPCs."""
         try:
             job = unpack(datagram).job
         except MalformedDatagram:
@@ -97,22 +95,19 @@ class ParameterServer(Core[ReplyTo]):
 
     @property
     def is_idle(self) -> bool:
-        """No command is under way, so that a checkpoint can be made."""
         return all(mover.is_idle for mover in self._movers.values())
 
     def checkpoint(self) -> Iterator[tuple[str, bytes]]:
-        """All that it is, if it is idle (`hosts.hotset.ps.checkpoint`)."""
         return take_checkpoint(self.server.state, self._movers)
 
     def recover(self, parts: Mapping[str, bytes], journal: Iterable[bytes]) -> int:
-        """Be what one was that has kept these; nobody is answered. Returns how many notes there were."""
         state, notes = self.server.state, 0
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
             put_back(self.server.state, self._movers, parts)
         state.header.is_durable = 0
         for part in journal:
-            notes += self._take_in(np.array(np.frombuffer(part, np.uint8)))
+            notes += self._replay_notes(np.array(np.frombuffer(part, np.uint8)))
         self.server.take_contacts()
         self.server.state.header.is_durable = 1
         if notes or parts:
@@ -120,11 +115,10 @@ class ParameterServer(Core[ReplyTo]):
                 store.count_from_here()
         return notes
 
-    def _take_in(self, notes: NDArray[np.uint8]) -> int:
-        """Let what has been noted happen again; how much that is."""
+    def _replay_notes(self, notes: NDArray[np.uint8]) -> int:
         at, number = 0, 0
         while at < len(notes):
-            at, taken = self.server.take_in(notes, at)
+            at, taken = self.server.replay_notes(notes, at)
             number += taken
             if at < len(notes):
                 source, datagram, at = read_note(notes, at)
@@ -138,29 +132,24 @@ class ParameterServer(Core[ReplyTo]):
         return number
 
     def transmit(self) -> Iterator[memoryview]:
-        """Register RPCs to be sent at once, to the PS's own service address."""
         for mover in self._movers.values():
             while (datagram := mover.transmit()) is not None:
                 yield datagram
 
     def control_answers(self) -> Iterator[tuple[bytes, ReplyTo]]:
-        """Answers to the controller to be sent at once, and to whom."""
         for mover in self._movers.values():
             while mover.answers:
                 yield mover.answers.popleft()
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         return min(
             (due for mover in self._movers.values() if (due := mover.deadline()) is not None), default=None
         )
 
     def wake(self, now: int) -> None:
-        """Send again what is overdue."""
         for mover in self._movers.values():
             mover.wake(now)
 
     @property
     def malformed(self) -> int:
-        """Datagrams that were no RPCs."""
         return self.server.malformed + sum(mover.malformed for mover in self._movers.values())

@@ -1,8 +1,8 @@
 """Moves of keys between a PS and the switch, one command of the controller at a time. No I/O.
 
-The switch's registers are reached through the data plane by the PS's own RPCs: an idempotent read, and an
-exactly-once add. A move adds to one side what it subtracts from the other; nothing is ever in two places, and
-a lost answer costs nothing (docs/design.md). While a key is on its way its PS refuses it.
+The PS reads and writes the switch's registers with RPCs of its own: an idempotent read, and an exactly-once
+add. A move adds to one side what it subtracts from the other, so no value exists twice, and a lost answer
+changes nothing (docs/design.md). While a key is being moved its PS refuses it.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ class Mover(Generic[ReplyTo]):
         self._script: Generator[None, None, Control] | None = None
         self._epoch: int | None = None
         self._latest = [-1] * SLOTS
-        """The newest controller's latest number of each slot."""
+        """Latest number of each slot of the newest controller."""
         self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
-        """The last answer of each slot, and to which command."""
+        """Last command of each slot, and its answer."""
         self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
-        """Keys and counts as BUSIEST tells them, page by page."""
+        """Keys and counts that BUSIEST returns page by page."""
         self.answers: deque[tuple[bytes, ReplyTo]] = deque()
-        """Answers to the controller, with whom they go to; the owner sends and removes them."""
+        """Answers to the controller with their destinations; the owner sends and removes them."""
 
     def command(self, control: Control, reply_to: ReplyTo | None) -> None:
-        """A command of the controller; one under way is not begun again, one that is done is answered.
+        """Handle a command of the controller, unless it is in progress; repeat the answer if it is done.
 
-        With nobody to reply to, as it is taken in again after a restart, it is answered when it is repeated.
+        Without `reply_to`, as in a replay of the journal, it is answered when the controller repeats it.
         """
         identity, done = self._done.get(control.seq % SLOTS, (None, b""))
         if identity == control.identity:
@@ -73,7 +73,7 @@ class Mover(Generic[ReplyTo]):
             self._go_on()
 
     def _renew(self, epoch: int) -> None:
-        """The switch is that of an epoch; what another one had been asked to do is void."""
+        """Continue with the switch of an epoch; commands for another switch are dropped."""
         if epoch != self._caller.epoch:
             self._caller = self._caller._replace(epoch=epoch)
             self._switch = self._new_client(self._caller)
@@ -86,10 +86,10 @@ class Mover(Generic[ReplyTo]):
             self.answers.append((answer, reply_to))
 
     def _is_new(self, control: Control) -> bool:
-        """Whether it is no copy, and not what an earlier controller, or this one long ago, has asked for.
+        """Return whether it is neither a duplicate nor a command of an earlier controller.
 
-        A late copy may undo what has been asked for since: only the newest controller is listened to. Epochs
-        are compared as RFC 1982 says.
+        A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
+        compared by serial number arithmetic (RFC 1982).
         """
         if control.epoch != self._epoch:
             if self._epoch is not None and (control.epoch - self._epoch) % 2**32 >= 2**31:
@@ -101,30 +101,27 @@ class Mover(Generic[ReplyTo]):
         return is_new
 
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
-        """The switch's answer to a register RPC, read at `read` (ns)."""
+        """Handle the switch's answer to a register RPC, read at `read` (ns)."""
         self._switch.receive(datagram, read, read)
         self._go_on()
 
     def transmit(self) -> memoryview | None:
-        """The next register RPC to be sent at once, to this PS's own service address."""
+        """Return the next register RPC to send to this PS's own service address, or None."""
         out = self._switch.transmit()
         return None if out is None else out[0]
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         return self._switch.deadline()
 
     def wake(self, now: int) -> None:
-        """Send again what is overdue."""
         self._switch.wake(now)
 
     @property
     def is_idle(self) -> bool:
-        """No command is under way."""
         return not self._queue
 
     def snapshot(self) -> dict[str, Any]:  # JSON
-        """What a mover that is idle must know to go on after a restart, for JSON."""
+        """Return the state of an idle mover, for JSON."""
         return {
             "epoch": self._caller.epoch,
             "free": self._switch.free_numbers(),
@@ -134,7 +131,7 @@ class Mover(Generic[ReplyTo]):
         }
 
     def restore(self, snapshot: dict[str, Any]) -> None:  # JSON
-        """Go on where one that has just been made stood."""
+        """Restore a new mover from a snapshot."""
         self._caller = self._caller._replace(epoch=snapshot["epoch"])
         self._switch = self._new_client(self._caller)
         self._switch.set_free_numbers(snapshot["free"])
@@ -145,11 +142,11 @@ class Mover(Generic[ReplyTo]):
 
     @property
     def malformed(self) -> int:
-        """Datagrams at the PS's own port that were no RPCs."""
+        """Number of datagrams at the PS's own port that were no RPCs."""
         return self._switch.malformed
 
     def _go_on(self) -> None:
-        """Take the command in progress one step further, and begin the next when it is done."""
+        """Advance the command in progress by one step, and begin the next when it is done."""
         while self._queue and self._switch.idle:
             identity, (control, reply_to) = next(iter(self._queue.items()))
             if self._script is None:
@@ -164,7 +161,7 @@ class Mover(Generic[ReplyTo]):
                 self._answer(answer, reply_to)
 
     def _execute(self, control: Control) -> Generator[None, None, Control]:
-        """A command's course; yields while register RPCs are under way."""
+        """Execute a command; yield while register RPCs are outstanding."""
         if control.command is Command.RENEW:
             return control.answer(Status.OK)
         if control.command is Command.BUSIEST:
@@ -183,7 +180,7 @@ class Mover(Generic[ReplyTo]):
         return control.answer(status)
 
     def _seed(self, keys: Keys) -> Generator[None, None, Status]:
-        """Refuse from now, then add here's values there."""
+        """Refuse the keys from now on, then add their values to the switch's registers."""
         at = self._store.locate(keys)
         values = self._store.release(at)
         self._push(keys, values)
@@ -193,7 +190,7 @@ class Mover(Generic[ReplyTo]):
         return Status.NO_ENTRY if missing.any() else Status.OK
 
     def _collect(self, keys: Keys) -> Generator[None, None, Status]:
-        """Read v, then add -v there and v here."""
+        """Read the values v, then add -v to the registers and v to the store."""
         self._pull(keys)
         yield
         found = self._switch.served
@@ -205,17 +202,15 @@ class Mover(Generic[ReplyTo]):
         return Status.OK if taken.sum() == len(keys) else Status.NO_ENTRY
 
     def _page(self, control: Control) -> Control:
-        """The answer to BUSIEST; what is asked for from rank 0 on is ranked anew."""
+        """Return a page of the ranking; rank 0 ranks the keys anew."""
         rank, most = control.keys.tolist()
         if rank == 0:
             self._ranked = self._store.busiest(most)
         return control.page(*self._ranked)
 
     def _pull(self, keys: Keys) -> None:
-        """Begin to read the registers of these distinct keys."""
         self._switch.pull(0, self._space.positions(keys))
 
     def _push(self, keys: Keys, deltas: Values) -> None:
-        """Begin to add to the registers of these distinct keys."""
         answered = np.zeros(len(keys), dtype=np.bool_)
         self._switch.push(0, self._space.positions(keys), deltas, answered)

@@ -1,12 +1,12 @@
-"""A parameter server as a state machine without I/O: a datagram in, its answer out.
+"""The server's handling of an RPC: a datagram in, its answer out, without I/O.
 
-Exactly once: a caller reuses a slot only after its RPC was answered, so the last turn of each slot, and the
-lanes added in it, is all there is to remember. An RPC that the switch has served in part arrives with those
-lanes marked.
+Exactly once: a caller reuses a slot only after its RPC was answered, so the server stores only the last turn
+of each slot and the lanes added in it. An RPC that the switch has served in part arrives with those lanes
+marked.
 
-A caller whose switch is gone comes back with another epoch and asks what has become of a push that was not
-answered: an EMPTY with the push's `seq` as `iteration` and its epoch as `t0`. The answer's `refused` are the
-lanes that were not added, and never will be.
+A caller whose switch was lost continues with another epoch, and asks about each push that was not answered:
+an EMPTY with the push's `seq` as `iteration` and its epoch as `t0`. The answer's `refused` are the lanes that
+were not added, and never will be.
 """
 
 from __future__ import annotations
@@ -23,10 +23,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
-    """Answer a datagram that the kernel received at `arrival` (ns).
-
-    Returns the answer's length, NO_REPLY, COMMAND for the controller's, or FOREIGN
-    for one of another version of the wire, the first times."""
+    """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     header, mark = server.header, foreign(server, rpc, length)
     if mark <= 0:
         return mark
@@ -54,7 +51,7 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
 
 @compiled
 def close(server: Server, h: Header) -> int:
-    """The lanes that were added of the push that an EMPTY asks about; no copy of it will add any more."""
+    """Return the lanes that the push an EMPTY asks about has added; no duplicate of it will add more."""
     earlier = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS
     if earlier.turns[slot] < turn:

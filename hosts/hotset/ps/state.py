@@ -1,4 +1,4 @@
-"""All that the compiled part of a PS works on."""
+"""The state of a PS, for compiled code."""
 
 from __future__ import annotations
 
@@ -18,34 +18,27 @@ from nativekit.records import Octets, Records, RecordTable, Words, one, records
 
 
 class ServerRecord(ValuesHeader):
-    """The record of numbers."""
+    """Scalars of the state."""
 
     is_durable: int
 
 
 class Server(NamedTuple):
-    """A PS. Cells have one more place, nobody's, which is away."""
+    """A PS (`ValuesState`, `Journalled`)."""
 
     header: ServerRecord
-    """A record."""
     jobs: Records[Job]
-    """JOB[jobs]: what each has cost."""
     callers: Records[CallerRow]
-    """CALLER[2^k], a hash table: last turn of each slot, and the lanes that were added in it."""
     cells: RecordTable[Cell]
-    """CELL[jobs, places + 1]"""
     at_switch: Words
-    """uint32[jobs, places + 1]: what the switch has been given of each value and has not given back."""
+    """uint32[jobs, places + 1]: what was given to the switch of each value and not given back."""
     contacts: Records[Contact]
-    """CONTACT[n], the first `header.contacts` in use: the connection log, which the owner takes away."""
     journal: Octets
-    """uint8[m], the first `header.noted` in use: what is to be kept before anything is sent; [0] if not
-    durable."""
     share: Share
 
 
 def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int = 0) -> Server:
-    """A PS that owns all of its share in every job, all values 0; one with a journal is durable."""
+    """Make a PS that owns its whole share in every job, all values 0; one with a journal is durable."""
     header = one(ServerRecord)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     rows = records(len(jobs), Job)
@@ -59,7 +52,7 @@ def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int =
 
 @compiled
 def needs_room(server: Server, datagrams: int) -> bool:
-    """Whether that many datagrams might not find room for their contacts, callers or notes."""
+    """Return whether contacts, callers or notes may lack room for that many datagrams."""
     header = server.header
     if header.is_durable and header.noted + datagrams * NOTE_BYTES > len(server.journal):
         return True

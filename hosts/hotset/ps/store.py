@@ -1,4 +1,4 @@
-"""The parameters of one job at one PS, as whoever moves or dumps them sees them."""
+"""The parameters of one job at one PS, whose keys can be given to the switch and taken back."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LEVELS = 1 << 12
 class Store(BaseStore):
     """Values and owners by place in the PS's share.
 
-    A key that is not owned is given away to the switch, or was never this PS's: either way its lanes are
-    refused. With `replayed` workers keep what the switch acknowledges (`hosts.hotset.worker.state`).
+    The lanes of a key that is not owned are refused: the switch has it, or another PS. `replayed` says that
+    workers log what the switch acknowledges (`hosts.worker.replay`).
     """
 
     def __init__(self, server: Server, job: int, replayed: bool = False) -> None:
@@ -27,20 +27,19 @@ class Store(BaseStore):
         self._replayed = replayed
         self._at_switch = server.at_switch[self._j]
         self._last_updates = np.zeros(len(self._cells), np.uint32)
-        """Updates as `busiest` has last seen them; memory is taken when it does."""
+        """Update counts at the last call of `busiest`; its memory is taken then."""
 
     def owned(self, at: Places) -> NDArray[np.bool_]:
-        """Whether the keys there are held here."""
         owned: NDArray[np.bool_] = self._cells.updates[at] < AWAY
         return owned
 
     def values(self, at: Places) -> Values:
-        """Their values, 0 where not owned."""
+        """Return the values at places; 0 where not owned."""
         values: Values = self._cells.value[at]
         return values
 
     def release(self, at: Places) -> Values:
-        """Stop owning these keys; returns their values, which are now 0 here."""
+        """Give up the ownership of these keys; return their values, which become 0 here."""
         values = self.values(at)
         self._cells.updates[at] |= AWAY
         self._cells.value[at] = 0
@@ -48,20 +47,20 @@ class Store(BaseStore):
         return values
 
     def reclaim(self, at: Places, values: Values) -> None:
-        """Own these distinct keys, adding `values` to what is here."""
+        """Own these distinct keys, and add `values` to theirs."""
         self._cells.value[at] += values
         self._cells.updates[at] &= AWAY - 1
         self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0
 
     def count_from_here(self) -> None:
-        """Let `busiest` rank what is updated from now on, after a restart."""
+        """Make `busiest` count only later updates, after a restart."""
         self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:
-        """Own all keys again: the switch that had them is gone, with all that it held.
+        """Own all keys again after the switch was lost with its values.
 
-        What it was given comes back. If workers replay, what it ever gave back goes: they push again all that
-        it has acknowledged to them, and, as they would anyway, what it has not. Else what it added is lost.
+        The values that it was given are restored. If workers replay, they push again all that the switch ever
+        acknowledged, so what it gave back is subtracted. Otherwise the updates that it added are lost.
         """
         at = np.flatnonzero(self._at_switch)
         self._cells.value[at] += self._at_switch[at]
@@ -69,9 +68,10 @@ class Store(BaseStore):
         self._cells.updates[: self._share.header.places] &= AWAY - 1
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
-        """The `limit` keys with most updates since this was last asked, and how many: descending, [n] each.
+        """Return the `limit` keys with most updates since the last call, and their counts: descending, [n]
+        each.
 
-        Before them is NO_KEY, with the updates of all keys together, as far as 32 bits count.
+        Before them is NO_KEY with the updates of all keys together, at most 2^32 - 1.
         """
         updates = self._cells.updates & np.uint32(AWAY - 1)
         counts = updates - self._last_updates

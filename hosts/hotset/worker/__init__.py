@@ -1,1 +1,1 @@
-"""The worker's half: hot keys ride in any RPC that has their lane free."""
+"""The worker: hot keys travel in any RPC whose lane for them is free."""

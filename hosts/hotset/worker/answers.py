@@ -1,6 +1,6 @@
-"""Answers: which request each answers, what it brings, and what it teaches about the hot set.
+"""Answers to a worker's requests: values, acknowledged deltas, refused lanes, and updates of the hints.
 
-The hints only make it fast: a lane that a PS refuses is sent again, and what that tells is remembered.
+Hints only affect speed: a lane that a PS refuses is sent again, and the hint is corrected.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Take in a datagram that the kernel received at `arrival` and that was read at `read`.
-
-    Returns its row of the log, which must have room, or NOTHING; the row's `w_proc` is left to be written.
-    """
+    """Handle a datagram that the kernel received at `arrival` and that was read at `read` (`WorkerOps`)."""
     header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING
@@ -37,14 +34,13 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
 
 @compiled
 def end_call(state: Calls, slot: Slot) -> None:
-    """Free a slot for its next turn, and its call's record for another."""
     free_slot(state, slot)
     drop_call(state, int64(slot.call))
 
 
 @compiled
 def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
-    """Keep values, mark what is done, learn; lanes that were refused are to be sent again."""
+    """Store values, mark acknowledged deltas, and update hints; refused lanes are queued again."""
     header = state.header
     if h.op == EMPTY:
         if call.asked:
@@ -71,7 +67,7 @@ def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
 
 @compiled
 def _learn(state: Calls, call: Call, h: Header, now: int) -> None:
-    """Update the hints by an answer that they did not foresee; queue the refused lanes."""
+    """Update the hints by an answer that contradicts them; queue the refused lanes."""
     for lane in range(h.count):
         if not h.live >> lane & 1:
             continue

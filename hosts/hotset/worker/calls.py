@@ -1,4 +1,4 @@
-"""Calls, each one RPC: taken, given keys, and queued until a slot of the window is free."""
+"""Calls, one RPC each: allocated, filled with keys, and queued until a slot of the window is free."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def new_call(state: Calls, ps: int, refusals: int) -> int:
-    """A call with no lanes in use."""
+    """Allocate a call without keys; return its index."""
     header = state.header
     header.spare -= 1
     c = int64(state.spare[header.spare])
@@ -21,14 +21,13 @@ def new_call(state: Calls, ps: int, refusals: int) -> int:
 
 @compiled
 def drop_call(state: Calls, c: int) -> None:
-    """Give a call back."""
     state.spare[state.header.spare] = c
     state.header.spare += 1
 
 
 @compiled
 def place(state: Calls, i: int, c: int, lane: int) -> None:
-    """Place key `i` in a lane of a call that is free."""
+    """Place key `i` in a free lane of a call."""
     call = state.calls[c]
     call.key_at[lane] = i
     call.live |= 1 << lane
@@ -37,7 +36,6 @@ def place(state: Calls, i: int, c: int, lane: int) -> None:
 
 @compiled
 def queue_call(state: Calls, c: int) -> None:
-    """Let a call be sent after all that wait."""
     header = state.header
     state.calls[c].next = NOTHING
     if header.first_unsent == NOTHING:

@@ -1,4 +1,4 @@
-"""A worker's calls, some of whose keys the switch holds: hints, and what becomes of the switch."""
+"""A worker's calls for one job, some of whose keys the switch holds: hints, and restarts of the switch."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def _renew(state: Calls, epoch: int) -> None:
 
 
 class Client(BaseClient):
-    """One worker's calls for one job. `clock` is monotonic, ns: it is for those who drive it by hand.
+    """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
 
-    Operations have up to `largest` keys; left out: all of the space. With `registers` the caller is a PS
-    that reads and writes the switch's registers: all keys travel in their hash lanes, `served` tells what
-    became of each, no lane is sent again for a refusal, and nothing is logged or learnt. `log` is the replay
-    log; left out: none is kept.
+    Operations have up to `largest` keys; None allows the whole space. With `registers` the caller is a PS
+    that reads and writes the switch's registers: all keys travel in their hash lanes, `served` says which
+    ones the switch has, refused lanes are not retried, and nothing is logged. `log` is the replay log, if
+    any.
     """
 
     state: Calls
@@ -69,17 +69,16 @@ class Client(BaseClient):
 
     @property
     def served(self) -> NDArray[np.bool_]:
-        """Which keys of the last operation the switch served; the next one writes over it."""
+        """bool[n]: whether the switch served each key of the last operation; the next one overwrites it."""
         served: NDArray[np.bool_] = self.state.served[: self._header.n_keys]
         return served
 
     @property
     def hinted(self) -> NDArray[np.bool_]:
-        """By position in the key space [size]: goes to its hash lane."""
+        """bool[size]: whether the key at each position goes to its hash lane."""
         return np.unpackbits(self.state.hinted, count=self._space.size, bitorder="little").view(np.bool_)
 
     def hint(self, keys: Keys | None) -> None:
-        """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
         hinted = self.state.hinted
         hinted[:] = 0
         if keys is not None:
@@ -88,21 +87,19 @@ class Client(BaseClient):
             np.bitwise_or.at(hinted, at >> 3, (1 << (at & 7)).astype(np.uint8))
 
     def renew(self, epoch: int) -> None:
-        """Come back with another epoch, as the switch is another one, with none of what the last one held."""
         self._renew(self.state, epoch)
 
     def transmit(self) -> tuple[memoryview, int] | None:
-        """The next datagram to be sent at once, and the PS whose service it goes to."""
         header = self._header
         if not header.queued_resends and (header.first_unsent == NOTHING or not header.free):
             return None
         return super().transmit()
 
     def free_numbers(self) -> list[int]:
-        """Next sequence numbers of the slots that are free, the next to be used last."""
+        """Return the next sequence numbers of the free slots; the last one is used next."""
         numbers: list[int] = self.state.free[: self._header.free].tolist()
         return numbers
 
     def set_free_numbers(self, numbers: list[int]) -> None:
-        """Go on with these, as one that was idle had them."""
+        """Continue with the sequence numbers of an earlier idle client."""
         self.state.free[: len(numbers)] = numbers

@@ -1,4 +1,4 @@
-"""How many RPCs an operation takes, counted by packing it and sending none."""
+"""Count the RPCs of an operation by packing it, without sending any."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from nativekit.reference import as_ref
 
 
 class Counted(NamedTuple):
-    """RPCs of one operation, a pull or a push, whose hints are right."""
+    """Number of RPCs of one operation, a pull or a push, with correct hints."""
 
     rpcs: int
-    """That the worker sends."""
+    """Number of RPCs that the worker sends."""
     to_servers: int
-    """Of these, those that servers get."""
+    """Number of these that reach servers."""
 
 
 def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
 ) -> Iterator[Counted]:
-    """Of operations on the parameters at these positions, each at most `largest`.
+    """Yield the counts of operations on the parameters at these positions, each at most `largest`.
 
-    With the `hot` keys in the switch; without any, servers get all RPCs.
+    The switch holds the `hot` keys; None sends all RPCs to servers.
     """
     return count_operations(space, servers, ((positions, hot) for positions in batches), largest)
 
@@ -46,7 +46,7 @@ def count_operations(
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
     largest: int,
 ) -> Iterator[Counted]:
-    """The same where each operation comes with the keys that are hot then."""
+    """Yield the counts of operations that each have their own hot keys."""
     client = Client(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
     state, hinted = client.state, None
     for positions, hot in operations:
@@ -60,7 +60,7 @@ def count_operations(
 
 @entry_point
 def _count(state: Calls, n_keys: int) -> int:
-    """Pack an operation and take it back; returns how many of its RPCs servers get."""
+    """Pack an operation, and drop its calls; return the number of RPCs that reach servers."""
     state = as_ref(state)
     header = state.header
     start(state, PULL, 0, n_keys)

@@ -1,7 +1,7 @@
-"""Keys in their hash lanes, in RPCs to their own PS: where that must not be another, or is the caller.
+"""Calls for keys in their hash lanes, each to the key's own PS.
 
-A key that its PS has refused goes so until switch and PS agree whose it is. So do all keys that a PS reads or
-writes in the switch.
+A key that its PS refused is sent so until switch and PS agree on its owner. A PS sends all keys so that it
+reads or writes in the switch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def begin_hashed(state: Calls) -> None:
-    """Let the next keys begin calls of their own."""
+    """Start new calls for the next keys."""
     for ps in range(int64(state.header.n_ps)):
         chain = state.chains[ps]
         chain.head = NOTHING
@@ -26,7 +26,7 @@ def begin_hashed(state: Calls) -> None:
 
 @compiled
 def place_hashed(state: Calls, i: int, refusals: int) -> None:
-    """Place key `i` in its hash lane, in the first call of its PS where that is free."""
+    """Place key `i` in its hash lane, in the first call for its PS that has it free."""
     key = state.keys[i]
     ps, lane = ps_of(key, int64(state.header.n_ps)), lane_of(key)
     chain = state.chains[ps]
@@ -45,7 +45,7 @@ def place_hashed(state: Calls, i: int, refusals: int) -> None:
 
 @compiled
 def queue_hashed(state: Calls) -> None:
-    """Queue the calls that have been filled, in turn for each PS."""
+    """Queue the filled calls, one for each PS in turn."""
     more = True
     while more:
         more = False

@@ -1,14 +1,15 @@
-"""Which key of an operation travels in which lane of which RPC.
+"""Packing: which key of an operation travels in which lane of which RPC.
 
-The switch serves a hot key in its hash lane only, but in any RPC, whichever PS that is for; a PS refuses keys
-of other shares that the switch has not served. So:
+The switch serves a hot key in its hash lane only, but in any RPC, for any PS; a PS refuses keys of other
+shares that the switch has not served. So:
 
-- Cold keys take as few RPCs to their PS as hold them. Hot keys ride in the lanes that those leave free.
-- Hot keys that find no room travel in RPCs of their own, one in each lane. The switch answers them alone.
-- A PS gets one RPC more than its cold keys need where the room in it spares more than two of hot keys:
-  an RPC costs a worker about what it costs a PS.
+- Cold keys take the minimum number of RPCs to their PS. Hot keys fill the free lanes of these.
+- The remaining hot keys travel in RPCs with hot keys only, which the switch answers alone.
+- A PS gets one RPC more than its cold keys need if its free lanes save more than two RPCs with hot keys only:
+  an RPC costs a worker about as much as it costs a PS.
 
-RPCs for servers go first, in turn for each PS, as they take longest. `docs/design.md` has what it saves.
+RPCs for servers are sent first, one for each PS in turn, as they take longest. `docs/design.md` has the
+savings.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 
 _COST_AT_PS = 2
-"""Of an RPC that a PS gets, too: what it costs worker and PS, in RPCs that only a worker has."""
+"""Cost of an RPC that reaches a PS, in RPCs that only the switch answers."""
 
 
 @compiled
@@ -39,7 +40,6 @@ def pack(state: Calls, n_keys: int) -> None:
 
 @compiled
 def clear_buckets(state: Calls) -> None:
-    """Let no key wait for a lane."""
     for p in range(len(state.buckets)):
         bucket = state.buckets[p]
         bucket.first, bucket.keys = NOTHING, 0
@@ -47,7 +47,7 @@ def clear_buckets(state: Calls) -> None:
 
 @compiled
 def bucket_cold_key(state: Calls, i: int) -> None:
-    """Let key `i` wait for any lane of an RPC to its PS."""
+    """Add key `i` to the bucket of its PS, for any lane."""
     _add_to_bucket(state, i, LANES + ps_of(state.keys[i], int64(state.header.n_ps)))
 
 
@@ -61,7 +61,7 @@ def _add_to_bucket(state: Calls, i: int, p: int) -> None:
 
 @compiled
 def pack_buckets(state: Calls) -> None:
-    """Queue calls for all keys that wait."""
+    """Queue calls for all keys in the buckets."""
     hot_only_rpcs = _plan_rpcs(state)
     first = _open_calls(state)
     _fill_free_lanes(state, first, hot_only_rpcs)
@@ -71,7 +71,7 @@ def pack_buckets(state: Calls) -> None:
 
 @compiled
 def _plan_rpcs(state: Calls) -> int:
-    """Choose how many calls each PS gets; returns how many calls are to have hot keys only."""
+    """Choose the number of calls for each PS; return the number of calls with hot keys only."""
     calls, room = int64(0), int64(0)
     for ps in range(int64(state.header.n_ps)):
         bucket = state.buckets[LANES + ps]
@@ -99,7 +99,7 @@ def _plan_rpcs(state: Calls) -> int:
 
 @compiled
 def _open_another(state: Calls) -> None:
-    """Let the PS whose calls have least room have one more, if one has cold keys for it."""
+    """Add a call for the PS whose calls have least room, if some PS has enough cold keys."""
     chosen = int64(NOTHING)
     for p in range(LANES, len(state.buckets)):
         bucket = state.buckets[p]
@@ -113,7 +113,7 @@ def _open_another(state: Calls) -> None:
 
 @compiled
 def _open_calls(state: Calls) -> int:
-    """The calls that servers get, in turn for each PS and linked; returns the first, or NOTHING."""
+    """Allocate and link the calls for servers, one for each PS in turn; return the first, or NOTHING."""
     first = last = int64(NOTHING)
     turn, more = int64(0), True
     while more:
@@ -204,7 +204,7 @@ def _fill(state: Calls, first: int) -> None:
 
 @compiled
 def _queue_hot_only(state: Calls) -> None:
-    """Queue calls for the hot keys that still wait; each is for the PS of its first key."""
+    """Queue calls for the remaining hot keys; each is for the PS of its first key."""
     while True:
         c = int64(NOTHING)
         for lane in range(LANES):
@@ -220,7 +220,7 @@ def _queue_hot_only(state: Calls) -> None:
 
 @compiled
 def _place_hot(state: Calls, lane: int, c: int) -> None:
-    """Place the next key that waits for a lane."""
+    """Place the next key of a hot bucket in its lane."""
     bucket = state.buckets[lane]
     i = int64(bucket.first)
     bucket.first = state.next_key[i]

@@ -1,7 +1,7 @@
-"""What a worker will read and write soon, fetched into the caches: of the next calls, and for an answer.
+"""Prefetch hints: what a worker will read and write for its next calls, and for an answer.
 
-In virtual time many workers take turns, and have more memory together than a cache. Real ones call none of
-it: one worker's operation is near anyway.
+In a simulation many workers take turns, and their state is larger than a cache. Real workers call none of it,
+as one operation fits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLOT_BYTES, _CALL_BYTES, _ROW_BYTES = SLOT.itemsize, CALL.itemsize, ROW.itemsiz
 
 @compiled
 def prefetch_next(state: Calls) -> None:
-    """Have what the next call is written from come near, and where to; and the record next_key it."""
+    """Prefetch what the next call is encoded from and written to, and the record of the call after it."""
     header = state.header
     if header.first_unsent == NOTHING:
         return
@@ -42,7 +42,7 @@ def prefetch_next(state: Calls) -> None:
 
 @compiled
 def prefetch_index(state: Calls, rpc: Rpc) -> None:
-    """Have an answer's slot come near, its request and a row of the log."""
+    """Prefetch an answer's slot and request, and the next row of the log."""
     s = swap32(rpc.seq) & SLOT_MASK
     prefetch(int64(state.slots.ctypes.data) + s * _SLOT_BYTES)
     prefetch(int64(state.sent.ctypes.data) + s * BUFFER_BYTES)
@@ -51,6 +51,6 @@ def prefetch_index(state: Calls, rpc: Rpc) -> None:
 
 @compiled
 def prefetch_values(state: Calls, rpc: Rpc) -> None:
-    """And, a while later, its call."""
+    """Prefetch the call that an answer is for, after `prefetch_index`."""
     call = int64(state.slots[swap32(rpc.seq) & SLOT_MASK].call)
     prefetch_lines(int64(state.calls.ctypes.data) + call * _CALL_BYTES, _CALL_BYTES)

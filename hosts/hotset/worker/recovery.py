@@ -1,14 +1,13 @@
-"""What a worker does when the switch is gone: it keeps what the switch acknowledges, and pushes it again.
+"""Recovery from a lost switch: a worker logs what the switch acknowledges, and pushes it again.
 
-A switch that restarts has neither values nor turns. Its callers come back with another epoch, so that no late
-copy of an earlier RPC is taken for a new one. An RPC that was not answered may have been lost with the
-switch, or have reached its PS: of a push the PS is asked which lanes it has added (`hosts.hotset.ps.rpc`),
-and the others are pushed again.
+A switch that restarts has neither values nor turns. Its callers continue with another epoch, so that no late
+duplicate of an earlier RPC is accepted. An RPC without an answer may have been lost with the switch, or have
+reached its PS: the worker asks the PS which lanes of a push it has added (`hosts.hotset.ps.rpc`), and pushes
+the others again.
 
-The log is a sum for each key, as all that was acknowledged is pushed again: a PS gives up, at the same time,
-all that it ever got back from the switch (`hosts.hotset.ps.store.Store.restore`). So it is bounded by the
-parameters, a collect has nothing to tell the workers, and what was acknowledged in one generation of a hot
-set need not be told from the next.
+The log has one sum for each key, as all that was ever acknowledged is pushed again: at the same time a PS
+subtracts all that it ever got back from the switch (`hosts.hotset.ps.store.Store.restore`). So the log is
+bounded by the number of parameters, and a collect need not be reported to the workers.
 """
 
 from __future__ import annotations
@@ -25,15 +24,14 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def keep(state: Calls, i: int) -> None:
-    """The switch has acknowledged the delta of key `i`."""
+    """Log the delta of key `i`, which the switch has acknowledged."""
     at = int64(state.positions[i])
     state.replay_log[HELD, at] = int64(state.replay_log[HELD, at]) + int64(state.deltas[i]) & ALL
 
 
 @compiled
 def renew(state: Calls, epoch: int) -> None:
-    """Come back with another epoch, as the switch has: what is not answered is asked about, or called
-    again."""
+    """Continue with the epoch of a restarted switch: ask about unanswered pushes, and repeat other calls."""
     header = state.header
     before, header.epoch = int64(header.epoch), epoch
     if header.has_replay_log:
@@ -59,7 +57,7 @@ def renew(state: Calls, epoch: int) -> None:
 
 @compiled
 def take_back(state: Calls, call: Call, h: Header, now: int) -> None:
-    """Its PS has told which lanes of a push it has added; the others are free to be pushed again."""
+    """Handle a PS's answer about a push: mark the lanes that it has added, and queue the others again."""
     added = int64(call.live) & ~h.refused
     for lane in range(int64(call.count)):
         if int64(call.live) >> lane & 1:
@@ -74,7 +72,7 @@ def take_back(state: Calls, call: Call, h: Header, now: int) -> None:
 
 @compiled
 def next_unreplayed(state: Calls) -> int:
-    """Make an operation's positions and deltas of the next part of what is owed; returns how many keys."""
+    """Write the next unreplayed updates to the operation's positions and deltas; return their number."""
     header, n, at = state.header, int64(0), int64(state.header.unreplayed) - 1
     while at < state.replay_log.shape[1] and n < len(state.keys):
         if state.replay_log[UNREPLAYED, at]:
@@ -87,6 +85,6 @@ def next_unreplayed(state: Calls) -> int:
 
 @compiled
 def take_unreplayed(state: Calls, n: int) -> None:
-    """The next part, of n keys, is no longer owed: it is to be pushed now."""
+    """Remove the n updates that are pushed now from the unreplayed ones."""
     for i in range(n):
         state.replay_log[UNREPLAYED, state.positions[i]] = 0

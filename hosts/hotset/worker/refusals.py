@@ -1,8 +1,8 @@
-"""Keys that a PS has refused: each goes again.
+"""Keys that a PS has refused, and when they are sent again.
 
-One that it has given away is in the switch, or on its way there. It goes in its hash lane, and waits the
-longer the more often it has been refused. One of another PS's share has only ridden with others, and the
-switch did not have it: it goes to its own PS, at once.
+A key of the PS's own share is in the switch, or being moved there. It is sent in its hash lane, after a delay
+that doubles with each refusal. A key of another share was in a free lane, and the switch did not have it: it
+is sent to its own PS at once.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MAX_DOUBLINGS = 7
 
 @compiled
 def refuse(state: Calls, i: int, refusals: int, now: int) -> None:
-    """Key `i` is refused by its PS, after it has been so `refusals` times before."""
+    """Queue key `i`, which its own PS has now refused `refusals` + 1 times."""
     _put_off(state, i, refusals + 1, now)
 
 
 @compiled
 def miss(state: Calls, i: int, now: int) -> None:
-    """Key `i` has ridden to another PS, as the switch did not have it."""
+    """Queue key `i`, which another PS refused as the switch did not have it."""
     _put_off(state, i, 0, now)
 
 
@@ -57,7 +57,7 @@ def _group_of(state: Calls, refusals: int, now: int) -> int:
 
 @compiled
 def resend_refused(state: Calls, now: int) -> None:
-    """Queue new calls for the keys that have waited long enough."""
+    """Queue new calls for the keys whose delay has passed."""
     header, stay = state.header, int64(0)
     for g in range(int64(header.groups)):
         group = state.groups[g]
@@ -98,7 +98,7 @@ def _resend_missed(state: Calls, first: int) -> None:
 
 @compiled
 def next_refused_due(state: Calls, due: int) -> int:
-    """When the first group is due, if that is before `due`."""
+    """Return when the first group is due, at most `due`."""
     for g in range(int64(state.header.groups)):
         due = min(due, int64(state.groups[g].due))
     return due

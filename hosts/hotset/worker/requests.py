@@ -1,7 +1,4 @@
-"""Operations become requests: begun, encoded when a slot is free, and sent again when no answer comes.
-
-All times are ns of one monotonic clock.
-"""
+"""Operations as requests: started, encoded when a slot is free, and retransmitted without an answer."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
-    """Begin to pull or push the parameters at the first `n_keys` positions; there must be no operation.
+    """Begin to pull or push the parameters at the first `n_keys` positions; the worker must be idle.
 
-    With EMPTY `n_keys` is the PS that is asked for nothing ([DDL] Fig. 9).
+    With EMPTY `n_keys` is the PS that gets the empty RPC ([DDL] Fig. 9).
     """
     header = state.header
     if op == EMPTY:
@@ -52,7 +49,6 @@ def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
 
 @compiled
 def transmit(state: Calls, now: int) -> int:
-    """The slot whose datagram is to be sent at once, or NOTHING."""
     header, s = state.header, next_resend(state)
     if s != NOTHING or header.first_unsent == NOTHING or header.free == 0:
         return s
@@ -66,7 +62,6 @@ def transmit(state: Calls, now: int) -> int:
 
 @compiled
 def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
-    """Write a request; returns its length."""
     header, count, live = state.header, int64(call.count), int64(call.live)
     op, iteration, t0 = int64(header.op), int64(header.iteration), now
     if call.asked:
@@ -84,7 +79,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
 
 @compiled
 def wake(state: Calls, now: int) -> None:
-    """Send again what is overdue, and refused keys that have waited long enough."""
+    """Retransmit what is overdue, and send refused keys whose delay has passed."""
     header = state.header
     if now < header.due:
         return
@@ -95,5 +90,4 @@ def wake(state: Calls, now: int) -> None:
 
 @compiled
 def deadline(state: Calls) -> int:
-    """When `wake` is due next, or NEVER."""
     return next_refused_due(state, next_overdue(state))

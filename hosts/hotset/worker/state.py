@@ -1,7 +1,7 @@
-"""All that a worker's calls for one job work on, as arrays of records.
+"""The state of a worker's calls for one job, as arrays of records.
 
-One operation runs at a time: its keys, by index, travel in calls, each one RPC. A call is a record that is
-taken from `spare` and goes back with its answer. Calls wait in a queue until a slot of the window is free.
+One operation runs at a time. Its keys, by index, travel in calls, one RPC each. A call is a record taken from
+`spare` and returned with its answer. Calls wait in a queue until a slot of the window is free.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from nativekit.records import Ints, Octets, Records, Words, dtype_of, one, recor
 
 
 class CallsHeader(RpcsHeader):
-    """The record of numbers."""
+    """Scalars of the state."""
 
     registers: int
     """Whether the caller is a PS: all keys go in hash lanes, and no answer updates hints."""
@@ -33,11 +33,11 @@ class CallsHeader(RpcsHeader):
     spare: int
     groups: int
     has_replay_log: int
-    """Whether there is a replay log; `unreplayed` is where to look for what is owed, from 1 on, or 0."""
+    """Whether there is a replay log; `unreplayed` is 1 + the position to search it from, or 0."""
 
 
 class Call(RpcCall):
-    """One RPC. Where a switch is gone that may have had it, it only asks what has become of it."""
+    """One RPC, or after the loss of a switch a question to the PS about it."""
 
     count: int
     live: int
@@ -45,35 +45,35 @@ class Call(RpcCall):
     """Bitmap of the lanes whose keys are in their hash lanes, for the switch to serve."""
     refusals: int
     next: int
-    """The call next_key it in a chain or in the queue."""
+    """The following call in a chain or in the queue."""
     asked: int
-    """The `seq` that it asks about, or 0."""
+    """The `seq` of the push that it asks about, or 0."""
     asked_epoch: int
     key_at: Annotated[NDArray[np.int32], LANES]
     """Key of each live lane."""
 
 
 class Bucket:
-    """Keys that wait for a lane, linked by `next_key`, or for any lane of an RPC to a PS."""
+    """Keys that wait for a lane, linked by `next_key`: hot keys of a lane, or cold keys of a PS."""
 
     first: int
     keys: int
     calls: int
-    """RPCs that the PS gets."""
+    """Number of RPCs for the PS."""
     room: int
-    """Lanes that the keys leave free in these RPCs."""
+    """Number of lanes that the keys leave free in these RPCs."""
 
 
 class Chain:
-    """Calls of one PS that are being filled by hash."""
+    """Calls for one PS that are being filled by hash lane."""
 
     head: int
     latest: Annotated[Ints, LANES]
-    """The latest call that has each lane in use."""
+    """Last call that uses each lane."""
 
 
 class Group:
-    """Keys that have been refused as often, and when they go again; linked by `next_key`."""
+    """Keys with the same number of refusals, linked by `next_key`, and when they are sent again (ns)."""
 
     refusals: int
     due: int
@@ -85,53 +85,41 @@ CALL = dtype_of(Call)
 
 
 class Calls(NamedTuple):
-    """A worker's calls for one job; B is the largest number of keys of an operation."""
+    """A worker's calls for one job; B is the maximum number of keys of an operation.
+
+    `WindowState`, `RpcsState` and `OperandArrays` describe the arrays that designs share.
+    """
 
     header: CallsHeader
-    """A record of numbers."""
     slots: Records[Slot]
-    """SLOT[WINDOW]"""
     sent: Records[Rpc]
-    """RPC[WINDOW]: each slot's datagram, for as long as it may be sent again."""
     free: Ints
-    """int64[WINDOW]: next sequence numbers of the `header.free` free slots; the next to be used is last."""
     resends: Ints
-    """int64[WINDOW]: slots to be sent again, a ring of header.queued_resends from header.resends on."""
-    calls: Records[Call]
-    """CALL[B + 1]"""
+    calls: Records[Call]  # [B + 1]
     spare: Ints
-    """int64[B + 1]: the header.spare calls that are not in use."""
+    """int64[B + 1]: the `header.spare` unused calls."""
     buckets: Records[Bucket]
-    """BUCKET[LANES + n_ps]: hot keys by their lane, cold keys by their PS."""
+    """[LANES + n_ps]: hot keys by lane, then cold keys by PS."""
     order: Ints
-    """int64[LANES]: lanes, those that most keys wait for first."""
-    chains: Records[Chain]
-    """CHAIN[n_ps]"""
-    keys: NDArray[np.uint64]
-    """uint64[B]"""
+    """int64[LANES]: lanes in descending order of their buckets' sizes."""
+    chains: Records[Chain]  # [n_ps]
+    keys: NDArray[np.uint64]  # [B]
     positions: Ints
-    """int64[B]: of the keys in the key space."""
     deltas: Words
-    """uint32[B]: what a push adds."""
     values: Words
-    """uint32[B]: what a pull brings."""
     answered: NDArray[np.bool_]
-    """bool[>= size]: deltas that are known to be applied; the caller's."""
     served: NDArray[np.bool_]
-    """bool[B]: the switch has served the key."""
+    """bool[B]: whether the switch served each key."""
     replay_log: Words
-    """uint32[2, parameters], by position, the replay log: what the switch has acknowledged, and what one that
-    is gone had, which is owed to the servers; [2, 0] without one."""
+    """uint32[2, parameters]: the sums of a replay log by position (`hosts.worker.replay`); [2, 0] without."""
     hinted: Octets
-    """uint8[parameters / 8 + 1], a bit a position: goes to its hash lane."""
+    """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
-    """uint64[parameters]: key at each position; empty where they are the same."""
     groups: Records[Group]
-    """GROUP[B]: the first header.groups are in use, in order of their beginning."""
+    """[B], of which the first `header.groups` are in use, oldest first."""
     next_key: NDArray[np.int32]
     """int32[B]: next key of the same group or bucket."""
     log: Records[Row]
-    """ROW[n]: answered RPCs, the first header.rows."""
 
 
 def make_calls(
@@ -148,8 +136,7 @@ def make_calls(
     registers: bool = False,
     replay_log: NDArray[np.uint32] | None = None,
 ) -> Calls:
-    """Calls of an idle worker; `largest` is the most keys that an operation may have, `replay_log` its replay
-    log."""
+    """Make the state of an idle worker; `largest` is the maximum number of keys of an operation."""
     header = one(CallsHeader)
     free = open_window(header, Caller(job, worker, epoch), window)
     header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
@@ -177,12 +164,12 @@ def make_calls(
 
 @compiled
 def is_hinted(state: Calls, at: int) -> bool:
-    """Whether the key at a position goes to its hash lane."""
+    """Return whether the key at a position goes to its hash lane."""
     return bool(int64(state.hinted[at >> 3]) >> (at & 7) & 1)
 
 
 @compiled
 def hint(state: Calls, at: int, goes: bool) -> None:
-    """Have the key at a position go to its hash lane, or no longer."""
+    """Set whether the key at a position goes to its hash lane."""
     bit = 1 << (at & 7)
     state.hinted[at >> 3] = int64(state.hinted[at >> 3]) & ~bit | (bit if goes else 0)

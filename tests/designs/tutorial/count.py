@@ -11,5 +11,5 @@ DESIGN = Design(
     program=Path(__file__).parent / "compiled" / "count.json",
     arms=(Arm("count", 50, __name__, Forwarding(), "#2c9a57", about="in which the switch counts"),),
     module=__name__,
-    parts={"hosts": "hosts.none.agents", "controller": "controller.forwarding"},
+    parts={"hosts": "hosts.none", "controller": "controller.forwarding"},
 )

@@ -27,7 +27,7 @@ DESIGN = Design(
     arms=(OFF, ON),
     module=__name__,
     parts={
-        "hosts": "hosts.none.agents",
+        "hosts": "hosts.none",
         "controller": "controller.forwarding",
         "simulator": f"{__package__}.contents",
     },

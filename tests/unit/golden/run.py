@@ -122,7 +122,7 @@ def make_run(folder: Path) -> GoldenRun:
     ]
     for contacts in world.server.server.take_contacts():
         ps_logs.write_connections(contacts)
-    ps_logs.tell_updates(world.server.stores)
+    ps_logs.send_updates(world.server.stores)
     merge_logs(parts, folder)
     record = RunRecord(
         target="softswitch",

@@ -16,7 +16,7 @@ from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
-from hosts.none.agents import Client
+from hosts.none import Client
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 
 JOB, N_PS = 7, 3

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Design
-from hosts.dense.floats import error_bound, most_of
+from hosts.dense.client import addend_limit, error_bound
 from hosts.dense.packet import HEADER, MOST_SIZE, VALUE_BYTES
-from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.machine import COMPILED, plain_machine
-from hosts.worker.vectors import StalledError
+from hosts.worker.vectors import PATIENCE_NS, StalledError
 from switch_harness.effort import examples
 from tests.harness.dense import Bed, integers, total
 
@@ -79,7 +78,7 @@ def test_the_bound_is_tight() -> None:
 @DESIGNS
 @pytest.mark.parametrize("workers", [2, 9])
 def test_sums_of_the_largest_floats_do_not_overflow(design: Design, workers: int) -> None:
-    vectors = [np.full(3, np.float32(most_of(workers) * 0.999), np.float32)] * workers
+    vectors = [np.full(3, np.float32(addend_limit(workers) * 0.999), np.float32)] * workers
     for result in Bed(design, workers, values=3).all_reduce(vectors):
         assert result.tolist() == pytest.approx([2.0**127 * 0.999] * 3, rel=1e-5)
 
@@ -154,13 +153,13 @@ def test_who_waits_in_vain_says_so(design: Design) -> None:
 @pytest.mark.parametrize(
     ("vector", "workers", "told"),
     [
-        (np.ones(380, np.float32), 2, "380 values; this client takes 1 to 300"),
-        (np.ones(0, np.float32), 2, "0 values"),
-        (np.ones(3, np.float64), 2, "float64; float32 or int32"),
-        (np.ones(3, np.float32), 33, "33 workers"),
-        (np.ones(3, np.float32), 0, "0 workers"),
-        (np.array([1, np.nan], np.float32), 2, "value 1 is nan"),
-        (np.array([1, 2, -(2.0**126)], np.float32), 2, r"value 2 is -8\.5"),
+        (np.ones(380, np.float32), 2, "expected a vector of 1 to 300 values, got 380"),
+        (np.ones(0, np.float32), 2, "values, got 0"),
+        (np.ones(3, np.float64), 2, "expected a vector of float32 or int32, got float64"),
+        (np.ones(3, np.float32), 33, "workers, got 33"),
+        (np.ones(3, np.float32), 0, "workers, got 0"),
+        (np.array([1, np.nan], np.float32), 2, "value 1: expected a finite number below .*, got nan"),
+        (np.array([1, 2, -(2.0**126)], np.float32), 2, r"value 2: expected .*, got -8\.5"),
     ],
 )
 def test_vectors_that_cannot_be_added(design: Design, vector: Any, workers: int, told: str) -> None:
@@ -172,7 +171,7 @@ def test_vectors_that_cannot_be_added(design: Design, vector: Any, workers: int,
 def test_a_client_that_cannot_be(design: Design) -> None:
     client = Bed(design, 1).clients[0]
     for size in (63, MOST_SIZE + 1):
-        with pytest.raises(ValueError, match=f"chunks of {size} values; 64 to 360"):
+        with pytest.raises(ValueError, match=f"expected chunks of 64 to 360 values, got {size}"):
             client.chunk_size = size
-    with pytest.raises(ValueError, match="window is 65"):
+    with pytest.raises(ValueError, match="window: expected 1 to 64, got 65"):
         Bed(design, 1, window=65)

@@ -18,9 +18,8 @@ from hosts.keys import KeySpace
 from hosts.switchml.client import Client
 from hosts.switchml.floats import LARGEST, error_bound
 from hosts.switchml.packet import VALUES, Packet, parse
-from hosts.worker.lockstep import PATIENCE_NS
 from hosts.worker.machine import COMPILED, Machine, plain_machine
-from hosts.worker.vectors import StalledError
+from hosts.worker.vectors import PATIENCE_NS, StalledError
 from simulator.switchml.rules import Switch
 from simulator.switchml.window import Window
 from switch_harness.effort import examples
@@ -212,12 +211,12 @@ def test_who_waits_in_vain_says_so() -> None:
 @pytest.mark.parametrize(
     ("vector", "workers", "told"),
     [
-        (np.ones(SIZE + 80, np.float32), 2, "380 values; this client takes 1 to 320"),
-        (np.ones(0, np.float32), 2, "0 values"),
-        (np.ones(3, np.float64), 2, "float64; float32 or int32"),
-        (np.ones(3, np.float32), 33, "33 workers"),
-        (np.array([1, np.nan], np.float32), 2, "value 1 is nan"),
-        (np.array([1, 2, -(2.0**127)], np.float32), 2, r"value 2 is -1\.7"),
+        (np.ones(SIZE + 80, np.float32), 2, "expected a vector of 1 to 320 values, got 380"),
+        (np.ones(0, np.float32), 2, "values, got 0"),
+        (np.ones(3, np.float64), 2, "expected a vector of float32 or int32, got float64"),
+        (np.ones(3, np.float32), 33, "workers, got 33"),
+        (np.array([1, np.nan], np.float32), 2, "value 1: expected a finite number below .*, got nan"),
+        (np.array([1, 2, -(2.0**127)], np.float32), 2, r"value 2: expected .*, got -1\.7"),
     ],
 )
 def test_vectors_that_cannot_be_added(vector: Any, workers: int, told: str) -> None:
