@@ -16,7 +16,7 @@ MIN_PERIODS = 20
 """Number of periods in a log so short that it has fewer of the default length."""
 WRITES_PER_S = 417_000.0
 """Table writes/s of a hot set that an otherwise idle softswitch in the kernel took over gRPC
-(docs/performance.md, "Table writes")."""
+(docs/performance.md)."""
 
 
 class Settings(Strict):

@@ -136,10 +136,11 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
 
 
 def test_what_a_control_plane_manages_is_what_was_measured() -> None:
-    """The rate is that of a hot set in the kernel, in the last such line of docs/performance.md."""
+    """The rate is that of a hot set in the kernel, in the table of docs/performance.md."""
     lines = (DOCS / "performance.md").read_text().splitlines()
-    line = [line for line in lines if line.startswith("| hot set")]
-    assert float(line[-1].split("|")[3]) * 1_000 == WRITES_PER_S
+    (line,) = (line for line in lines if line.startswith("| hot set"))
+    _, kernel = line.split("|")[3].split("/")
+    assert float(kernel) * 1_000 == WRITES_PER_S
     rate = f"{WRITES_PER_S:,.0f}"
     assert f"softswitch takes {rate} table writes a second" in (DOCS / "policies.md").read_text()
     assert f"what softswitch takes, {rate}" in " ".join(policies("--help").output.split())
