@@ -31,5 +31,5 @@ def _apart(state: Calls, n_keys: int) -> None:
 
 @cache
 def apart() -> Machine:
-    """A worker's state machine that packs so."""
+    """Return a worker's state machine that packs hinted keys apart."""
     return COMPILED._replace(start=plain(COMPILED.start, {pack: _apart}))

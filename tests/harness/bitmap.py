@@ -9,11 +9,9 @@ from foundation.protocol.header import LANES
 
 
 def bitmap_of(lanes: NDArray[np.bool_]) -> int:
-    """The bitmap of up to LANES lanes."""
     return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
 
 
 def lanes_in(bitmap: int, count: int) -> NDArray[np.bool_]:
-    """The first `count` lanes of a bitmap."""
     octets = np.frombuffer(bitmap.to_bytes(LANES // 8, "little"), dtype=np.uint8)
     return np.unpackbits(octets, count=count, bitorder="little").view(np.bool_)

@@ -15,14 +15,13 @@ NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chrome", "chromiu
 
 
 def find_browser() -> str | None:
-    """Its path; None where there is none, or only Ubuntu's stub that asks for a snap."""
+    """Return its path, or None if none is installed; Ubuntu's stub that asks for a snap does not count."""
     found = (path for name in NAMES if (path := shutil.which(name)) is not None)
     return next((path for path in found if b"snap" not in Path(path).read_bytes()[:4096]), None)
 
 
 @contextmanager
 def browser() -> Iterator[Browser]:
-    """Started without a window."""
     path = find_browser()
     if path is None:
         if platform.freedesktop_os_release()["ID"] == "debian":
@@ -39,7 +38,7 @@ def browser() -> Iterator[Browser]:
 
 @contextmanager
 def opened(started: Browser, page: Path, width: int, scheme: str) -> Iterator[tuple[Page, list[str]]]:
-    """A page at a width, light or dark, and the list of what its scripts complain of."""
+    """Open a page at a width, light or dark; yield it with a list of the errors of its scripts."""
     context = started.new_context(
         viewport={"width": width, "height": 800},
         color_scheme="dark" if scheme == "dark" else "light",

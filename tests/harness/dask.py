@@ -26,7 +26,7 @@ def running(module: str, *arguments: str) -> Iterator[None]:
 
 @contextmanager
 def scheduler(folder: Path) -> Iterator[str]:
-    """Its address."""
+    """Yield the address of a scheduler."""
     file = folder / "scheduler.json"
     arguments = ["--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)]
     with running("dask_scheduler", *arguments):
@@ -38,7 +38,7 @@ def scheduler(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def cluster_of(workers: int, folder: Path) -> Iterator[str]:
-    """The address of one with so many processes."""
+    """Yield the address of a cluster with this many worker processes."""
     with scheduler(folder) as address, ExitStack() as stack:
         for name in range(workers):
             local = ["--name", f"{name}", "--nthreads", "1", "--local-directory", str(folder), "--no-nanny"]

@@ -24,8 +24,7 @@ MS = 1_000_000
 
 
 class Bed:
-    """Workers and servers, as plain Python unless workers are told another machine, and datagrams between
-    them."""
+    """Workers, servers (plain Python unless `machine` is given), and the datagrams between them."""
 
     def __init__(
         self, design: Design, workers: int, servers: int = 1, *, values: int = 300, window: int = 4,
@@ -57,7 +56,7 @@ class Bed:
         self.wire: list[tuple[int, int, bytes]] = []
 
     def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Add up one vector of each worker; copies of the results."""
+        """Add up one vector of each worker; return copies of the results."""
         for client, vector in zip(self.clients, vectors, strict=True):
             client.all_reduce(vector, len(vectors))
             self.step()  # so some begin before others
@@ -65,12 +64,11 @@ class Bed:
         return [client.result.copy() for client in self.clients]
 
     def settle(self) -> None:
-        """Until every operation has ended."""
         while not all(client.idle for client in self.clients):
             self.step()
 
     def step(self) -> None:
-        """Everybody sends what there is to be sent; then a datagram arrives, or time passes."""
+        """Send all datagrams that are ready; then deliver one, or let time pass."""
         for w, client in enumerate(self.clients):
             while (out := client.transmit()) is not None:
                 self._send(self.n_ps + w, out[1], bytes(out[0]))
@@ -112,11 +110,9 @@ def _octets(rpc: Any, length: int) -> bytes:
 
 
 def integers(random: Random, n: int) -> NDArray[np.int32]:
-    """Of all 32 bits."""
     return np.array([random.getrandbits(32) - 2**31 for _ in range(n)], np.int32)
 
 
 def total(vectors: Sequence[NDArray[np.int32]]) -> list[int]:
-    """The plain sum, which wraps."""
     with np.errstate(over="ignore"):
         return cast(list[int], np.sum(vectors, axis=0, dtype=np.int32).tolist())

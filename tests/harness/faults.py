@@ -13,7 +13,7 @@ SOON = 1_000
 
 
 def fails_soon(bed: Bed, fault: str, first_seed: int = 0) -> tuple[Schedule, Outcome]:
-    """The first schedule of a row that does not hold."""
+    """Return the first schedule of a fault that loses or doubles an update."""
     for seed in range(first_seed, first_seed + SOON):
         schedule = draw(fault, bed.arm.name, seed)
         outcome = play_schedule(bed, schedule)

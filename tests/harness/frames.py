@@ -35,7 +35,7 @@ def internet_checksum(data: bytes) -> int:
 def datagram(
     header: Header, keys: list[int] | None = None, values: list[int] | None = None, compiled_for: int = LANES
 ) -> bytes:
-    """The bytes of an RPC, for a program of so many lanes; None leaves a section out."""
+    """Return the bytes of an RPC for a program of `compiled_for` lanes; None leaves a section out."""
     data = layout(compiled_for).pack(*header)
     data += b"".join(struct.pack(">Q", key) for key in keys or ())
     return data + b"".join(struct.pack(">I", value & 0xFFFFFFFF) for value in values or ())
@@ -45,7 +45,7 @@ def request(
     op: Op, *, job: int, worker: int, epoch: int, ps: int, seq: int, lanes: dict[int, tuple[int, int]],
     compiled_for: int = LANES,
 ) -> bytes:  # fmt: skip
-    """A request; `lanes` gives (key, value) by lane number."""
+    """Return a request; `lanes` maps a lane number to (key, value)."""
     count = max(lanes, default=-1) + 1
     filled = [lanes.get(lane, (NO_KEY, 0)) for lane in range(count)]
     header = Header(
@@ -72,7 +72,7 @@ def frame(
     src: tuple[str, str, int],
     dst: tuple[str, str, int],
 ) -> bytes:
-    """Ethernet, IPv4 and UDP (checksum 0) around a payload; ends are (MAC, address, port)."""
+    """Put Ethernet, IPv4 and UDP (checksum 0) around a payload; ends are (MAC, address, port)."""
     udp = struct.pack(">HHHH", src[2], dst[2], 8 + len(payload), 0)
     addresses = bytes(int(part) for end in (src, dst) for part in end[1].split("."))
     ip = struct.pack(">BBHHHBBH", 0x45, 0, 28 + len(payload), 0, 0x4000, 64, 17, 0) + addresses
@@ -81,8 +81,6 @@ def frame(
 
 
 class Parsed:
-    """A frame taken apart."""
-
     def __init__(self, data: bytes) -> None:
         self.dst_mac, self.src_mac = data[:6].hex(":"), data[6:12].hex(":")
         self.src, self.dst = (".".join(map(str, data[at : at + 4])) for at in (26, 30))
@@ -104,6 +102,5 @@ class Parsed:
 
     @property
     def rpc(self) -> Header:
-        """The header of an RPC of Hotline's."""
         assert self._rpc is not None
         return self._rpc

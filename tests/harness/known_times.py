@@ -47,7 +47,6 @@ def _long_receive(state: Calls, rpc: Any, length: int, arrival: int, read: int) 
 
 
 def main() -> None:
-    """Run the agent."""
     is_ps = "ps" in json.loads(Path(sys.argv[-1]).read_text())
     with (
         patch.object(

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class PsHost:
-    """A PS of one job, which can be made to fall silent."""
+    """A PS of one job, which can stop answering."""
 
     def __init__(self, job: int, ps: int, keys: int, n_ps: int) -> None:
         host, service = addressing.server(ps + 1), addressing.service(ps + 1)
@@ -58,7 +58,6 @@ class PsHost:
         self.store = self._core.stores[job]
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """What the PS sends when this frame arrives."""
         source, destination, datagram = frames.parse(frame)
         now = time.monotonic_ns()
         if destination.port == PS_RPC_PORT:
@@ -70,7 +69,6 @@ class PsHost:
         return self._pending()
 
     def wake(self) -> list[bytes]:
-        """What the PS sends because time has passed."""
         self._core.wake(time.monotonic_ns())
         return self._pending()
 
@@ -93,7 +91,7 @@ class PsHost:
 
 
 class _Load:
-    """A worker that pushes to random keys as long as it runs, mostly to those that it `favours`."""
+    """A worker that pushes to random keys while it runs, mostly to those in `favours`."""
 
     def __init__(self, job: int, worker: int, keys: int, n_ps: int, seed: int) -> None:
         host = addressing.worker(worker)
@@ -111,7 +109,7 @@ class _Load:
         self._client = Client(caller, n_ps, KeySpace(keys), time.monotonic_ns)
 
     async def run(self, inject: Callable[[int, bytes], None], operations: int | None = None) -> None:
-        """Push as long as it is `running`, or so many times."""
+        """Push while `running`, or this many times."""
         source = UdpEndpoint(self.row.mac, self.row.addr, self.row.udp_port)
         end = None if operations is None else self.operations + operations
         while (self.running and self.operations != end) or not self._client.idle:
@@ -142,7 +140,7 @@ class _Load:
 
 @cache
 def compile_agents() -> None:
-    """What agents here run, before anybody waits for an answer: it takes half a minute on a busy machine."""
+    """Compile the agents before a test waits for an answer: it takes half a minute on a busy machine."""
     space = KeySpace(1)
     server = ParameterServer[None](0, 1, space, {1: 0}, lambda: 0)
     client = Client(Caller(1, 1, 0), 1, space, lambda: 0)
@@ -159,7 +157,7 @@ def compile_agents() -> None:
 
 
 class LiveNet:
-    """`async with LiveNet(job, keys) as net`: PS own keys 0..keys-1, the switch has no pipeline yet."""
+    """`async with LiveNet(job, keys) as net`: PSs own keys 0..keys-1, the switch has no pipeline yet."""
 
     def __init__(self, job: int, keys: int, *, n_ps: int = 2, loss: float = 0.0, seed: int = 0) -> None:
         compile_agents()
@@ -195,11 +193,9 @@ class LiveNet:
             end.close()
 
     async def switch_off(self) -> None:
-        """Close the P4Runtime server with all its streams."""
         await self._p4runtime.stop()
 
     async def set_up(self, *, offload: bool = True) -> None:
-        """Commit the pipeline and install the job, as the runner does."""
         rows = [server.row for server in self.servers]
         async with Controller(self.address) as controller:
             await controller.commit_pipeline()
@@ -212,11 +208,10 @@ class LiveNet:
             )
 
     async def work(self, operations: int) -> None:
-        """Let each worker push so many times."""
         await asyncio.gather(*(load.run(self.inject, operations) for load in self.loads))
 
     async def work_while(self, action: Coroutine[Any, Any, T]) -> T:
-        """Run an action while the workers push; then let them finish what they have begun."""
+        """Run an action while the workers push; then let them finish their pushes."""
         working = [asyncio.ensure_future(load.run(self.inject)) for load in self.loads]
         try:
             return await action
@@ -226,18 +221,16 @@ class LiveNet:
             await asyncio.gather(*working)
 
     def now(self) -> int:
-        """See softswitch.p4runtime.pipelines.Ports."""
         return 0
 
     def start(self, pipeline: Pipeline) -> None:
-        """See softswitch.p4runtime.pipelines.Ports."""
         self.pipeline = pipeline
 
     def stop(self) -> None:
-        """See softswitch.p4runtime.pipelines.Ports."""
+        """Do nothing: see `softswitch.p4runtime.pipelines.Ports`."""
 
     def inject(self, port: int, frame: bytes) -> None:
-        """A frame arrives at a port, and all that follows from it happens; either way frames may be lost."""
+        """Process a frame and all that follow from it; each may be lost before and behind the switch."""
         arrivals = deque([(port, frame)])
         while arrivals:
             port, frame = arrivals.popleft()

@@ -28,7 +28,7 @@ _TICK_S = 0.05
 
 
 class _Server:
-    """A server in a thread; `mute` has it hear nothing."""
+    """A server in a thread; it ignores all datagrams while `mute`."""
 
     def __init__(self, ps: int, n_ps: int, parameters: int, chosen: str, epoch: int) -> None:
         self.mute = False
@@ -106,12 +106,11 @@ class Meeting:
         return Rendezvous(self.cluster, self.reports.append, self.joined_workers.append)
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop of the rendezvous."""
         future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         return future.result()
 
     def send_command(self, joined: JoinedWorker, what: str, **values: object) -> Message | None:
-        """Send a command, and return its answer; None if the worker leaves before."""
+        """Send a command and return its answer; None if the worker leaves first."""
 
         async def give() -> Message | None:
             return await asyncio.wait_for(joined.send_command(what, **values), PATIENCE_S)
@@ -119,11 +118,9 @@ class Meeting:
         return self.do(give())
 
     def break_session(self, reason: str) -> None:
-        """Simulate the end of a server."""
         self._loop.call_soon_threadsafe(self.rendezvous.mark_broken, reason)
 
     def end(self) -> None:
-        """End the rendezvous; later calls do nothing."""
         if self._loop.is_closed():
             return
         self.do(self._open.__aexit__(None, None, None))

@@ -33,7 +33,7 @@ _NO_KEYS = np.empty(0, dtype=np.int32)
 
 
 class RpcRecord(NamedTuple):
-    """What the log keeps of one answered RPC. Times in ns, sizes of the UDP payload in bytes."""
+    """Log row of one answered RPC. Times in ns, sizes of the UDP payload in bytes."""
 
     ps: int
     iteration: int
@@ -54,8 +54,6 @@ class RpcRecord(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _Call:
-    """One RPC of the running operation."""
-
     request: Message
     keys_at: NDArray[np.int32]
     """Index in the operation of each lane's key; the operation's size where the lane is not live."""
@@ -68,7 +66,7 @@ class _Call:
 
 
 class _Keys(NamedTuple):
-    """Keys of one step: pull and push share them and, as long as no hint changes, their packing."""
+    """Keys of one step. Pull and push share them and, while no hint changes, their packing."""
 
     positions: NDArray[np.integer]
     keys: Keys
@@ -116,16 +114,14 @@ class ModelClient:
 
     @property
     def idle(self) -> bool:
-        """No operation is running."""
         return not (len(self._window) or self._unsent or self._refused)
 
     @property
     def values(self) -> Values:
-        """What the last pull brought, in the order of its keys."""
         return self._pulled[:-1]
 
     def hint(self, keys: Keys | None) -> None:
-        """Forget all hints, then take these keys to be hot; keys of no interest to this job are ignored."""
+        """Replace all hints by these keys; unknown keys are ignored."""
         self.hinted[:] = False
         if keys is not None:
             self.hinted[self._space.positions(keys)] = True
@@ -142,23 +138,18 @@ class ModelClient:
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        """Start to add `deltas` [size]; the client must be idle.
-
-        `answered` [size + 1] gets True where a delta is known to be applied; its last element is scratch.
-        """
+        """Start to add `deltas` [size]; `answered` [size + 1, the last is scratch] marks applied ones."""
         self._take_keys(positions)
         self._deltas, self._answered = deltas, answered
         self._start(Op.PUSH, iteration)
 
     def empty(self, ps: int) -> None:
-        """Start an RPC that asks a PS for nothing ([DDL] Fig. 9); the client must be idle."""
         job, worker, epoch = self._caller
         header = Header(op=Op.EMPTY, job=job, worker=worker, epoch=epoch, ps=ps)
         self._op = Op.EMPTY
         self._unsent.append(_Call(Message(header), _NO_KEYS, 0, 0))
 
     def transmit(self) -> tuple[bytes, int] | None:
-        """The next datagram to be sent at once, and the PS whose service it goes to."""
         while self._again:
             call = self._again.popleft()
             if any(
@@ -175,7 +166,6 @@ class ModelClient:
         return call.datagram, header.ps
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
-        """A datagram that the kernel received at `arrival` and that was read at `read`."""
         try:
             header, _, values = self._codec.parse(datagram)
         except MalformedDatagram:
@@ -214,7 +204,6 @@ class ModelClient:
         )
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         dues = [due for due, _ in self._refused.values()]
         retransmission = self._window.deadline()
         if retransmission is not None:
@@ -222,7 +211,6 @@ class ModelClient:
         return min(dues, default=None)
 
     def wake(self, now: int) -> None:
-        """Send again what is overdue, and refused lanes that have waited long enough."""
         again = [id(call) for call in self._again]
         self._again.extend(call for call in self._window.overdue(now) if id(call) not in again)
         for refusals in [refusals for refusals, (due, _) in self._refused.items() if due <= now]:
@@ -252,7 +240,7 @@ class ModelClient:
         part: NDArray[np.intp] | None,
         refusals: int,
     ) -> None:
-        """Queue the RPCs of a packing; with `part`, its keys are those of the operation's."""
+        """Queue the RPCs of a packing of all keys, or of those in `part`."""
         calls = requests(self._op, self._caller, self._iteration, packing, keys, deltas)
         position = packing.position
         if part is not None:
@@ -263,7 +251,7 @@ class ModelClient:
         self._unsent.extend(_Call(*call, refusals) for call in zip(calls, keys_at, hashed, strict=True))
 
     def _learn(self, call: _Call, header: Header, now: int) -> None:
-        """Update the hints by an answer that they did not foresee; queue the refused lanes."""
+        """Update the hints by an answer that disagrees with them; queue the refused lanes."""
         assert self._step is not None
         live = call.keys_at != len(self._step.keys)
         refused = lanes_in(header.refused, header.count)
@@ -282,7 +270,7 @@ class ModelClient:
             self._refused.setdefault(times, (now + wait, []))[1].append(at)
 
     def _resend(self, part: list[int], refusals: int) -> None:
-        """New RPCs for these keys of the operation: in their hash lanes, if they have been refused."""
+        """Queue these keys again: in their hash lanes if a PS has refused them."""
         assert self._step is not None
         # Those that were missed are packed anew, the last of them first.
         step, which = self._step, np.array(part if refusals else part[::-1], dtype=np.intp)

@@ -22,11 +22,7 @@ Positions = NDArray[np.int64]
 
 
 class ModelStore:
-    """Values, owners and update counts by position in the key space; the last element is nobody's.
-
-    A key that is not owned is given away to the switch, or was never this PS's: either way its lanes are
-    refused.
-    """
+    """Values, owners and update counts by position in the key space; the last element is scratch."""
 
     def __init__(self, space: KeySpace, ps: int, n_ps: int) -> None:
         self.space = space
@@ -42,11 +38,10 @@ class ModelStore:
         """RPCs with an addition whose result has the wrong sign."""
 
     def locate(self, keys: Keys) -> Positions:
-        """Positions of the keys."""
         return self.space.positions(keys)
 
     def add(self, at: Positions, deltas: Values) -> None:
-        """Add pushed deltas; a position may come more than once."""
+        """Add pushed deltas; a position may occur more than once."""
         overflow = False
         for position, delta in zip(at.tolist(), deltas.tolist(), strict=True):
             held = int(self.values[position])
@@ -59,7 +54,7 @@ class ModelStore:
 
 @dataclass(slots=True)
 class JobCounters:
-    """What one job has cost this PS. Bytes are UDP payloads received; times ns, from reading to sending."""
+    """Costs of one job at this PS. Bytes are UDP payloads received; times are ns from reading to sending."""
 
     packets: int = 0
     bytes: int = 0
@@ -75,8 +70,6 @@ class JobCounters:
 
 
 class _CallerSlots:
-    """One caller's slots: last turn, and the lanes added in it."""
-
     __slots__ = ("added", "turns")
 
     def __init__(self) -> None:
@@ -85,8 +78,6 @@ class _CallerSlots:
 
 
 class ModelServer:
-    """Answers workers' RPCs for some jobs. `clock` is monotonic, ns; it times the processing."""
-
     def __init__(
         self, ps: int, stores: Mapping[int, ModelStore], codec: Codec, clock: Callable[[], int]
     ) -> None:
@@ -103,10 +94,7 @@ class ModelServer:
         """Well-formed RPCs of an unknown job or for another PS, and answers."""
 
     def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
-        """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
-
-        Returns the job and the answer, to be sent at once, or None when there is nothing to say.
-        """
+        """Return the job and the answer of a datagram, or None; `arrival` and `read` are in ns."""
         try:
             header, keys, values = self._codec.parse(datagram)
         except MalformedDatagram:
@@ -152,7 +140,7 @@ class ModelServer:
     def _pull(
         self, job: int, header: Header, keys: Keys | None, carried: Values | None
     ) -> tuple[int, Values]:
-        """Lanes refused, and all values: the switch's for the lanes that it served."""
+        """Return the refused lanes and all values: the switch's for the lanes that it served."""
         assert keys is not None
         store = self._stores[job]
         at = store.locate(keys)
@@ -162,7 +150,7 @@ class ModelServer:
         return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
 
     def _close(self, header: Header) -> int:
-        """Lanes that were added of the push that is asked about, which never will be again."""
+        """Return the added lanes of the push asked about; the others will never be added."""
         epoch, slot, turn = header.t0 % MODULUS, header.iteration & SLOT_MASK, header.iteration >> WINDOW_BITS
         row = self._rows.setdefault((header.job, header.worker, epoch), _CallerSlots())
         if row.turns[slot] < turn:
@@ -170,7 +158,7 @@ class ModelServer:
         return row.added[slot] if row.turns[slot] == turn else 0
 
     def _push(self, job: int, header: Header, keys: Keys | None, deltas: Values | None) -> int:
-        """Add what is this PS's; returns the lanes added."""
+        """Add the lanes whose keys this PS owns; return their bitmap."""
         assert keys is not None and deltas is not None
         store = self._stores[job]
         at = store.locate(keys)

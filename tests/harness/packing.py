@@ -16,7 +16,7 @@ COST_AT_PS = 2
 
 
 class Packed(NamedTuple):
-    """RPCs, and of each the bitmap of the lanes whose keys are there by their hash."""
+    """RPCs, and for each the bitmap of the lanes whose keys are there by their hash."""
 
     rpcs: Packing
     hashed: list[int]
@@ -34,7 +34,7 @@ class _Rpc:
 
 
 def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.bool_]) -> Packed:
-    """Give keys their lanes, by each one's PS, hash lane and hint (all of shape [size])."""
+    """Assign keys to lanes by PS, hash lane and hint (all of shape [size])."""
     indices = range(len(ps))
     hot = {each: [i for i in indices if hinted[i] and lane[i] == each] for each in range(LANES)}
     cold = {each: [i for i in indices if not hinted[i] and ps[i] == each] for each in range(max(ps) + 1)}
@@ -70,10 +70,7 @@ def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.boo
 
 
 def share_out(hot: list[int], cold: dict[int, int]) -> tuple[int, dict[int, int]]:
-    """How many RPCs have hot keys only, and how many each PS gets.
-
-    By the hot keys of each lane, and the cold ones of each PS.
-    """
+    """Return the number of RPCs with hot keys only, and the number for each PS."""
     calls = {p: -(-n // LANES) for p, n in cold.items()}
     room = LANES * sum(calls.values()) - sum(cold.values())
     riding = {pure: sum(max(0, n - pure) for n in hot) for pure in range(max(hot) + 1)}

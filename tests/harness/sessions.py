@@ -32,7 +32,7 @@ def empty_record() -> RunRecord:
 
 
 class IdleSession(Session):
-    """One in which nothing happens and time stands still; others say what does."""
+    """A session in which nothing happens and time stands still; tests override what they need."""
 
     def __init__(self, config: Config, run: Path = Path("run")) -> None:
         super().__init__(config, run, empty_record(), quiet())
@@ -82,7 +82,6 @@ def real_session(
     workers: Sequence[Any] = (),
     servers: Sequence[Any] = (),
 ) -> RealSession:
-    """With stand-ins for the network and the agents."""
     return of(
         config=config or Config(),
         run=run,

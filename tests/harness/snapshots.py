@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def assert_snapshot(file: Path, text: str) -> None:
-    """Compare a text with its file, but for blanks at the ends of lines."""
+    """Compare a text with a file, except for blanks at line ends."""
     shown = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     if os.environ.get("UPDATE_SNAPSHOTS"):
         file.write_text(shown)

@@ -10,7 +10,7 @@ from analysis.summary import LoadSummary, Summary
 
 
 def of_ratio(ratio: float, low: float | None = None, high: float | None = None) -> Comparison:
-    """A difference in parts of the baseline, which is 100, with its interval or without."""
+    """Return a difference as a ratio of the baseline 100, optionally with its interval."""
     return Comparison(
         baseline=100.0,
         value=100 * (1 + ratio),
@@ -24,13 +24,13 @@ def of_ratio(ratio: float, low: float | None = None, high: float | None = None) 
 
 
 def a_load(**changes: Any) -> LoadSummary:
-    """Of ten rounds; `differences` by arm and metric."""
+    """Return a load of ten rounds; `differences` are by arm and metric."""
     of: dict[str, Any] = {"offered_rate": 100, "rounds": 10, "rounds_fallen_behind": 0, "arms": {}}
     return LoadSummary(**{**of, "differences": {}, "block_steps": 100, **changes})
 
 
 def a_summary(loads: Mapping[str, LoadSummary], **changes: Any) -> Summary:
-    """Of a run in which nothing was lost."""
+    """Return the summary of a run that lost nothing."""
     nothing = dict.fromkeys(("mean", "p50", "p95", "p99"))
     updates = dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0)
     of: dict[str, Any] = {

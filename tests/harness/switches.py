@@ -19,7 +19,7 @@ from tests.harness.wire import MODULUS
 
 
 class Attached(NamedTuple):
-    """Where a host is: its end of the wire and the switch's port."""
+    """A host's end of the wire and its switch port."""
 
     end: UdpEndpoint
     port: int
@@ -44,14 +44,10 @@ class Switch(Protocol):
         """Insert, change or (None) delete a key's entry."""
         ...
 
-    def register(self, key: int, slot: int) -> int:
-        """The value in a slot of a key's lane."""
-        ...
+    def register(self, key: int, slot: int) -> int: ...
 
 
 class PipelineSwitch:
-    """The compiled P4 program in a pipeline of softswitch."""
-
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self._states: dict[tuple[int, int], str] = {}
@@ -181,7 +177,7 @@ class PlainSwitch:
         return [_out(server, source, codec.build(message._replace(header=header)))]
 
     def _hits(self, message: Message, offload: bool, privileged: bool) -> dict[int, int]:
-        """Slot by lane of the keys that this caller reaches."""
+        """Return the slot by lane of the keys that this caller reaches."""
         states = {"hot", "reserved", "draining"} if privileged else {"hot"} if offload else set()
         slots = {}
         for lane, key in enumerate([] if message.keys is None else message.keys.tolist()):
@@ -191,7 +187,7 @@ class PlainSwitch:
         return slots
 
     def _turn(self, row: int, header: Header, hits: int) -> tuple[bool, int] | None:
-        """Whether it is a duplicate and the lanes served; None for a packet out of turn."""
+        """Return whether it is a duplicate and the lanes served; None for a packet out of turn."""
         cell = row, header.seq & SLOT_MASK
         epoch, last, stored = self._cells.get(cell, (0, 0, 0))
         turn = header.seq >> WINDOW_BITS
@@ -205,7 +201,7 @@ class PlainSwitch:
         return True, self.served_of_duplicate(header, hits, stored)
 
     def served_of_duplicate(self, header: Header, hits: int, stored: int) -> int:
-        """Today's hits would add again a lane that was hot then and is cold now."""
+        """Return the served lanes of a duplicate: for a push those of its first copy, which were added."""
         return stored if header.op == Op.PUSH else hits
 
 

@@ -24,7 +24,6 @@ from softswitch.state.pipeline import StatePipeline
 
 
 def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
-    """An arm with these settings, of the first one's job."""
     return Arm("tested", 9, switchml.NAME, switchml.SwitchML(check, patience_us), "#000000", about="")
 
 
@@ -46,13 +45,11 @@ def _control(
 
 
 def described() -> dict[str, Any]:
-    """The program as p4c printed it."""
     return dict(json.loads(DESIGN.program.read_text()))
 
 
 class SwitchUnderTest:
-    """The program with a job of so many workers: compiled, or interpreted as p4c's JSON that is given, or in
-    a pipeline that has nothing else."""
+    """The program with one job: compiled, interpreted from `description`, or in an empty `pipeline`."""
 
     def __init__(
         self, workers: int, arm: Arm | None = None, description: Mapping[str, Any] | None = None,
@@ -64,27 +61,24 @@ class SwitchUnderTest:
         self.pipeline = control.pipeline
 
     def frame(self, worker: int, datagram: bytes) -> bytes:
-        """A frame of a worker to the switch."""
         return build(UdpFrame(self.endpoint(worker), self.switch, datagram))
 
     def endpoint(self, worker: int) -> UdpEndpoint:
-        """Of a worker, from 0 on."""
         host = addressing.worker(worker + 1)
         return UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(self.arm.job))
 
     @property
     def switch(self) -> UdpEndpoint:
-        """Where workers send to."""
         service = addressing.service(1)
         return UdpEndpoint(service.mac, service.address, DESIGN.udp_port)
 
     def send(self, worker: int, frame: bytes, now_us: int = 0) -> list[tuple[int, bytes]]:
-        """What comes out: worker and frame, in the order of workers."""
+        """Process a frame; return workers and frames, ordered by worker."""
         outputs = self.pipeline.process(worker + 1, frame, now_us, now_us)
         return sorted((int(output.port) - 1, bytes(output.frame)) for output in outputs)
 
     def take(self, worker: int, packet: Packet, now_us: int = 0) -> list[tuple[int, Packet]]:
-        """What comes out, whose frames must be whole and for who gets them."""
+        """Process a packet; check that frames are whole and well addressed, and return them parsed."""
         answers = []
         for port, frame in self.send(worker, self.frame(worker, packet.build()), now_us):
             found = parse_frame(frame)
@@ -94,5 +88,4 @@ class SwitchUnderTest:
         return answers
 
     def cells(self, name: str, count: int) -> list[int]:
-        """The first cells of a register of ingress."""
         return list(self.pipeline.read_register(f"HotlineIngress.{name}", 0, count))

@@ -37,8 +37,6 @@ def _end(host: addressing.Endpoint, port: int) -> UdpEndpoint:
 
 
 class WorkerHost:
-    """One worker with its ledger; `begin` starts an operation."""
-
     def __init__(self, bed: Testbed, worker: int, epoch: int) -> None:
         self.worker = worker
         self.epoch = epoch
@@ -61,14 +59,13 @@ class WorkerHost:
         self.client.pull(self._step, positions)
 
     def settle(self) -> None:
-        """Book a push that has ended."""
         if self._is_pushing and self.client.idle:
             self._is_pushing = False
             self.ledger.close()
 
 
 class Move:
-    """The controller's course for some keys of one PS, to (or from) the switch."""
+    """The controller's move of some keys of one PS to the switch or from it."""
 
     def __init__(self, keys: list[int], command: Command, seq: int, ps: int) -> None:
         self.keys = keys
@@ -133,7 +130,7 @@ class Testbed:
     # -- what may happen
 
     def begin(self, index: int) -> None:
-        """A worker that is idle starts a push (mostly) or a pull of random parameters."""
+        """Start a push (mostly) or a pull of random parameters if the worker is idle."""
         worker = self.workers[index]
         if not worker.client.idle:
             return
@@ -147,14 +144,14 @@ class Testbed:
             worker.pull(positions)
 
     def hint(self, index: int) -> None:
-        """A worker's hints are replaced by some that may be wrong."""
+        """Replace a worker's hints by random ones, some of them wrong."""
         worker = self.workers[index]
         if worker.client.idle:
             keys = self.space.all()
             worker.client.hint(keys[np.array([self.random.random() < 0.5 for _ in keys])])
 
     def restart(self, index: int) -> None:
-        """A worker is killed and comes back with a new epoch; what it had not been answered is unknown."""
+        """Kill a worker and restart it with a new epoch; its unanswered lanes become unknown."""
         old = self.workers[index]
         old.settle()
         self.killed.append(old.ledger.sums())
@@ -164,7 +161,7 @@ class Testbed:
         self._admit(self.workers[index])
 
     def start_move(self) -> None:
-        """The controller begins to move some keys of one PS into the switch or out of it."""
+        """Begin to move some keys of one PS into the switch or out of it."""
         if self.move is not None:
             return
         ps = self.random.randrange(SERVERS)
@@ -187,7 +184,7 @@ class Testbed:
         return min(set(range(len(taken) + 1)) - taken)
 
     def command(self) -> None:
-        """The controller sends its command (again)."""
+        """Send the controller's command, possibly again."""
         if self.move is None:
             return
         port = addressing.server_port(WORKERS, self.move.control.ps + 1)
@@ -196,7 +193,7 @@ class Testbed:
         self._enter(CPU_PORT, frames.packet_out_header(port) + frames.build(frame))
 
     def deliver(self, index: int) -> None:
-        """One of the frames on their way arrives, wherever it is."""
+        """Deliver one of the frames under way."""
         total = len(self.entering) + len(self.flying)
         if not total:
             return
@@ -212,7 +209,6 @@ class Testbed:
         self.transmit()
 
     def pass_time(self, nanoseconds: int) -> None:
-        """Time passes; timers go off."""
         self.now += nanoseconds
         for core in self.cores():
             due = core.deadline()
@@ -226,7 +222,6 @@ class Testbed:
     # -- the network
 
     def transmit(self) -> None:
-        """Everybody sends what they have."""
         for worker in self.workers:
             while (out := worker.client.transmit()) is not None:
                 datagram, ps = out
@@ -289,7 +284,7 @@ class Testbed:
     # -- the end
 
     def quiesce(self) -> None:
-        """No more losses; go on until nothing is outstanding."""
+        """Stop losing frames, and go on until nothing is outstanding."""
         self.loss = self.doubling = 0.0
         for _ in range(_LONGEST_QUIESCING):
             if self.entering or self.flying:
@@ -306,7 +301,7 @@ class Testbed:
         raise AssertionError("does not come to rest")
 
     def held(self) -> Values:
-        """Value of each parameter, wherever it is."""
+        """Return the value of each parameter, at a PS or in the switch."""
         total = np.zeros(self.space.size, dtype=np.uint32)
         for server in self.servers:
             held = server.stores[JOB].held()
@@ -317,7 +312,7 @@ class Testbed:
         return total
 
     def check(self) -> None:
-        """What was sent is what is held, and what a pull brings; what killed workers left is explained."""
+        """Check the sums of pushes, up to a killed worker's unknown lanes, and that pulls return them."""
         rest = self.held()
         for worker in self.workers:
             sums = worker.ledger.sums()

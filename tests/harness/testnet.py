@@ -47,13 +47,11 @@ CALLERS = {
 
 @cache
 def program(lanes: int = LANES) -> Program:
-    """It compiled for so many lanes."""
     artefact = {LANES: COMPILED / "hotset.json", 64: FOR_64_LANES}[lanes]
     return load_program(artefact.read_bytes())
 
 
 def number(text: str) -> int:
-    """A MAC or IPv4 address as an integer."""
     return int.from_bytes(
         bytes(int(p, 16) for p in text.split(":")) if ":" in text else bytes(map(int, text.split("."))), "big"
     )
@@ -68,7 +66,7 @@ def row_of(job: int, caller: int) -> int:
 
 
 def network() -> list[EntryWrite]:
-    """The entries of everything but the hot set."""
+    """Return all entries except those of the hot set."""
     entries = [
         insert("forward.forward", (number(end[0]),), "forward.forward_to", port)
         for end, port in (*CALLERS.values(), (SERVER, SERVER_PORT))
@@ -100,19 +98,18 @@ def write(pipeline: ControlPlane, entries: list[EntryWrite]) -> None:
 def cell(
     pipeline: ControlPlane, job: int, caller: int, slot: int, lanes: int = LANES
 ) -> tuple[int, int, int]:
-    """(epoch, turn, served) of a caller's window slot, in a program of so many lanes."""
+    """Return (epoch, turn, served) of a caller's window slot."""
     index = row_of(job, caller) << WINDOW_BITS | slot
     [value] = pipeline.read_register(INGRESS + "exactly_once.cells", index, index + 1)
     return value >> 32 + lanes, value >> lanes & 0xFFFFFFFF, value & (1 << lanes) - 1
 
 
 def held(pipeline: ControlPlane, lane: int, slot: int) -> int:
-    """A hot value's register."""
     return pipeline.read_register(f"{INGRESS}aggregate_{lane:02d}.values", slot, slot + 1)[0]
 
 
 def drops(pipeline: ControlPlane) -> dict[str, int]:
-    """Packets dropped, by reason, zeros left out."""
+    """Return dropped packets by reason, without zeros."""
     cells = pipeline.read_counter(INGRESS + "drops", 0, len(drop_reasons()))
     return {
         reason: value.packets for reason, value in zip(drop_reasons(), cells, strict=True) if value.packets
@@ -120,19 +117,18 @@ def drops(pipeline: ControlPlane) -> dict[str, int]:
 
 
 def lane_stats(pipeline: ControlPlane, lane: int) -> tuple[int, int, int]:
-    """(hits, misses, overflows) of a lane."""
+    """Return (hits, misses, overflows) of a lane."""
     hit, miss, overflow = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.lane_stats", 0, 3)
     return hit.packets, miss.packets, overflow.packets
 
 
 def pushes(pipeline: ControlPlane, lane: int) -> dict[int, int]:
-    """Pushes that the lane's slots have served, zeros left out."""
+    """Return the pushes served by each slot of a lane, without zeros."""
     cells = pipeline.read_counter(f"{INGRESS}aggregate_{lane:02d}.pushes", 0, SLOTS)
     return {slot: value.packets for slot, value in enumerate(cells) if value.packets}
 
 
 def state_of(pipeline: ControlPlane) -> tuple[dict[str, list[int]], dict[str, list[CounterValue]]]:
-    """Every register and counter."""
     declared = pipeline.program
     registers = {r.name: pipeline.read_register(r.name, 0, r.size) for r in declared.registers}
     counters = {c.name: pipeline.read_counter(c.name, 0, c.size) for c in declared.counters}

@@ -29,7 +29,7 @@ US = 1_000
 
 
 class Times(NamedTuple):
-    """What happens to one RPC, in µs."""
+    """Times of one RPC in µs."""
 
     w_proc: int
     w_queue: int
@@ -39,26 +39,24 @@ class Times(NamedTuple):
     switch: int
 
     def longer(self, n_tx: int) -> Times:
-        """The same, on the way for `n_tx` µs more."""
         return self._replace(n_tx=self.n_tx + n_tx)
 
 
 @dataclass(frozen=True, slots=True)
 class ByClass:
-    """Times of an RPC by what becomes of it; what a PS sees, it may see twice."""
+    """Times of an RPC by its class. RPCs that a PS sees may reach it twice."""
 
     all_hit: Times
     mixed: Times
     cold: Times
 
     def of(self, served: int, live: int) -> Times:
-        """Those of an RPC with these bitmaps."""
+        """Return the times for these bitmaps."""
         if served == 0:
             return self.cold
         return self.all_hit if served == live else self.mixed
 
     def longer(self, n_tx: int) -> ByClass:
-        """All of them on the way for `n_tx` µs more."""
         return ByClass(*(each.longer(n_tx) for each in (self.all_hit, self.mixed, self.cold)))
 
 
@@ -82,7 +80,6 @@ class Timed:
         return self.now
 
     def trainer(self, job: int, block: Schedule) -> Trainer:
-        """A block of steps; drive it with `operation`."""
         ledger = Ledger(job, 1, self._trace.space.size, self._trace.largest_batch)
         model = SyntheticGradient(seed=1)
         return Trainer(self._worker, self.clients[job], self._trace, model, ledger, block, self._clock)
@@ -98,7 +95,7 @@ class Timed:
         hot: Collection[int] = (),
         doubled: Callable[[Header], bool] = lambda header: False,
     ) -> None:
-        """Let the operation that is due run from `start` to `end` (ns) through a switch with `hot` keys.
+        """Run the operation that is due from `start` to `end` (ns), with `hot` keys in the switch.
 
         Its RPCs leave 1 µs after each other. The PS gets those twice that are `doubled`.
         """
@@ -109,7 +106,6 @@ class Timed:
         trainer.wake(end)
 
     def empty(self, job: int, ps: int, start: int, times: Times) -> None:
-        """An RPC without lanes, sent at `start`."""
         client = self.clients[job]
         self.now = start
         client.empty(ps)
@@ -157,14 +153,14 @@ class Timed:
 
 
 def _csr(worker: int, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One mini-batch for the last of `worker` workers; the others have empty ones."""
+    """Return one mini-batch for the last of `worker` workers, and none for the others."""
     starts = np.zeros(worker + 1, dtype=np.int64)
     starts[-1] = len(batch)
     return starts, batch.astype(np.uint32)
 
 
 def _serve(request: Message, hot: Collection[int]) -> Message:
-    """The request as the switch sends it on: hot lanes marked, a pull's with values."""
+    """Mark the hot lanes of a request, with values for a pull, as the switch does."""
     if request.keys is None:
         return request
     header = request.header
@@ -176,7 +172,7 @@ def _serve(request: Message, hot: Collection[int]) -> Message:
 
 
 def _answer(request: Message) -> Message:
-    """The switch's own answer to a request of which it has served every lane."""
+    """Return the switch's answer to a request all of whose lanes it served."""
     if request.header.op == Op.PUSH:
         return Message(request.header._replace(flags=RESPONSE))
     return Message(request.header._replace(flags=RESPONSE | VALUES), None, request.values)

@@ -26,12 +26,12 @@ PLAIN_FRAMES = [bytes.fromhex("0200000001020200000001010806") + bytes(46), bytes
 
 
 def lane_of(key: int, lanes: int) -> int:
-    """Lane of a key in a program of so many; of 32, `foundation.protocol.hashing.lane_of`."""
+    """Return a key's lane in a program of `lanes` lanes (`foundation.protocol.hashing` has 32)."""
     return (key * MULTIPLIER % 2**64 * lanes) >> 64
 
 
 def hot_set(random: Random, keys: int = KEYS, lanes: int = LANES) -> list[EntryWrite]:
-    """Entries for half of all keys in random states; slots overlap on purpose."""
+    """Return entries for half of all keys in random states; slots overlap on purpose."""
     chosen = random.sample(range(keys), keys // 2)
     return [
         testnet.hot_entry(
@@ -42,7 +42,7 @@ def hot_set(random: Random, keys: int = KEYS, lanes: int = LANES) -> list[EntryW
 
 
 class Source:
-    """Draws (ingress port, frame) pairs for a program of so many lanes."""
+    """Draws (ingress port, frame) pairs for a program of `lanes` lanes."""
 
     def __init__(self, random: Random, oracle: Pipeline, lanes: int = LANES) -> None:
         self.random = random
@@ -53,7 +53,6 @@ class Source:
             self.by_lane.setdefault(lane_of(key, lanes), []).append(key)
 
     def draw(self) -> tuple[int, bytes]:
-        """One frame and the port it arrives on."""
         kind = self.random.random()
         if kind < 0.04:
             return self.random.choice([1, 2, 3]), self.random.choice(PLAIN_FRAMES)
@@ -92,7 +91,7 @@ class Source:
         return port, frames.frame(rpc, src=end, dst=testnet.SERVICE)
 
     def lanes(self) -> dict[int, tuple[int, int]]:
-        """Keys in their hash lanes (some lanes empty), or any keys densely."""
+        """Return keys in their hash lanes, some empty, or any keys densely."""
         r = self.random
         count = r.randint(1, self.of_program)
         if r.random() < 0.6:
@@ -104,7 +103,6 @@ class Source:
         return {lane: (key, self.value(kind)) for lane, key in chosen.items()}
 
     def value(self, kind: int) -> int:
-        """Any, a small one, or the largest."""
         if kind == 0:
             return self.random.getrandbits(32)
         return self.random.randint(-100, 100) if kind == 1 else 0x7FFFFFFF
@@ -135,7 +133,7 @@ class Source:
         return testnet.SERVER_PORT, frames.frame(rpc, src=testnet.SERVER, dst=to)
 
     def broken(self, frame: bytes) -> bytes:
-        """A flipped bit, a cut tail, bytes too many, or a fragment."""
+        """Flip a bit, cut the tail, append bytes, or make a fragment."""
         r = self.random
         match r.randrange(4):
             case 0:

@@ -20,7 +20,7 @@ from tests.harness.arms import JOBS
 def a_reading(
     rpcs: Sequence[int] = (0, 0, 0, 0), hits: int = 0, misses: int = 0, overflows: int = 0, **drops: int
 ) -> Counters:
-    """All of the hits are lane 3's, all of the misses lane 4's and all overflows lane 5's."""
+    """Return counters with all hits in lane 3, all misses in lane 4 and all overflows in lane 5."""
     lanes = [LaneCounters(0, 0, 0)] * LANES
     lanes[3:6] = [LaneCounters(hits, 0, 0), LaneCounters(0, misses, 0), LaneCounters(0, 0, overflows)]
     return Counters(
@@ -46,7 +46,7 @@ def operations(
     load: float = 0.8,
     ops: Sequence[str] = ("pull", "push", "step"),
 ) -> None:
-    """Write a block of a worker, whose pushes take ten times as long; its first step is not measured."""
+    """Write a worker's block. A push takes ten times as long as a pull; the first step is not measured."""
     latencies = [1e6, *pulls_us]
     number = len(latencies)
     whole: dict[str, Any] = {"worker": worker, "job": JOBS[arm], "arm": arm, "round": round_number}
@@ -92,7 +92,7 @@ def a_block(arm: str, round_number: int, load: float, *latencies: float | None) 
 
 
 def a_run(folder: Path, error: str | None = "it was killed", *, parts: bool = True) -> Path:
-    """A run's folder, as it is while the run goes on."""
+    """Write the folder of a run that has not ended."""
     folder.mkdir(parents=True)
     if parts:
         (folder / "parts").mkdir()

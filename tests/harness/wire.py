@@ -36,15 +36,13 @@ _LANE_BYTES = {
 
 
 class Codec(Protocol):
-    """One of the readings of the wire format: `codec` or `scapy_layer` of `foundation.protocol`."""
-
     def parse(self, datagram: bytes | memoryview, /) -> Message: ...
 
     def build(self, message: Message, /) -> bytes: ...
 
 
 def is_rpc(header: Header, length: int) -> bool:
-    """Whether a datagram of so many bytes with this header is one, as docs/design.md has it."""
+    """Whether a datagram of `length` bytes with this header is an RPC by docs/design.md."""
     op, flags, live, served, refused = header.op, header.flags, header.live, header.served, header.refused
     lanes = set(range(header.count))
     if header.version != VERSION:
@@ -67,7 +65,7 @@ def is_rpc(header: Header, length: int) -> bool:
 def requests(
     op: Op, caller: Caller, iteration: int, packing: Packing, keys: Keys, values: Values | None
 ) -> list[Message]:
-    """A pull (`values` None) or push of `keys` [size]; seq and t0 are left 0."""
+    """Return a pull (`values` None) or push of `keys` [size]; seq and t0 are 0."""
     keys_at = np.append(keys, np.uint64(NO_KEY))
     values_at = None if values is None else np.append(values, np.uint32(0))
     return [
@@ -90,6 +88,6 @@ def requests(
 
 
 def answers(header: Header, request: Header) -> bool:
-    """Whether it is the header of an answer to this request: it echoes what it must."""
+    """Whether a header answers this request: it repeats the fields in `ECHOED`."""
     echoes = all(getattr(header, field) == getattr(request, field) for field in ECHOED)
     return bool(header.flags & RESPONSE) and echoes

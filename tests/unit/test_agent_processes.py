@@ -42,8 +42,6 @@ MS = 1_000_000
 
 
 class Agent:
-    """A process that speaks JSON lines."""
-
     def __init__(
         self, module: str, config: dict[str, object], directory: Path, errors: IO[str] | None = None
     ) -> None:
@@ -61,7 +59,7 @@ class Agent:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """One whose peer has gone may wait for ever, and tell of its progress all the while."""
+        """Kill the process after a while: without its peer it would wait and report progress for ever."""
         limit = threading.Timer(PATIENCE_S, self.process.kill)
         limit.start()
         try:
@@ -80,7 +78,7 @@ class Agent:
         self.send_together(command)
 
     def send_together(self, *commands: dict[str, object]) -> None:
-        """Where the agent reads, it reads all of them."""
+        """Write several commands at once, so that the agent reads them together."""
         assert self.process.stdin is not None
         self.process.stdin.write("".join(f"{json.dumps(command)}\n" for command in commands))
         self.process.stdin.flush()
@@ -93,7 +91,7 @@ class Agent:
         return answer
 
     def close(self) -> int:
-        """End its input; its exit status."""
+        """Close its input; return its exit status."""
         with self.process:
             try:
                 assert self.process.stdin is not None
@@ -233,8 +231,6 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
 @pytest.mark.soak
 @pytest.mark.parametrize("job", [1, 2])
 def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) -> None:
-    """Again and again, by kill -9 in the middle of a block; checkpoints come and go."""
-
     def start(ps: int) -> Agent:
         durable = {"file": str(log_dir / f"ps-{ps}.db"), "checkpoint_mb": 0.05}
         return Agent("hosts.ps", ps_config(log_dir, ps, durable=durable), log_dir)
@@ -276,8 +272,6 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
 
 @pytest.mark.soak
 def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> None:
-    """At the end, and with nothing to send twice."""
-
     async def run() -> tuple[Collector, int]:
         async with collecting(log_dir, log_dir / "collector") as collector:
             return collector, await in_thread(train)
@@ -343,7 +337,6 @@ def test_one_socket_for_each_worker_only_without_the_proxy(worker: Agent, server
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_word_of_another_switch_waits_for_no_block(log_dir: Path, blocks: int) -> None:
-    """One that pushed to a switch that is gone would never end."""
     with closing(open_udp((f"{NET}.2.9", 0))) as server:
         server.settimeout(PATIENCE_S)
         address, port = server.getsockname()
@@ -411,7 +404,6 @@ def test_configurations_that_are_wrong(
     changes: dict[str, object],
     message: str,
 ) -> None:
-    """Told by a worker in this process."""
     path = log_dir / "worker.json"
     path.write_text(json.dumps(worker_config(log_dir, **changes)))
     assert worker_main.callback is not None
@@ -428,7 +420,6 @@ def test_a_ps_whose_configuration_is_wrong_says_so(log_dir: Path) -> None:
 
 
 def test_a_ps_of_a_run_that_names_no_version_of_the_wire_says_so(log_dir: Path) -> None:
-    """A runner of before there was more than one."""
     config = ps_config(log_dir, 0)
     del config["wire"]
     (path := log_dir / "ps.json").write_text(json.dumps(config))

@@ -37,7 +37,6 @@ def test_what_it_has_not_is_said_with_what_it_has() -> None:
 
 
 def test_nothing_is_imported_before_it_is_asked_for() -> None:
-    """From anywhere, and in no time."""
     heavy = {"numba", "polars", "finsy", "numpy", "torch"}
     loaded = f"import sys, hotline; print(sorted({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "[]\n"

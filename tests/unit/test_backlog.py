@@ -13,7 +13,7 @@ from switch_harness.waiting import PATIENCE_S, wait_for
 
 
 class Disk:
-    """That writes nothing before it is let."""
+    """A disk that writes nothing until its gate opens."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()

@@ -17,7 +17,7 @@ CORE = min(os.sched_getaffinity(0))
 
 
 def test_a_script_s_steps_are_pushed_beside_those_of_the_built_in_worker(tmp_path: Path) -> None:
-    """Ten steps of 50 keys in rows of 2; both go to the same PS."""
+    """Ten steps of 50 keys in rows of 2; both workers push to the same PS."""
     with script(1000, 2, 50, CORE) as scripts, closing(open_udp((HOST, 20_000))) as sock:
         took = scripts.run(10)
         assert 0 < took.called < took.wall and took.beside > 0 and took.cpu == took.called + took.beside

@@ -30,7 +30,7 @@ Scenario = Callable[[SwitchClient], Awaitable[Any]]
 
 
 class Switch:
-    """finsy's, as far as it is used: it records what is asked, and fails with `error`."""
+    """A fake of finsy's Switch that records requests, and fails with `error`."""
 
     opened: list[fy.SwitchOptions]
     asked: list[list[Any]]
@@ -110,7 +110,7 @@ def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
 
 
 def test_a_switch_that_ends_while_a_connection_is_made(switch: type[Switch]) -> None:
-    """finsy asks for its ports, too, by gNMI."""
+    """finsy also asks for ports, by gNMI."""
     error = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "why")
     for switch.entering in (fy.P4ClientError(error, "an RPC"), GNMIClientError(error)):
         assert told(_check) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
@@ -217,7 +217,7 @@ def test_a_stream_that_takes_nothing_is_closed(switch: type[Switch], monkeypatch
 
 
 def test_packet_ins(switch: type[Switch]) -> None:
-    """Hundreds of answers come at once: finsy drops what does not fit its queue."""
+    """Hundreds of answers come at once: finsy drops those that do not fit its queue."""
     switch.answers = [b"one", b"two"]
 
     async def receive(opened: SwitchClient) -> list[bytes]:
@@ -269,7 +269,7 @@ def test_a_pipeline_of_another_design_is_named(switch: type[Switch]) -> None:
 
 @pytest.mark.parametrize(("said", "wire"), [("", "1"), ("7", "7")])
 def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], said: str, wire: str) -> None:
-    """The first did not say which it was."""
+    """Version 1 did not name itself."""
     other = fy.P4Schema(OURS.p4info)
     other.p4info.pkg_info.version = said
     switch.schema = other

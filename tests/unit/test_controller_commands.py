@@ -37,7 +37,7 @@ NOTHING = Plan((), ())
 
 
 class Played:
-    """Stands in for `Controller`; `calls` has what was asked of it."""
+    """A fake of `Controller`; `calls` records the requests."""
 
     calls: list[tuple[Any, ...]]
     answer: Plan
@@ -190,7 +190,7 @@ def test_proxy(played: type[Played]) -> None:
 
 
 class Follower:
-    """Stands in for the one that follows: what it was made of, and periods as they may be."""
+    """A fake follower with three made-up periods."""
 
     made: ClassVar[list[Any]] = []
 
@@ -366,7 +366,6 @@ COMMANDS = {
 @pytest.mark.parametrize("command", OPTIONS)
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_each_command_tells_its_arguments_and_what_they_are(command: tuple[str, ...], flag: str) -> None:
-    """Every option and every command has words behind it."""
     usage, _, options = " ".join(output(*command, flag).split()).partition(" Options: ")
     assert f"{ARGUMENTS.get(command, '')} " in usage
     for option, limits in OPTIONS[command].items():

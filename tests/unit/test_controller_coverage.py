@@ -56,7 +56,6 @@ def test_the_limit_is_where_a_lane_is_full(keys: list[int], slots: int) -> None:
 
 
 def test_more_keys_than_slots(tmp_path: Path) -> None:
-    """The order of keys is needed for no more keys than the switch has slots."""
     keys = np.arange(MAX_KEYS + 10_000, dtype=np.uint64)
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": keys, "updates": keys[::-1] + 1}).write_parquet(log)
@@ -69,7 +68,7 @@ def test_more_keys_than_slots(tmp_path: Path) -> None:
 
 
 def test_the_k_to_choose_is_the_knee_as_far_as_the_tables_go(tmp_path: Path) -> None:
-    """Worked out by hand: of 100 updates the first key has 60, two have 15, ten have 1."""
+    """By hand: of 100 updates the first key has 60, two keys have 15 each, ten have 1 each."""
     lane = lane_of(1)
     same_lane = [key for key in range(1, 1000) if lane_of(key) == lane]
     updates = dict(zip(same_lane, [60, 15, 15, *[1] * 10], strict=False))

@@ -15,7 +15,7 @@ from controller.errors import DeviceError, NotPrimary
 
 
 class Switch:
-    """finsy's, as far as it is used; `highest` is the election id that has to be beaten."""
+    """A fake of finsy's Switch; `highest` is the election id to beat."""
 
     opened: list[tuple[str, fy.SwitchOptions]]
     closed: int

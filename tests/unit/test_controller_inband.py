@@ -43,7 +43,7 @@ Answer = Callable[[UdpFrame], list[bytes]]
 
 
 class Played:
-    """Stands in for `SwitchClient`: `sent` has frames with their egress ports, `answer` makes packet-ins."""
+    """A fake of `SwitchClient`: `sent` has frames with egress ports, `answer` makes packet-ins."""
 
     def __init__(self, answer: Answer) -> None:
         self.sent: list[tuple[UdpFrame, int | None]] = []
@@ -81,7 +81,6 @@ def on(
 
 
 def agreeing(frame: UdpFrame, status: Status = Status.OK) -> list[bytes]:
-    """A PS's answer to any command."""
     command = control.parse(frame.payload)
     values = None
     if command.command is Command.VALUES and status is Status.OK:
@@ -90,7 +89,7 @@ def agreeing(frame: UdpFrame, status: Status = Status.OK) -> list[bytes]:
 
 
 def keys_of(ps: int, number: int) -> list[int]:
-    """Keys below and above 2^63, in turn."""
+    """Return keys below and above 2^63, in turn."""
     keys = (key + half for key in range(10_000) for half in (0, 2**63))
     return [key for key in keys if ps_of(key, 2) == ps][:number]
 
@@ -190,7 +189,7 @@ def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
 
 
 def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptureFixture) -> None:
-    """Other epochs, numbers, servers, jobs, requests, RPCs, and no RPCs at all; the answer comes last."""
+    """The wrong answers differ in one field each; the right one comes last."""
 
     def answer(frame: UdpFrame) -> list[bytes]:
         command = control.parse(frame.payload)
@@ -221,7 +220,7 @@ def _fields(command: Control) -> dict[str, Any]:
 
 
 def reading(held: dict[int, int]) -> Answer:
-    """The switch's answers to pulls, with the lanes served of which it holds the key."""
+    """Answer pulls, with those lanes served whose keys are in `held`."""
 
     def answer(frame: UdpFrame) -> list[bytes]:
         request = codec.parse(frame.payload)
@@ -291,7 +290,7 @@ def test_a_switch_that_does_not_answer_reads_is_told() -> None:
 
 
 def test_later_callers_have_later_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Milliseconds in 32 bits."""
+    """An epoch is a time in ms, in 32 bits."""
     monkeypatch.setattr(SwitchClient, "_latest_ms", 0)
     epochs = []
     for now in (5_000_000, 6_999_999, (2**32 + 7) * 1_000_000):

@@ -75,7 +75,7 @@ async def states(net: LiveNet) -> dict[int, State]:
 
 
 async def check_sums(net: LiveNet) -> None:
-    """Check that servers and switch hold the sum of what workers sent, and only one of them each key."""
+    """Check that servers and switch hold the sums of all pushes, and each key has one owner."""
     sent = sum((load.sent for load in net.loads), Counter[int]())
     async with Controller(net.address) as controller:
         held = {entry.param.key: entry.value for entry in await controller.registers(JOB)}
@@ -92,7 +92,7 @@ def given_away(net: LiveNet) -> int:
 
 
 async def hotline(net: LiveNet, *arguments: str) -> tuple[int, str, str]:
-    """Run the command line against the net, in a thread: exit code, stdout, stderr."""
+    """Run the command line against the net in a thread; return exit code, stdout and stderr."""
     command, *rest = arguments
     given = [command, "--switch", net.address, *rest]
     ran = await asyncio.to_thread(CliRunner().invoke, commands.hotline, given)
@@ -284,7 +284,7 @@ def test_a_dropped_register_read_is_one_clear_error() -> None:
 
 
 def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large set means hundreds of commands, of which some are lost and wait while others go on."""
+    """A large set takes hundreds of commands; the lost ones wait while others go on."""
     monkeypatch.setattr(inband, "_FIRST_TIMEOUT", 1.0)
     monkeypatch.setattr(inband, "_MAX_TIMEOUT", 1.0)
 
@@ -339,7 +339,7 @@ def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str)
 
 def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(switch: fy.Switch) -> fy.Switch:
-        """Do what finsy's task does if the switch refuses the pipeline or times out."""
+        """Fail as finsy does if the switch refuses the pipeline or times out."""
         raise asyncio.CancelledError
 
     async def scenario() -> None:
@@ -397,7 +397,7 @@ def test_a_switch_that_goes_away_ends_a_load() -> None:
 
 
 def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """finsy has a deadline of its own, which is a private name there."""
+    """finsy's own deadline has a private name."""
     assert p4client._DEFAULT_RPC_TIMEOUT == client._COMMIT_SECONDS
     monkeypatch.setattr(p4client, "_DEFAULT_RPC_TIMEOUT", 0.001)
 
@@ -410,7 +410,7 @@ def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It listens before its code is there."""
+    """The switch listens before its code is compiled."""
     monkeypatch.setattr(client, "_CONNECT_SECONDS", 0.1)
     monkeypatch.setattr(client, "_OWN_SWITCH_SECONDS", 0.3)
 

@@ -54,7 +54,7 @@ def hot(job: int, key: int, state: State = State.HOT, slot: int = 0) -> HotParam
 
 
 class Switch:
-    """Stands in for `SwitchClient`: rows in memory, and a record of what was asked."""
+    """A fake of `SwitchClient`: rows in memory, and a record of requests."""
 
     rows: list[Row]
     written: list[Update]
@@ -101,7 +101,7 @@ class Switch:
 
 
 class Calls:
-    """Stands in for `InBand`: every key has its own negative as a value, but for those that are parked."""
+    """A fake of `InBand`: the value of a key that is not parked is its negative."""
 
     asked: list[tuple[Any, ...]]
 
@@ -133,7 +133,6 @@ class Calls:
 
 @pytest.fixture
 def switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Switch]]:
-    """Job 4 with offload and two servers, job 5 with neither offload nor servers."""
     rows: list[Row] = [Job(4, True, False), Job(5, False, True), server(4, 1), server(4, 0)]
     monkeypatch.setattr(Switch, "rows", rows, raising=False)
     monkeypatch.setattr(Switch, "written", [], raising=False)
@@ -210,7 +209,7 @@ def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[i
     [Job(4, True, False), server(4, 0), worker(4, 1, 0), Route(MAC, 3), HotParam(4, 7, 1, 0, State.HOT)],
 )
 def test_rows_are_values(row: Job | Server | Worker | Route | HotParam) -> None:
-    """Rows are hashable and have slots instead of a dictionary, as there are hundreds of thousands."""
+    """There are hundreds of thousands of rows, so they have slots."""
     assert hash(row) == hash(replace(row)) and row == replace(row)
     assert not hasattr(row, "__dict__")
     with pytest.raises(FrozenInstanceError):
@@ -218,7 +217,7 @@ def test_rows_are_values(row: Job | Server | Worker | Route | HotParam) -> None:
 
 
 def test_a_load_checks_moves_and_tells_its_progress(switch: type[Switch]) -> None:
-    """Key by key: entry in motion, command to its PS, entry as wanted; the servers are asked first."""
+    """The order is: ask the servers, set the entry in motion, command the PS, set the final state."""
     (first, gone), (second,) = of_ps(0, 2), of_ps(1, 1)
     switch.rows.append(hot(4, gone))
     switch.rows.append(hot(5, first))
@@ -281,7 +280,7 @@ def test_the_proxy_is_a_setting_alone(switch: type[Switch]) -> None:
 
 
 def test_registers_are_read_as_a_caller_for_a_while(switch: type[Switch]) -> None:
-    """In the lowest free row; what a killed controller left is taken away first."""
+    """The caller takes the lowest free row and removes what a killed controller left."""
     params = [hot(4, 30), hot(4, 7), hot(4, 9, State.PARKED), hot(5, 11)]
     left = Worker(4, CONTROLLER_CALLER, 5, 2, MAC, "10.0.4.1", 5001, CPU_PORT, CallerKind.PRIVILEGED)
     of_another_job = Worker(

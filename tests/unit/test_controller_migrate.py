@@ -46,7 +46,7 @@ class Interrupted(Exception):
 
 
 class World:
-    """A switch and its parameter servers; between steps every key is pushed, where it is served."""
+    """A switch and its parameter servers; between steps every key is pushed to its owner."""
 
     def __init__(self, params: dict[tuple[int, int], HotParam], away: set[int]) -> None:
         self.params = params
@@ -129,7 +129,7 @@ class World:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> World:
-    """Whatever an interrupted controller may have left, with another job beside it."""
+    """Draw any state that an interrupted controller may leave, with another job beside it."""
     slots = {lane: draw(st.permutations(range(SLOTS))) for lane in LANES_USED}
     params: dict[tuple[int, int], HotParam] = {}
     away = set()
@@ -256,7 +256,7 @@ def test_a_seeded_key_is_reserved_first() -> None:
 
 
 def test_a_wave_is_1024_keys() -> None:
-    """The switch refuses at most a wave of keys at a time; keys without a value move at once."""
+    """Keys without a value move at once."""
 
     class Silent:
         async def write(self, updates: Sequence[Update]) -> None:

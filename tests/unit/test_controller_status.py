@@ -21,7 +21,7 @@ MAC = "00:00:00:00:00:01"
 
 
 def a_status() -> SwitchStatus:
-    """Six arms of one server and two workers; lane k hit 100 * k, missed 200; the last overflowed."""
+    """Return six jobs of one server and two workers; lane k has 100 k hits and 200 misses."""
     params = [HotParam(1, key, key % LANES, key, State.HOT) for key in range(100)]
     params += [HotParam(4, key, key % LANES, key, State.PARKED) for key in range(50)]
     params += [HotParam(4, 99, 3, 99, State.DRAINING), HotParam(4, 98, 2, 98, State.RESERVED)]
@@ -46,7 +46,7 @@ def a_status() -> SwitchStatus:
 
 @pytest.fixture
 def on_switch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Say what a method of the controller finds, without any switch."""
+    """Return a function that fakes the result of one of the controller's methods."""
 
     async def connect(controller: Controller, *_: object) -> Controller:
         return controller
@@ -89,7 +89,6 @@ def test_a_runs_switch_in_eleven_lines(on_switch: Callable[..., None]) -> None:
 
 
 def test_what_was_read_is_a_value() -> None:
-    """Equal to another of the same content, wherever it is kept, and never changed."""
     param = HotParam(1, 2, 3, 4, State.HOT)
     assert len({Register(param, 5), Register(param, 5), Register(param, None)}) == 2
     assert len({LaneCounters(1, 2, 3), LaneCounters(1, 2, 3)}) == 1
@@ -163,7 +162,7 @@ def test_json_has_all_of_it(on_switch: Callable[..., None]) -> None:
 
 @pytest.fixture
 def held(on_switch: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two registers on the switch, and a working directory; the path of its latest run's record."""
+    """Fake two registers; return the path of the record of the latest run."""
     params = [HotParam(4, 5, 1, 8, State.HOT), HotParam(4, 6, 2, 9, State.PARKED)]
     on_switch("registers", [Register(params[0], -(2**19)), Register(params[1], None)], 4, None)
     monkeypatch.chdir(tmp_path)

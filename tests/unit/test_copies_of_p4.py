@@ -57,12 +57,11 @@ def p4info(file: Path) -> p4i.P4Info:
 
 @cache
 def bmv2(program: Path = HOTSET) -> dict[str, Any]:
-    """A program as p4c printed it."""
     return dict(json.loads(program.read_text()))
 
 
 def header_fields(header_type: str, program: Path = HOTSET) -> dict[str, int]:
-    """The fields of a header type in wire order, with their widths in bits."""
+    """Return the fields of a header type in wire order, with their widths in bits."""
     [found] = [each for each in bmv2(program)["header_types"] if each["name"] == header_type]
     return {name: width for name, width, _ in found["fields"]}
 
@@ -73,19 +72,18 @@ ENCODER = RowEncoder(P4INFO)
 
 
 def sizes(kind: str) -> dict[str, int]:
-    """Name -> size of the program's tables, register or counter arrays."""
+    """Return the sizes of the program's tables, registers or counters by name."""
     return {each.preamble.name.removeprefix(INGRESS): each.size for each in getattr(P4INFO, kind)}
 
 
 def test_committed_constants_are_what_the_generator_writes() -> None:
-    """`make p4` writes them."""
     generated = runpy.run_path(str(ROOT / "scripts" / "p4_constants.py"))["FILES"]
     assert generated == {folder: (P4SRC / folder / "constants.p4").read_text() for folder in generated}
 
 
 @pytest.mark.parametrize("file", P4INFOS, ids=lambda file: file.name)
 def test_the_version_of_the_wire_is_told_by_every_designs_p4info(file: Path) -> None:
-    """By it controllers know what they would talk to."""
+    """Controllers recognise the version of a switch by it."""
     assert p4info(file).pkg_info.version == str(header.VERSION)
 
 
@@ -145,7 +143,7 @@ def test_a_program_of_other_lanes_has_larger_bitmaps(lanes: int, program: Path) 
 
 
 def test_shapes_of_rpcs_are_those_that_the_program_lets_pass() -> None:
-    """What only a PS may meet, a pull with the switch's values and a CONTROL request, is no shape of it."""
+    """Two shapes never pass the program: a pull with the switch's values, and a CONTROL request."""
     [table] = [t for t in bmv2()["pipelines"][0]["tables"] if t["name"].endswith(".shapes")]
     names = dict(zip(table["action_ids"], table["actions"], strict=True))
     passed = {}
@@ -208,7 +206,6 @@ ROWS_OF_TABLES: list[Row] = [
 
 @pytest.mark.parametrize("row", ROWS_OF_TABLES)
 def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> None:
-    """The P4Info gives each name a place: one that is not there, left out or too wide for it is an error."""
     encoded = ENCODER.update(Update(Change.INSERT, row))
     entry = fy.P4TableEntry.decode(encoded.entity, SCHEMA)
     table = SCHEMA.tables[entry.table_id]
@@ -224,7 +221,6 @@ def test_a_row_with_its_largest_values_is_an_entry_of_the_program(row: Row) -> N
 
 
 def _number(row: Row, name: str) -> int:
-    """What a row has for a match field or parameter."""
     value = getattr(row, name)
     return value if isinstance(value, int) else testnet.number(value)
 
@@ -237,7 +233,7 @@ def test_the_programs_tables_are_those_that_there_are_rows_for() -> None:
 
 
 def finsys(row: Row) -> fy.P4TableEntry:
-    """The entry as finsy is told it: by names, and addresses as text."""
+    """Return the entry that finsy makes from names and addresses as text."""
     if isinstance(row, HotParam):
         action = fy.Action(f"lookup_{row.lane:02d}.{row.state.value}", slot=row.slot)
         match = fy.Match(job=row.job, key=row.key)

@@ -19,7 +19,7 @@ ROOMS_OF_NAMES = "|".join(sorted(AT_THE_TOP))
 
 
 def anchors(page: Path) -> set[str]:
-    """As GitHub makes them of headings."""
+    """Return the anchors that GitHub makes of headings."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -37,7 +37,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - set(OLD)), ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_are_named_are_there(page: Path) -> None:
-    """`room/file`, but for what a reader is to make or a run leaves."""
     named = set(re.findall(rf"`((?:{ROOMS_OF_NAMES})/[\w./-]*)`", page.read_text()))
     roots = [each for each in PROJECTS if page.is_relative_to(each)]
     there = {name for name in named for root in roots if (root / name).exists()}
@@ -47,7 +46,7 @@ def test_files_that_are_named_are_there(page: Path) -> None:
 
 @pytest.mark.parametrize("page", sorted(set(PAGES) - set(OLD)), ids=lambda page: str(page.relative_to(ROOT)))
 def test_lines_of_prose_are_narrow(page: Path) -> None:
-    """Tables and commands have the width that they need."""
+    """Tables and commands may be wider."""
     lines = enumerate(page.read_text().splitlines(), start=1)
     wide = [number for number, line in lines if len(line) > WIDTH and not line.startswith(("|", "    "))]
     assert wide == []

@@ -32,7 +32,7 @@ def code() -> MachineCode:
 
 
 def play(bed: Testbed, stimuli: int) -> None:
-    """A random schedule; mostly frames arrive."""
+    """Play a random schedule; mostly frames arrive."""
     random = bed.random
     for _ in range(stimuli):
         choice = random.random()
@@ -89,14 +89,14 @@ def test_the_p4_program_interpreted(seed: int) -> None:
 
 
 class TodaysHits(PlainSwitch):
-    """Breaks one rule: a duplicate push is told today's hits."""
+    """Answers a duplicate push with the lanes that are hot now."""
 
     def served_of_duplicate(self, header: Header, hits: int, stored: int) -> int:
         return hits
 
 
 class EveryTurnIsNew(PlainSwitch):
-    """Breaks another: the switch adds duplicates."""
+    """Adds duplicates."""
 
     def _turn(self, row: int, header: Header, hits: int) -> tuple[bool, int] | None:
         return False, hits

@@ -30,7 +30,7 @@ def events(*arguments: str) -> list[dict[str, Any]]:
 
 
 def written(found: list[dict[str, Any]]) -> dict[str, str]:
-    """Registers of lanes that were written, with what they hold then."""
+    """Return the lanes' registers that were written, with their new values."""
     ours = (e for e in found if e["kind"] == "register" and e["op"] == "write" and "aggregate" in e["name"])
     return {e["name"]: e["after"] for e in ours if e["index"] == SLOT}
 

@@ -61,11 +61,10 @@ class Rig:
         self.entry(Change.INSERT, HOT, "hot")
 
     def entry(self, change: Change, key: int, state: str = "") -> None:
-        """Write a key's entry."""
         testnet.write(self.switch, [testnet.hot_entry(change, key, state, SLOT, LANE[key])])
 
     def push(self, worker: int, deltas: dict[int, int]) -> None:
-        """An RPC from its worker to where it is answered, and the answer back."""
+        """Send an RPC to the switch, the PS if need be, and back."""
         self._turns[worker] += 1
         lanes = {LANE[key]: (key, delta) for key, delta in deltas.items()}
         rpc = frames.request(
@@ -82,7 +81,7 @@ class Rig:
         assert port == worker and Parsed(out).rpc.refused == 0
 
     def move(self, at_switch: bool) -> None:
-        """Take `MOVING` to the switch or home, as the controller does (docs/design.md)."""
+        """Move `MOVING` to the switch or back, as the controller does (docs/design.md)."""
         self.entry(
             *((Change.INSERT, MOVING, "reserved") if at_switch else (Change.MODIFY, MOVING, "draining"))
         )
@@ -107,7 +106,6 @@ class Rig:
         return answer[42:]
 
     def sums(self) -> dict[int, int]:
-        """What switch and PS hold of each key together."""
         held = self.ps.stores[OFFLOADED].held()
         here = {key: int(held.values[key]) for key in LANE}
         return {
@@ -115,7 +113,7 @@ class Rig:
         }
 
     def overflows(self) -> tuple[int, int]:
-        """Those that the switch and the PS have counted."""
+        """Return the overflows counted by the switch and by the PS."""
         at_switch = sum(testnet.lane_stats(self.switch, lane)[2] for lane in LANE.values())
         return at_switch, int(self.ps.server.counters[OFFLOADED].overflows)
 
@@ -125,7 +123,7 @@ def signed(residue: int) -> int:
 
 
 class Model:
-    """The same in plain numbers."""
+    """The same sums in Python's integers."""
 
     def __init__(self) -> None:
         self.sums = dict.fromkeys(LANE, 0)
@@ -142,14 +140,14 @@ class Model:
         return not -SMALLEST <= signed(self.sums[key]) + signed(delta) < SMALLEST
 
     def move(self) -> bool:
-        """The other way than the last time; whether it goes to the switch."""
+        """Move to the other side; return whether that is the switch."""
         self.at_switch ^= {MOVING}
         self.overflows[0] += MOVING not in self.at_switch and self.sums[MOVING] == SMALLEST
         return MOVING in self.at_switch
 
 
 def play(rig: Rig, happenings: list[tuple[int, dict[int, int]] | None]) -> Iterator[Model]:
-    """Pushes, and None for a move."""
+    """Play pushes, and moves (None)."""
     model = Model()
     for happening in happenings:
         if happening is None:
@@ -182,7 +180,7 @@ def test_sums_are_exact_and_overflows_counted_wherever_a_key_is(
     ],
 )
 def test_overflows_by_hand(code: MachineCode, deltas: list[int], overflows: int) -> None:
-    """Of one key at the switch and one at the PS, by two workers in turn."""
+    """Two workers push in turn to a key in the switch and one at the PS."""
     rig = Rig(code)
     for n, delta in enumerate(deltas):
         rig.push(1 + n % 2, {HOT: delta, COLD: delta})

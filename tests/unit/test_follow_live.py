@@ -147,7 +147,7 @@ def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest() -> None:
 
 @pytest.mark.soak
 def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
-    """Pushes to a slot's last key, here before the first period, do not count for its next key."""
+    """Pushes to a slot's last key, before the first period, do not count for its next key."""
 
     async def scenario(net: LiveNet) -> None:
         async with Controller(net.address) as controller:

@@ -74,7 +74,7 @@ def test_the_margin_and_chance(cold: float, hot: float, moves: bool) -> None:
 
 @pytest.mark.parametrize(("newcomer", "periods"), [(5200, 1), (4900, 2), (3600, 2), (3300, 3), (2400, 0)])
 def test_a_new_key_must_be_much_hotter_at_first(newcomer: int, periods: int) -> None:
-    """Against 2,000 updates per period, a key needs 2.5 times as many at first, later 1.25 times."""
+    """Against 2,000 updates a period, a key needs 2.5 times as many at first, and later 1.25 times."""
     rates = rates_of({1: 2000})
     counts = rates_of({1: 2000, 2: newcomer})
     hot = np.array([1], dtype=np.uint64)
@@ -125,7 +125,7 @@ rooms = st.lists(st.integers(0, 3), min_size=LANES, max_size=LANES)
 
 @st.composite
 def hot_sets(draw: st.DrawFn, room: list[int]) -> list[int]:
-    """Keys that the lanes have room for, known or not."""
+    """Draw keys that the lanes have room for."""
     free = list(room)
     hot = []
     for key in draw(st.lists(st.integers(0, 60), unique=True)):
@@ -164,7 +164,7 @@ def test_whatever_is_counted(counts: dict[int, int], rule: Rule, data: st.DataOb
 def test_the_set_follows_and_then_comes_to_rest(
     before: dict[int, int], after: dict[int, int], rule: Rule
 ) -> None:
-    """When other keys become hot the set has them, but for the margin and chance, in a bounded time."""
+    """When other keys become hot, the set takes them within a bounded time, up to margin and chance."""
     rates, hot = Rates.none(), np.empty(0, dtype=np.uint64)
     for counts in (before, after):
         for _ in range(SETTLED + -(-rule.top_k // rule.swaps)):
@@ -180,7 +180,7 @@ def test_the_set_follows_and_then_comes_to_rest(
 
 
 def test_what_varies_by_chance_alone_hardly_moves() -> None:
-    """Counts of a Poisson process: without regard to it a tenth of the set would change every period."""
+    """The counts are of a Poisson process: without a rule for chance a tenth would change each period."""
     random = np.random.default_rng(1)
     keys = np.arange(20_000, dtype=np.uint64)
     shares = (keys.astype(np.float64) + 1) ** -0.85

@@ -35,7 +35,7 @@ def test_every_folder_is_a_targets_and_small() -> None:
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], right: str, wrong: str) -> None:
-    """Have a function, in memory, say something else."""
+    """Replace part of a function's source in memory."""
     module = sys.modules[function.__module__]
     lines, first = inspect.getsourcelines(function)
     source = "".join(lines)
@@ -66,7 +66,7 @@ def test_a_planted_bug_is_found(
 
 
 def nested(data: bytes) -> None:
-    """Fails for 9876, figure by figure."""
+    """Fail for 9876, digit by digit."""
     if data[:1] != b"9":
         return
     if data[1:2] != b"8":
@@ -79,7 +79,7 @@ def nested(data: bytes) -> None:
 
 
 def test_the_edges_lead_to_what_chance_does_not_find() -> None:
-    """All at once are too much for chance; one after the other, each told by its edge, they are not."""
+    """Chance does not find all four digits at once; edge by edge it does."""
 
     def executions(sources: tuple[str, ...]) -> tuple[int, list[str]]:
         fuzzer = Fuzzer(Target("nested", nested, sources, lambda: [b"1234"]), seed=1)

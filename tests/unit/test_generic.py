@@ -22,7 +22,7 @@ _numba: Any = numba
 
 
 def uncached(function: F) -> F:
-    """No entry point: on disk nothing is to be of the classes of a test."""
+    """Compile without the cache on disk, which must not refer to a test's classes."""
     return cast(F, _numba.njit(error_model="numpy")(function))
 
 
@@ -111,7 +111,7 @@ def test_a_class_without_a_body_is_an_error_that_says_so() -> None:
 
 
 def test_names_of_classes_must_differ() -> None:
-    """Numba would take a tuple of the one for a tuple of the other."""
+    """Numba would confuse their tuples."""
     another = type("Square", (), {})
     with pytest.raises(ValueError, match="for a class Square already"):
         implement(another, ANY, Shape(_grow_circle))

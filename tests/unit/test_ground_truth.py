@@ -72,7 +72,7 @@ def ps_config(folder: Path, ps: int, n_ps: int, **changes: object) -> dict[str, 
 
 
 def worker_config(folder: Path, services: list[str], keys: int = KEYS, window: int = 64) -> dict[str, object]:
-    """A worker of which each step is on the first `keys` keys."""
+    """Return the configuration of a worker whose steps use the first `keys` keys."""
     batch = np.arange(keys, dtype=np.uint32)
     Trace("one batch", 1, 1, KeySpace(KEYS), np.array([0, keys]), batch).save(folder / "trace")
     return {
@@ -99,7 +99,7 @@ def agent(folder: Path, config: dict[str, object], module: str | None = None) ->
 
 
 def logged(folder: Path) -> pl.DataFrame:
-    """The RPCs of the worker's log, in the order in which they were sent; the metrics of each add up."""
+    """Return the worker's logged RPCs in the order of sending; check that each one's metrics add up."""
     rows = pl.read_parquet(folder / "rpc-worker-1-*.parquet").sort("t_send_us", maintain_order=True)
     metrics = [pl.col(f"{metric}_us").cast(pl.Float64) for metric in METRICS]
     off = pl.sum_horizontal(metrics) - pl.col("latency_us")
@@ -113,12 +113,12 @@ def sent_once(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def without(rows: pl.DataFrame, **known_us: float | pl.Expr) -> pl.DataFrame:
-    """The metrics less what is known of them."""
+    """Subtract known times from the metrics."""
     return rows.with_columns((pl.col(f"{metric}_us") - known) for metric, known in known_us.items())
 
 
 def assert_same(rest: pl.DataFrame, others: pl.DataFrame, tolerance_us: float) -> None:
-    """What is left of each metric is what RPCs have that spent no such time."""
+    """Check that the remainders of all metrics are those of RPCs without the known time."""
     of = {
         metric: [float(rows[f"{metric}_us"].to_numpy().min()) for rows in (rest, others)]
         for metric in METRICS
@@ -127,7 +127,7 @@ def assert_same(rest: pl.DataFrame, others: pl.DataFrame, tolerance_us: float) -
 
 
 def by_place(rows: pl.DataFrame, queue: str) -> pl.DataFrame:
-    """What came together, by its place in a queue: how much longer it waited there than the one before."""
+    """Group simultaneous RPCs by place in a queue: `longer_us` is the wait after the one before."""
     operation = ["iteration", "op"]
     return (
         rows.filter(pl.col("attempts").max().over(operation) == 1)
@@ -143,7 +143,7 @@ def by_place(rows: pl.DataFrame, queue: str) -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
-    """RPCs at two PSs, of which the first is given a service time: empty ones, each alone, then steps."""
+    """Log RPCs at two PSs, of which the first has a service time: empty ones alone, then steps."""
     folder = tmp_path_factory.mktemp("served")
     with ExitStack() as agents:
         for ps, ns in enumerate((SERVICE_NS, 0)):
@@ -173,7 +173,7 @@ def test_those_behind_others_at_a_ps_with_a_service_time_wait_in_its_queue(serve
 @pytest.mark.soak
 @pytest.mark.parametrize("which", ["ps", "worker"])
 def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_path: Path) -> None:
-    """And is the wait of the next one, at least, where they come together."""
+    """RPCs that arrive together also wait for each other."""
     long, its = {which: "tests.harness.known_times"}, which.removesuffix("orker")
     with (
         agent(tmp_path, ps_config(tmp_path, 0, 1), long.get("ps")),
@@ -197,7 +197,7 @@ def test_what_an_agent_takes_for_a_datagram_is_its_processing(which: str, tmp_pa
 
 
 class Way(NamedTuple):
-    """What an RPC meets, ns: how long it is held there and back, and how long it waits for a halted agent."""
+    """Times that an RPC meets, ns: delays on the links, and waits for a halted agent."""
 
     there: int = 0
     back: int = 0
@@ -217,7 +217,7 @@ WAYS = {
 
 
 class Relay(threading.Thread):
-    """Between a PS and a worker that has one RPC on the way at a time: RPCs meet the ways in turn."""
+    """A relay between a PS and a worker with a window of 1; RPCs take the ways in turn."""
 
     def __init__(self, server: Address, ps: int, worker: int) -> None:
         super().__init__(daemon=True)
@@ -251,7 +251,6 @@ class Relay(threading.Thread):
                 self.met[t0] = way, met._replace(back=times[0], worker_halted=times[1])
 
     def close(self) -> None:
-        """End it, once it has begun."""
         self._far.sendto(b"", self._near.getsockname())
         self.join()
         self._near.close()
@@ -261,8 +260,10 @@ class Relay(threading.Thread):
 def carry(
     received: Received, out: socket.socket, to: Address, hold: int, halt: int, process: int
 ) -> tuple[int, int]:
-    """Send a datagram on, to a process that is halted meanwhile; returns how long it really was held, and
-    how long it then lay there before the process went on."""
+    """Forward a datagram, to a process that is halted for `halt` ns.
+
+    Returns how long it was really held, and how long it lay there before the process went on.
+    """
     spin_until(received.arrival + hold)
     if not halt:
         sent = time.monotonic_ns()
@@ -286,7 +287,7 @@ def is_halted(process: int) -> bool:
 
 @pytest.fixture(scope="module")
 def relayed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
-    """Pulls and pushes that went by way of a relay, with what each met there, in µs."""
+    """Log pulls and pushes through a relay, with the times that each met there in µs."""
     folder = tmp_path_factory.mktemp("relayed")
     with (
         agent(folder, ps_config(folder, 0, 1)) as ps,
@@ -306,7 +307,7 @@ def relayed(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != STRAIGHT])
 def test_what_an_rpc_meets_is_in_one_metric(relayed: pl.DataFrame, way: str) -> None:
-    """A slow link is N_tx, and an agent that reads late has a queue."""
+    """A slow link is N_tx; an agent that reads late has a queue."""
     held = pl.col("there") + pl.col("back")
     rest = without(relayed, n_tx=held, ps_queue=pl.col("ps_halted"), w_queue=pl.col("worker_halted"))
     of = rest.partition_by("way", as_dict=True)
@@ -314,7 +315,7 @@ def test_what_an_rpc_meets_is_in_one_metric(relayed: pl.DataFrame, way: str) -> 
 
 
 class Turn(NamedTuple):
-    """When a loop was called and when it had come back, ns: whatever it read or sent was between."""
+    """When a loop was called and when it returned, ns; it read and sent in between."""
 
     began: int
     ended: int
@@ -325,7 +326,7 @@ class Turn(NamedTuple):
 
 
 class ByHand:
-    """A worker and a PS whose compiled loops take a turn when they are told to."""
+    """A worker and a PS whose compiled loops run one turn a call."""
 
     def __init__(self, opened: ExitStack) -> None:
         warm_worker()
@@ -346,21 +347,19 @@ class ByHand:
         self._at_server = make_udp(self.offset), make_sources(poll.fileno())
 
     def work(self) -> Turn:
-        """The worker sends a burst of what may be sent, and reads what has come."""
+        """Send a burst of requests, and read answers."""
         began = time.monotonic_ns()
         operate(self.client.state, *self._worker, 0)
         return Turn(began, time.monotonic_ns())
 
     def answer(self) -> Turn:
-        """The PS answers what has come."""
         began = time.monotonic_ns()
         serve(*self._server, *self._at_server, 0)
         return Turn(began, time.monotonic_ns())
 
 
 def is_stamped(sock: socket.socket) -> bool:
-    """Whether the kernel notes when datagrams arrive, which it begins some ms after it was asked to: till
-    then it gives them the time at which they are read."""
+    """Whether the kernel notes arrival times yet: it begins some ms after the request."""
     sock.sendto(b"", sock.getsockname())
     sent = time.monotonic_ns()
     received = Receiver(sock, clock_offset()).receive()
@@ -373,7 +372,7 @@ def assert_between(waited_us: float, first: Turn, second: Turn) -> None:
 
 
 def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
-    """RPCs that are read together, of which some have lain there for 4 ms and some for 2 ms."""
+    """Of RPCs that are read together some have waited for 4 ms and some for 2 ms."""
     rounds = []
     with ExitStack() as opened:
         agents = ByHand(opened)

@@ -64,7 +64,7 @@ U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 
 @pytest.fixture(scope="module")
 def switch() -> CompiledPipeline:
-    """With all of `KEY_OF` hot, and some turns of worker 1 behind it in each job."""
+    """Return a switch with all of `KEY_OF` hot, and some turns of worker 1 in each job."""
     pipeline = CompiledPipeline(PROGRAM, MachineCode(PROGRAM))
     testnet.write(pipeline, testnet.network())
     for lane, key in enumerate(KEY_OF):
@@ -80,7 +80,7 @@ def switch() -> CompiledPipeline:
 
 @dataclass(frozen=True)
 class Call:
-    """A request of worker 1, right in all but what a test makes wrong."""
+    """A request of worker 1 that is right except for what a test changes."""
 
     op: Op
     lanes: dict[int, tuple[int, int]]
@@ -93,20 +93,18 @@ class Call:
     port: int = 1
 
     def datagram(self) -> bytes:
-        """The RPC."""
         return frames.request(
             self.op, job=self.job, worker=self.worker, epoch=self.epoch, ps=self.ps,
             seq=self.turn << WINDOW_BITS | self.slot, lanes=self.lanes,
         )  # fmt: skip
 
     def frame(self) -> bytes:
-        """The frame around it."""
         return frames.frame(self.datagram(), src=testnet.WORKER[1], dst=testnet.SERVICE)
 
 
 @st.composite
 def calls(draw: st.DrawFn) -> Call:
-    """Any op, with any of the hot keys and some that are not, in a slot that is in use."""
+    """Draw any op with hot and cold keys in a slot that is in use."""
     op = draw(st.sampled_from([Op.PULL, Op.PUSH, Op.EMPTY]))
     numbers = draw(
         st.sets(st.integers(0, LANES - 1), min_size=op != Op.EMPTY, max_size=0 if op == Op.EMPTY else LANES)
@@ -116,7 +114,7 @@ def calls(draw: st.DrawFn) -> Call:
 
 
 def others(bits: int, *known: int) -> st.SearchStrategy[int]:
-    """Numbers that nobody has."""
+    """Draw a number that is not in `known`."""
     return st.integers(0, 2**bits - 1).filter(lambda number: number not in known)
 
 
@@ -147,7 +145,6 @@ def another_port(draw: st.DrawFn) -> Call:
 
 @st.composite
 def in_anothers_name(draw: st.DrawFn) -> Call:
-    """Of the other worker, and of those who are privileged."""
     return replace(draw(calls()), worker=draw(st.sampled_from([2, PS_CALLER_BASE, CONTROLLER_CALLER])))
 
 
@@ -165,7 +162,7 @@ Hostile = Callable[[], st.SearchStrategy[Call]]
 
 
 def check_dropped(switch: CompiledPipeline, port: int, frame: bytes, reason: str) -> None:
-    """Nothing comes of a frame but one more drop of this reason."""
+    """Check that a frame changes nothing but one drop counter."""
     drops, state = testnet.drops(switch), guarded(switch)
     assert switch.process(port, frame, 0, 0) == []
     counted = testnet.drops(switch)
@@ -174,7 +171,7 @@ def check_dropped(switch: CompiledPipeline, port: int, frame: bytes, reason: str
 
 
 def guarded(switch: CompiledPipeline) -> bytes:
-    """All state, tables too, but what was dropped."""
+    """Return all state, tables included, without the drop counters."""
     image = switch.memory_image()
     names = [counter.name for counter in switch.program.counters]
     drops = switch._layout.counters[names.index(testnet.INGRESS + "drops")].first // WORD_BYTES
@@ -209,7 +206,7 @@ def test_the_switch_drops_a_request_by_what_is_wrong_with_it(
 def test_lanes_that_a_caller_says_were_served_are_no_request(
     switch: CompiledPipeline, call: Call, served: int, refused: int
 ) -> None:
-    """Marked lanes come from the switch alone: a PS would take them for done."""
+    """Only the switch marks lanes: a PS would take them for done."""
     datagram = bytearray(call.datagram())
     datagram[28:36] = (served << 32 | refused or 1).to_bytes(8, "big")
     frame = frames.frame(bytes(datagram), src=testnet.WORKER[1], dst=testnet.SERVICE)
@@ -240,7 +237,7 @@ def test_an_answer_that_a_worker_forges_is_dropped(
 def test_a_command_comes_from_the_controller_alone(
     switch: CompiledPipeline, command: Command, keys: list[int], port: int, seq: int
 ) -> None:
-    """Requests do not pass from a port, and answers only from the server's."""
+    """Ports let no requests pass, and answers only from the server's port."""
     request = Control(command, testnet.OFFLOADED, 0, testnet.EPOCH, seq, np.array(keys, np.uint64))
     frame = frames.frame(control.build(request), src=testnet.CONTROLLER, dst=testnet.SERVER)
     check_dropped(switch, port, frame, "bad_shape")
@@ -251,7 +248,7 @@ def test_a_command_comes_from_the_controller_alone(
 
 
 def with_options(frame: bytes, words: int) -> bytes:
-    """The same with IPv4 options that say nothing, which any host takes."""
+    """Return the frame with IPv4 no-operation options."""
     options = b"\x01" * 4 * words
     length = len(frame) - 14 + len(options)
     ipv4 = bytes([0x45 + words]) + frame[15:16] + length.to_bytes(2, "big") + frame[18:24]
@@ -266,7 +263,7 @@ def with_options(frame: bytes, words: int) -> bytes:
 def test_no_rpc_gets_past_the_parser_to_a_ps(
     switch: CompiledPipeline, call: Call, words: int, tag: str
 ) -> None:
-    """To the server's own address, behind options or in a VLAN, where the parser does not look for it."""
+    """Behind IPv4 options or in a VLAN the parser does not look for an RPC."""
     frame = frames.frame(call.datagram(), src=testnet.WORKER[1], dst=testnet.SERVER)
     check_dropped(switch, 1, with_options(frame, words), "bad_shape")
     check_dropped(switch, 1, frame[:12] + bytes.fromhex(tag) + bytes(2) + frame[12:], "bad_shape")
@@ -277,7 +274,6 @@ def test_no_rpc_gets_past_the_parser_to_a_ps(
 def test_hot_keys_of_one_job_are_out_of_another_jobs_reach(
     switch: CompiledPipeline, value: int, lane: int, slot: int
 ) -> None:
-    """A known worker of a job without offload pushes to a key that is hot in the other: the PS gets it."""
     used = testnet.cell(switch, testnet.PLAIN, 1, slot)[1]
     call = Call(Op.PUSH, {lane: (KEY_OF[lane], value)}, slot, testnet.PLAIN, turn=used + 1)
     [output] = switch.process(1, call.frame(), 0, 0)
@@ -292,7 +288,7 @@ JOB, EPOCH = 1, 9
 
 
 class Server:
-    """PS 0 of 2, of whose keys each holds 7, and what may be seen of it."""
+    """PS 0 of 2; each of its keys holds 7."""
 
     def __init__(self) -> None:
         self.ps: ParameterServer[str] = ParameterServer(0, 2, SPACE, {JOB: 5}, lambda: 0)
@@ -302,7 +298,7 @@ class Server:
             assert self.send(Op.PUSH, keys, [7] * len(keys), seq=turn << WINDOW_BITS)
 
     def send(self, op: Op, keys: list[int], values: list[int], **fields: int) -> Parsed | None:
-        """A request; what is answered."""
+        """Send a request; return its answer."""
         flags = (KEYS if keys else 0) | (VALUES if op == Op.PUSH else 0)
         live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
         header = Header(op=op, flags=flags, job=JOB, worker=1, epoch=EPOCH, count=len(keys), live=live)
@@ -313,7 +309,7 @@ class Server:
         return Parsed(frames.frame(answered[1], src=testnet.SERVER, dst=testnet.WORKER[1]))
 
     def state(self) -> object:
-        """Cells, turns of all callers, what is counted of RPCs that are answered, and what is to be sent."""
+        """Return cells, turns, counters of answered RPCs, and datagrams to be sent."""
         state = self.ps.server.state
         counters = {
             name: int(self.counters[name]) for name in ("rpcs", "applied_lanes", "refused_lanes", "overflows")
@@ -328,7 +324,6 @@ class Server:
         )
 
     def dropped(self) -> dict[str, int]:
-        """What was dropped, by reason."""
         return {
             "malformed": self.ps.malformed,
             "misdirected": self.ps.server.misdirected,
@@ -343,7 +338,6 @@ def server() -> Server:
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[Op, list[int], list[int]]:
-    """Op, keys of any PS and values."""
     op = draw(st.sampled_from([Op.PULL, Op.PUSH, Op.EMPTY]))
     if op == Op.EMPTY:
         return op, [], []
@@ -388,7 +382,7 @@ def test_a_ps_drops_what_is_not_its_own(
 def test_keys_of_another_ps_are_refused_and_never_added(
     server: Server, keys: list[int], values: list[int], op: Op
 ) -> None:
-    """Nor are keys of none; a pull tells nothing of them."""
+    """A pull returns zeros for them."""
     before, refused = server.ps.server.state.cells.tobytes(), int(server.counters.refused_lanes)
     seq = int(server.ps.server.state.callers.turns.max()) + 1 << WINDOW_BITS
     answer = server.send(op, keys, values[: len(keys)], seq=seq)
@@ -403,7 +397,6 @@ def test_keys_of_another_ps_are_refused_and_never_added(
 def test_a_hot_key_is_added_once_whatever_ps_the_header_names(
     value: int, lane: int, ps: int, both: CompiledPipeline
 ) -> None:
-    """One sum a key: pushes that name its PS and another one meet in the same register."""
     held = testnet.held(both, lane, SLOT)
     turn = testnet.cell(both, testnet.OFFLOADED, 1, lane)[1] + 1
     call = Call(Op.PUSH, {lane: (KEY_OF[lane], value)}, lane, ps=ps, turn=turn)
@@ -416,7 +409,7 @@ def test_a_hot_key_is_added_once_whatever_ps_the_header_names(
 
 @pytest.fixture(scope="module")
 def both(switch: CompiledPipeline) -> CompiledPipeline:
-    """The network with a second PS, number 1."""
+    """Return the network with a second PS, number 1."""
     pipeline = CompiledPipeline(PROGRAM, switch.code)
     server = [testnet.number(testnet.SERVER[0]), testnet.number(testnet.SERVER[1]), testnet.SERVER[2], 4]
     service = [testnet.number(testnet.SERVICE[0]), testnet.number(testnet.SERVICE[1]), testnet.SERVICE[2]]

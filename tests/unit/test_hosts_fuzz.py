@@ -73,7 +73,6 @@ def test_worker(machine: Machine, count: int, op: Op) -> None:
 
 
 def answers_one(datagram: bytes, waiting: dict[int, Header]) -> bool:
-    """Whether it is still a valid answer."""
     try:
         header = codec.parse(datagram).header
     except MalformedDatagram:

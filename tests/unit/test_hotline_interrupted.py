@@ -29,7 +29,7 @@ needs_setup = pytest.mark.skipif(
 
 
 def is_python(process: int) -> bool:
-    """The shell has made way for the interpreter, whose own start it is."""
+    """Whether the shell has been replaced by the interpreter."""
     return Path(os.readlink(f"/proc/{process}/exe")).name.startswith("python")
 
 
@@ -39,7 +39,7 @@ def imports(library: str) -> Callable[[int], bool]:
 
 @pytest.fixture
 def silent_switch() -> Iterator[str]:
-    """The address of one that a command would wait for."""
+    """Yield the address of a socket that accepts but never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -119,7 +119,7 @@ def test_while_a_log_is_read_by_code_that_hears_no_signal(
 
 
 def test_what_is_told_to_ignore_it_does() -> None:
-    """As in the background of a script."""
+    """A script's background jobs ignore SIGINT."""
     program = """
 import os, signal
 from hotline.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c

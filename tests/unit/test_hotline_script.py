@@ -50,7 +50,7 @@ def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
 
 
 def elsewhere(words: Sequence[str]) -> list[str]:
-    """Options for a switch that is not there. Never the default: a switch of somebody's run may be there."""
+    """Return options for a switch that does not exist; the default address may be that of a run."""
     found: click.Command = hotline
     for word in words:
         if isinstance(found, click.Group):
@@ -64,7 +64,7 @@ def elsewhere(words: Sequence[str]) -> list[str]:
 def test_commands_that_are_shown_are_well_formed(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Here there is neither a run nor a switch: that is all that they may fail for."""
+    """There is neither a run nor a switch: commands fail for that only."""
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)
     result = CliRunner().invoke(hotline, [*words, *elsewhere(words)])
@@ -78,7 +78,7 @@ def test_commands_that_are_shown_are_well_formed(
 
 
 def test_every_command_is_shown() -> None:
-    """And `run`, which is `make run-topo`'s."""
+    """`run` is shown in the text."""
     assert {shlex.split(command)[0] for command in COMMANDS} == set(hotline.commands) - {"run"}
     assert "`./hotline run`" in TEXT
 

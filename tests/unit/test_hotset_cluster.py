@@ -16,14 +16,12 @@ from tests.harness.dask import cluster_of, scheduler
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of one with two processes that count."""
     with cluster_of(2, tmp_path_factory.mktemp("dask")) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two servers' logs, with keys in both."""
     folder, chance = tmp_path_factory.mktemp("logs"), np.random.default_rng(1)
     files = [folder / "ps-0.parquet", folder / "ps-1.csv"]
     frames = [

@@ -23,7 +23,7 @@ SAMPLES = 6000
 
 
 def adult_like(path: Path, values: np.ndarray) -> Trace:
-    """Rows like a9a's, one feature of each field, a quarter positive; `values` [samples, fields]."""
+    """Write rows like a9a's: one feature of each field, a quarter positive; `values` [samples, fields]."""
     rng = np.random.default_rng(1)
     edges = np.linspace(0, FEATURES, FIELDS + 1).astype(int)
     columns = np.empty((SAMPLES, FIELDS), dtype=int)
@@ -45,14 +45,14 @@ def binary(value: float) -> np.ndarray:
 
 
 def unit_norm() -> np.ndarray:
-    """As TF-IDF makes them."""
+    """Return values as of TF-IDF."""
     values = 0.1 + np.random.default_rng(2).exponential(size=(SAMPLES, FIELDS))
     normed: np.ndarray = values / np.linalg.norm(values, axis=1, keepdims=True)
     return normed
 
 
 def losses(trace: Trace, chosen: Hyperparameters, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Train asynchronously: each worker's deltas land after one step of every other. Losses, and values."""
+    """Train asynchronously: a worker's deltas arrive one step later. Return losses and values."""
     model = LogisticRegression(chosen.scale, chosen.learning_rate)
     values = np.zeros(trace.space.size, dtype=np.uint32)
     pending: dict[int, tuple[np.ndarray, np.ndarray]] = {}
@@ -105,7 +105,7 @@ def test_the_features_unit_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_rate_is_that_of_the_largest_curvature_for_all_workers_together(tmp_path: Path) -> None:
-    """One feature of value 2 in every sample: the Hessian is at most 2² / 4, whatever the mini-batch."""
+    """With one feature of value 2 in every sample the Hessian is at most 2² / 4."""
     lines = [f"{y} 7:2" for y in (0, 1) * 40]
     (tmp_path / "set").write_text("\n".join(lines))
     for workers in (1, 4):

@@ -18,7 +18,7 @@ OURS = METHODS["sign flips, log ratios"]
 @pytest.mark.parametrize("rounds", [6, 10, 20])
 @pytest.mark.parametrize("null", NULLS)
 def test_the_reports_interval_covers_whatever_the_null(null: str, rounds: int) -> None:
-    """95 %, give or take three standard errors; of 6 rounds 97."""
+    """95 % within three standard errors; for 6 rounds 97 %."""
     assert 0.917 < cover(OURS, NULLS[null], rounds, TRIALS).coverage < 0.99
 
 
@@ -38,20 +38,19 @@ def test_it_covers_where_rounds_go_on_until_it_is_narrow(null: str, goal: float)
 @pytest.mark.soak
 @pytest.mark.parametrize("method", ["percentile", "percentile, expanded", "BCa"])
 def test_bootstraps_of_sums_do_not(method: str) -> None:
-    """The tail of 20 rounds is not the tail of blocks."""
     assert cover(METHODS[method], NULLS["stalls"], 20, TRIALS).coverage < 0.93
 
 
 @pytest.mark.parametrize("rounds", [6, 10, 20])
 @pytest.mark.parametrize("null", MADE_UP)
 def test_where_nothing_differs_hardly_anything_is_claimed(null: str, rounds: int) -> None:
-    """5 % by the interval, give or take three standard errors; with again beside it half of that at most."""
+    """5 % by the interval within three standard errors; with the A/A repeat at most half of that."""
     found = claimed(MADE_UP[null], rounds, TRIALS, 0.0)
     assert found.by_rule <= found.by_interval / 2 and found.by_interval < 0.083
 
 
 def test_what_is_there_is_claimed_in_quiet_rounds() -> None:
-    """By twice what rounds differ by."""
+    """The difference is twice the standard deviation of rounds."""
     assert claimed(MADE_UP["quiet"], 10, TRIALS, 0.2).by_rule > 0.8
 
 

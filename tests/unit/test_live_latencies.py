@@ -18,7 +18,6 @@ from tests.harness.watched import a_block, a_run, operations, rpcs
 
 @pytest.fixture
 def parts(tmp_path: Path) -> Path:
-    """The folder of a run's part files."""
     folder = tmp_path / "parts"
     folder.mkdir()
     return folder

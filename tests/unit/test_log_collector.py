@@ -25,7 +25,7 @@ from hosts.ps.logs import PsLogs
 
 
 def rows(ps: int, counts: dict[tuple[int, int], int]) -> np.ndarray[tuple[int], np.dtype[np.void]]:
-    """(job, key) -> updates, as a PS sends it."""
+    """Return the rows that a PS sends for (job, key) -> updates."""
     return np.array([(job, ps, key, updates) for (job, key), updates in counts.items()], ROW)
 
 
@@ -34,7 +34,7 @@ def octets(array: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
 
 
 def added_up(folder: Path) -> dict[tuple[int, int], int]:
-    """(job, key) -> updates, of the merged log."""
+    """Return (job, key) -> updates of the merged log."""
     (folder / "run").mkdir()
     merge_logs(folder, folder / "run")
     sums = pl.read_parquet(folder / "run/updates.parquet").group_by("job", "key").agg(pl.col("updates").sum())
@@ -51,7 +51,7 @@ counts = st.dictionaries(
 def test_the_sum_is_that_of_what_each_ps_has_counted(
     sent: list[tuple[int, dict[tuple[int, int], int]]],
 ) -> None:
-    """Each sends, now and then, all that it has counted so far."""
+    """Each PS sends all its counts so far, now and then."""
     model: dict[int, Counter[tuple[int, int]]] = {}
     with TemporaryDirectory() as name:
         collector = Collector(Path(name))
@@ -104,7 +104,7 @@ def test_no_octets_break_it(noise: bytes, seed: int) -> None:
 
 
 def over_a_socket(folder: Path, do: Callable[[Path], None]) -> Collector:
-    """A collector, and what is done with it in another thread."""
+    """Run `do` in a thread beside a collector; return the collector."""
 
     async def serve() -> Collector:
         async with collecting(folder, folder / "socket") as collector:
@@ -143,7 +143,7 @@ def test_one_that_goes_away_before_its_answer_harms_nobody(tmp_path: Path) -> No
 
 
 def parameter_server(*updates: int) -> ParameterServer[object]:
-    """Of one job, whose first keys have had so many updates."""
+    """Return a PS of one job whose first keys have these update counts."""
     core: ParameterServer[object] = ParameterServer(0, 1, KeySpace(len(updates)), {2: 1}, lambda: 0)
     core.server.state.cells["updates"][0, : len(updates)] = updates
     return core

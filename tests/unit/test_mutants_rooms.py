@@ -56,7 +56,6 @@ print(warm.operate.__name__)
 
 @pytest.fixture
 def cat() -> Iterator[subprocess.Popen[bytes]]:
-    """A child that ends when its input does."""
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         yield process
         process.kill()

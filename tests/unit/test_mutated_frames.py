@@ -18,7 +18,7 @@ KEYS = {lane: next(key for key in range(10_000) if lane_of(key) == lane) for lan
 
 
 def is_rpc(frame: bytes) -> bool:
-    """The frame still is a whole, well-formed RPC in an IPv4/UDP packet."""
+    """Whether the frame is still a well-formed RPC in an IPv4/UDP packet."""
     if len(frame) < 42 or frame[12:15] != b"\x08\x00\x45" or frame[23] != 17:
         return False
     total_len, fragment = struct.unpack_from(">H2xH", frame, 16)
@@ -39,7 +39,7 @@ def is_rpc(frame: bytes) -> bool:
 
 
 def mutate(random: Random, frame: bytes) -> bytes:
-    """Some bytes changed, in header or lanes, or the tail cut or grown; the IPv4 checksum mended at times."""
+    """Change some bytes, cut or extend the tail; sometimes repair the IPv4 checksum."""
     data = bytearray(frame)
     for _ in range(random.randint(1, 3)):
         at = random.randrange(12, 98 if random.random() < 0.8 else len(data))

@@ -28,7 +28,7 @@ SPACE = KeySpace(SIZE)
 
 
 class Run:
-    """The folder of a run of two servers and two workers; everything has died in the middle of it."""
+    """The folder of a run of two servers and two workers that all died."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class Run:
         return core, Durable(self.folder / FOLDER / f"ps-{ps}.db", config.identity(), "never", 1 << 30)
 
     def _work(self, worker: int) -> None:
-        """Each pushes to all keys: some RPCs are the switch's, and of the last push some are lost."""
+        """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
         settings = {
             "wire": VERSION, "number": worker, "address": "10.0.0.1", "log_dir": "parts", "n_ps": N_PS,
             "trace": "trace", "jobs": [{"job": JOB, "arm": "hot", "epoch": 1, "udp_port": 7}],
@@ -97,7 +97,7 @@ class Run:
         return answered[1]
 
     def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-        """By the servers, as their files have it."""
+        """Return the values in the servers' files."""
         held = np.zeros(SIZE, np.uint32)
         for ps in range(N_PS):
             core, durable = self._server(ps)
@@ -133,7 +133,7 @@ def test_what_is_owed_is_told_and_brought_home_once(tmp_path: Path) -> None:
 
 
 def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
-    """As of a log that has lost what it kept."""
+    """The replay log has lost an update."""
     run = Run(tmp_path)
     log = ReplayLog.reopen(tmp_path / FOLDER / file_name("worker-2", JOB), 0)
     lost = int(np.flatnonzero(log.sums.any(axis=0))[0])

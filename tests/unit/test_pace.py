@@ -33,7 +33,7 @@ def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> 
 def test_a_cost_is_each_thread_s_cpu_time_over_the_rpcs_behind_the_warm_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two steps of 128 RPCs: the worker's clock is at 1, 3 and 11 s then, the server's at 5 and 9 s."""
+    """Two steps of 128 RPCs; worker's clock: 1, 3 and 11 s, server's: 5 and 9 s."""
     readings = {"worker": iter([3.0, 11.0]), "server": iter([5.0, 9.0])}
     fake = SimpleNamespace(
         monotonic_ns=time.monotonic_ns,

@@ -31,7 +31,7 @@ def rooms() -> set[str]:
 
 
 def imported(source: Path) -> Iterator[str]:
-    """The modules that a file imports, in full, whenever it does."""
+    """Yield the full names of the modules that a file imports anywhere."""
     for node in ast.walk(ast.parse(source.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -53,7 +53,7 @@ def test_its_tests_require_what_those_of_its_switch_require() -> None:
 
 
 def test_the_testbed_requires_what_it_imports() -> None:
-    """What is only among the developers' tools would be missing where it is installed without them."""
+    """Developers' tools are missing where it is installed without them."""
     extras = project(ROOT)["project"]["optional-dependencies"]
     required = {re.split("[>=;]", name)[0] for name in {*requirements(ROOT), *extras["torch"]}}
     # Mininet is a package of the distribution; the other two come with what is required.

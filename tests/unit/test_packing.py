@@ -28,7 +28,7 @@ FULL = 2**LANES - 1
 
 
 def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: int = 0) -> Keys:
-    """So many keys of a lane and a PS, or of any."""
+    """Return `number` keys of a lane and a PS; None means any."""
     keys = np.arange(beyond + 1, beyond + 1 + 4_000_000 // LANES, dtype=np.uint64)
     fits = np.ones(len(keys), np.bool_)
     if lane is not None:
@@ -39,7 +39,7 @@ def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: in
 
 
 def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> list[tuple[Header, Keys]]:
-    """Header and keys of each RPC of a pull, in the order in which they are sent."""
+    """Return header and keys of each RPC of a pull, in the order of sending."""
     keys = np.unique(np.concatenate([cold, hot]))
     client = Client(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
     client.hint(hot)
@@ -77,7 +77,7 @@ def chosen(
 def test_each_key_travels_once_where_it_may(
     seed: int, n_ps: int, size: int, share: float, lanes: int
 ) -> None:
-    """And as the model places it, in no more RPCs than with all hot keys in RPCs of their own."""
+    """It also equals the model, in no more RPCs than with all hot keys apart."""
     chance = np.random.default_rng(seed)
     keys = np.unique(chance.integers(0, 2**63, size, dtype=np.uint64))
     is_hot = (chance.random(len(keys)) < share) & (lanes_of(keys) < lanes)
@@ -105,7 +105,7 @@ def test_each_key_travels_once_where_it_may(
     ("keys_per_step", "servers"), [(3000, 2), (500, 20), (1000, 20), (3000, 20), (3000, 70)]
 )
 def test_what_is_chosen_finds_room(keys_per_step: int, servers: int) -> None:
-    """Of R1's data, in as many RPCs as the best choice has."""
+    """R1's data takes as many RPCs as the best choice."""
     trace = generate(shape_of(0.5, keys_per_step), 1, 30, seed=2)
     is_hot = np.arange(trace.space.size) < 20_000
     batches = [trace.position[a:b] for a, b in pairwise(trace.key_start.tolist())]
@@ -140,7 +140,7 @@ def test_what_finds_no_room_travels_alone_one_key_a_lane() -> None:
 
 
 def test_a_ps_gets_one_more_where_that_spares_more_than_two() -> None:
-    """Three or two hot keys of one lane: three RPCs of one lane each, or one more with room for all."""
+    """Three hot keys of one lane take three RPCs of one lane each, or one more with room for all."""
     for tall in (2, 3, 4):
         hot, cold = [tall] + [0] * (LANES - 1), {0: 64, 1: 64}
         pure, calls = share_out(hot, cold)
@@ -155,7 +155,6 @@ def test_rpcs_for_servers_go_first_and_in_turn() -> None:
 
 
 def test_counted_is_what_is_sent() -> None:
-    """By packing alone, again and again; and without hot keys servers get all."""
     chance = np.random.default_rng(3)
     space = KeySpace(5_000)
     hot = np.arange(0, 5_000, 3, dtype=np.uint64)

@@ -121,7 +121,7 @@ def test_a_folder_in_the_way_is_told_and_stays(tmp_path: Path) -> None:
 
 
 def test_only_parts_are_merged_and_each_into_its_log(tmp_path: Path) -> None:
-    """What is not a part of any log stays out of them; other Parquet files are removed with the parts."""
+    """Other Parquet files are removed with the parts."""
     parts = tmp_path / "parts"
     parts.mkdir()
     for name in ("connections-ps-10-0", "connections-ps-2-0"):

@@ -319,7 +319,7 @@ NOT_VALID = [
 
 
 def test_what_is_not_a_valid_request_is_dropped_by_name(switch: CompiledPipeline) -> None:
-    """And leaves nothing: one look at all registers, which takes long, is for all of them."""
+    """All registers are read once at the end, as that takes long."""
     make(switch, "hot", 0)
     before, dropped = testnet.state_of(switch), Counter[str]()
     header = Header(op=Op.PUSH, flags=6, job=OFFLOADED, worker=1, epoch=9, count=1, live=1, seq=seq(1))

@@ -51,7 +51,7 @@ class Twins:
             assert answer == (expected[0], bytes(expected[1]))
 
     def move(self, job: int, keys: np.ndarray, home: bool) -> None:
-        """Give keys away, or take them home with 9 more."""
+        """Give keys away, or take them back with 9 added."""
         store, model = self.stores[job], self.models[job]
         at, position = store.locate(keys), model.locate(keys)
         if home:
@@ -82,7 +82,7 @@ class Twins:
 
 
 def request(random: Random, space: KeySpace) -> bytes:
-    """An RPC of any shape, to this PS or another, of a few callers and slots, so that turns repeat."""
+    """Return an RPC of any shape, of a few callers and slots, so that turns repeat."""
     op = random.choice([Op.PULL, Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
     count = 0 if op == Op.EMPTY else random.randint(1, LANES)
     mine = space.all()[ps_ids_of(space.all(), N_PS) == PS]
@@ -201,7 +201,7 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
 
 @pytest.mark.parametrize("as_plain", [False, True])
 def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
-    """The last of the table, so that those behind it are at its begin: each push is added once."""
+    """It is the last row of the table, so that probing wraps around."""
     twins = Twins(DENSE, as_plain)
     rows, find = len(twins.server.state.callers), plain(slot_of)
     first = next(

@@ -40,7 +40,7 @@ IDENTITY = {"ps": PS}
 
 
 class Kept:
-    """A PS, and what it has kept, as its loop does: before anybody is told."""
+    """A PS that commits its notes before it sends, as its loop does."""
 
     def __init__(self, space: KeySpace, durable: Durable) -> None:
         self.now = 0
@@ -60,7 +60,7 @@ class Kept:
         )
 
     def keep(self) -> list[bytes]:
-        """Keep what was noted; then what leaves."""
+        """Commit the notes; return the datagrams that may leave then."""
         server = self.core.server
         if server.state.header.noted:
             self.durable.append(server.notes)
@@ -69,7 +69,7 @@ class Kept:
         return sent + [answer for answer, _ in self.core.control_answers()]
 
     def standing(self) -> list[Any]:
-        """All that must be the same after a restart, but what only pulls have changed."""
+        """Return the state that must survive a restart, except for turns of pulls."""
         state = self.core.server.state
         known = state.callers[state.callers.known == 1]
         turned = {
@@ -82,7 +82,7 @@ class Kept:
 
 
 def answered_by_switch(sent: bytes, random: Random) -> bytes:
-    """The switch's answer to a register RPC: some lanes have entries."""
+    """Return the switch's answer to a register RPC, some of whose lanes have entries."""
     h = unpack(sent)
     served = h.live & random.getrandbits(32) if random.random() < 0.2 else h.live
     values = (
@@ -108,7 +108,6 @@ def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]
 def test_a_ps_that_comes_back_is_what_it_was(
     tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync
 ) -> None:
-    """Whatever it was doing: pushes, questions, moves; and whenever a checkpoint was made."""
     random, space = Random(seed), SPARSE if is_sparse else DENSE
     file = tmp_path_factory.mktemp("ps") / "ps.db"
     ps = Kept(space, Durable(file, IDENTITY, fsync, 1 << 30))

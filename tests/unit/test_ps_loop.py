@@ -35,8 +35,6 @@ SERVICE = (f"{NET}.202", HOTLINE_PORT)
 
 
 class Served:
-    """A PS that serves in a thread."""
-
     def __init__(self, serve: Any = serve, **cost: int) -> None:
         self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
         self.sockets = Sockets(
@@ -48,7 +46,7 @@ class Served:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop serving, as a command does; what it has counted can then be read."""
+        """Stop serving, so that its counters can be read."""
         os.write(self._output, b"quit\n")
         self._thread.join(PATIENCE_S)
         self.sockets.close()
@@ -124,7 +122,7 @@ def test_another_version_of_the_wire_is_told_once_and_not_answered(
 
 
 def test_a_socket_with_nothing_to_read_wakes_nobody() -> None:
-    """A datagram with a wrong checksum wakes `epoll`, and is gone when it is to be read."""
+    """A datagram with a wrong checksum wakes `epoll`, and is gone when it is read."""
     core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)
     sources, udp = make_sources(-1), make_udp(clock_offset())
     with caller(1) as sock:
@@ -141,7 +139,7 @@ def test_the_controller_is_answered() -> None:
 
 
 def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
-    """To the switch at the service's address, and back to the PS's own port."""
+    """The PS sends to the service's address, and receives on a port of its own."""
     served = Served()
     seed = Control(Command.SEED, 1, 0, 1, 7, np.array([3], dtype=np.uint64))
     with closing(served), caller(1) as worker, caller(9) as controller, switch() as service:

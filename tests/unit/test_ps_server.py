@@ -30,7 +30,7 @@ class Bench:
         self.counters = self.ps.server.counters[1]
 
     def held(self, keys: list[int]) -> Held:
-        """What the PS has of these keys of its share."""
+        """Return the PS's state of these keys of its share."""
         held = self.ps.stores[1].held()
         at = [held.keys.tolist().index(key) for key in keys]
         return Held(held.keys[at], held.values[at], held.owned[at], held.updates[at])
@@ -68,7 +68,7 @@ class Bench:
         return [control.parse(datagram) for datagram, to in self.ps.control_answers() if to == "controller"]
 
     def registers(self, served: bool = True, value: int = 0) -> list[Message]:
-        """Answer the register RPCs that are under way, as the switch would."""
+        """Answer the PS's register RPCs as the switch would."""
         requests = [codec.parse(bytes(datagram)) for datagram in self.ps.transmit()]
         for request in requests:
             header = request.header
@@ -191,7 +191,7 @@ def test_a_command_that_is_repeated_is_not_done_again() -> None:
 
 @pytest.mark.parametrize(("epoch", "seq"), [(2**32 - 1, 500), (3, 60)])
 def test_a_late_command_does_not_undo_what_was_asked_for_since(epoch: int, seq: int) -> None:
-    """A copy of an earlier controller's COLLECT, or of one long ago, would give the keys a second home."""
+    """A delayed COLLECT would give the keys a second owner."""
     bench = Bench()
     bench.command(Command.HELLO, [], 100)
     bench.command(Command.SEED, MINE, 101)
@@ -248,7 +248,7 @@ def test_the_busiest_keys_are_those_updated_since_they_were_asked_for(space: Key
 
 
 def test_what_was_added_to_a_key_before_it_was_given_away_is_told() -> None:
-    """The switch counts what is added from then on: nothing is missing, nothing twice."""
+    """The switch counts from then on: no update is missing or counted twice."""
     bench = Bench()
     bench.call(Op.PUSH, MINE[:2], 64)
     bench.command(Command.SEED, MINE[:1], 1)

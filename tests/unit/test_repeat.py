@@ -50,12 +50,11 @@ def comparison(difference: float, half: float | None, baseline: float = 1000.0) 
 
 
 def a_summary(**arms: dict[str, Comparison]) -> Summary:
-    """Of one load, with these differences."""
     return summaries.a_summary({"0.5": summaries.a_load(differences=arms)})
 
 
 def null(outside: bool) -> Summary:
-    """Of one metric that is outside or is not, one without noise, and one without an interval."""
+    """Return one metric that is outside or not, one without noise, and one without an interval."""
     of_pull = comparison(10 if outside else -3, 5)
     return a_summary(
         again={"pull_mean": of_pull, "rpcs_per_step": comparison(0, 0), "step_mean": comparison(1, None)},
@@ -74,7 +73,7 @@ def test_null_intervals_are_counted_by_load_and_metric() -> None:
 
 @pytest.mark.parametrize(("outside", "met"), [(0, False), (1, True), (2, False), (5, False)])
 def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, met: bool) -> None:
-    """Of 20: 5 % are wanted, 2 to 8 allowed."""
+    """Of 20 intervals 5 % should leave out 0; 2 % to 8 % are allowed."""
     is_met, text = printed(print_null, [null(number < outside) for number in range(20)])
     assert is_met is met
     assert f"pull_mean {outside} of 20" in " ".join(text.split())
@@ -109,7 +108,7 @@ def said(runs: list[Summary]) -> list[tuple[str, int, int]]:
 
 
 def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
-    """RPCs that are alike are a sentence, too; the step's mean is no part of the answer."""
+    """Equal RPC counts make a sentence, too; the mean of steps is not in the answer."""
     assert said([null(True), null(False)]) == [("pull_mean", 2, 1), ("rpcs_per_step", 2, 0)]
     learnt = null(False).model_copy(update={"learning": {"again": comparison(50, 20)}})
     assert said([learnt])[-1] == ("loss", 1, 1)
@@ -117,7 +116,7 @@ def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
 
 def test_at_most_8_of_100_sentences_may_claim_a_difference() -> None:
     def runs(of_pull: int) -> list[Summary]:
-        """Four intervals a run, of which the answer speaks of three."""
+        """Return runs with four intervals, three of which the answer mentions."""
         return [
             a_summary(
                 again={
@@ -190,7 +189,7 @@ def test_shares_of_neither_are_compared_as_well() -> None:
 
 
 def test_34_of_40_comparisons_have_to_agree() -> None:
-    """One of five runs is apart in its pulls: 4 of 20 comparisons, where 3 may be."""
+    """One of five runs differs in pulls: 4 of 20 comparisons, and 3 are allowed."""
     is_met, text = printed(print_default, runs_with(*[(-100.0, 10.0)] * 5))
     assert is_met
     assert "hot - neither in µs: 20 of 20 comparisons differ by at most √(h₁² + h₂²), 17 wanted: met." in text

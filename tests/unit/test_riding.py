@@ -42,7 +42,7 @@ SWITCHES = pytest.mark.parametrize("switch", [compiled, interpreted, PlainSwitch
 
 
 class Bed(Testbed):
-    """The test is the network: frames arrive in order, and it may look at them, or take them away."""
+    """A testbed that delivers frames in order; tests inspect or remove them."""
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch, Random(1), parameters=PARAMETERS)
@@ -50,7 +50,7 @@ class Bed(Testbed):
         self.requests: list[Header] = []
 
     def keys(self, ps: int, lanes: Iterable[int] = range(32)) -> list[int]:
-        """Keys of a PS, one in each of these lanes, as far as there are."""
+        """Return keys of a PS, at most one in each of these lanes."""
         found: dict[int, int] = {}
         for key in range(PARAMETERS):
             if ps_of(key, SERVERS) == ps and lane_of(key) in lanes:
@@ -58,7 +58,7 @@ class Bed(Testbed):
         return list(found.values())
 
     def load(self, *keys: int, state: str = "hot") -> None:
-        """Let the switch have the keys, all of them, or on their way."""
+        """Move keys into the switch, or only reserve their entries."""
         for key in keys:
             self.slots[key] = self._free_slot(key)
             self.switch.set_entry(JOB, key, "reserved", self.slots[key])
@@ -70,13 +70,13 @@ class Bed(Testbed):
                 self.move_all(Command.SEED, ps, mine)
 
     def unload(self, *keys: int) -> None:
-        """Let the keys of one PS go home."""
+        """Move the keys of one PS back to it."""
         for key in keys:
             self.switch.set_entry(JOB, key, "draining", self.slots[key])
         self.move_all(Command.COLLECT, ps_of(keys[0], SERVERS), list(keys))
 
     def move_all(self, command: Command, ps: int, keys: list[int]) -> None:
-        """With everything else under way standing still."""
+        """Move keys while all other frames stand still."""
         entering, flying, self.entering, self.flying = self.entering, self.flying, [], []
         self._commands += 1
         self.move = Move(keys, command, self._commands, ps)
@@ -106,12 +106,12 @@ class Bed(Testbed):
         self.requests += [codec.parse(parse(frame).payload).header for frame in frames]
 
     def to_switch(self) -> None:
-        """All frames that enter are switched; what comes out stays on its way."""
+        """Let the switch process all frames that enter; its outputs stay under way."""
         for _ in range(len(self.entering)):
             self.deliver(0)
 
     def finish(self) -> list[Header]:
-        """Go on until all is answered; the requests of this operation."""
+        """Go on until all is answered; return the requests of this operation."""
         before, self.requests = self.requests, []
         self.quiesce()
         self.workers[0].settle()
@@ -123,7 +123,7 @@ class Bed(Testbed):
 
 
 def ridden(bed: Bed) -> tuple[int, list[int]]:
-    """A hot key of server 0 that is to ride with three cold ones of server 1; all are pushed."""
+    """Push a hot key of server 0 that rides with three cold ones of server 1."""
     hot = bed.keys(0, [20])[0]
     cold = [key for key in bed.keys(1) if lane_of(key) != 20][:3]
     bed.load(hot)
@@ -148,7 +148,7 @@ def test_the_switch_serves_what_rides_and_the_ps_the_others(switch: Callable[[],
 
 
 def told_what_was_added(bed: Bed) -> None:
-    """The RPC is lost behind the switch, which has added the hot key; that goes home; the RPC comes again."""
+    """Lose an RPC whose hot key the switch has added, move the key back, and repeat the RPC."""
     hot, cold = ridden(bed)
     bed.to_switch()
     bed.flying.clear()
@@ -181,7 +181,7 @@ def test_a_duplicate_push_without_offload_is_told_what_was_added_with_it(
 
 
 class TodaysHits(PlainSwitch):
-    """Breaks the rule: a duplicate push is told today's hits."""
+    """Answers a duplicate push with the lanes that are hot now."""
 
     def served_of_duplicate(self, header: Header, hits: int, stored: int) -> int:
         return hits
@@ -194,7 +194,7 @@ def test_todays_hits_show() -> None:
 
 @SWITCHES
 def test_a_duplicate_pull_gets_what_is_there_now(switch: Callable[[], Switch]) -> None:
-    """A lane that was served the first time is cold the second time, and of another share: it goes again."""
+    """A lane that was served at first is cold at the repeat, and belongs to another PS."""
     bed = Bed(switch())
     hot, cold = ridden(bed)
     bed.finish()
@@ -211,7 +211,7 @@ def test_a_duplicate_pull_gets_what_is_there_now(switch: Callable[[], Switch]) -
 
 @SWITCHES
 def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(switch: Callable[[], Switch]) -> None:
-    """Hints that are wrong, all of them: what the PS refuses of one burst goes densely, in one RPC a PS."""
+    """All hints are wrong: the refused keys of one burst go densely, in one RPC per PS."""
     bed = Bed(switch())
     keys = [key for ps in range(SERVERS) for key in bed.keys(ps)]
     bed.hint(*keys)
@@ -237,7 +237,7 @@ def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(switch: Callabl
 
 @SWITCHES
 def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(switch: Callable[[], Switch]) -> None:
-    """Missed, refused by its PS, and from then on in its hash lane, less and less often."""
+    """A missed key is refused by its PS, and then sent in its hash lane, less and less often."""
     bed = Bed(switch())
     hot, other = bed.keys(0, [20])[0], bed.keys(1, [7])[0]
     bed.load(hot, state="reserved")
@@ -266,7 +266,7 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(switch: Calla
 
 
 def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
-    """As `lane_stats` counts look-ups and `pushes` counts updates."""
+    """`lane_stats` counts look-ups, `pushes` counts updates."""
     switch = compiled()
     bed = Bed(switch)
     hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
@@ -282,7 +282,7 @@ def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
 
 @SWITCHES
 def test_a_single_ps_serves_all_that_the_switch_does_not(switch: Callable[[], Switch]) -> None:
-    """Every key is of its share: a hint that is wrong costs no second RPC."""
+    """A wrong hint costs no second RPC, as every key belongs to its share."""
     bed = Bed(switch())
     mine = bed.keys(0)
     bed.hint(*mine[:5])
@@ -293,7 +293,7 @@ def test_a_single_ps_serves_all_that_the_switch_does_not(switch: Callable[[], Sw
 
 
 def test_logs_and_counters_agree_to_the_integer() -> None:
-    """Of operations whose hints are right, wrong and missing: what rides is counted where it is served."""
+    """Hints are right, wrong and missing; a riding key is counted where it is served."""
     switch = compiled()
     bed, chance = Bed(switch), np.random.default_rng(3)
     hot = chance.choice(PARAMETERS, 150, replace=False).tolist()
@@ -325,7 +325,6 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
 
 
 def contacts(bed: Bed) -> int:
-    """Requests in the servers' connection logs."""
     return sum(int(server.server.state.header.contacts) for server in bed.servers)
 
 

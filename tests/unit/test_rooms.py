@@ -36,7 +36,7 @@ AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "softswitch", "src", "tests", "tool
 
 @cache
 def modules() -> dict[str, set[str]]:
-    """Module -> modules of ours that it imports; a package is its `__init__`."""
+    """Return the modules of ours that each module imports; a package is its `__init__`."""
     known = files()
     return {name: {found for found in imports(file, known) if found in known} for name, file in known.items()}
 
@@ -57,7 +57,7 @@ def name_of(file: Path, folder: Path) -> str:
 
 
 def imports(file: Path, modules: Container[str]) -> Iterator[str]:
-    """What a file imports; of `from a import b` a.b where that is a module, and else a."""
+    """Yield what a file imports; `from a import b` gives a.b if that is a module, and else a."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -67,7 +67,7 @@ def imports(file: Path, modules: Container[str]) -> Iterator[str]:
 
 
 def room_in(room: str, module: str) -> str:
-    """The room in a room that a module is in; "" where it is in none."""
+    """Return the inner room of a module, or ""."""
     inside = module.removeprefix(f"{room}.").split(".")[0]
     return inside if inside in set(chain(*INSIDE[room])) else ""
 

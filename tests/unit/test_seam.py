@@ -47,7 +47,7 @@ SERVERS, NUMBERS = 2, 100
 @pytest.mark.soak
 @pytest.mark.parametrize("loss", [0.0, 0.1])
 def test_in_virtual_time(loss: float) -> None:
-    """Servers send of themselves, when it is time; workers reach each other; what is lost is sent again."""
+    """Servers send unasked, workers reach each other, and lost numbers are repeated."""
     echo = design(ECHO)
     config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
     switch = SimulatedSwitch(echo)
@@ -74,7 +74,7 @@ def test_in_virtual_time(loss: float) -> None:
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["compiled", "plain"])
 def test_over_sockets(is_plain: bool) -> None:
-    """One worker, one server: in turns, as both are loops of this thread."""
+    """Worker and server take turns, as both loops run in this thread."""
     run_worker: Any = plain(operate) if is_plain else operate
     run_server: Any = plain(serve) if is_plain else serve
     with ExitStack() as stack:

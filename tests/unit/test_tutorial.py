@@ -44,7 +44,7 @@ LOOKING = [command for command in COMMANDS if command.line.startswith(BY_PYTHON)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A reader's, who has entered what the page has him enter, and typed its files."""
+    """Prepare a reader's home by the page's commands and files."""
     home = tmp_path_factory.mktemp("home")
     script = "\n".join(command.line for command in PREPARING).replace("~", str(home))
     ended = subprocess.run(
@@ -60,7 +60,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _path(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The reader's package can be imported, and is forgotten afterwards, as are its arms."""
+    """Put the reader's package on the path, and forget it and its arms afterwards."""
     monkeypatch.syspath_prepend(home / "designs")
     monkeypatch.setattr(registry, "_of_others", {})
     yield
@@ -71,7 +71,7 @@ def _path(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def entered(
     line: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> str:
-    """What a command prints; in this process, as imports take seconds."""
+    """Run a command in this process, as imports take seconds; return its output."""
     words = line.replace("~", str(home)).split()
     if words[0] == "./hotline":
         return CliRunner().invoke(hotline, words[1:], catch_exceptions=False).output
@@ -95,7 +95,7 @@ def test_every_command_shows_something() -> None:
 
 
 def test_the_files_of_the_page_are_those_of_the_repository() -> None:
-    """But configurations, which are nowhere else. What the page does not show it copies."""
+    """Configurations are nowhere else; unshown files are copied."""
     shown = {name: text for name, text in FILES.items() if not name.endswith(".toml")}
     assert shown == {name: (TUTORIAL / name).read_text() for name in shown}
     here = {file.name for file in TUTORIAL.iterdir()} - {"answers", "__pycache__"}
@@ -105,7 +105,7 @@ def test_the_files_of_the_page_are_those_of_the_repository() -> None:
 
 
 def test_the_compiled_programs_are_of_these_sources() -> None:
-    """`make p4` writes the digest."""
+    """`make p4` writes the digests."""
     lines = (TUTORIAL / "compiled" / "sources.sha256").read_text().splitlines()
     recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
     sources = TUTORIAL.rglob("*.p4")

@@ -81,7 +81,7 @@ def test_only_the_columns_asked_for_can_be_at_fault(tmp_path: Path) -> None:
 
 
 def test_a_csv_with_a_mark_at_its_start_and_one_that_is_no_text(tmp_path: Path) -> None:
-    """Spreadsheets write a byte-order mark; bytes that are no UTF-8 are a value like any other."""
+    """Spreadsheets write a byte-order mark; invalid UTF-8 is a value like any other."""
     path = tmp_path / "log.csv"
     path.write_bytes(b"\xef\xbb\xbfjob,key\n1,2\n")
     log = UpdateLog.open(path)
@@ -209,7 +209,6 @@ def test_only_integers_are_read_of_a_parquet_file(tmp_path: Path) -> None:
 
 
 def test_names_with_the_signs_of_a_pattern_are_names(tmp_path: Path) -> None:
-    """A path is one file, whatever is in its name."""
     for path in (tmp_path / "log[1].csv", tmp_path / "log[1].parquet"):
         frame = pl.DataFrame({"job": [4]})
         frame.write_csv(path) if path.suffix == ".csv" else frame.write_parquet(path)

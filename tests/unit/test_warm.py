@@ -39,13 +39,13 @@ WORKERS: list[Any] = [*CALLED, operate, ledger._note, ledger._add]
 
 
 def in_own_process(work: Callable[[Path], None], folder: Path) -> None:
-    """Where nothing was compiled before: other tests run other designs."""
+    """Run in a fresh process, as other tests compile other designs."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
         process.submit(work, folder).result()
 
 
 def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
-    """Nor with mapped keys, a ledger in a file, two PSs, or an array for its rows."""
+    """Not for mapped keys, a ledger in a file, two PSs or an array for its rows."""
     in_own_process(run_a_worker, tmp_path)
 
 
@@ -80,7 +80,7 @@ PS: list[Any] = [*CALLED, serve, share.locate_all, share.rank_all, share.count_o
 
 
 def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
-    """Nor with mapped keys, several jobs, a given service time, or more room."""
+    """Not for mapped keys, several jobs, a given service time or more room."""
     in_own_process(run_a_ps, tmp_path)
 
 

@@ -35,7 +35,7 @@ NOWHERE = "127.0.0.1:1"
 
 @pytest.fixture
 def switch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]:
-    """Say what a switch counts, reading by reading, two seconds apart; behind the last one it has gone."""
+    """Fake the switch's readings, two seconds apart; it is gone after the last."""
     monkeypatch.chdir(tmp_path)
 
     def say(*found: Counters, then: str = "is gone", answers: bool = False) -> None:
@@ -246,7 +246,6 @@ def test_a_part_that_cannot_be_read_ends_with_one_line(switch: Callable[..., Non
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A working directory that nobody's runs are in."""
     monkeypatch.chdir(tmp_path)
     yield tmp_path
 
@@ -308,7 +307,7 @@ STARTED: list[asyncio.subprocess.Process] = []
 
 
 async def start(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:
-    """`hotline watch` on the net's switch, in a process of its own: gRPC takes one loop in each."""
+    """Start `hotline watch` in a process of its own: gRPC takes one loop in each."""
     command = ["-m", "hotline.cli", "watch", "--switch", net.address, "--interval", "0.2", *arguments]
     pipe = asyncio.subprocess.PIPE
     STARTED.append(
@@ -340,7 +339,7 @@ def on_net(scenario: Callable[[LiveNet], Any]) -> None:
 
 
 def test_a_live_switch(tmp_path: Path) -> None:
-    """Of which another is primary, who is not outbid."""
+    """The primary is not outbid."""
     folder = a_run(tmp_path / "run")
     operations(folder / "parts", 1, [7], 1000)
 

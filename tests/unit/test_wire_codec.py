@@ -210,7 +210,7 @@ def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
 
 @given(st.one_of(HEADERS, messages().map(lambda message: message.header)), st.data())
 def test_what_is_an_rpc(header: Header, data: st.DataObject) -> None:
-    """The rules as agents have them compiled, and as `check` tells them, against plain ones."""
+    """Compares the agents' compiled rules, and `check`, with plain ones."""
     field, length = data.draw(st.sampled_from(Header._fields)), HEADER_BYTES + header.count % 34 * 4
     near = header._replace(**{field: data.draw(st.integers(0, 2 ** min(bits_of_fields()[field], 8) - 1))})
     for one, size in ((header, length), (near, length), (header, data.draw(st.integers(0, 500)))):

@@ -30,7 +30,7 @@ def test_a_known_value() -> None:
 
 
 def test_the_last_byte_of_the_multiplier() -> None:
-    """0x15: its upper five bits are the lane of a key that moves it to the top, and it is the PS of 256."""
+    """0x15: its upper five bits are the lane of a key that shifts it to the top, and it is the PS of 256."""
     assert lane_of(1 << 56) == 0b00010
     assert ps_of(1 << 40, 256) == 0x15
 

@@ -65,7 +65,6 @@ def test_there_are_as_many_hosts_as_routes(number: int) -> None:
 
 
 def test_ports_of_the_switch() -> None:
-    """Workers first, then the parameter servers."""
     assert [addressing.worker_port(number) for number in (1, 4)] == [1, 4]
     assert [addressing.server_port(4, number) for number in (1, 2)] == [5, 6]
     assert [addressing.server_port(250, number) for number in (4, 5, 259)] == [254, 256, 510]

@@ -282,7 +282,6 @@ def test_a_frames_bytes() -> None:
 
 
 def test_a_checksum_that_carries_twice() -> None:
-    """The sum of these words' carries carries again."""
     for low in range(256):
         end = UdpEndpoint("02:00:00:00:01:01", f"255.255.255.{low}", 1)
         frame = frames.build(UdpFrame(end, end, b""))

@@ -35,7 +35,7 @@ PUSH = Message(
 
 
 def shown(packet: Hotline) -> list[str]:
-    """What `packet.show()` prints, without its alignment."""
+    """Return the lines of `packet.show()` without alignment."""
     text = packet.show(dump=True)
     assert text is not None
     return [" ".join(line.split()) for line in text.splitlines()]
@@ -82,7 +82,7 @@ def test_a_command_of_the_most_keys_is_shown_whole() -> None:
 
 
 def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
-    """Forged by hand, all fields are those of `Header`'s defaults; a CONTROL counts its keys."""
+    """A CONTROL counts its keys."""
     forged = Hotline()
     assert {name: int(forged.getfieldval(name)) for name in Header._fields} == Header()._asdict()
     assert bytes(forged) == LAYOUT.pack(*Header())

@@ -20,8 +20,6 @@ DELTAS = np.arange(SIZE, dtype=np.uint32)
 
 
 class Bench:
-    """A client on one PS, and what it has sent."""
-
     def __init__(self, window: int = 64, machine: Machine = COMPILED) -> None:
         self.now = 0
         self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
@@ -46,7 +44,6 @@ class Bench:
         self.client.receive(bytes(codec.build(Message(header, None, values))), self.now, self.now)
 
     def timeout(self) -> int:
-        """Of an RPC that is sent now."""
         return int(self.client.state.header.timeout)
 
     def round_trip(self, took: int) -> None:
@@ -178,7 +175,7 @@ def test_refused_lanes_go_again_in_their_hash_lanes_with_backoff() -> None:
 
 
 def test_a_ps_reads_registers_by_the_same_calls() -> None:
-    """Keys go in their hash lanes, once, and what the switch has not served is told."""
+    """Keys go in their hash lanes, once; unserved lanes are reported."""
     client = Client(Caller(1, 0x8000, 3), 1, KeySpace(SIZE), lambda: 0, largest=3, registers=True)
     positions = np.array([5, 7, 9])
     lanes = lanes_of(positions)

@@ -27,7 +27,7 @@ SPARSE = np.sort(
 
 
 class Three:
-    """The three clients under the same stimuli; all that they send is compared at once."""
+    """Three clients under the same stimuli; all their datagrams are compared at once."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -144,7 +144,7 @@ class Three:
 
 
 def mutated(datagram: bytes, random: Random) -> bytes:
-    """Some bits, bytes, cuts or additions, mostly in the header."""
+    """Change, cut or add some bytes, mostly in the header."""
     data = bytearray(datagram)
     for _ in range(random.randint(1, 3)):
         at = random.randrange(min(len(data), 60)) if data else 0

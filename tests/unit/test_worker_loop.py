@@ -42,8 +42,7 @@ NS = 1_000_000_000
 class Echo(threading.Thread):
     """Answers pulls with the lower halves of the keys.
 
-    Before an RPC's first answer it sends one that lacks `spoiled` bytes; not again where a busy machine has
-    the worker repeat its request.
+    An RPC's first answer comes twice: the first copy lacks `spoiled` bytes.
     """
 
     def __init__(self) -> None:
@@ -79,8 +78,6 @@ class Echo(threading.Thread):
 
 
 class Bench:
-    """A client, its loop and a server on loopback."""
-
     def __init__(self, stack: ExitStack, codec: str) -> None:
         self.server = Echo()
         self.server.start()
@@ -162,7 +159,7 @@ def test_the_loop_is_called_back(bench: Bench, end: str) -> None:
 
 
 def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
-    """Datagrams keep coming: the loop does not wait, but looks."""
+    """The loop does not wait while datagrams keep coming, but polls its control sockets."""
     stop = threading.Event()
     to = bench.sock.getsockname()
 
@@ -192,8 +189,6 @@ def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
 
 
 class OnePull:
-    """A driver: one pull."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
         self._begun = False
@@ -210,12 +205,12 @@ class OnePull:
 
 
 class Stopped(Exception):
-    """What the signal's handler raises."""
+    """Raised by the signal's handler."""
 
 
 @pytest.mark.parametrize("codec", ["fast", "scapy"])
 def test_a_signal_ends_a_run_at_once(codec: str) -> None:
-    """The PS is silent, so that only the signal can."""
+    """The PS is silent, so that only the signal can end it."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Stopped
@@ -246,8 +241,6 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
 
 
 def test_scapy_disagrees_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where Scapy sees no RPC, the state machine has none either."""
-
     def refuse(datagram: Any) -> Message:
         raise MalformedDatagram("no")
 

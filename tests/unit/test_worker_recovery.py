@@ -27,7 +27,7 @@ MS = 1_000_000
 
 
 class Bench:
-    """A worker and the one PS; the test is the network, and the switch."""
+    """A worker and the one PS; tests play the network and the switch."""
 
     def __init__(self, machine: Machine, window: int = 64) -> None:
         self.now = 1_000 * MS
@@ -40,7 +40,6 @@ class Bench:
         self.answered = np.zeros(SIZE, np.bool_)
 
     def push(self, *keys: int, value: int = 1) -> list[bytes]:
-        """Begin a push of a value to keys; the requests."""
         self.answered[:] = False
         self.worker.push(1, np.array(keys), np.full(len(keys), value, np.uint32), self.answered)
         return self.sent()
@@ -57,7 +56,7 @@ class Bench:
         return answer[1]
 
     def by_switch(self, request: bytes, served: int | None = None) -> bytes:
-        """The switch has served all lanes, or these."""
+        """Return the switch's answer with all lanes served, or these."""
         h = unpack(request)
         values = np.zeros(h.count, np.uint32) if h.op == Op.PULL else None
         flags = RESPONSE | (VALUES if h.op == Op.PULL else 0)
@@ -68,7 +67,7 @@ class Bench:
         self.worker.receive(answer, self.now, self.now)
 
     def finish(self) -> list[Header]:
-        """Let the PS answer all, as often as it takes; the requests."""
+        """Let the PS answer all requests until the replay has ended; return them."""
         asked = []
         for _ in range(50):
             for request in self.sent():
@@ -126,7 +125,7 @@ def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Be
 
 
 def test_lanes_that_a_switch_had_are_pushed_again_and_those_of_the_ps_are_not(bench: Bench) -> None:
-    """Served in part, and the answer is lost: the PS knows its lanes, the switch's are gone."""
+    """The answer is lost: the PS knows its lanes, those of the switch are gone."""
     (request,) = bench.push(1, 2, 3, value=5)
     h = unpack(request)
     first = h.live & -h.live
@@ -174,7 +173,7 @@ def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_plain_twin_leaves_the_same_bytes(seed: int) -> None:
-    """Whatever is answered by whom, and however often the switch goes."""
+    """Answers and failures of the switch are random."""
     random = Random(seed)
     twins = [Bench(machine, window=4) for machine in (COMPILED, plain_machine())]
     for _ in range(60):
@@ -214,7 +213,7 @@ def renewed(ps: ParameterServer[str], epoch: int, seq: int) -> None:
 
 @pytest.mark.parametrize("replayed", [True, False])
 def test_a_ps_takes_home_what_it_has_lent(replayed: bool) -> None:
-    """What the switch ever gave back, beyond what it was given, workers push again, if they do."""
+    """Workers push again what the switch returned beyond what it was given, if they replay."""
     ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: 0, replayed=replayed)
     store = ps.stores[JOB]
     at = store.locate(np.array([1, 2], np.uint64))
@@ -256,7 +255,7 @@ def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answered", range(4))
 def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench, answered: int) -> None:
-    """What it has been told of is paid, all else is unknown; and nothing that is held is forgotten."""
+    """Acknowledged lanes are removed, all others are unknown; no held sum is forgotten."""
     for request in bench.push(1, 2, 3, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
@@ -281,7 +280,7 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
 
 
 def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
-    """Killed between the two, in the middle of the second."""
+    """The worker is killed in the middle of the second of two writes."""
     bench.kept[UNREPLAYED, :4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
     bench.kept[UNREPLAYED, :2] = 0

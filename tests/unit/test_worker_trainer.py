@@ -136,7 +136,7 @@ def test_a_replayed_log_has_no_loss() -> None:
 
 
 def test_the_computing_can_be_given_its_time() -> None:
-    """As if by the slower machine, pushes are that much later; computing takes no time on this clock."""
+    """Pushes are later by the given time; computing takes no time on this clock."""
     loop = Loop(Schedule(first_step=0, steps=2, start_ns=MS, period_ns=0), compute_ns=7 * MS)
     loop.run(loop.trainer)
     rows = [(row.op, row.start, row.end) for row in loop.trainer.operations if row.op != "step"]

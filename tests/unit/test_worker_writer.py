@@ -24,7 +24,7 @@ ROWS = 4
 
 
 class Block:
-    """A client that logs rows with numbers, and what is written of them."""
+    """A client that logs numbered rows, and the rows that were written."""
 
     def __init__(self) -> None:
         self.client = Client(Caller(1, 1, 1), 1, KeySpace(1), lambda: 0)
@@ -67,7 +67,7 @@ def test_a_block_is_written_when_it_ends() -> None:
 
 
 def test_a_block_does_not_wait_for_the_disk() -> None:
-    """However far the writer falls behind, the client goes on, and no row is lost or overwritten."""
+    """However far the writer falls behind, no row is lost or overwritten."""
     block = Block()
     block.gate.clear()
     with block.writer() as writer:
@@ -82,7 +82,7 @@ def test_a_block_does_not_wait_for_the_disk() -> None:
 
 
 def test_what_a_slow_disk_has_no_time_for_is_dropped_and_counted() -> None:
-    """And what is written is not overwritten by what comes later."""
+    """Rows that are being written are not overwritten by later ones."""
     block = Block()
     block.gate.clear()
     with block.writer(limit=2) as writer:

@@ -19,7 +19,6 @@ SMALL = replace(R1, parameters=5000, hot=200, keys_per_step=150)
 
 
 def counts_of(trace: Trace, steps: range) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Updates of each parameter in these steps of all workers."""
     parts = [trace.batch(worker + 1, step).positions for worker in range(trace.workers) for step in steps]
     return np.bincount(np.concatenate(parts), minlength=trace.space.size)
 

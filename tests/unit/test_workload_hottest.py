@@ -34,7 +34,7 @@ def parameters_of(batch: list[tuple[int, dict[int, float]]]) -> list[int]:
 
 
 def trace_of(found: Batches, has_values: bool) -> Trace:
-    """One worker's, with keys that are 7 times their position."""
+    """Return one worker's trace; keys are 7 times their position."""
     positions = [parameters_of(batch) for batch in found]
     features = [
         [(at.index(key), x) for _, sample in batch for key, x in sample.items()]
@@ -57,7 +57,7 @@ def trace_of(found: Batches, has_values: bool) -> Trace:
 
 
 def read(trace: Trace, has_values: bool) -> Batches:
-    """Its mini-batches by keys."""
+    """Return its mini-batches by keys."""
     found: Batches = []
     for step in range(trace.steps):
         batch = trace.batch(1, step)

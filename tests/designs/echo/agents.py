@@ -16,7 +16,7 @@ WORKERS = 3
 
 
 class Client(BaseClient):
-    """A worker's numbers: nothing is pulled or pushed."""
+    """The worker's side of a design that pulls and pushes nothing."""
 
     def __init__(
         self,

@@ -15,14 +15,13 @@ ME = record("ps", "n_ps", "workers", "callers", "noted", "due", "asked", "extra"
 
 
 class Mirror(NamedTuple):
-    """A server: who is to get another one is next in a ring of all workers."""
+    """A server's state: the ring of workers that it greets in turn."""
 
     header: Any
     sent: Any
 
 
 def make_mirror(ps: int, n_ps: int, workers: int) -> Mirror:
-    """One that has got nothing."""
     state = Mirror(records(1, ME)[0], rpcs(1))
     state.header.ps, state.header.n_ps, state.header.workers, state.header.due = ps, n_ps, workers, NEVER
     return state
@@ -41,7 +40,7 @@ def handle(server: Mirror, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
 
 @compiled
 def transmit(server: Mirror, now: int) -> int:
-    """One to each worker, when it is time."""
+    """Return the next greeting: each worker gets one when the timer is due."""
     header = server.header
     if header.extra == 0:
         return NOTHING
@@ -53,54 +52,48 @@ def transmit(server: Mirror, now: int) -> int:
 
 @compiled
 def wake(server: Mirror, now: int) -> None:
-    """It is time."""
     server.header.due, server.header.extra = NEVER, server.header.workers
 
 
 @compiled
 def address(server: Mirror, s: int) -> int:
-    """Of the one datagram."""
     return int64(server.sent.ctypes.data) + s * BUFFER_BYTES
 
 
 @compiled
 def octets(_server: Mirror, _slot: int) -> int:
-    """Of every datagram."""
     return OCTETS
 
 
 @compiled
 def peer(server: Mirror, _slot: int) -> int:
-    """A worker."""
     return int64(server.header.n_ps + server.header.next)
 
 
 @compiled
 def lanes(_server: Mirror, _rpc: Rpc) -> int:
-    """None is looked up."""
     return 0
 
 
 @compiled
 def stamp(_server: Mirror, _answer: Rpc, _proc: int, _queue: int) -> None:
-    """There is no room for it."""
+    """Log nothing: a number has no room for times."""
 
 
 @compiled
 def charge(server: Mirror, _answer: Rpc, ns: int) -> None:
-    """There is one job."""
+    """Count nothing: there is one job."""
     server.header.ns += ns
 
 
 @compiled
 def share_cpu(server: Mirror, ns: int) -> None:
-    """There is one job."""
+    """Count nothing: there is one job."""
     server.header.ns += ns
 
 
 @compiled
 def needs_room(_server: Mirror, _datagrams: int) -> bool:
-    """It keeps nothing."""
     return False
 
 

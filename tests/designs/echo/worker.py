@@ -20,8 +20,6 @@ SLOT = record("number", "deadline")
 
 
 class Numbers(NamedTuple):
-    """A worker."""
-
     header: Any
     slots: Any
     sent: Any
@@ -29,7 +27,6 @@ class Numbers(NamedTuple):
 
 
 def make_numbers(worker: int, n_ps: int, workers: int) -> Numbers:
-    """One that is idle."""
     state = Numbers(records(1, ME)[0], records(WINDOW, SLOT), rpcs(WINDOW + 1), records(64, ROW))
     state.header.worker, state.header.n_ps, state.header.workers, state.header.due = (
         worker,
@@ -43,13 +40,12 @@ def make_numbers(worker: int, n_ps: int, workers: int) -> Numbers:
 
 @compiled
 def start(state: Numbers, op: int, iteration: int, n: int) -> None:
-    """Send `n` numbers."""
     state.header.op, state.header.pending, state.header.next = op, n, 0
 
 
 @compiled
 def transmit(state: Numbers, now: int) -> int:
-    """A number that is overdue or new, or a greeting that has not been sent."""
+    """Return the slot of an overdue or new number, or of an unsent greeting."""
     header = state.header
     unsent = int64(header.pending) - _on_way(state)
     if header.greets:
@@ -79,13 +75,12 @@ def _on_way(state: Numbers) -> int:
 
 @compiled
 def octets(_state: Numbers, _slot: int) -> int:
-    """Of every datagram."""
     return OCTETS
 
 
 @compiled
 def peer(state: Numbers, s: int) -> int:
-    """A server, or the next worker."""
+    """Return the server of a number, or the next worker of a greeting."""
     header = state.header
     if s == WINDOW:
         return int64(header.n_ps + header.worker % header.workers)
@@ -94,13 +89,11 @@ def peer(state: Numbers, s: int) -> int:
 
 @compiled
 def wake(state: Numbers, now: int) -> None:
-    """What is overdue is found by `transmit`."""
     state.header.due = deadline(state)
 
 
 @compiled
 def deadline(state: Numbers) -> int:
-    """Of the first number on its way."""
     due = int64(NEVER)
     for s in range(WINDOW):
         if state.slots[s].number != NOTHING:
@@ -110,7 +103,7 @@ def deadline(state: Numbers) -> int:
 
 @compiled
 def receive(state: Numbers, rpc: Rpc, length: int, arrival: int, read: int) -> int:
-    """Take in an answer, one that was not asked for, or a greeting."""
+    """Take an answer, a number that was not asked for, or a greeting."""
     header, kind = state.header, int64(rpc.head[1])
     if length == OCTETS:
         header.extras += kind == EXTRA
@@ -124,13 +117,12 @@ def receive(state: Numbers, rpc: Rpc, length: int, arrival: int, read: int) -> i
 
 @compiled
 def next_unreplayed(_state: Numbers) -> int:
-    """Nothing."""
     return 0
 
 
 @compiled
 def take_unreplayed(_state: Numbers, _n: int) -> None:
-    """Nothing."""
+    """Do nothing: nothing is replayed."""
 
 
 WORKER = register_worker_ops(
