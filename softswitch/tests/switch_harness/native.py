@@ -6,10 +6,10 @@ import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import cfunc
+from numba import cfunc, njit
 
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
@@ -22,6 +22,14 @@ from softswitch.v1model import PORT_NUMBERS
 
 _FAN_OUT = 4
 _STAMP = struct.Struct("=QQ")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def uncached(function: F) -> F:
+    """Compile an entry point without the cache on disk, which must not refer to a test's classes."""
+    return cast(F, njit(nogil=True, error_model="numpy")(function))
 
 
 _record_bytes = compiled(record_bytes)

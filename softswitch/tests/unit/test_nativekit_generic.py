@@ -1,11 +1,10 @@
-"""What is called of a state is what its class has, in machine code and in plain Python."""
+"""A generic function calls the implementation of its state's class, compiled and as plain Python."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
@@ -15,15 +14,7 @@ from nativekit.generic import generics, implement
 from nativekit.plain import plain
 from nativekit.records import record, records
 from nativekit.reference import as_ref, row
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_numba: Any = numba
-
-
-def uncached(function: F) -> F:
-    """Compile without the cache on disk, which must not refer to a test's classes."""
-    return cast(F, _numba.njit(error_model="numpy")(function))
+from switch_harness.native import uncached
 
 
 class Shape(NamedTuple):

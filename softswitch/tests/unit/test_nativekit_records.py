@@ -1,4 +1,4 @@
-"""What compiled functions are written with: words, records, and the plain twin."""
+"""Bits, records, prefetch hints and the plain form of compiled functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.compiled import entry_point
 from nativekit.bits import popcount, swap16, swap32, swap64
 from nativekit.compile import compiled, int64
 from nativekit.plain import plain
@@ -29,18 +28,19 @@ from nativekit.records import (
     zeros,
 )
 from nativekit.reference import as_ref
+from switch_harness.native import uncached
 
 WORD = st.integers(0, 2**64 - 1)
 
 
-@entry_point
+@uncached
 def _swapped(word: Any, result: Any) -> None:
     result[0] = np.uint64(swap16(word))
     result[1] = np.uint64(swap32(word))
     result[2] = swap64(word)
 
 
-@entry_point
+@uncached
 def _ones(word: int) -> int:
     return int64(popcount(word))
 
@@ -57,7 +57,7 @@ def _add(state: _State, at: int, amount: int) -> int:
     return int64(state.rows[at].total)
 
 
-@entry_point
+@uncached
 def _add_all(state: _State, amount: int) -> int:
     state = as_ref(state)
     last = int64(0)
@@ -165,7 +165,7 @@ def test_a_state_goes_on_with_other_arrays() -> None:
     assert after.other is before.one and before.other.all()
 
 
-@entry_point
+@uncached
 def _touch(address: int, octets: int) -> None:
     prefetch(address)
     prefetch_lines(address, octets)

@@ -1,4 +1,4 @@
-"""Tuples by reference are what they are by value, in machine code and in plain Python."""
+"""A tuple by reference equals the tuple by value, compiled and as plain Python."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import gc
 import sys
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
-from foundation.compiled import entry_point
 from nativekit.compile import compiled, inlined, int64
 from nativekit.plain import plain
 from nativekit.records import record, records
 from nativekit.reference import as_ref, pinned_ref, write_words
+from switch_harness.native import uncached
 
-_write: Any = numba.njit(write_words)  # not kept on disk, where whoever knows no `Room` could not read it
+_write: Any = uncached(write_words)
 
 
 class Shelf(NamedTuple):
@@ -51,7 +50,7 @@ def _put(shelf: Shelf, at: int, amount: float) -> int:
     return len(shelf.rows)
 
 
-@entry_point
+@uncached
 def _work(room: Room, at: int) -> float:
     room = as_ref(as_ref(room))
     shelf = _shelf_of(room)
@@ -96,7 +95,7 @@ def test_arrays_that_are_lent_stay_as_long_as_that_does() -> None:
 
 
 def test_a_field_that_is_not_there_is_an_error() -> None:
-    @entry_point
+    @uncached
     def read(room: Any) -> Any:
         return as_ref(room).door
 
