@@ -113,7 +113,7 @@ def _transfers(op: str, ops: str) -> Iterator[Metric]:
 
 # fmt: off
 PS_PROC_CPU = Metric(
-    "ps_proc_cpu_us_per_step", "PS_proc CPU/step", "µs", "cpu", lambda block: block.servers.proc_cpu_ns / 1e3,
+    "ps_proc_cpu_us_per_step", "PS_proc CPU", "µs", "cpu", lambda block: block.servers.proc_cpu_ns / 1e3,
     place="ps_proc_us_per_step.cpu",
 )
 PS_CPU = Metric(

@@ -31,8 +31,8 @@ async def probe(session: Session) -> dict[str, float]:
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
     """Run every arm over the same steps, and set the offered loads to fractions of what the arms carry.
 
-    The same steps leave the arms' models alike. The baseline is measured twice: *again* is a repeat of
-    *neither*.
+    The same steps leave the arms' models alike. The baseline is measured twice: *repeat* is a repeat of
+    *baseline*.
     """
     steps = _steps(session, capacity_of_baseline(probed), 1.0)
     take_capacity(session, await capacities(session, "calibrate", steps))

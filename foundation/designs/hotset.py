@@ -35,37 +35,37 @@ PROFILE = Arm(
     about="that trains for the update log, and under the hot set's load",
     is_measured=False,
 )  # fmt: skip
-NEITHER = Arm(
-    "neither", 2, NAME, HotSet(), "#7f7f7f",
+BASELINE = Arm(
+    "baseline", 2, NAME, HotSet(), "#7f7f7f",
     about="with all parameters at the servers, and a connection for each worker",
 )  # fmt: skip
-AGAIN = Arm(
-    "again", 6, NAME, HotSet(), "#b4b4b4",
-    about="that is neither once more",
-    note="The differences of the arm again are noise, and show how much of it there is.",
-    baseline="neither", is_repetition=True,
+REPEAT = Arm(
+    "repeat", 6, NAME, HotSet(), "#b4b4b4",
+    about="that repeats the baseline (A/A)",
+    note="The differences of the arm repeat are noise, and show how much of it there is.",
+    baseline="baseline", is_repetition=True,
 )  # fmt: skip
 PROXY = Arm(
     "proxy", 3, NAME, HotSet(proxy=True), "#3b7dd8",
     about="in which the switch is the workers' one connection to each server",
     note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
-    baseline="neither",
+    baseline="baseline",
     sentence_prefix="with the proxy alone, ",
 )  # fmt: skip
-HOT = Arm(
-    "hot", 4, NAME, HotSet(offload=True), "#e07b1a",
+OFFLOAD = Arm(
+    "offload", 4, NAME, HotSet(offload=True), "#e07b1a",
     about="in which the switch holds the hottest parameters",
-    baseline="neither",
+    baseline="baseline",
     is_lead=True,
 )  # fmt: skip
-BOTH = Arm(
-    "both", 5, NAME, HotSet(offload=True, proxy=True), "#2c9a57",
-    about="that is hot and proxy together",
-    baseline="neither",
+OFFLOAD_PROXY = Arm(
+    "offload-proxy", 5, NAME, HotSet(offload=True, proxy=True), "#2c9a57",
+    about="that is offload and proxy together",
+    baseline="baseline",
 )  # fmt: skip
 
-ARMS = (PROFILE, NEITHER, AGAIN, PROXY, HOT, BOTH)
+ARMS = (PROFILE, BASELINE, REPEAT, PROXY, OFFLOAD, OFFLOAD_PROXY)
 
 DESIGN = Design(
     name=NAME,

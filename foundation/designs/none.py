@@ -13,10 +13,10 @@ NONE = Arm(
     "none", 7, NAME, Forwarding(), "#7f7f7f",
     about="with servers only, and a connection for each worker",
 )  # fmt: skip
-NONE_AGAIN = Arm(
-    "none-again", 8, NAME, Forwarding(), "#b4b4b4",
-    about="that is none once more",
-    note="The differences of the arm none-again are noise, and show how much of it there is.",
+NONE_REPEAT = Arm(
+    "none-repeat", 8, NAME, Forwarding(), "#b4b4b4",
+    about="that repeats none (A/A)",
+    note="The differences of the arm none-repeat are noise, and show how much of it there is.",
     baseline="none", is_repetition=True,
 )  # fmt: skip
 
@@ -25,6 +25,6 @@ DESIGN = Design(
     summary="the switch forwards, and servers do the rest",
     promise="no acknowledged update, as long as no server dies",
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
-    arms=(NONE, NONE_AGAIN),
+    arms=(NONE, NONE_REPEAT),
     module=__name__,
 )

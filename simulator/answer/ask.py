@@ -63,14 +63,14 @@ def _sizes(
         for done, top_k in enumerate(wanted, start=1):
             counted[top_k] = counter.count(top_k)
             phase.update(done / len(wanted))
-    calculator = Calculator(config, sides.hot, counted[asked])
+    calculator = Calculator(config, sides.offload, counted[asked])
     sizes = {top_k: calculator.size(top_k, found) for top_k, found in counted.items() if top_k}
     stops = stops_at(sizes.values()).top_k
-    found = {asked: sides.hot.capacity}
+    found = {asked: sides.offload.capacity}
     if (other := other_size(asked, stops, list(sizes))) is not None:
         found[other] = _capacity(config, trace, other, reporter)
     sizes |= {top_k: sizes[top_k].model_copy(update={"simulated": value}) for top_k, value in found.items()}
-    return [without(config, sides.neither, counted[0]), *sizes.values()], sizes[stops]
+    return [without(config, sides.baseline, counted[0]), *sizes.values()], sizes[stops]
 
 
 def _capacity(config: SimulationConfig, trace: Trace, top_k: int, reporter: Reporter) -> float:

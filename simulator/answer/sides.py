@@ -47,15 +47,15 @@ class Sides(Strict):
     rate: float
     """Steps/s of all workers that the differences are at."""
     rounds: int
-    neither: Side
-    hot: Side
+    baseline: Side
+    offload: Side
     differences: dict[str, Comparison]
-    """Metric -> *hot* against *neither*; CPU is that of a step, all agents of a kind together."""
+    """Metric -> *offload* against *baseline*; CPU is that of a step, all agents of a kind together."""
 
     @property
     def gain(self) -> float:
         """How many times as many steps the cluster carries with the hot set in the switch."""
-        return self.hot.capacity / self.neither.capacity
+        return self.offload.capacity / self.baseline.capacity
 
 
 def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> Sides:
@@ -90,8 +90,8 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
     return Sides(
         rate=rate,
         rounds=load.rounds,
-        neither=side(baseline.name),
-        hot=side(lead.name),
+        baseline=side(baseline.name),
+        offload=side(lead.name),
         differences={name: differences[name] for name in compared if name in differences},
     )
 

@@ -25,7 +25,9 @@ _SAME = 0.03
 
 def headline(sides: Sides, top_k: int) -> str:
     """What the cluster carries, with so many keys in the switch."""
-    found = f"{sides.hot.capacity:,.0f} steps/s of all workers, and {sides.neither.capacity:,.0f} without"
+    found = (
+        f"{sides.offload.capacity:,.0f} steps/s of all workers, and {sides.baseline.capacity:,.0f} without"
+    )
     how = "as much as without" if abs(sides.gain - 1) <= _SAME else f"{sides.gain:.2f} times as much"
     return f"With {top_k:,} hot keys in the switch this cluster carries {how}: {found}."
 
@@ -36,8 +38,8 @@ def sentences(
     """All behind the headline, in the order in which a reader asks."""
     yield _rate(cluster, sides)
     yield from differences(sides)
-    yield _busy("Without the hot set", sides.neither)
-    yield _busy("With it", sides.hot)
+    yield _busy("Without the hot set", sides.baseline)
+    yield _busy("With it", sides.offload)
     yield from _sizes(sizes, stops)
     yield _data(cluster, keys)
     yield device(config)
@@ -45,16 +47,16 @@ def sentences(
 
 
 def _rate(cluster: Cluster, sides: Sides) -> str:
-    least, name, other = sides.neither, "without the hot set", "with it"
-    if sides.hot.capacity < sides.neither.capacity:
-        least, name, other = sides.hot, "with the hot set", "without it"
+    least, name, other = sides.baseline, "without the hot set", "with it"
+    if sides.offload.capacity < sides.baseline.capacity:
+        least, name, other = sides.offload, "with the hot set", "without it"
     what = f"the hot set against none, {pluralize(sides.rounds, 'round')} [95 % interval]"
     at = f"At {sides.rate:,.0f} steps/s of all workers"
     if cluster.rate is None:
         return f"{at}, half of what they get {name}; {what}:"
     if cluster.rate <= sides.rate:
         return f"{at}; {what}:"
-    asked, most = f"{cluster.rate:,.0f} steps/s", max(sides.hot.capacity, sides.neither.capacity)
+    asked, most = f"{cluster.rate:,.0f} steps/s", max(sides.offload.capacity, sides.baseline.capacity)
     if cluster.rate <= least.capacity:
         found = f"At {asked} this cluster is nearly full {name}, where it carries"
     elif cluster.rate <= most:

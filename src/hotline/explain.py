@@ -8,7 +8,7 @@ import numpy as np
 
 from controller.hotset.control import CONTROL
 from controller.tables import HotParam, State
-from foundation.designs.hotset import BOTH, DESIGN
+from foundation.designs.hotset import DESIGN, OFFLOAD_PROXY
 from foundation.designs.interface import Hosts
 from foundation.protocol import addressing, codec, frames
 from foundation.protocol.codec import Message
@@ -62,14 +62,14 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
 
 
 def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
-    """Return the program with the tables of the arm *both* and these hot keys, and its recorder."""
+    """Return the program with the tables of the arm *offload-proxy* and these hot keys, and its recorder."""
     config = LoadedConfig.read(DESIGN.program, DESIGN.p4info)
     recorder = Recorder(config.program)
     control = ControlledPipeline(
         config, lambda loaded: InterpretedPipeline(loaded, observer=recorder), clock=lambda: 0
     )
-    params = [HotParam(BOTH.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
-    RowWriter(control).insert([*CONTROL.rows(HOSTS, [BOTH], EPOCH), *params])
+    params = [HotParam(OFFLOAD_PROXY.job, key, lane_of(key), SLOT, State.HOT) for key in hot]
+    RowWriter(control).insert([*CONTROL.rows(HOSTS, [OFFLOAD_PROXY], EPOCH), *params])
     return control.pipeline, recorder
 
 
@@ -80,7 +80,7 @@ def _frame(op: Op, keys: Sequence[int], turn: int) -> bytes:
     header = Header(
         op=op,
         flags=KEYS | VALUES if pushes else KEYS,
-        job=BOTH.job,
+        job=OFFLOAD_PROXY.job,
         worker=WORKER,
         epoch=EPOCH,
         ps=0,
@@ -90,7 +90,7 @@ def _frame(op: Op, keys: Sequence[int], turn: int) -> bytes:
     )
     values = np.arange(VALUE, VALUE + count, dtype=np.uint32) if pushes else None
     worker, service = addressing.worker(WORKER), addressing.service(1)
-    source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(BOTH.job))
+    source = frames.UdpEndpoint(worker.mac, worker.address, addressing.worker_udp_port(OFFLOAD_PROXY.job))
     destination = frames.UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
     datagram = codec.build(Message(header, np.array(keys, np.uint64), values))
     return frames.build(frames.UdpFrame(source, destination, datagram))

@@ -42,7 +42,7 @@ def memories() -> list[Memory]:
     return [
         _memory("switchml", published, "value_", entries, VALUES),
         _memory("switchml-checked", checked, "value_", entries, VALUES),
-        _memory("hot", hot, "aggregate_", sum(".values" in name for name in hot) * _slots_of(hot), 1),
+        _memory("offload", hot, "aggregate_", sum(".values" in name for name in hot) * _slots_of(hot), 1),
         *(
             _memory(each.name, _registers(each), "", 0, 0)
             for each in (none.DESIGN, psdense.DESIGN, ring.DESIGN)

@@ -27,7 +27,7 @@ _READING = (
     "the busiest link. Headers: the same for headers, acknowledgements, preambles and gaps. Filling up: "
     "until all links are busy. A round trip: one, to the switch or host that answers. The window: further "
     "waiting for results. Hosts: the agents' measured time. Retransmissions: with 0.1 % of the frames lost.",
-    "R1's hot set: the model has the 20,000 most updated parameters. In hot and none a worker pulls and "
+    "R1's hot set: the model has the 20,000 most updated parameters. In offload and none a worker pulls and "
     "pushes those of its mini-batch. In the others a push is an all-reduce of all 20,000.",
 )
 

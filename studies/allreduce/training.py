@@ -36,7 +36,7 @@ from studies.allreduce.training_result import LossCurve, TrainingResult
 ARMS: dict[str, Arm] = {
     arm.name: arm
     for arm in (
-        none.NONE, hotset.HOT, switchml.PUBLISHED, switchml.CHECKED, psdense.PSDENSE, ring.RING,
+        none.NONE, hotset.OFFLOAD, switchml.PUBLISHED, switchml.CHECKED, psdense.PSDENSE, ring.RING,
     )
 }  # fmt: skip
 DESIGNS: dict[str, Design] = {

@@ -11,7 +11,7 @@ from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
 from experiment.config import Config
-from foundation.designs.hotset import HOT
+from foundation.designs.hotset import OFFLOAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class MeasuredRun:
         return next(iter(self.summary.loads.values()))
 
     def difference(self, metric: str) -> Comparison:
-        """Compare arm *hot* with the baseline; raises `AnalysisError` if the metric was not measured."""
-        found = self.load.differences.get(HOT.name, {}).get(metric)
+        """Compare arm *offload* with the baseline; raises `AnalysisError` if the metric was not measured."""
+        found = self.load.differences.get(OFFLOAD.name, {}).get(metric)
         if found is None or found.ratio is None:
-            raise AnalysisError(f"{self.folder}: {metric} of arm {HOT.name} was not measured")
+            raise AnalysisError(f"{self.folder}: {metric} of arm {OFFLOAD.name} was not measured")
         return found
 
 

@@ -13,7 +13,7 @@ from analysis.page.build import Page, build, drawings, glossary
 from analysis.page.plots import plot
 from analysis.report import caveats, differences, measured_answer, paper_table, reading, what_was_run
 from analysis.wording import Row, Table, plain
-from foundation.designs.hotset import HOT, NEITHER
+from foundation.designs.hotset import BASELINE, OFFLOAD
 from foundation.logs.parts import write_text
 from studies.paper.connections.figure import CALLING, PANELS, delay_against_connections
 from studies.paper.connections.waiting import WAYS
@@ -109,7 +109,7 @@ def _run_table(runs: dict[str, MeasuredRun]) -> Table:
         for name, run in runs.items()
     ]
     return Table(
-        f"Arm {HOT.name} against {NEITHER.name}, % [95 %]", ("run", "steps/s", *metrics, "lanes"), rows
+        f"Arm {OFFLOAD.name} against {BASELINE.name}, % [95 %]", ("run", "steps/s", *metrics, "lanes"), rows
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from analysis.figures.model import Axis, Figure, Panel, Series, colour_of
 from analysis.record import Block
 from foundation.designs.arms import ordered
-from foundation.designs.hotset import HOT, NEITHER
+from foundation.designs.hotset import BASELINE, OFFLOAD
 from studies.paper.costs import METRICS as COSTS
 from studies.paper.map import TITLES
 from studies.paper.measured import MeasuredRun
@@ -77,7 +77,9 @@ def _change(runs: Sequence[MeasuredRun], metric: str) -> Series:
         for bounds in zip(*((each.ratio_low, each.ratio, each.ratio_high) for each in changes), strict=True)
     )
     x = np.array([run.config.workers for run in runs], dtype=np.float64)
-    return Series(f"{HOT.name} against {NEITHER.name}", x, value, colour_of(HOT.name, 1), low=low, high=high)
+    return Series(
+        f"{OFFLOAD.name} against {BASELINE.name}", x, value, colour_of(OFFLOAD.name, 1), low=low, high=high
+    )
 
 
 def _workers(run: MeasuredRun) -> float:
@@ -106,7 +108,7 @@ def sweep(
         [Panel(what, _series(ordered, x, metric)) for metric, what in METRICS.items()],
         kind="points",
         caption="At half of what the arm that carries least does in each run; bars are 95 % intervals of the "
-        f"difference to {NEITHER.name}.",
+        f"difference to {BASELINE.name}.",
     )
 
 
@@ -119,8 +121,8 @@ def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Ser
     without = np.array([each.baseline for each in found])
     with_offload = np.array([each.value for each in found])
     return [
-        Series(NEITHER.name, x, without, colour_of(NEITHER.name, 0)),
-        Series(HOT.name, x, with_offload, colour_of(HOT.name, 1), low=bounds[0], high=bounds[1]),
+        Series(BASELINE.name, x, without, colour_of(BASELINE.name, 0)),
+        Series(OFFLOAD.name, x, with_offload, colour_of(OFFLOAD.name, 1), low=bounds[0], high=bounds[1]),
     ]
 
 

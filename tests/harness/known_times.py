@@ -26,7 +26,7 @@ from hosts.worker.trainer import spin_until
 from nativekit.plain import plain
 
 SLOW, QUICK = 2, 6
-"""Jobs: those of *neither* and *again*, arms that are the same but for this."""
+"""Jobs: those of *baseline* and *repeat*, arms that are the same but for this."""
 TAKES_NS = {SLOW: 6_000_000, QUICK: 3_000_000}
 
 _handle, _receive = plain(handle), plain(receive)

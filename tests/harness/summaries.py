@@ -36,7 +36,7 @@ def a_summary(loads: Mapping[str, LoadSummary], **changes: Any) -> Summary:
     of: dict[str, Any] = {
         "target": "softswitch",
         "offered_rate": {},
-        "capacity": {"neither": 200.0},
+        "capacity": {"baseline": 200.0},
         "hot_update_share": None,
         "updates": updates,
         "overflows": 0,

@@ -90,7 +90,7 @@ def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_R
     """After a run in which these are played, each once everybody is back whom the one before has killed."""
     number = sum(map(len, sequences))
     with run_topo(
-        folder, f"ROUNDS={ROUNDS_A_KILL * number}", tables=RECOVERY, arms=["neither", "both"],
+        folder, f"ROUNDS={ROUNDS_A_KILL * number}", tables=RECOVERY, arms=["baseline", "offload-proxy"],
         virtual_time=False,
     ) as run:  # fmt: skip
         run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))

@@ -27,7 +27,11 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     tmp_path: Path, module: str, datapath: str, kills: int
 ) -> None:
     with run_topo(
-        tmp_path, f"DATAPATH={datapath}", f"ROUNDS={10 * kills}", tables=RECOVERY, arms=["neither", "both"]
+        tmp_path,
+        f"DATAPATH={datapath}",
+        f"ROUNDS={10 * kills}",
+        tables=RECOVERY,
+        arms=["baseline", "offload-proxy"],
     ) as run:
         for killed in range(kills):
             run.wait_for_parts(f"operations-worker-1-{10 + 12 * killed}.parquet")
@@ -39,8 +43,8 @@ def test_what_is_killed_comes_back_and_nothing_is_lost(
     accounting = record["accounting"]
     assert sum(accounting["restarts"].values()) == kills
     assert {block["arm"]: block["servers"]["commits"] > 0 for block in record["blocks"]} == {
-        "neither": True,
-        "both": True,
+        "baseline": True,
+        "offload-proxy": True,
     }
     assert {"s1", "ps-0", "ps-1", "worker-1"} <= set(record["memory_mb"])
     assert all(20 < mb < 4_000 for mb in record["memory_mb"].values())

@@ -16,7 +16,7 @@ from tests.mininet.run_topo import Run, run_topo, update_log
 pytestmark = pytest.mark.mininet
 
 FAULTS = "[faults]\nloss = 0.05\nduplication = 0.05\nreordering = 0.05\n"
-HOT = str(JOBS["hot"])
+OFFLOAD = str(JOBS["offload"])
 
 
 def hotline(*words: str) -> str:
@@ -51,7 +51,7 @@ def test_a_hot_set_is_replaced_under_load_on_a_bad_network(tmp_path: Path) -> No
         other.write_text("key,updates\n" + "".join(f"{key},{10 + i}\n" for i, key in enumerate(wanted)))
         replaced = tmp_path / "other.parquet"
         hotline("hotset", "build", str(other), "--top-k", str(len(wanted)), "-o", str(replaced))
-        of_job = ["--switch", f"127.0.0.1:{run.port}", "--job", HOT]
+        of_job = ["--switch", f"127.0.0.1:{run.port}", "--job", OFFLOAD]
         hotline("load", str(replaced), *of_job)
         assert hot_keys(of_job) == set(wanted)
         assert run.wait() == 0, run.errors

@@ -33,12 +33,12 @@ pytestmark = pytest.mark.mininet
 SMALL_SCAPY: dict[str, object] = {
     "workers": 2, "top_k": 10, "rounds": 1, "loads": [0.5], "block_ms": 100, "discard_ms": 0,
     "block_steps": 10, "trace_steps": 100, "profile_lanes": 400, "calibration_s": 0.1, "empty_rpcs": 0,
-    "budget_s": 1.0, "arms": ["neither", "hot"], "virtual_time": False,
+    "budget_s": 1.0, "arms": ["baseline", "offload"], "virtual_time": False,
 }  # fmt: skip
 
 
 def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
-    with run_topo(tmp_path, "ROUNDS=200", arms=["neither", "both"]) as run:
+    with run_topo(tmp_path, "ROUNDS=200", arms=["baseline", "offload-proxy"]) as run:
         run.wait_for_parts("operations-worker-1-*.parquet")
         os.killpg(run.process.pid, signal.SIGINT)
         assert run.wait() == 130
@@ -181,7 +181,7 @@ def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path:
     assert len(ports) == 2 + 2 + 1 and min(port[way] for port in ports for way in ("rx", "tx")) > 0
     served = pl.read_parquet(run.folder / "rpc.parquet").group_by("arm").agg(pl.col("served").sum())
     lanes = {str(arm): int(number) for arm, number in served.rows()}
-    assert lanes["hot"] > 0 and lanes["neither"] == 0
+    assert lanes["offload"] > 0 and lanes["baseline"] == 0
 
 
 @pytest.mark.soak
@@ -204,7 +204,7 @@ def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path,
         assert re.search(r"\d times slower", " ".join(told.split()))
     if design == "hotset":
         assert 0.4 < summary["hot_update_share"] < 0.6
-        assert rpcs_to_servers(run.folder)["hot"] < rpcs_to_servers(run.folder)["neither"]
+        assert rpcs_to_servers(run.folder)["offload"] < rpcs_to_servers(run.folder)["baseline"]
 
 
 @pytest.mark.bmv2
@@ -215,7 +215,7 @@ def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
     assert summary["target"] == "bmv2"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
     assert summary["updates"]["lost"] == summary["overflows"] == 0
-    assert rpcs_to_servers(run.folder)["hot"] < rpcs_to_servers(run.folder)["neither"]
+    assert rpcs_to_servers(run.folder)["offload"] < rpcs_to_servers(run.folder)["baseline"]
 
 
 @pytest.mark.soak
@@ -229,7 +229,7 @@ def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
     summary = summary_of(run.folder)
     assert summary["hot_update_share"] >= 0.45
     assert summary["updates"]["lost"] == summary["updates"]["unknown"] == summary["overflows"] == 0
-    assert rpcs_to_servers(run.folder)["hot"] <= 0.6 * rpcs_to_servers(run.folder)["neither"]
+    assert rpcs_to_servers(run.folder)["offload"] <= 0.6 * rpcs_to_servers(run.folder)["baseline"]
 
 
 @pytest.mark.soak
@@ -246,7 +246,7 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
         assert run.wait() == 0, run.errors
     summary = summary_of(run.folder)
     assert summary["hot_update_share"] == pytest.approx(10 / 110, abs=0.02)
-    assert summary["arms"]["neither"]["loss"] > 0
+    assert summary["arms"]["baseline"]["loss"] > 0
     assert summary["updates"]["lost"] == summary["overflows"] == 0
 
 
@@ -258,7 +258,7 @@ def test_an_update_log_is_replayed(tmp_path: Path) -> None:
     summary = summary_of(run.folder)
     assert record_of(run.folder)["datapath"] == "sockets"
     assert summary["hot_update_share"] == pytest.approx(1 / 3, abs=0.02)
-    assert summary["arms"]["neither"]["loss"] is None
+    assert summary["arms"]["baseline"]["loss"] is None
     assert summary["updates"]["lost"] == 0
 
 

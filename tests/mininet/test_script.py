@@ -39,7 +39,7 @@ with hotline.Worker(tables={{"rows": ({ROWS}, {DIM})}}) as kv:
 """
 SMALL: dict[str, object] = {
     "workers": 2, "top_k": 300, "rounds": 2, "block_ms": 300, "discard_ms": 50, "block_steps": 40,
-    "profile_lanes": 20_000, "calibration_s": 0.2, "arms": ["neither", "hot"],
+    "profile_lanes": 20_000, "calibration_s": 0.2, "arms": ["baseline", "offload"],
 }  # fmt: skip
 
 
@@ -61,14 +61,18 @@ def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path, wor
     assert record["ended_by"] == "rounds" and summary["loads"]["closed loop"]["offered_rate"] is None
     # A third of the parameters take most of the updates, and the switch serves these.
     assert summary["hot_update_share"] > 0.3
-    for arm in ("neither", "hot"):
+    for arm in ("baseline", "offload"):
         steps = sum(block["steps"] for block in record["blocks"] if block["arm"] == arm)
         assert steps >= 2 * 40 and summary["steps_per_s"][arm] > 1
         assert 0 < summary["last_reported"][arm] < 1  # it was 1 at the beginning
-    assert summary["reports"] >= 2 and "ratio" in summary["learning"]["hot"]
+    assert summary["reports"] >= 2 and "ratio" in summary["learning"]["offload"]
     reports = [json.loads(line) for line in (run.folder / "reports.jsonl").read_text().splitlines()]
     last = workers - 1
-    assert {(each["arm"], each["rank"]) for each in reports} >= {("hot", 0), ("hot", last), ("neither", last)}
+    assert {(each["arm"], each["rank"]) for each in reports} >= {
+        ("offload", 0),
+        ("offload", last),
+        ("baseline", last),
+    }
     page = (run.folder / "report.html").read_text()
     for what in ("train.py", "closed loop", "Loss that the script reports"):
         assert what in page, what
@@ -89,14 +93,14 @@ def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path) -> Non
 
 @pytest.mark.soak
 def test_a_script_that_raises_in_one_worker_ends_the_run_and_says_why(tmp_path: Path) -> None:
-    raises = 'assert step < 30 or kv.rank == 0 or kv.arm != "hot", "no such column: price"'
+    raises = 'assert step < 30 or kv.rank == 0 or kv.arm != "offload", "no such column: price"'
     before = Traces.look()
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, more=raises)) as run:
         assert run.wait() == 1
     told = run.errors[run.errors.index("hotline: script") :]
-    assert "worker 2 (rank 1) in arm hot" in told and "status 1" in told
+    assert "worker 2 (rank 1) in arm offload" in told and "status 1" in told
     assert "AssertionError: no such column: price" in told
-    assert "script-hot-2.log" in told
+    assert "script-offload-2.log" in told
     accounting = record_of(run.folder)["accounting"]
     assert accounting["lost"] == 0 and accounting["sent"] > 0
     assert Traces.look() == before
@@ -119,7 +123,7 @@ def test_ctrl_c_ends_scripts_that_wait(tmp_path: Path) -> None:
 def test_a_script_that_ends_at_once_is_told_to_go_on_longer(tmp_path: Path) -> None:
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, steps=5)) as run:
         assert run.wait() == 1
-    assert "hotline: script: it has ended in arm neither, hot" in run.errors
+    assert "hotline: script: it has ended in arm baseline, offload" in run.errors
 
 
 @pytest.mark.soak

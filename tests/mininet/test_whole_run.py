@@ -44,7 +44,7 @@ def test_a_run_leaves_a_whole_run_folder(whole_run: Run) -> None:
     assert (updates["collected"], updates["uncollected"], summary["dropped_rows"]) == (collected, 0, 0)
     assert 0.05 < summary["hot_update_share"] < 0.95
     assert set(summary["arms"]) == set(ARMS)
-    assert rpcs_to_servers(folder)["hot"] < rpcs_to_servers(folder)["neither"]
+    assert rpcs_to_servers(folder)["offload"] < rpcs_to_servers(folder)["baseline"]
     counted = record_of(folder)["switch"]
     assert len(counted["ports"]) == 2 + 2 + 1  # workers, servers, CPU
     assert all(min(port["rx"], port["tx"]) > 0 for port in counted["ports"].values())

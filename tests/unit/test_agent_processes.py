@@ -34,7 +34,7 @@ from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import PATIENCE_S
 
-JOBS = {1: "neither", 2: "proxy"}
+JOBS = {1: "baseline", 2: "proxy"}
 SIZE = 3000
 OPERATIONS = ("pull", "push", "step")
 NET = f"127.{os.getpid() % 250 + 1}"
@@ -127,7 +127,7 @@ def ps_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
         "log_dir": str(log_dir),
         "n_ps": 2,
         "parameters": SIZE,
-        "jobs": [{"job": job, "epoch": 1, "connected": arm == "neither"} for job, arm in JOBS.items()],
+        "jobs": [{"job": job, "epoch": 1, "connected": arm == "baseline"} for job, arm in JOBS.items()],
         "service": {"address": address, "port": HOTLINE_PORT},
         **changes,
     }

@@ -40,7 +40,7 @@ WORKER: dict[str, Any] = {
     "learning_rate": 0.5,
     "trace": "trace",
     "worker": {},
-    "jobs": [{"job": 1, "arm": "neither", "epoch": 1, "udp_port": 20001}],
+    "jobs": [{"job": 1, "arm": "baseline", "epoch": 1, "udp_port": 20001}],
     "services": [{"ps": 0, "address": ADDRESS, "port": HOTLINE_PORT}],
 }
 PS: dict[str, Any] = {

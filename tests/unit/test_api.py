@@ -15,7 +15,7 @@ from hotline.runs import Run
 SMALL: dict[str, Any] = {
     "workers": 2,
     "servers": 2,
-    "arms": ["neither", "hot"],
+    "arms": ["baseline", "offload"],
     "top_k": 200,
     "rounds": 1,
     "loads": [0.5],

@@ -429,7 +429,7 @@ def test_tables_have_names_to_the_left_and_numbers_to_the_right(capsys: pytest.C
 
 def test_a_plain_table_is_a_line_for_the_head_and_one_for_each_row() -> None:
     screen = io.StringIO()
-    table = common.plain_table(["arm", "job"], [["both", 15], ["hot", 4]])
+    table = common.plain_table(["arm", "job"], [["offload-proxy", 15], ["offload", 4]])
     Console(file=screen, width=40).print(table)
     assert [line.rstrip() for line in screen.getvalue().splitlines()] == [
         "arm   job",

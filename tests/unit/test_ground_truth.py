@@ -43,7 +43,7 @@ from tests.unit.test_agent_processes import Agent
 MS = 1_000_000
 NET = f"127.88.{os.getpid() % 250 + 1}"
 WORKER, RELAY = f"{NET}.1", f"{NET}.9"
-ARMS = {SLOW: "neither", QUICK: "again"}
+ARMS = {SLOW: "baseline", QUICK: "repeat"}
 KEYS = 10 * LANES
 SERVICE_NS = 2 * MS
 SERVICE_US = SERVICE_NS / 1000

@@ -87,7 +87,7 @@ def test_the_table_has_made_up_and_recorded_nulls(tmp_path: Path) -> None:
             "rpcs": 1,
             "measured": True,
         }
-        for arm in ("neither", "again", "hot")
+        for arm in ("baseline", "repeat", "offload")
         for op in ("pull", "push", "step")
         for number in range(8)
         for _ in range(3)

@@ -31,22 +31,22 @@ def test_latencies_of_a_block_are_of_all_workers(parts: Path) -> None:
     rpcs(parts, 2, [(1e6, 1e6)], 1001, measured=False)
     rpcs(parts, 2, [(1e6, 1e6)], 1001, op="empty")
     # Nearest ranks of 1 to 100; (10 + 20 + 60) / 3 and (1 + 2 + 6) / 3.
-    assert LiveLatencies(parts).read() == [a_block("hot", 0, 0.8, 50, 99, 500, 990, 30, 3)]
+    assert LiveLatencies(parts).read() == [a_block("offload", 0, 0.8, 50, 99, 500, 990, 30, 3)]
 
 
 def test_the_newest_block_of_each_arm_counts(parts: Path) -> None:
     live = LiveLatencies(parts)
     assert live.read() == []
-    operations(parts, 1, [5], 1000, arm="hot", round_number=1, load=0.5)
-    operations(parts, 1, [7], 2000, arm="neither", round_number=1, load=0.5)
-    operations(parts, 1, [6], 3000, arm="hot", round_number=1, load=0.8)
+    operations(parts, 1, [5], 1000, arm="offload", round_number=1, load=0.5)
+    operations(parts, 1, [7], 2000, arm="baseline", round_number=1, load=0.5)
+    operations(parts, 1, [6], 3000, arm="offload", round_number=1, load=0.8)
     for at_us, wait, load in ((1001, 1, 0.5), (3001, 2, 0.8)):
         rpcs(parts, 1, [(wait, wait)], at_us, round_number=1, load=load)
-    neither = a_block("neither", 1, 0.5, 7, 7, 70, 70, None, None)
-    assert live.read() == [neither, a_block("hot", 1, 0.8, 6, 6, 60, 60, 2, 2)]
+    baseline = a_block("baseline", 1, 0.5, 7, 7, 70, 70, None, None)
+    assert live.read() == [baseline, a_block("offload", 1, 0.8, 6, 6, 60, 60, 2, 2)]
     operations(parts, 1, [4], 4000, round_number=2, load=0.5)
     rpcs(parts, 1, [(3, 3)], 4001, round_number=2, load=0.5)
-    assert live.read() == [neither, a_block("hot", 2, 0.5, 4, 4, 40, 40, 3, 3)]
+    assert live.read() == [baseline, a_block("offload", 2, 0.5, 4, 4, 40, 40, 3, 3)]
 
 
 def test_a_worker_that_is_behind_has_no_part_in_the_newest_block(parts: Path) -> None:
@@ -54,25 +54,25 @@ def test_a_worker_that_is_behind_has_no_part_in_the_newest_block(parts: Path) ->
     operations(parts, 1, [4], 2000, round_number=1)
     operations(parts, 3, [900], 1000)
     live = LiveLatencies(parts)
-    assert live.read() == [a_block("hot", 1, 0.8, 4, 4, 40, 40, None, None)]
+    assert live.read() == [a_block("offload", 1, 0.8, 4, 4, 40, 40, None, None)]
     operations(parts, 2, [8], 2000, round_number=1)
-    assert live.read() == [a_block("hot", 1, 0.8, 4, 8, 40, 80, None, None)]
+    assert live.read() == [a_block("offload", 1, 0.8, 4, 8, 40, 80, None, None)]
 
 
 def test_the_eleventh_part_is_newer_than_the_tenth(parts: Path) -> None:
     for number in range(11):
         operations(parts, 1, [100 + number], 1000 * number, round_number=number)
-    assert LiveLatencies(parts).read() == [a_block("hot", 10, 0.8, 110, 110, 1100, 1100, None, None)]
+    assert LiveLatencies(parts).read() == [a_block("offload", 10, 0.8, 110, 110, 1100, 1100, None, None)]
 
 
 def test_of_a_block_that_is_run_again_the_last_run_counts(parts: Path) -> None:
     operations(parts, 1, [900], 1000)
     rpcs(parts, 1, [(900, 900)], 1001)
     live = LiveLatencies(parts)
-    assert live.read() == [a_block("hot", 0, 0.8, 900, 900, 9000, 9000, 900, 900)]
+    assert live.read() == [a_block("offload", 0, 0.8, 900, 900, 9000, 9000, 900, 900)]
     rpcs(parts, 1, [(9, 8)], 2001)
     operations(parts, 1, [7], 2000)
-    assert live.read() == [a_block("hot", 0, 0.8, 7, 7, 70, 70, 9, 8)]
+    assert live.read() == [a_block("offload", 0, 0.8, 7, 7, 70, 70, 9, 8)]
 
 
 def test_rpcs_of_a_block_that_is_still_running_are_kept_for_it(parts: Path) -> None:
@@ -82,9 +82,9 @@ def test_rpcs_of_a_block_that_is_still_running_are_kept_for_it(parts: Path) -> N
     operations(parts, 1, [7], 1000)
     rpcs(parts, 1, [(5, 6)], 2001, round_number=1)
     rpcs(parts, 1, [(9, 9)], 3001, load=0.5)
-    assert live.read() == [a_block("hot", 0, 0.8, 7, 7, 70, 70, 1, 2)]
+    assert live.read() == [a_block("offload", 0, 0.8, 7, 7, 70, 70, 1, 2)]
     operations(parts, 1, [8], 2000, round_number=1)
-    assert live.read() == [a_block("hot", 1, 0.8, 8, 8, 80, 80, 5, 6)]
+    assert live.read() == [a_block("offload", 1, 0.8, 8, 8, 80, 80, 5, 6)]
 
 
 def test_parts_are_read_once(parts: Path) -> None:
@@ -126,16 +126,16 @@ def test_what_is_of_no_round_is_left_out(parts: Path) -> None:
     operations(parts, 1, [7], 1000)
     operations(parts, 1, [9], 2000, round_number=-1, load=0.0)
     operations(parts, 1, [9], 2000, arm="profile", round_number=-1, load=0.0)
-    assert LiveLatencies(parts).read() == [a_block("hot", 0, 0.8, 7, 7, 70, 70, None, None)]
+    assert LiveLatencies(parts).read() == [a_block("offload", 0, 0.8, 7, 7, 70, 70, None, None)]
 
 
 def test_a_block_without_all_operations_has_no_latencies(parts: Path) -> None:
     operations(parts, 1, [7], 1000, ops=("pull", "step"))
     rpcs(parts, 1, [(1, 2)], 1001)
-    operations(parts, 1, [], 1000, arm="both")
+    operations(parts, 1, [], 1000, arm="offload-proxy")
     assert LiveLatencies(parts).read() == [
-        a_block("hot", 0, 0.8, None, None, None, None, 1, 2),
-        a_block("both", 0, 0.8, None, None, None, None, None, None),
+        a_block("offload", 0, 0.8, None, None, None, None, 1, 2),
+        a_block("offload-proxy", 0, 0.8, None, None, None, None, None, None),
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_part_that_was_merged_meanwhile_is_no_error(parts: Path) -> None:
     assert [block.pull_p50_us for block in LiveLatencies(parts).read()] == [7]
 
 
-@pytest.mark.parametrize("columns", [None, {"arm": ["hot"]}])
+@pytest.mark.parametrize("columns", [None, {"arm": ["offload"]}])
 def test_a_part_that_is_none_is_told(parts: Path, columns: dict[str, list[str]] | None) -> None:
     file = parts / "rpc-worker-1-0.parquet"
     file.touch() if columns is None else pl.DataFrame(columns).write_parquet(file)

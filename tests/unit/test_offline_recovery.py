@@ -60,7 +60,7 @@ class Run:
         """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
         settings = {
             "wire": VERSION, "number": worker, "address": "10.0.0.1", "log_dir": "parts", "n_ps": N_PS,
-            "trace": "trace", "jobs": [{"job": JOB, "arm": "hot", "epoch": 1, "udp_port": 7}],
+            "trace": "trace", "jobs": [{"job": JOB, "arm": "offload", "epoch": 1, "udp_port": 7}],
             "services": [{"ps": ps, "address": "10.0.1.9", "port": 5001} for ps in range(N_PS)],
         }  # fmt: skip
         (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))

@@ -57,8 +57,8 @@ def null(outside: bool) -> Summary:
     """Return one metric that is outside or not, one without noise, and one without an interval."""
     of_pull = comparison(10 if outside else -3, 5)
     return a_summary(
-        again={"pull_mean": of_pull, "rpcs_per_step": comparison(0, 0), "step_mean": comparison(1, None)},
-        hot={"pull_mean": comparison(500, 5)},
+        repeat={"pull_mean": of_pull, "rpcs_per_step": comparison(0, 0), "step_mean": comparison(1, None)},
+        offload={"pull_mean": comparison(500, 5)},
     )
 
 
@@ -85,7 +85,7 @@ def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
         metrics = [each.name for each in answered() if each.name not in ("push_mean", "loss")]
         return [
             a_summary(
-                again={
+                repeat={
                     "push_mean": comparison(10 if number < of_push else 0, 5),
                     **{metric: comparison(0, 5) for metric in metrics},
                 }
@@ -100,7 +100,7 @@ def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
 
 
 def test_runs_without_intervals_show_nothing() -> None:
-    assert printed(print_null, [a_summary(again={"pull_mean": comparison(1, None)})])[0] is False
+    assert printed(print_null, [a_summary(repeat={"pull_mean": comparison(1, None)})])[0] is False
 
 
 def said(runs: list[Summary]) -> list[tuple[str, int, int]]:
@@ -110,7 +110,7 @@ def said(runs: list[Summary]) -> list[tuple[str, int, int]]:
 def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
     """Equal RPC counts make a sentence, too; the mean of steps is not in the answer."""
     assert said([null(True), null(False)]) == [("pull_mean", 2, 1), ("rpcs_per_step", 2, 0)]
-    learnt = null(False).model_copy(update={"learning": {"again": comparison(50, 20)}})
+    learnt = null(False).model_copy(update={"learning": {"repeat": comparison(50, 20)}})
     assert said([learnt])[-1] == ("loss", 1, 1)
 
 
@@ -119,7 +119,7 @@ def test_at_most_8_of_100_sentences_may_claim_a_difference() -> None:
         """Return runs with four intervals, three of which the answer mentions."""
         return [
             a_summary(
-                again={
+                repeat={
                     "pull_mean": comparison(10 if number < of_pull else 0, 5),
                     "push_mean": comparison(0, 5),
                     "ps_cpu_us_per_step": comparison(0, 5),
@@ -145,16 +145,16 @@ def test_what_is_tight_has_to_be_claimed_by_every_run() -> None:
     [one] = runs_with((-100.0, 10.0))
     assert missing(one) == []
     cpu = {**SAVED, "ps_cpu_us_per_step": comparison(-330, 340)}
-    silent = a_summary(hot={**of_operations(-100.0, 10.0), **cpu})
+    silent = a_summary(offload={**of_operations(-100.0, 10.0), **cpu})
     assert missing(silent) == ["PS CPU a step"]
-    more = a_summary(hot={**SAVED, "ps_packets_per_step": comparison(480, 1)})
+    more = a_summary(offload={**SAVED, "ps_packets_per_step": comparison(480, 1)})
     assert missing(more) == ["packets to PS a step"]
-    assert missing(a_summary(hot={})) == ["packets to PS a step", "PS CPU a step"]
+    assert missing(a_summary(offload={})) == ["packets to PS a step", "PS CPU a step"]
     is_met, text = printed(print_default, [one, one, silent])
     assert not is_met
     told = " ".join(text.split())
     [claim] = re.findall(r"2 of 3 runs claim .*?missed", told)
-    less = ("packets to PS a step", "PS CPU a step", "less with hot", "run 3: PS CPU a step")
+    less = ("packets to PS a step", "PS CPU a step", "less with offload", "run 3: PS CPU a step")
     assert all(each in claim for each in less)
     is_met, text = printed(print_default, [one, one])
     assert is_met and "2 of 2 runs claim that" in text
@@ -165,7 +165,7 @@ def of_operations(pull: float, half: float) -> dict[str, Comparison]:
 
 
 def runs_with(*pulls: tuple[float, float]) -> list[Summary]:
-    return [a_summary(hot={**of_operations(*pull), **SAVED}) for pull in pulls]
+    return [a_summary(offload={**of_operations(*pull), **SAVED}) for pull in pulls]
 
 
 def test_two_runs_agree_within_their_half_widths_together() -> None:
@@ -182,7 +182,7 @@ def test_two_runs_agree_within_their_half_widths_together() -> None:
 
 
 def test_shares_of_neither_are_compared_as_well() -> None:
-    one, other = (a_summary(hot={"pull_mean": comparison(-100, 1, base)}) for base in (1000.0, 500.0))
+    one, other = (a_summary(offload={"pull_mean": comparison(-100, 1, base)}) for base in (1000.0, 500.0))
     [in_us], [in_shares] = pairs([one, other]), pairs([one, other], relative=True)
     assert in_us.agrees and not in_shares.agrees
     assert in_shares.apart == pytest.approx(0.1)
@@ -192,7 +192,10 @@ def test_34_of_40_comparisons_have_to_agree() -> None:
     """One of five runs differs in pulls: 4 of 20 comparisons, and 3 are allowed."""
     is_met, text = printed(print_default, runs_with(*[(-100.0, 10.0)] * 5))
     assert is_met
-    assert "hot - neither in µs: 20 of 20 comparisons differ by at most √(h₁² + h₂²), 17 wanted: met." in text
+    assert (
+        "offload - baseline in µs: 20 of 20 comparisons differ by at most √(h₁² + h₂²), 17 wanted: met."
+        in text
+    )
     assert "-100 µs, -10.0% ±1.0%" in text
     is_met, text = printed(print_default, runs_with(*[(-100.0, 10.0)] * 4, (-200.0, 10.0)))
     assert not is_met
@@ -226,7 +229,7 @@ def test_the_command_compares_run_folders(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("analysis.report.figures", lambda sources, progress: [])
     made = make_run(tmp_path / "run")
     for block in made.record.blocks:
-        if block.arm == "hot":
+        if block.arm == "offload":
             block.servers.packets, block.servers.cpu_s = 200, 0.1
     write_report(made.folder, made.record, summarise(made.folder, made.record))
     compared = CliRunner().invoke(main, ["default", str(made.folder), str(made.folder)])

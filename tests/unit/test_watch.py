@@ -95,12 +95,12 @@ def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_pat
     folder = a_run(tmp_path / "run")
     operations(folder / "parts", 1, [1000, 2000], 1000)
     rpcs(folder / "parts", 1, [(0.5, 12)], 1001)
-    operations(folder / "parts", 1, [], 1000, arm="both", load=0.5)
+    operations(folder / "parts", 1, [], 1000, arm="offload-proxy", load=0.5)
     before = sorted(tmp_path.rglob("*"))
     switch(FIRST, SECOND)
     result = run("--count", "2", str(folder))
     assert result.stdout.splitlines() == [
-        f"{SO_FAR}; hot in round 0 at load 0.8, µs: pull p50 1,000, pull p99 2,000, push p50 10,000, "
+        f"{SO_FAR}; offload in round 0 at load 0.8, µs: pull p50 1,000, pull p99 2,000, push p50 10,000, "
         "push p99 20,000, PS queue 0.5, W queue 12; both in round 0 at load 0.5, µs: "
         "pull p50 –, pull p99 –, push p50 –, push p99 –, PS queue –, W queue –",
         LATER,
@@ -125,7 +125,7 @@ def test_json_has_a_reading_in_a_line(switch: Callable[..., None], tmp_path: Pat
     assert (result.exit_code, result.stderr) == (0, "")
     first, second = map(json.loads, result.stdout.splitlines())
     block = {
-        "arm": "hot", "round": 0, "load": 0.8, "pull_p50_us": 7, "pull_p99_us": 7,
+        "arm": "offload", "round": 0, "load": 0.8, "pull_p50_us": 7, "pull_p99_us": 7,
         "push_p50_us": 70, "push_p99_us": 70, "ps_queue_us": 1, "w_queue_us": 2,
     }  # fmt: skip
     assert first == {
@@ -174,7 +174,7 @@ def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(
         ["drops stale_turn", "0", "4"],
         ["newest blocks, µs"],
         ["arm", "round", "load", "pull p50", "pull p99", "push p50", "push p99", "PS queue", "W queue"],
-        ["hot", "0", "0.8", "1,000", "2,000", "10,000", "20,000", "–", "–"],
+        ["offload", "0", "0.8", "1,000", "2,000", "10,000", "20,000", "–", "–"],
     ]
     assert "so far 90.0% of the lanes hit" in before and "1,000" in before
     # The cursor goes up as many lines as there were.
@@ -299,7 +299,7 @@ def test_the_help_says_what_watching_costs() -> None:
     assert "costs CPU time" in text
 
 
-JOB = JOBS["hot"]
+JOB = JOBS["offload"]
 
 
 STARTED: list[asyncio.subprocess.Process] = []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from foundation.designs.arms import arms_of, measured
-from foundation.designs.hotset import AGAIN, BOTH, HOT, NEITHER, PROXY, settings_of
+from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY, REPEAT, settings_of
 from foundation.protocol import addressing
 from foundation.protocol.addressing import Endpoint
 from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, SLOTS, Command, Control, Status
@@ -33,15 +33,15 @@ def test_arms_and_what_each_uses_of_the_switch() -> None:
     found = [(arm, settings_of(arm)) for arm in arms_of("hotset")]
     assert [(arm.name, arm.job, uses.offload, uses.proxy) for arm, uses in found] == [
         ("profile", 1, True, False),
-        ("neither", 2, False, False),
-        ("again", 6, False, False),
+        ("baseline", 2, False, False),
+        ("repeat", 6, False, False),
         ("proxy", 3, False, True),
-        ("hot", 4, True, False),
-        ("both", 5, True, True),
+        ("offload", 4, True, False),
+        ("offload-proxy", 5, True, True),
     ]
-    assert measured("hotset") == (NEITHER, AGAIN, PROXY, HOT, BOTH)
-    assert {arm.name for arm, uses in found if uses.aggregates} == {"profile", "hot", "both"}
-    assert {arm.name for arm, _ in found if arm.is_repetition} == {"again"}
+    assert measured("hotset") == (BASELINE, REPEAT, PROXY, OFFLOAD, OFFLOAD_PROXY)
+    assert {arm.name for arm, uses in found if uses.aggregates} == {"profile", "offload", "offload-proxy"}
+    assert {arm.name for arm, _ in found if arm.is_repetition} == {"repeat"}
 
 
 def test_addresses_tell_what_a_host_is_and_its_number() -> None:
@@ -111,6 +111,6 @@ def test_a_header_is_a_pull_of_nothing_unless_it_is_told() -> None:
 
 def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:
     command = Control(Command.HELLO, 1, 2, 3, 4, np.empty(0, dtype=np.uint64))
-    for shared, field in ((NEITHER, "name"), (addressing.worker(1), "name"), (command, "status")):
+    for shared, field in ((BASELINE, "name"), (addressing.worker(1), "name"), (command, "status")):
         with pytest.raises(dataclasses.FrozenInstanceError):
             setattr(shared, field, "other")

@@ -19,7 +19,7 @@ from hosts.worker.logs import Origin
 from hosts.worker.writer import RpcWriter
 from switch_harness.waiting import PATIENCE_S
 
-ORIGIN = Origin(1, 2, "neither", 0, 0.5, 0)
+ORIGIN = Origin(1, 2, "baseline", 0, 0.5, 0)
 ROWS = 4
 
 
@@ -59,11 +59,11 @@ def test_a_block_is_written_when_it_ends() -> None:
     with block.writer() as writer:
         block.log(3)
         writer.end(block.client, ORIGIN)
-        assert block.written == [([0, 1, 2], "neither")]
+        assert block.written == [([0, 1, 2], "baseline")]
         writer.begin(block.client)
         block.log(2)
         writer.end(block.client, ORIGIN)
-    assert block.written[1:] == [([3, 4], "neither")]
+    assert block.written[1:] == [([3, 4], "baseline")]
 
 
 def test_a_block_does_not_wait_for_the_disk() -> None:
@@ -113,4 +113,4 @@ def test_what_cannot_be_written_is_told_at_the_end() -> None:
         writer.begin(block.client)
         block.log(1)
         writer.end(block.client, ORIGIN)
-    assert block.written == [([ROWS + 1], "neither")]
+    assert block.written == [([ROWS + 1], "baseline")]

@@ -1,11 +1,11 @@
 """`python -m tools.bench.intervals [RUN ...]`: which 95 % interval covers where nothing differs.
 
-A null is made up (quiet, with stalls, with bad times that last) or recorded: arms *neither* and *again* of
+A null is made up (quiet, with stalls, with bad times that last) or recorded: arms *baseline* and *repeat* of
 run folders. Each method gets the block estimates of both arms, and is to leave out a ratio of 1 in 5 % of
 cases. As the order of a round's blocks is random, the labels of a round may be swapped: so many nulls come
 from one recording.
 
-A second table has how often a difference is claimed, with a third arm as *again*: where there is none, and
+A second table has how often a difference is claimed, with a third arm as *repeat*: where there is none, and
 where there is one.
 """
 
@@ -27,12 +27,12 @@ from scipy.stats import t as student
 from analysis.claims import Claim
 from analysis.metrics import METRICS, by_round, complete_rounds, goals
 from analysis.statistics import compare_paired, subsets, typical
-from foundation.designs.hotset import AGAIN, NEITHER
+from foundation.designs.hotset import BASELINE, REPEAT
 
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""
 Bounds = tuple[float, float]
-"""Of a ratio of *again* to *neither*."""
+"""Of a ratio of *repeat* to *baseline*."""
 Method = Callable[[Rounds, Rounds], Bounds]
 Null = Callable[[np.random.Generator, int], tuple[Rounds, Rounds]]
 MadeUp = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
@@ -223,7 +223,7 @@ class Claimed(NamedTuple):
     by_interval: float
     """Where intervals decide alone."""
     by_rule: float
-    """As the report does it: where *again* does not show as much."""
+    """As the report does it: where *repeat* does not show as much."""
 
 
 def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int = 1) -> Claimed:
@@ -231,8 +231,8 @@ def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int 
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(trials):
-        arm, baseline, again = made_up(rng, rounds, 3)
-        difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, again))
+        arm, baseline, repeat = made_up(rng, rounds, 3)
+        difference, null = (compare_paired(each, baseline) for each in ((1 + effect) * arm, repeat))
         found.append([Claim(METRICS["pull_mean"], difference, each).sign != 0 for each in (None, null)])
     return Claimed(*np.array(found).mean(axis=0).tolist())
 
@@ -259,12 +259,12 @@ def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
         pl.col("measured") & (pl.col("round") >= 0)
     )
     for (load,), at_load in sorted(operations.group_by(pl.col("load").cast(pl.Float64).round(6))):
-        arms = [AGAIN.name, NEITHER.name]
+        arms = [REPEAT.name, BASELINE.name]
         rounds = complete_rounds(at_load.filter(pl.col("arm").is_in(arms)), arms)
         wanted = [METRICS[name] for name in goals()]
-        again, neither = by_round("operations", at_load, arms, rounds, wanted).values()
-        for metric in again:
-            yield f"{run.name}, {load:g}, {metric}", recorded(again[metric], neither[metric])
+        repeat, baseline = by_round("operations", at_load, arms, rounds, wanted).values()
+        for metric in repeat:
+            yield f"{run.name}, {load:g}, {metric}", recorded(repeat[metric], baseline[metric])
 
 
 @click.command()

@@ -2,7 +2,7 @@
 
 Each pass has a run of every setting, with and without, in random order, at the same offered rate. A figure is
 the geometric mean of the passes' ratios to the run without, with Student's 95 % interval of their
-logs; *again* is a run without, too: what differs there is noise.
+logs; *repeat* is a run without, too: what differs there is noise.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from rich.console import Console
 from rich.table import Table
 
 from analysis.record import read_record
-from foundation.designs.hotset import BOTH, NEITHER
+from foundation.designs.hotset import BASELINE, OFFLOAD_PROXY
 from tools.bench.intervals import Rounds, student_of_logs
 from tools.bench.repeat import SHORT, make_runs, read
 
 WITHOUT = "without"
 SETTINGS: dict[str, dict[str, object]] = {
     WITHOUT: {},
-    "again": {},
+    "repeat": {},
     "durable = never": {"recovery.durable": "never"},
     "durable = always": {"recovery.durable": "always"},
     "replay_log": {"recovery.replay_log": True},
 }
-ARMS = (NEITHER.name, BOTH.name)
+ARMS = (BASELINE.name, OFFLOAD_PROXY.name)
 RATE = 150.0
 """Steps/s that are offered: half of what the slowest of the settings carries on two cores."""
 ROUNDS = 8

@@ -1,10 +1,10 @@
 """`python -m tools.bench.repeat`: whether runs repeat. Makes consecutive runs, or takes run folders.
 
 `null`: short runs with seeds of their own, so that each has another order of blocks. Of all 95 % intervals of
-arm *again* some 5 % leave out 0, and of what the report would say with *again* in the place of *hot* hardly
-anything claims a difference. `default`: default runs. The estimates of *hot* - *neither* of any two of them
-differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases, and each claims that the
-servers get fewer packets and spend less CPU.
+arm *repeat* some 5 % leave out 0, and of what the report would say with *repeat* in the place of *offload*
+hardly anything claims a difference. `default`: default runs. The estimates of *offload* - *baseline* of any
+two of them differ by no more than their half widths together, √(h₁² + h₂²), in nearly all cases, and each
+claims that the servers get fewer packets and spend less CPU.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric, answered
 from analysis.statistics import Comparison
 from analysis.summary import Summary
 from analysis.wording import in_sentences
-from foundation.designs.hotset import AGAIN, HOT
+from foundation.designs.hotset import BASELINE, OFFLOAD, REPEAT
 from foundation.logs.columns import TRANSFERS
 from foundation.text import pluralize
 
@@ -67,7 +67,7 @@ class Tally(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two runs' differences of *hot* to *neither*, and their half widths."""
+    """Two runs' differences of *offload* to *baseline*, and their half widths."""
 
     runs: tuple[int, int]
     load: str
@@ -82,11 +82,11 @@ class Pair(NamedTuple):
 
 
 def tallies(summaries: Sequence[Summary]) -> list[Tally]:
-    """The intervals of *again* in all runs, by load and metric; those of no width show no noise."""
+    """The intervals of *repeat* in all runs, by load and metric; those of no width show no noise."""
     found: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for summary in summaries:
         for load, of_load in summary.loads.items():
-            for metric, each in of_load.differences.get(AGAIN.name, {}).items():
+            for metric, each in of_load.differences.get(REPEAT.name, {}).items():
                 if each.low is not None and each.high is not None and each.low < each.high:
                     found[load, metric].append(not each.low <= 0 <= each.high)
     return [Tally(*key, len(outside), sum(outside)) for key, outside in found.items()]
@@ -101,7 +101,7 @@ class Said(NamedTuple):
 
 
 def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
-    """What the report would say with *again* in the place of *hot*, at every load.
+    """What the report would say with *repeat* in the place of *offload*, at every load.
 
     There is no second null that it could be held against, so intervals decide alone: with one there would be
     fewer claims and no other.
@@ -110,18 +110,18 @@ def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
     names = {metric.name for metric in answered()}
     for summary in summaries:
         for load in summary.loads:
-            for metric, claim in claims(summary, load, AGAIN.name).items():
+            for metric, claim in claims(summary, load, REPEAT.name).items():
                 if metric in names:
                     found[metric].append(claim.sign != 0)
-        learnt = claim_of_learning(summary, AGAIN.name)
+        learnt = claim_of_learning(summary, REPEAT.name)
         if learnt is not None:
             found[LOSS.name].append(learnt.sign != 0)
     return [Said(metric, len(made), sum(made)) for metric, made in found.items()]
 
 
 def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
-    """Of what every run should claim to be better in arm *hot*, what this one does not, at its first load."""
-    found = claims(summary, next(iter(summary.loads)), HOT.name)
+    """Of what every run should claim to be better in arm *offload* and does not, at its first load."""
+    found = claims(summary, next(iter(summary.loads)), OFFLOAD.name)
     return [
         in_sentences(metric.label)
         for metric in tight
@@ -130,7 +130,7 @@ def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
 
 
 def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair]:
-    """Every two runs, at every load that both have, for pull and push; in µs, or as shares of *neither*."""
+    """Every two runs, at every load that both have, for pull and push; in µs, or as shares of *baseline*."""
     for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
         for load in [load for load in first.loads if load in second.loads]:
             for op in TRANSFERS:
@@ -154,7 +154,7 @@ def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[flo
 
 def _of_hot(summary: Summary, load: str, op: str) -> Comparison | None:
     of_load = summary.loads.get(load)
-    return None if of_load is None else of_load.differences.get(HOT.name, {}).get(f"{op}_mean")
+    return None if of_load is None else of_load.differences.get(OFFLOAD.name, {}).get(f"{op}_mean")
 
 
 def print_null(summaries: Sequence[Summary], console: Console) -> bool:
@@ -164,7 +164,7 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
     for tally in found:
         by_load[tally.metric][tally.load] = tally
     loads = sorted({tally.load for tally in found})
-    table = _table("intervals of again that leave out 0", *(f"load {load}" for load in loads))
+    table = _table("intervals of repeat that leave out 0", *(f"load {load}" for load in loads))
     for metric, of_load in by_load.items():
         table.add_row(metric, *(_of(of_load.get(load)) for load in loads))
     console.print(table)
@@ -184,7 +184,7 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
 
 def _print_said(found: Sequence[Said], console: Console) -> bool:
     """How often the report would claim a difference where there is none; whether that is seldom enough."""
-    table = _table("with again in the place of hot", "sentences", "that claim a difference")
+    table = _table("with repeat in the place of offload", "sentences", "that claim a difference")
     for each in found:
         table.add_row(each.metric, str(each.sentences), str(each.claimed))
     console.print(table)
@@ -210,15 +210,15 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
         cells = [
             _cell(_of_hot(summary, *column)) if column[0] in summary.loads else "–" for column in columns
         ]
-        table.add_row(str(number), f"{summary.capacity.get('neither', 0):,.0f}", *cells)
+        table.add_row(str(number), f"{summary.capacity.get(BASELINE.name, 0):,.0f}", *cells)
     console.print(table)
     verdicts = []
-    for unit, relative in (("µs", False), ("% of neither", True)):
+    for unit, relative in (("µs", False), ("% of baseline", True)):
         found = list(pairs(summaries, relative))
         agree = sum(pair.agrees for pair in found)
         verdicts.append(bool(found) and agree >= AGREE * len(found))
         console.print(
-            f"hot - neither in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ by at most "
+            f"offload - baseline in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ by at most "
             f"√(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {_met(verdicts[-1])}."
         )
     return _print_missing(summaries, console) and verdicts[0]
@@ -232,7 +232,7 @@ def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
     tight = " and ".join(in_sentences(metric.label) for metric in TIGHT)
     console.print(
         f"{len(found) - len(silent)} of {pluralize(len(found), 'run')} claim that "
-        f"{tight} are less with hot{told}, all wanted: "
+        f"{tight} are less with offload{told}, all wanted: "
         f"{_met(not silent)}."
     )
     return not silent

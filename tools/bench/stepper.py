@@ -75,7 +75,7 @@ class Stepper:
 
     def run(self, steps: int) -> Cost:
         """Take that many steps."""
-        client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "neither", 0, 0.0, 0)
+        client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "baseline", 0, 0.0, 0)
         self._begun, self._operations, self._rpcs = 0, 2 * steps, 0
         writer.begin(client)
         others, own = cpu_seconds(os.getpid()), time.thread_time()

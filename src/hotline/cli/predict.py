@@ -33,7 +33,7 @@ _run = click.argument("run", type=click.Path(path_type=Path, file_okay=False))
     help="Upper limit for the number of simulations.",
 )
 @click.option(
-    "--arms", default="neither,hot", show_default=True, help="Arms to look at, separated by commas."
+    "--arms", default="baseline,offload", show_default=True, help="Arms to look at, separated by commas."
 )
 @json_option
 def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bool) -> None:
@@ -169,7 +169,7 @@ def _print(found: Prediction) -> None:
         [of.load, of.arm, of.metric, _off(of.measured), _off(of.predicted), "", _word(of.holds)]
         for of in found.differences
     ]
-    print_table("Differences to neither that the run can tell", columns, signs)
+    print_table("Differences to baseline that the run can tell", columns, signs)
     Console(stderr=True).print(_verdict(found))
 
 

@@ -14,7 +14,7 @@ from controller.controller import Controller
 from controller.tables import Job, Route, Server, Worker
 from experiment.config import EPOCH, Config
 from experiment.errors import AgentFailed
-from foundation.designs.hotset import NEITHER, settings_of
+from foundation.designs.hotset import BASELINE, settings_of
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT
 from studies.paper.connections.settings import RPCS, Setting, settings
@@ -61,7 +61,7 @@ async def run(
                 for setting in plan:
                     # All settings use the same job, so that only its settings differ.
                     uses = settings_of(setting.arm)
-                    await controller.install(Job(NEITHER.job, uses.offload, uses.proxy))
+                    await controller.install(Job(BASELINE.job, uses.offload, uses.proxy))
                     try:
                         rows.append(await _measure(number, setting, client, server))
                     except AgentFailed as error:
@@ -105,7 +105,7 @@ def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
 async def _agents(
     net: Network, placement: Placement, callers: int, log_dir: Path
 ) -> AsyncIterator[tuple[Agent, Agent]]:
-    shared = {"job": NEITHER.job, "epoch": EPOCH}
+    shared = {"job": BASELINE.job, "epoch": EPOCH}
     serving = {
         "address": addressing.server(1).address,
         "port": HOTLINE_PORT,
@@ -141,7 +141,7 @@ def _rows(callers: int) -> Iterator[Route | Server | Job | Worker]:
     yield Route(worker.mac, addressing.worker_port(1))
     yield Route(server.mac, addressing.server_port(1, 1))
     yield Server(
-        job=NEITHER.job,
+        job=BASELINE.job,
         ps=0,
         mac=server.mac,
         addr=server.address,
@@ -151,10 +151,10 @@ def _rows(callers: int) -> Iterator[Route | Server | Job | Worker]:
         service_addr=service.address,
         service_port=HOTLINE_PORT,
     )
-    yield Job(NEITHER.job, offload=False, proxy=False)
+    yield Job(BASELINE.job, offload=False, proxy=False)
     for caller in range(callers):
         yield Worker(
-            job=NEITHER.job,
+            job=BASELINE.job,
             worker=caller + 1,
             epoch=EPOCH,
             row=caller,

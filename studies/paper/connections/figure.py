@@ -38,7 +38,7 @@ def delay_against_connections(file: Path) -> Figure:
         kind="points",
         caption="[DDL] Fig. 9: it grows linearly. Servers scan their sockets, poll them, wait for "
         "ready ones with epoll, or share one socket; as many RPCs whatever the connections, one at a time. "
-        "Empty RPCs have no key that could be hot: in arms hot and both the switch looks in vain.",
+        "Empty RPCs have no key that could be hot: with offload the switch looks in vain.",
         facts=dict(_slopes(rows)),
     )
 

@@ -18,8 +18,8 @@ ROUNDS = 6
 LOADS = (0.5, 0.8)
 STEPS = 10
 """Measured steps of a block; as many again are discarded."""
-PULL_US = {"neither": 1000.0, "again": 1000.0, "proxy": 1000.0, "hot": 600.0, "both": 600.0}
-SERVED = {"neither": 0, "again": 0, "proxy": 0, "hot": 16, "both": 16}
+PULL_US = {"baseline": 1000.0, "repeat": 1000.0, "proxy": 1000.0, "offload": 600.0, "offload-proxy": 600.0}
+SERVED = {"baseline": 0, "repeat": 0, "proxy": 0, "offload": 16, "offload-proxy": 16}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ def summary(
 ) -> Summary:
     of_load: dict[str, Any] = {
         "differences": {
-            "again": {metric.name: QUIET for metric in answered()},
-            "hot": hot,
+            "repeat": {metric.name: QUIET for metric in answered()},
+            "offload": hot,
             **({} if proxy is None else {"proxy": proxy}),
         }
     }
@@ -64,7 +64,7 @@ def test_counts_and_cpu_come_first_then_operations_then_what_is_not_claimed() ->
         "worker_cpu_without_switch_us_per_step": OPEN,
     }
     proxy = {PULL: OPEN, PUSH: LESS, CPU: LESS}
-    found = answer(summary(hot, proxy, learning={"hot": of_ratio(0.001, -0.002, 0.004)}))
+    found = answer(summary(hot, proxy, learning={"offload": of_ratio(0.001, -0.002, 0.004)}))
     assert spoken(found.claims) == (
         [
             ("servers", "better", [PACKETS, CPU]),
@@ -90,14 +90,14 @@ def test_colours_are_of_what_is_claimed() -> None:
 def test_what_noise_covers_is_not_claimed() -> None:
     found = summary({PULL: of_ratio(0.04, 0.01, 0.07)})
     load, null = found.loads["0.5"], of_ratio(0.0, -0.06, 0.05)
-    wide = {**load.differences, "again": {PULL: null}}
+    wide = {**load.differences, "repeat": {PULL: null}}
     changed = found.model_copy(update={"loads": {"0.5": load.model_copy(update={"differences": wide})}})
     claim = answer(changed).claims[PULL]
     assert (claim.verdict, claim.is_noise, claim.null) == (Verdict.NOT_SIGNIFICANT, True, null)
 
 
 def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
-    invalid = {"hot": {"time": STEAL}}
+    invalid = {"offload": {"time": STEAL}}
     found = answer(summary({PULL: MORE, PUSH: LESS, CPU: LESS}, invalidated_by=invalid))
     assert verdicts(found) == {PULL: Verdict.INVALID, PUSH: Verdict.INVALID, CPU: Verdict.LESS}
     assert spoken(found.claims) == ([("servers", "better", [CPU])], [[PULL, PUSH]])
@@ -106,7 +106,7 @@ def test_disturbed_blocks_take_their_own_claims_and_leave_the_rest() -> None:
 
 
 def test_what_is_open_anyway_is_not_significant_and_not_invalid() -> None:
-    found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"hot": {"time": STEAL}}))
+    found = answer(summary({PULL: OPEN, PUSH: LESS}, invalidated_by={"offload": {"time": STEAL}}))
     assert verdicts(found) == {PULL: Verdict.NOT_SIGNIFICANT, PUSH: Verdict.INVALID}
     # They have different reasons.
     assert spoken(found.claims) == ([], [[PULL], [PUSH]])
@@ -124,20 +124,22 @@ def test_logs_that_lack_rows_take_times_only() -> None:
         ((-0.004, -0.009, 0.002), Verdict.SAME, ""),
         ((0.03, 0.02, 0.04), Verdict.MORE, "worse"),
         ((-0.03, -0.04, -0.02), Verdict.LESS, "better"),
-        # Of two default runs one said so, and the other had *neither* 3.8 % from itself.
+        # Of two default runs one said so, and the other had *baseline* 3.8 % from itself.
         ((-0.016, -0.06, 0.03), Verdict.NOT_SIGNIFICANT, ""),
         ((-0.016,), Verdict.NO_INTERVAL, ""),
     ],
 )
 def test_what_is_claimed_of_the_model(found: tuple[float, ...], verdict: Verdict, tone: str) -> None:
-    claims = answer(summary({}, learning={"hot": of_ratio(*found)})).claims
+    claims = answer(summary({}, learning={"offload": of_ratio(*found)})).claims
     assert (claims["loss"].verdict, claims["loss"].tone) == (verdict, tone)
     open_ = verdict in (Verdict.NOT_SIGNIFICANT, Verdict.NO_INTERVAL)
     assert spoken(claims)[1] == ([["loss"]] if open_ else [])
 
 
 def test_few_rounds_bear_no_claim() -> None:
-    found = answer(summary({PULL: NOT_KNOWN, PUSH: NOT_KNOWN, CPU: NOT_KNOWN}, learning={"hot": NOT_KNOWN}))
+    found = answer(
+        summary({PULL: NOT_KNOWN, PUSH: NOT_KNOWN, CPU: NOT_KNOWN}, learning={"offload": NOT_KNOWN})
+    )
     assert found.recommendation is Recommendation.FEW_ROUNDS
     assert set(verdicts(found).values()) == {Verdict.NO_INTERVAL}
     # That of the loss lacks its interval for another reason.
@@ -154,26 +156,28 @@ def test_operations_of_which_one_has_no_interval_are_no_fact(open_: str) -> None
     known = summary({PULL: LESS, PUSH: OPEN})
     [operations] = facts(known).operations
     [(arm, claims)] = operations.arms
-    assert (operations.load, operations.baseline, arm) == ("0.5", "neither", "hot")
+    assert (operations.load, operations.baseline, arm) == ("0.5", "baseline", "offload")
     assert [claim.sign for claim in claims] == [-1, 0]
     other = summary({PULL: LESS, PUSH: LESS, open_: NOT_KNOWN})
     assert facts(other).operations == []
     # That there are no intervals is said where all lack theirs.
     assert not other.loads["0.5"].lacks_intervals and not a_load().lacks_intervals
-    assert a_load(differences={"hot": {PULL: NOT_KNOWN, PUSH: NOT_KNOWN}}).lacks_intervals
+    assert a_load(differences={"offload": {PULL: NOT_KNOWN, PUSH: NOT_KNOWN}}).lacks_intervals
 
 
 @pytest.mark.parametrize(("first", "other", "sign"), [(LESS, OPEN, -1), (OPEN, LESS, 0)])
 def test_an_answer_is_of_the_first_load(first: Comparison, other: Comparison, sign: int) -> None:
-    of_loads = {name: a_load(differences={"hot": {CPU: of}}) for name, of in (("0.5", first), ("0.8", other))}
+    of_loads = {
+        name: a_load(differences={"offload": {CPU: of}}) for name, of in (("0.5", first), ("0.8", other))
+    }
     found = answer(a_summary(of_loads))
     assert (found.load, found.claims[CPU].sign) == ("0.5", sign)
 
 
 def test_without_again_it_is_said_that_the_null_is_missing() -> None:
-    bare = a_load(differences={"hot": {CPU: LESS}})
+    bare = a_load(differences={"offload": {CPU: LESS}})
     missing = answer(a_summary({"0.5": bare})).missing_null
-    assert missing is not None and missing.name == "again"
+    assert missing is not None and missing.name == "repeat"
     # In virtual time it would be none.
     assert answer(a_summary({"0.5": bare}, virtual_s=1.0)).missing_null is None
     assert answer(summary({CPU: LESS})).missing_null is None
@@ -181,7 +185,7 @@ def test_without_again_it_is_said_that_the_null_is_missing() -> None:
 
 @pytest.mark.parametrize(
     ("arms", "recommendation"),
-    [("neither hot", Recommendation.NO_ROUND), ("neither both", Recommendation.NOT_RUN)],
+    [("baseline offload", Recommendation.NO_ROUND), ("baseline offload-proxy", Recommendation.NOT_RUN)],
 )
 def test_of_an_arm_without_rounds_it_says_whether_it_was_run(
     arms: str, recommendation: Recommendation
@@ -222,7 +226,7 @@ def test_the_recommendation_follows_from_what_is_claimed(
     "changes",
     [
         {"overflows": 5},
-        {"changed_arms": ["hot", "both"]},
+        {"changed_arms": ["offload", "offload-proxy"]},
         {"updates": {"sent": 9, "applied": 5, "lost": 4, "unknown": 0, "mismatched_keys": 0}},
         {"updates": {"sent": 9, "applied": 9, "lost": 0, "unknown": 0, "mismatched_keys": 2}},
     ],

@@ -27,7 +27,7 @@ COLOUR = "#9467bd"
 
 
 def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
-    """An arm more, whose pulls take a quarter of what *neither*'s do."""
+    """An arm more, whose pulls take a quarter of what *baseline*'s do."""
     settings = HotSet(offload=True)
     sixth = Arm("small", 90, hotset.NAME, settings, COLOUR, about="with a small hot set", baseline=baseline)
     patch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
@@ -56,7 +56,7 @@ def heads(text: str) -> list[list[str]]:
 
 
 def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_a_sixth(monkeypatch, "neither")
+    with_a_sixth(monkeypatch, "baseline")
     folder, summary, page = measured(tmp_path, hotset.NAME)
     rows, log = (
         pl.read_parquet(folder / "rpc.parquet").filter(pl.col("op") != "empty"),
@@ -67,24 +67,24 @@ def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     # Of 1,000 µs and 250.
     pull = summary.loads["0.5"].differences["small"]["pull_mean"]
     assert pull.ratio == pytest.approx(-0.75, abs=0.01)
-    assert summary.arms["small"].steps == summary.arms["hot"].steps
+    assert summary.arms["small"].steps == summary.arms["offload"].steps
     # A line of the terminal has room for five.
-    of_a_load = [["neither", "again", "proxy", "hot", "both"], ["neither", "small"]]
+    of_a_load = [["baseline", "repeat", "proxy", "offload", "offload-proxy"], ["baseline", "small"]]
     assert heads(terminal(summary)) == [*of_a_load, *of_a_load, [*of_a_load[0], "small"]]
     [table] = tables(summary, "0.5")
-    assert list(table.columns) == ["", "neither", "again", "proxy", "hot", "both", "small"]
+    assert list(table.columns) == ["", "baseline", "repeat", "proxy", "offload", "offload-proxy", "small"]
     assert "<dt>small</dt><dd>" in page
     assert {curve.name: curve.colour for curve in curves([of_run(folder)])}["small"] == COLOUR
     assert f'--colour: {COLOUR}"><input type="checkbox" checked data-series="small">' in page
 
 
 def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_a_sixth(monkeypatch, "hot")
+    with_a_sixth(monkeypatch, "offload")
     _, summary, _ = measured(tmp_path, hotset.NAME)
     # Of 600 µs and 250.
     pull = summary.loads["0.5"].differences["small"]["pull_mean"]
     assert pull.ratio == pytest.approx(250 / 600 - 1, abs=0.01)
-    of_a_load = [["neither", "again", "proxy", "hot", "both"], ["hot", "small"]]
+    of_a_load = [["baseline", "repeat", "proxy", "offload", "offload-proxy"], ["offload", "small"]]
     assert heads(terminal(summary)) == [*of_a_load, *of_a_load, [*of_a_load[0], "small"]]
     assert [list(table.columns) for table in tables(summary, "0.5")] == [["", *arms] for arms in of_a_load]
 
@@ -92,25 +92,27 @@ def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch
 def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None:
     """A design with servers only has a baseline and its repetition."""
     _, summary, page = measured(tmp_path, "none")
-    assert list(summary.arms) == ["none", "none-again"]
-    assert heads(terminal(summary)) == [["none", "none-again"]] * 3
+    assert list(summary.arms) == ["none", "none-repeat"]
+    assert heads(terminal(summary)) == [["none", "none-repeat"]] * 3
     found = answer(summary)
     assert (found.recommendation, found.claims, found.others) == (Recommendation.NO_LEAD, {}, ())
-    assert "<dt>none-again</dt><dd>" in page
-    assert "neither</dt>" not in page and "Differences to <em>none</em>" in page
+    assert "<dt>none-repeat</dt><dd>" in page
+    assert "baseline</dt>" not in page and "Differences to <em>none</em>" in page
 
 
 def test_what_there_is_not_is_told_beside_what_there_is() -> None:
-    with pytest.raises(HotlineError, match="arm other: there are profile, neither, again, proxy, hot, both"):
+    with pytest.raises(
+        HotlineError, match="arm other: there are profile, baseline, repeat, proxy, offload, offload-proxy"
+    ):
         arms.arm("other")
     with pytest.raises(HotlineError, match="'other' is no design; there are hotset, none"):
         arms.arms_of("other")
     with pytest.raises(HotlineError, match="no arm that others are compared with"):
-        arms.baseline_of(["hot"])
+        arms.baseline_of(["offload"])
 
 
 def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    sixth = with_a_sixth(monkeypatch, "neither")
+    sixth = with_a_sixth(monkeypatch, "baseline")
     monkeypatch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     with pytest.raises(ValueError, match="share a name or a job"):
         arms.every()
@@ -126,5 +128,5 @@ def test_settings_are_of_their_own_design() -> None:
 
 
 def test_an_arm_without_its_baseline_is_not_compared() -> None:
-    assert differences({"hot": {}, "again": {}, "neither": {}}) == {"again": {}, "hot": {}}
-    assert differences({"hot": {}}) == {}
+    assert differences({"offload": {}, "repeat": {}, "baseline": {}}) == {"repeat": {}, "offload": {}}
+    assert differences({"offload": {}}) == {}

@@ -47,7 +47,7 @@ def test_the_interval_has_to_leave_out_0(found: Comparison, sign: int) -> None:
         (of_ratio(0.0, -0.05, 0.2), 0),
         # As far to the other side is as much.
         (of_ratio(-0.1, -0.2, 0.05), 0),
-        # *Neither* differs from itself by more, and for certain: then nothing is told by as little.
+        # *baseline* differs from itself by more, and for certain: then nothing is told by as little.
         (of_ratio(0.3, 0.25, 0.35), 0),
         (of_ratio(0.0), 1),
         (None, 1),
@@ -74,26 +74,28 @@ def test_each_metric_has_its_own_null() -> None:
     fewer = of_ratio(-0.4, -0.5, -0.3)
     load = a_load(
         differences={
-            "hot": {"pull_mean": LATER, "ps_packets_per_step": fewer},
-            "again": {"pull_mean": of_ratio(0, -0.5, 0.9), "ps_packets_per_step": of_ratio(0, 0, 0)},
+            "offload": {"pull_mean": LATER, "ps_packets_per_step": fewer},
+            "repeat": {"pull_mean": of_ratio(0, -0.5, 0.9), "ps_packets_per_step": of_ratio(0, 0, 0)},
         }
     )
-    found = claims(a_summary({"0.5": load}), "0.5", "hot")
+    found = claims(a_summary({"0.5": load}), "0.5", "offload")
     assert {name: each.sign for name, each in found.items()} == {"pull_mean": 0, "ps_packets_per_step": -1}
     assert found["pull_mean"].is_noise
 
 
 def test_again_itself_is_told_by_its_interval() -> None:
-    load = a_load(differences={"again": {"pull_mean": LATER}})
-    assert claims(a_summary({"0.5": load}), "0.5", "again")["pull_mean"].sign == 1
+    load = a_load(differences={"repeat": {"pull_mean": LATER}})
+    assert claims(a_summary({"0.5": load}), "0.5", "repeat")["pull_mean"].sign == 1
 
 
 def test_disturbed_blocks_invalidate_what_they_touch() -> None:
     steal = Disturbed(blocks=20, disturbed=5, reasons={"steal": 5})
     of_arm = {"pull_mean": LATER, "ps_cpu_us_per_step": LATER, "ps_packets_per_step": LATER}
-    load = a_load(differences={"hot": of_arm, "proxy": of_arm}, invalidated_by={"hot": {"time": steal}})
+    load = a_load(
+        differences={"offload": of_arm, "proxy": of_arm}, invalidated_by={"offload": {"time": steal}}
+    )
     summary = a_summary({"0.5": load})
-    hot, proxy = (claims(summary, "0.5", arm) for arm in ("hot", "proxy"))
+    hot, proxy = (claims(summary, "0.5", arm) for arm in ("offload", "proxy"))
     assert {name: each.verdict for name, each in hot.items()} == {
         "pull_mean": Verdict.INVALID,
         "ps_cpu_us_per_step": Verdict.MORE,
@@ -105,8 +107,8 @@ def test_disturbed_blocks_invalidate_what_they_touch() -> None:
 
 def test_rows_that_the_logs_lack_invalidate_times_and_nothing_that_is_counted_elsewhere() -> None:
     of_arm = {metric.name: LATER for metric in METRICS.values()}
-    summary = a_summary({"0.5": a_load(differences={"hot": of_arm})}, dropped_rows=9)
-    found = claims(summary, "0.5", "hot")
+    summary = a_summary({"0.5": a_load(differences={"offload": of_arm})}, dropped_rows=9)
+    found = claims(summary, "0.5", "offload")
     assert {each.metric.kind for each in found.values() if each.sign == 0} == {"time"}
     assert {each.metric.kind for each in found.values() if each.sign} == {"count", "cpu"}
     assert {each.dropped_rows for each in found.values() if each.metric.kind == "time"} == {9}
@@ -114,14 +116,17 @@ def test_rows_that_the_logs_lack_invalidate_times_and_nothing_that_is_counted_el
 
 def test_without_a_ratio_nothing_is_said() -> None:
     none = LATER.model_copy(update={"ratio": None, "ratio_low": None, "ratio_high": None})
-    assert claims(a_summary({"0.5": a_load(differences={"hot": {"pull_mean": none}})}), "0.5", "hot") == {}
-    assert claims(a_summary({"0.5": a_load()}), "0.5", "hot") == {}
+    assert (
+        claims(a_summary({"0.5": a_load(differences={"offload": {"pull_mean": none}})}), "0.5", "offload")
+        == {}
+    )
+    assert claims(a_summary({"0.5": a_load()}), "0.5", "offload") == {}
 
 
 def test_a_loss_within_its_tolerance_is_the_same() -> None:
     def of(low: float, high: float) -> Claim:
         found = claim_of_learning(
-            a_summary({}, learning={"hot": of_ratio((low + high) / 2, low, high)}), "hot"
+            a_summary({}, learning={"offload": of_ratio((low + high) / 2, low, high)}), "offload"
         )
         assert found is not None
         return found
@@ -131,7 +136,7 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
     assert of(0.002, 0.01).verdict is Verdict.SAME
     assert of(0.002, 0.011).verdict is Verdict.MORE
     assert of(-0.011, 0.002).verdict is Verdict.NOT_SIGNIFICANT
-    assert claim_of_learning(a_summary({}), "hot") is None
+    assert claim_of_learning(a_summary({}), "offload") is None
 
 
 def test_of_what_is_no_different_few_claims_are_made() -> None:
@@ -139,8 +144,8 @@ def test_of_what_is_no_different_few_claims_are_made() -> None:
     rng = np.random.default_rng(5)
     by_interval = by_rule = 0
     for _ in range(1000):
-        neither, again, hot = rng.lognormal(0, 0.1, (3, 10)) * (1 + rng.pareto(2, (3, 10)))
-        found, null = compare_paired(hot, neither), compare_paired(again, neither)
+        baseline, repeat, offload = rng.lognormal(0, 0.1, (3, 10)) * (1 + rng.pareto(2, (3, 10)))
+        found, null = compare_paired(offload, baseline), compare_paired(repeat, baseline)
         by_interval += claimed(found) != 0
         by_rule += claimed(found, null) != 0
     assert 30 <= by_interval <= 70
@@ -152,13 +157,13 @@ def test_what_is_large_is_claimed_nearly_always() -> None:
     rng = np.random.default_rng(6)
     made = 0
     for _ in range(200):
-        neither, again, hot = rng.lognormal(0, 0.1, (3, 10))
-        made += claimed(compare_paired(1.35 * hot, neither), compare_paired(again, neither)) == 1
+        baseline, repeat, offload = rng.lognormal(0, 0.1, (3, 10))
+        made += claimed(compare_paired(1.35 * offload, baseline), compare_paired(repeat, baseline)) == 1
     assert made >= 196
 
 
 def test_a_metrics_mean_is_of_all_steps_of_the_blocks() -> None:
-    one = block(0, 0.5, "hot")
+    one = block(0, 0.5, "offload")
     more = one.model_copy(update={"steps": 60, "servers": one.servers.model_copy(update={"packets": 1200})})
     # 400 packets of 20 steps, and 1,200 of 60 others; 0.25 s each.
     assert of_blocks([one, more], [PS_PACKETS, PS_CPU]) == {

@@ -22,8 +22,8 @@ def virtual(own: dict[str, Comparison], shared: dict[str, Comparison], **changes
         "load": "0.5",
         "own": own,
         "shared": shared,
-        "own_capacity": {"neither": 1_000.0, "hot": 1_500.0},
-        "shared_capacity": {"neither": 400.0, "hot": 300.0},
+        "own_capacity": {"baseline": 1_000.0, "offload": 1_500.0},
+        "shared_capacity": {"baseline": 400.0, "offload": 300.0},
         "network": {"switch_us": 1.0, "switch_mpps": 1_000.0},
     }
     return Virtual(**{**of, **changes})
@@ -31,10 +31,10 @@ def virtual(own: dict[str, Comparison], shared: dict[str, Comparison], **changes
 
 def summary(measured: dict[str, Comparison], found: Virtual | None) -> Summary:
     return a_summary(
-        {"0.5": a_load(differences={"hot": measured})},
+        {"0.5": a_load(differences={"offload": measured})},
         virtual=found,
         cpus=2,
-        capacity={"neither": 300.0, "hot": 250.0},
+        capacity={"baseline": 300.0, "offload": 250.0},
         program_share={"workers": 0.1, "servers": 0.1},
     )
 
@@ -45,7 +45,7 @@ OWN = {CPU: of_ratio(-0.36, -0.37, -0.35), PULL: of_ratio(0.04, 0.02, 0.05)}
 
 
 def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
-    """0.6 of *neither* where 0.7 was measured: a factor of 7/6, on either side."""
+    """0.6 of *baseline* where 0.7 was measured: a factor of 7/6, on either side."""
     found = widened(OWN[CPU], SHARED[CPU], MEASURED[CPU])
     assert (found.ratio, found.baseline) == (-0.36, 100)
     assert found.ratio_low == pytest.approx(0.63 * 6 / 7 - 1)
@@ -59,7 +59,7 @@ def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
 def test_a_prediction_has_claims_capacity_and_checks() -> None:
     found = predict(summary(MEASURED, virtual(OWN, SHARED)))
     assert found is not None
-    assert (found.load, found.lead.name, found.lead.baseline) == ("0.5", "hot", "neither")
+    assert (found.load, found.lead.name, found.lead.baseline) == ("0.5", "offload", "baseline")
     assert {name: claim.verdict for name, claim in found.claims.items()} == {
         CPU: Verdict.LESS,
         PULL: Verdict.MORE,

@@ -14,7 +14,7 @@ QUIET: dict[str, Any] = {"duration_ms": 500.0, "run_queue_ms": {"ps-0": 5.0, "wo
 
 
 def a_block(**changes: Any) -> Block:
-    return block(0, 0.5, "hot").model_copy(update={**QUIET, **changes})
+    return block(0, 0.5, "offload").model_copy(update={**QUIET, **changes})
 
 
 EARLIER = [
@@ -65,7 +65,7 @@ def test_two_blocks_tell_nothing_of_what_is_usual() -> None:
 
 
 def test_blocks_of_before_these_were_counted_are_not_disturbed() -> None:
-    assert reasons(block(0, 0.5, "hot"), [block(1, 0.5, "hot")] * 3, cpus=2) == []
+    assert reasons(block(0, 0.5, "offload"), [block(1, 0.5, "offload")] * 3, cpus=2) == []
 
 
 def blocks(disturbed: int, *reasons: str) -> list[Block]:

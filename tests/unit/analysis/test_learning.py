@@ -28,23 +28,25 @@ def blocks(**courses: float) -> list[Block]:
 
 def test_the_interval_is_students_of_the_spread_of_arms_that_train_alike() -> None:
     """Without offload 0, 0.2 and 0.1; with it 0.5 and 0.3: squares of 0.02 each, of 3 degrees of freedom."""
-    found = learning(blocks(neither=0, again=0.2, proxy=0.1, hot=0.5, both=0.3))
+    found = learning(blocks(baseline=0, repeat=0.2, proxy=0.1, offload=0.5, **{"offload-proxy": 0.3}))
     reach = student.ppf(0.975, 3) * sqrt(2 * 0.04 / 3)
-    hot = found["hot"]
-    assert hot.ratio_low is not None and hot.ratio_high is not None
-    assert (hot.baseline, hot.value) == pytest.approx((1, exp(0.5)))
-    assert (hot.ratio_low, hot.ratio_high) == pytest.approx((exp(0.5 - reach) - 1, exp(0.5 + reach) - 1))
-    assert list(found) == ["again", "proxy", "hot", "both"]
+    offload = found["offload"]
+    assert offload.ratio_low is not None and offload.ratio_high is not None
+    assert (offload.baseline, offload.value) == pytest.approx((1, exp(0.5)))
+    assert (offload.ratio_low, offload.ratio_high) == pytest.approx(
+        (exp(0.5 - reach) - 1, exp(0.5 + reach) - 1)
+    )
+    assert list(found) == ["repeat", "proxy", "offload", "offload-proxy"]
 
 
 def test_an_arm_like_the_baseline_is_no_part_of_its_own_measure() -> None:
-    """The differences of *neither* and *proxy*, and of *hot* and *both*, give squares of 0.005 and 0.02."""
-    found = learning(blocks(neither=0, again=9, proxy=0.1, hot=0.5, both=0.3))["again"]
+    """*baseline* and *proxy*, and *offload* and *offload-proxy*, differ by squares of 0.005 and 0.02."""
+    found = learning(blocks(baseline=0, repeat=9, proxy=0.1, offload=0.5, **{"offload-proxy": 0.3}))["repeat"]
     reach = student.ppf(0.975, 2) * sqrt(2 * 0.025 / 2)
     assert found.ratio_low == pytest.approx(exp(9 - reach) - 1)
 
 
-@pytest.mark.parametrize("arms", [{"neither": 0, "hot": 0.1}, {"neither": 0, "again": 0.1}])
+@pytest.mark.parametrize("arms", [{"baseline": 0, "offload": 0.1}, {"baseline": 0, "repeat": 0.1}])
 def test_without_a_repetition_there_is_no_interval(arms: dict[str, float]) -> None:
     [found] = learning(blocks(**arms)).values()
     assert found.ratio == pytest.approx(exp(0.1) - 1)
@@ -52,40 +54,40 @@ def test_without_a_repetition_there_is_no_interval(arms: dict[str, float]) -> No
 
 
 def test_in_virtual_time_nothing_is_repeated() -> None:
-    found = learning(blocks(neither=0, again=0, hot=0.1), with_interval=False)
-    assert found["hot"].ratio_low is None
+    found = learning(blocks(baseline=0, repeat=0, offload=0.1), with_interval=False)
+    assert found["offload"].ratio_low is None
 
 
 def test_training_that_is_alike_is_seldom_told_apart() -> None:
     rng = np.random.default_rng(3)
     told = 0
     for _ in range(300):
-        arms = ("neither", "again", "proxy", "hot", "both")
+        arms = ("baseline", "repeat", "proxy", "offload", "offload-proxy")
         courses = dict(zip(arms, rng.normal(0, 0.02, 5), strict=True))
-        told += learning(blocks(**courses))["hot"].sign != 0
+        told += learning(blocks(**courses))["offload"].sign != 0
     # 5 % and three standard errors.
     assert told <= 27
 
 
 def test_a_round_counts_by_its_steps_whatever_the_order_of_its_loads() -> None:
     """The first block of an arm finds a model that knows less; over both loads that is the same for all."""
-    found = blocks(neither=0, hot=0)
+    found = blocks(baseline=0, offload=0)
     for each in found:
-        is_first = (each.load == LOADS[0]) == (each.arm == "neither")
+        is_first = (each.load == LOADS[0]) == (each.arm == "baseline")
         each.loss = 0.7 if is_first else 0.5
-    assert learning(found)["hot"].ratio == pytest.approx(0)
+    assert learning(found)["offload"].ratio == pytest.approx(0)
 
 
 def test_only_rounds_that_all_arms_have_count() -> None:
-    found = blocks(neither=0, hot=0)
-    strange = block(ROUNDS, LOADS[0], "hot").model_copy(update={"loss": 9.0})
-    assert learning([*found, strange])["hot"].ratio == pytest.approx(0)
+    found = blocks(baseline=0, offload=0)
+    strange = block(ROUNDS, LOADS[0], "offload").model_copy(update={"loss": 9.0})
+    assert learning([*found, strange])["offload"].ratio == pytest.approx(0)
 
 
 def test_arms_without_a_loss_are_left_out() -> None:
-    found = blocks(neither=0, again=0, hot=0.1)
+    found = blocks(baseline=0, repeat=0, offload=0.1)
     found[-1].loss = None
-    assert list(learning(found)) == ["again"]
+    assert list(learning(found)) == ["repeat"]
     found[0].loss = None
     assert learning(found) == {}
 
@@ -93,12 +95,12 @@ def test_arms_without_a_loss_are_left_out() -> None:
 def test_a_block_that_was_run_again_counts_as_it_was_at_first(synthetic_run: SyntheticRun) -> None:
     """Then its mini-batches were new; the second time the model has seen them."""
     record = synthetic_run.record
-    again = next(each for each in record.blocks if each.arm == "hot")
+    again = next(each for each in record.blocks if each.arm == "offload")
     record.repeated_blocks = [
         again.model_copy(update={"loss": 0.6, "disturbed": ["steal"]}),
         again.model_copy(update={"loss": 0.4, "disturbed": ["steal"]}),
     ]
     again.loss = 0.3
     summary = summarise(synthetic_run.folder, record)
-    assert summary.learning["hot"].ratio == pytest.approx(0)
-    assert summary.arms["hot"].loss == summary.loads["0.5"].arms["hot"].loss == pytest.approx(0.6)
+    assert summary.learning["offload"].ratio == pytest.approx(0)
+    assert summary.arms["offload"].loss == summary.loads["0.5"].arms["offload"].loss == pytest.approx(0.6)

@@ -52,7 +52,7 @@ def test_only_the_last_update_log_of_a_server_counts(parts: Path, tmp_path: Path
 
 
 def test_text_columns_become_the_logs_types(parts: Path, tmp_path: Path) -> None:
-    row = {name: 0 for name in RPC} | {"arm": "hot", "op": "push", "class": "all_hit", "measured": True}
+    row = {name: 0 for name in RPC} | {"arm": "offload", "op": "push", "class": "all_hit", "measured": True}
     pl.DataFrame([row]).write_parquet(parts / "rpc-worker-1-0.parquet")
     merge_logs(parts, tmp_path)
     assert pl.read_parquet_schema(tmp_path / "rpc.parquet") == RPC
@@ -60,7 +60,7 @@ def test_text_columns_become_the_logs_types(parts: Path, tmp_path: Path) -> None
 
 def test_what_lies_in_a_block_that_was_run_again_is_not_measured(parts: Path, tmp_path: Path) -> None:
     """Windows are from 20 to 40 and from 60 to 70, ends included; the first of all rows was discarded."""
-    text = {"arm": "hot", "op": "push", "class": "all_hit"}
+    text = {"arm": "offload", "op": "push", "class": "all_hit"}
     for log, schema, time in (("rpc", RPC, "t_send_us"), ("operations", OPERATIONS, "scheduled_us")):
         rows = [
             {name: 0 for name in schema} | {name: text[name] for name in text if name in schema}

@@ -26,7 +26,7 @@ LANES = Metric(
     "lanes+served",
     "",
     "count",
-    # 32 lanes, of which the switch serves 16 in arms hot and both.
+    # 32 lanes, of which the switch serves 16 in arms offload and offload-proxy.
     (pl.col("lanes").cast(pl.Float64) + pl.col("served")).mean(),
     "rpc",
     format=",.1f",
@@ -65,13 +65,13 @@ def test_it_is_in_the_summary(summary: Summary) -> None:
     of_arms = {arm: (of["lanes_and_served"], of["paces"]["servers"]) for arm, of in written["arms"].items()}
     # 1 ms or 0.4 ms of CPU time for 400 packets of a block.
     assert of_arms == {
-        "neither": (32, 2500), "again": (32, 2500), "proxy": (32, 2500),
-        "hot": (48, 1000), "both": (48, 1000),
+        "baseline": (32, 2500), "repeat": (32, 2500), "proxy": (32, 2500),
+        "offload": (48, 1000), "offload-proxy": (48, 1000),
     }  # fmt: skip
     for load in written["loads"].values():
-        assert load["differences"]["hot"]["lanes_and_served"]["ratio"] == pytest.approx(0.5)
-        assert load["differences"]["again"]["pace"]["difference"] == 0
-    assert Summary.model_validate(written).arms["hot"].of(PACE) == 1000
+        assert load["differences"]["offload"]["lanes_and_served"]["ratio"] == pytest.approx(0.5)
+        assert load["differences"]["repeat"]["pace"]["difference"] == 0
+    assert Summary.model_validate(written).arms["offload"].of(PACE) == 1000
 
 
 def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
@@ -94,11 +94,11 @@ def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) 
     runs = [str(synthetic_run.folder)] * 2
     told = CliRunner().invoke(hotline, ["compare", *runs])
     assert told.exit_code == 0, told.output
-    # Of neither, hot and proxy, and of hot against neither, at two loads.
+    # Of baseline, offload and proxy, and of offload against baseline, at two loads.
     assert len([line for line in told.output.splitlines() if "lanes+served" in line]) == 8
     assert "ns a packet" not in told.output
     found = json.loads(CliRunner().invoke(hotline, ["compare", *runs, "--json"]).output)
-    of_hot = next(iter(found.values()))["differences"]["0.5"]["hot"]
+    of_hot = next(iter(found.values()))["differences"]["0.5"]["offload"]
     assert of_hot["lanes_and_served"]["ratio"] == pytest.approx(0.5) and of_hot["pace"]["ratio"] < 0
 
 
@@ -112,7 +112,7 @@ def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> N
             "lanes_and_served": of_ratio(ratio, ratio - 0.1, ratio + 0.1),
             "ps_packets_per_step": of_ratio(-0.2, -0.25, -0.15),
         }
-        return tuple(differences(Sides(rate=50, rounds=10, neither=side, hot=side, differences=found)))
+        return tuple(differences(Sides(rate=50, rounds=10, baseline=side, offload=side, differences=found)))
 
     (packets, gained), (same, lost) = told(0.5), told(-0.5)
     assert packets == same and "-20 %" in packets

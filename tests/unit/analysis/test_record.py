@@ -19,7 +19,7 @@ LEAST = {
     "versions": {"python": "3.11"},
     "placement": {"p1": 0},
     "seeds": {"seed": 1},
-    "jobs": {"hot": 4},
+    "jobs": {"offload": 4},
 }
 
 

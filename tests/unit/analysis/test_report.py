@@ -74,13 +74,13 @@ def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticR
 
 def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
-        if block.arm == "hot":
+        if block.arm == "offload":
             block.servers.packets = 900
     summary = summarise(synthetic_run.folder, synthetic_run.record)
     lines = ["".join(span.text for span in line) for name in summary.loads for line in losses(summary, name)]
     assert lines == [
-        "Load 0.5, hot: packets to PS a step +125 % [+125, +125].",
-        "Load 0.8, hot: packets to PS a step +125 % [+125, +125].",
+        "Load 0.5, offload: packets to PS a step +125 % [+125, +125].",
+        "Load 0.8, offload: packets to PS a step +125 % [+125, +125].",
     ]
 
 
@@ -97,14 +97,14 @@ def test_table_fits_100_columns_and_is_not_cut(synthetic_run: SyntheticRun, slow
     text = output.getvalue()
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
-    assert "Load 0.8: 160.0 steps/s, 6 rounds; differences to neither in % [95 % interval]" in text
+    assert "Load 0.8: 160.0 steps/s, 6 rounds; differences to baseline in % [95 % interval]" in text
     assert "1,000 lanes sent, 990 applied, 0 lost, 10 unknown" in text
 
 
 def test_one_slow_round_is_one_of_six(synthetic_run: SyntheticRun) -> None:
     """One round has the ratio 1/1,000, the others 1; the geometric mean is 10^(-3/6)."""
     operations = pl.read_parquet(synthetic_run.folder / "operations.parquet")
-    erratic = pl.when((pl.col("round") == 0) & (pl.col("arm") == "neither")).then(1000).otherwise(1)
+    erratic = pl.when((pl.col("round") == 0) & (pl.col("arm") == "baseline")).then(1000).otherwise(1)
     operations.with_columns(pl.col("latency_us") * erratic).write_parquet(
         synthetic_run.folder / "operations.parquet"
     )
@@ -137,7 +137,7 @@ def test_command_writes_summary_and_report_again(synthetic_run: SyntheticRun) ->
     result = CliRunner().invoke(hotline, ["report", str(synthetic_run.folder)])
     assert result.exit_code == 0, result.output
     summary = json.loads((synthetic_run.folder / "summary.json").read_text())
-    assert set(summary["arms"]) == {"neither", "again", "proxy", "hot", "both"}
+    assert set(summary["arms"]) == {"baseline", "repeat", "proxy", "offload", "offload-proxy"}
     assert (synthetic_run.folder / "report.html").exists()
 
 

@@ -21,16 +21,16 @@ def write(run: Path, *reports: tuple[str, int, float]) -> None:
 
 
 def test_a_curve_is_the_mean_of_all_workers_that_report_as_far_as_all_have_come(tmp_path: Path) -> None:
-    write(tmp_path, ("hot", 0, 4.0), ("hot", 1, 2.0), ("hot", 0, 1.0), ("hot", 1, 2.0), ("hot", 0, 9.0),
-          ("neither", 1, 5.0))  # fmt: skip
+    offload = [(0, 4.0), (1, 2.0), (0, 1.0), (1, 2.0), (0, 9.0)]
+    write(tmp_path, *(("offload", *each) for each in offload), ("baseline", 1, 5.0))
     curves = read_curves(tmp_path)
-    assert curves == {"neither": [5.0], "hot": [3.0, 1.5]}
+    assert curves == {"baseline": [5.0], "offload": [3.0, 1.5]}
     assert common_reports(curves) == 1
     assert courses(curves) == {}  # too few to be compared
-    assert courses({"neither": [5.0] * 5, "hot": [3.0] * 6}) == pytest.approx(
-        {"neither": 1.6094, "hot": 1.0986}, abs=1e-4
+    assert courses({"baseline": [5.0] * 5, "offload": [3.0] * 6}) == pytest.approx(
+        {"baseline": 1.6094, "offload": 1.0986}, abs=1e-4
     )
-    assert courses({"neither": [5.0] * 4, "hot": [3.0] * 6}) == {}
+    assert courses({"baseline": [5.0] * 4, "offload": [3.0] * 6}) == {}
 
 
 def test_without_reports_there_is_no_curve(tmp_path: Path) -> None:
@@ -38,15 +38,15 @@ def test_without_reports_there_is_no_curve(tmp_path: Path) -> None:
 
 
 def test_losses_that_are_not_above_0_have_no_ratio(tmp_path: Path) -> None:
-    write(tmp_path, *[("hot", 0, -4.0)] * 5, *[("neither", 0, 5.0)] * 5)
+    write(tmp_path, *[("offload", 0, -4.0)] * 5, *[("baseline", 0, 5.0)] * 5)
     assert courses(read_curves(tmp_path)) == {}
 
 
 def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
-    write(tmp_path, *[("neither", 0, 2.0)] * 6, *[("hot", 0, 2.2)] * 5, *[("again", 0, 2.0)] * 9)
+    write(tmp_path, *[("baseline", 0, 2.0)] * 6, *[("offload", 0, 2.2)] * 5, *[("repeat", 0, 2.0)] * 9)
     found = compared_courses(courses(read_curves(tmp_path)))
-    assert found["hot"].ratio == pytest.approx(0.1) and found["hot"].baseline == pytest.approx(2.0)
-    assert found["again"].ratio == pytest.approx(0.0) and exp(0.0) == 1.0
+    assert found["offload"].ratio == pytest.approx(0.1) and found["offload"].baseline == pytest.approx(2.0)
+    assert found["repeat"].ratio == pytest.approx(0.0) and exp(0.0) == 1.0
 
 
 def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
@@ -56,28 +56,32 @@ def test_a_line_that_is_no_report_is_named(tmp_path: Path) -> None:
 
 
 def of_a_script(run: SyntheticRun, reports: int = 5) -> None:
-    """Turn a run into a script's, with 100 steps/s in each arm and 200 steps/s in *hot*."""
+    """Turn a run into a script's, with 100 steps/s in each arm and 200 steps/s in *offload*."""
     record = run.record
     record.config["script"] = "train.py --epochs 3"
     for block in record.blocks:
-        block.steps, block.duration_ms = (200 if block.arm == "hot" else 100), 1_000.0
+        block.steps, block.duration_ms = (200 if block.arm == "offload" else 100), 1_000.0
         block.loss = None
     record.offered_rate = {}
     record.ended_by = "script"
     arms = dict.fromkeys(block.arm for block in record.blocks)
     losses = {arm: [2.0, 2.0, 0.5, 0.5, 1.0][:reports] for arm in arms}
-    losses["neither"] = [*losses["neither"], 9.0]
-    losses["hot"] = [1.1 * loss for loss in losses["hot"]]
+    losses["baseline"] = [*losses["baseline"], 9.0]
+    losses["offload"] = [1.1 * loss for loss in losses["offload"]]
     write(run.folder, *[(arm, 0, loss) for arm, of_arm in losses.items() for loss in of_arm])
 
 
 def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticRun) -> None:
     of_a_script(synthetic_run)
     summary = summarise(synthetic_run.folder, synthetic_run.record)
-    assert summary.steps_per_s["neither"] == pytest.approx(100) and summary.steps_per_s["hot"] == 200
-    assert (summary.reports, summary.last_reported["neither"], summary.last_reported["hot"]) == (5, 1.0, 1.1)
-    assert summary.learning["hot"].ratio == pytest.approx(0.1)
-    assert summary.learning["hot"].baseline == pytest.approx(1.0)
+    assert summary.steps_per_s["baseline"] == pytest.approx(100) and summary.steps_per_s["offload"] == 200
+    assert (summary.reports, summary.last_reported["baseline"], summary.last_reported["offload"]) == (
+        5,
+        1.0,
+        1.1,
+    )
+    assert summary.learning["offload"].ratio == pytest.approx(0.1)
+    assert summary.learning["offload"].baseline == pytest.approx(1.0)
     ran = dict(what_was_run(synthetic_run.record, summary))
     assert ran["script"].startswith("train.py --epochs 3:")
 

@@ -48,7 +48,7 @@ NO_ROUND = {"0.5": a_load()}
 
 def capacity(**later: float) -> list[CapacityCheck]:
     return [
-        CapacityCheck.model_validate({"when": when, "capacity": {"neither": rate}})
+        CapacityCheck.model_validate({"when": when, "capacity": {"baseline": rate}})
         for when, rate in later.items()
     ]
 
@@ -62,20 +62,21 @@ ANSWERS: dict[str, Summary] = {
     "everything claimed": summary({
         PULL: MORE, PUSH: MORE, CPU: LESS, PACKETS: LESS, "ps_bytes_per_step": MORE, "rpcs_per_step": MORE,
         "worker_cpu_us_per_step": LESS, "worker_cpu_without_switch_us_per_step": MORE,
-    }, {PULL: LESS, PUSH: OPEN}, learning={"hot": LESS}),
+    }, {PULL: LESS, PUSH: OPEN}, learning={"offload": LESS}),
     "every reason not to": summary(
         {PULL: MORE, PUSH: OPEN, CPU: NOISE, PACKETS: SAME, "rpcs_per_step": NOT_KNOWN},
-        {PULL: LESS, PUSH: SAME}, invalidated_by={"hot": {"time": STEAL}}, dropped_rows=9,
-        learning={"hot": of_ratio(-0.016)},
+        {PULL: LESS, PUSH: SAME}, invalidated_by={"offload": {"time": STEAL}}, dropped_rows=9,
+        learning={"offload": of_ratio(-0.016)},
     ),
-    "the same model, from reports": summary({CPU: LESS}, learning={"hot": SAME}, reports=1_200, cpus=None),
-    "a worse model": summary({CPU: LESS}, learning={"hot": MORE}, reports=1,
+    "the same model, from reports": summary({CPU: LESS}, learning={"offload": SAME},
+                                            reports=1_200, cpus=None),
+    "a worse model": summary({CPU: LESS}, learning={"offload": MORE}, reports=1,
                              virtual_s=3.0, real_s=1.0, rpcs=9, packet_passes=18),
-    "no null": a_summary({"0.5": a_load(differences={"hot": {CPU: LESS}})}),
-    "no complete round": a_summary(NO_ROUND, capacity={"neither": 200.0, "hot": 200.0}),
-    "not run": a_summary(NO_ROUND, capacity={"neither": 200.0, "both": 200.0}),
+    "no null": a_summary({"0.5": a_load(differences={"offload": {CPU: LESS}})}),
+    "no complete round": a_summary(NO_ROUND, capacity={"baseline": 200.0, "offload": 200.0}),
+    "not run": a_summary(NO_ROUND, capacity={"baseline": 200.0, "offload-proxy": 200.0}),
     "few rounds": summary({CPU: NOT_KNOWN}),
-    "broken": summary({CPU: LESS}, updates=LOST, overflows=1_000, changed_arms=["hot", "both"]),
+    "broken": summary({CPU: LESS}, updates=LOST, overflows=1_000, changed_arms=["offload", "offload-proxy"]),
     "a dedicated switch": simulated(MEASURED, virtual(OWN, SHARED)),
     "vectors": of_run({"switchml": 8_000.0, "switchml-checked": 10_000.0}),
     "no arm to be judged": a_summary(NO_ROUND, capacity={"none": 200.0}),
@@ -84,13 +85,13 @@ FACTS: dict[str, dict[str, Any]] = {
     "virtual time": {"virtual_s": 1.25, "real_s": 2.0, "rpcs": 1_234, "packet_passes": 2_000, "loop_s": 0.5},
     "slow agents": {"agents": {"fast": AgentCost(worker_us=5, server_us=3),
                                "scapy": AgentCost(worker_us=3_000, server_us=2_000)}},
-    "precision": {"ended_by": "precision", "widest": {"load": "0.5", "arm": "hot", "metric": "pull_p99",
+    "precision": {"ended_by": "precision", "widest": {"load": "0.5", "arm": "offload", "metric": "pull_p99",
                                                       "half_width": 0.0321, "goal": 0.1}},
-    "budget": {"ended_by": "budget", "budget_s": 100.0, "repeated": {"hot": {"steal": 2, "lateness": 1}}},
-    "script": {"ended_by": "script", "reports": 7, "learning": {"hot": MORE},
-               "steps_per_s": {"neither": 1, "hot": 2.25},
-               "last_reported": {"neither": 0.12345, "hot": 12345.6}},
-    "a script's budget": {"ended_by": "budget", "budget_s": 100.0, "steps_per_s": {"neither": 1.0}},
+    "budget": {"ended_by": "budget", "budget_s": 100.0, "repeated": {"offload": {"steal": 2, "lateness": 1}}},
+    "script": {"ended_by": "script", "reports": 7, "learning": {"offload": MORE},
+               "steps_per_s": {"baseline": 1, "offload": 2.25},
+               "last_reported": {"baseline": 0.12345, "offload": 12345.6}},
+    "a script's budget": {"ended_by": "budget", "budget_s": 100.0, "steps_per_s": {"baseline": 1.0}},
     "rounds": {"ended_by": "rounds"},
     "capacity": {"capacity_checks": capacity(middle=190, end=195), "offered_rate": {"0.5": 100.0}},
     "drift": {"capacity_checks": capacity(middle=199, end=150), "offered_rate": {"0.5": 100.0}},
@@ -98,12 +99,12 @@ FACTS: dict[str, dict[str, Any]] = {
                               "rate": 1_500.0},
     "a hot set": {"hot_update_share": 0.25, "hot_part": 0.77},
     "no small part": {"hot_update_share": 0.0, "hot_part": 0.1},
-    "losses": {"updates": LOST, "overflows": 1, "dropped_rows": 9, "changed_arms": ["hot"],
+    "losses": {"updates": LOST, "overflows": 1, "dropped_rows": 9, "changed_arms": ["offload"],
                "restarts": {"s1": 1, "ps-1": 2}},
     "program at its senders": {"program_share": program(0.1, 0.05)},
     "program apart": {"program_share": program(0, 0, apart=0.14)},
     "program at all": {"program_share": program(0.1, 0.02, on_workers=0.2, on_servers=0.3, apart=0.1)},
-    "learned": {"learning": {"again": of_ratio(0.0, -0.1, 0.1), "hot": MORE},
+    "learned": {"learning": {"repeat": of_ratio(0.0, -0.1, 0.1), "offload": MORE},
                 "last_loss": 0.5, "chance_loss": 0.69},
     "learned nothing": {"last_loss": 0.69, "chance_loss": 0.69},
     "an empty RPC": {"empty_rpc_latency_us": {"mean": 1.0, "p50": 149.6, "p95": 1.0, "p99": 1_199.4}},
@@ -127,18 +128,18 @@ def shown() -> Iterator[str]:
     yield "\n# facts of loads"
     hot, proxy = {PULL: LESS, PUSH: OPEN}, {PULL: MORE, PUSH: MORE}
     yield from fact_sentences(
-        summary(hot, proxy, rounds_fallen_behind=2, invalidated_by={"hot": {"time": STEAL}})
+        summary(hot, proxy, rounds_fallen_behind=2, invalidated_by={"offload": {"time": STEAL}})
     )
     worse = summary({PULL: MORE, CPU: MORE}, rounds=1)
     yield "\n# tables"
-    for of in (worse, a_summary({"closed loop": a_load(differences={"hot": {PULL: NOT_KNOWN}})})):
+    for of in (worse, a_summary({"closed loop": a_load(differences={"offload": {PULL: NOT_KNOWN}})})):
         yield from ("".join(span.text for span in line) for name in of.loads for line in losses(of, name))
         yield from texts("nothing_worse", summary=of)
     yield "\n# a cluster"
     busy = Busy(workers=0.5, servers=0.5)
     side = Side(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
     of_hot = {PULL: MORE, PUSH: LESS, CPU: OPEN, PACKETS: LESS, "rpcs_per_step": OPEN, "push_p99": LESS}
-    yield from differences(Sides(rate=50, rounds=10, neither=side, hot=side, differences=of_hot))
+    yield from differences(Sides(rate=50, rounds=10, baseline=side, offload=side, differences=of_hot))
 
 
 def test_all_sentences() -> None:

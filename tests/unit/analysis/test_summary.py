@@ -20,7 +20,7 @@ from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
 
 def test_steps_and_server_use_cover_whole_blocks(synthetic_run: SyntheticRun) -> None:
-    hot = summarise(synthetic_run.folder, synthetic_run.record).arms["hot"]
+    hot = summarise(synthetic_run.folder, synthetic_run.record).arms["offload"]
     assert hot.steps == ROUNDS * len(LOADS) * 2 * STEPS
     assert hot.ps_packets_per_step == 400 / (2 * STEPS)
     assert hot.ps_proc_us_per_step == {"cpu": 400 / (2 * STEPS), "wall": 800 / (2 * STEPS)}
@@ -30,10 +30,10 @@ def test_steps_and_server_use_cover_whole_blocks(synthetic_run: SyntheticRun) ->
 
 def test_latencies_leave_out_what_was_discarded(synthetic_run: SyntheticRun) -> None:
     arms = summarise(synthetic_run.folder, synthetic_run.record).arms
-    assert arms["neither"].op_latency_us["push"].p99 == 800
-    assert arms["neither"].op_latency_us["pull"].p99 is not None
-    assert arms["neither"].op_latency_us["pull"].p99 < 2000
-    assert arms["neither"].rpcs_per_step == 2
+    assert arms["baseline"].op_latency_us["push"].p99 == 800
+    assert arms["baseline"].op_latency_us["pull"].p99 is not None
+    assert arms["baseline"].op_latency_us["pull"].p99 < 2000
+    assert arms["baseline"].rpcs_per_step == 2
 
 
 def test_five_metrics_add_up_to_the_latency(synthetic_run: SyntheticRun) -> None:
@@ -49,10 +49,10 @@ def test_hot_share_is_served_lanes_of_measured_pushes(synthetic_run: SyntheticRu
 @pytest.mark.parametrize(
     ("baseline", "room", "parameters", "part"),
     [
-        ("neither", 20_000, 900_000, 0.0222),
-        ("neither", 20_000, 1_000, 1.0),
-        ("neither", None, 900_000, None),
-        ("neither", 20_000, None, None),
+        ("baseline", 20_000, 900_000, 0.0222),
+        ("baseline", 20_000, 1_000, 1.0),
+        ("baseline", None, 900_000, None),
+        ("baseline", 20_000, None, None),
         # It has no hot set.
         ("psdense", 20_000, 900_000, None),
     ],
@@ -86,7 +86,7 @@ def test_empty_rpcs_are_in_no_difference_whatever_round_they_are_of(synthetic_ru
 
 def test_differences_find_the_effect_and_no_other(synthetic_run: SyntheticRun) -> None:
     for load in summarise(synthetic_run.folder, synthetic_run.record).loads.values():
-        hot, proxy = load.differences["hot"], load.differences["proxy"]
+        hot, proxy = load.differences["offload"], load.differences["proxy"]
         assert hot["pull_mean"].high is not None
         assert hot["pull_mean"].high < -300
         assert hot["ps_proc_cpu_us_per_step"].difference == pytest.approx(-30)
@@ -107,24 +107,28 @@ def test_a_load_that_trains_nothing_has_no_loss(synthetic_run: SyntheticRun) -> 
 
 def test_a_loss_of_some_blocks_is_theirs_and_is_not_compared(synthetic_run: SyntheticRun) -> None:
     """A block counts by its steps."""
-    blocks = [block for block in synthetic_run.record.blocks if block.arm == "hot"]
+    blocks = [block for block in synthetic_run.record.blocks if block.arm == "offload"]
     for block in blocks:
         block.loss = None
     blocks[0].loss, blocks[0].steps, blocks[1].loss, blocks[1].steps = 0.2, 30, 0.6, 10
     summary = summarise(synthetic_run.folder, synthetic_run.record)
-    assert summary.arms["hot"].loss == pytest.approx(0.3)
-    assert "hot" not in summary.learning and "both" in summary.learning
+    assert summary.arms["offload"].loss == pytest.approx(0.3)
+    assert "offload" not in summary.learning and "offload-proxy" in summary.learning
 
 
 def test_a_single_rpc_is_all_there_is_of_its_class(synthetic_run: SyntheticRun) -> None:
-    of_hot = pl.col("arm") == "hot"
+    of_hot = pl.col("arm") == "offload"
     rpc, operations = (synthetic_run.folder / f"{log}.parquet" for log in ("rpc", "operations"))
     pl.read_parquet(rpc).filter(of_hot & pl.col("measured")).head(1).write_parquet(rpc)
     pl.read_parquet(operations).filter(of_hot).write_parquet(operations)
     arms = summarise(synthetic_run.folder, synthetic_run.record).arms
-    assert arms["hot"].rpcs_per_step_by_class == {"all_hit": 0, "mixed": arms["hot"].rpcs_per_step, "cold": 0}
+    assert arms["offload"].rpcs_per_step_by_class == {
+        "all_hit": 0,
+        "mixed": arms["offload"].rpcs_per_step,
+        "cold": 0,
+    }
     # And none is none of any class.
-    assert arms["both"].rpcs_per_step_by_class == {"all_hit": 0, "mixed": 0, "cold": 0}
+    assert arms["offload-proxy"].rpcs_per_step_by_class == {"all_hit": 0, "mixed": 0, "cold": 0}
 
 
 def test_a_summary_of_before_losses_were_told_can_be_read(synthetic_run: SyntheticRun) -> None:
@@ -150,15 +154,15 @@ def test_a_load_of_many_digits_finds_its_rows(synthetic_run: SyntheticRun) -> No
         pl.read_parquet(file).with_columns(third).write_parquet(file)
     loads = summarise(synthetic_run.folder, synthetic_run.record).loads
     assert list(loads) == ["0.333333", "0.8"]
-    assert loads["0.333333"].arms["neither"].op_latency_us["push"].p99 == 800
+    assert loads["0.333333"].arms["baseline"].op_latency_us["push"].p99 == 800
     assert loads["0.333333"].differences.keys() == loads["0.8"].differences.keys()
 
 
 def test_arms_that_somebody_changed_are_passed_on(synthetic_run: SyntheticRun) -> None:
     assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == []
     assert synthetic_run.record.accounting is not None
-    synthetic_run.record.accounting.changed_arms = ["proxy", "hot"]
-    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == ["proxy", "hot"]
+    synthetic_run.record.accounting.changed_arms = ["proxy", "offload"]
+    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == ["proxy", "offload"]
 
 
 def test_an_interrupted_run_is_named(synthetic_run: SyntheticRun) -> None:
@@ -180,7 +184,7 @@ def test_the_file_has_the_keys_that_readers_rely_on(synthetic_run: SyntheticRun)
     written = json.loads(summarise(synthetic_run.folder, synthetic_run.record).model_dump_json())
     assert set(written) >= {"target", "offered_rate", "hot_update_share", "updates", "overflows", "arms"}
     assert set(written["updates"]) >= {"sent", "applied", "lost", "unknown"}
-    assert set(written["arms"]) == {"neither", "again", "proxy", "hot", "both"}
+    assert set(written["arms"]) == {"baseline", "repeat", "proxy", "offload", "offload-proxy"}
     distribution = {"mean", "p50", "p95", "p99"}
     for arm in written["arms"].values():
         assert set(arm) >= {
@@ -222,7 +226,7 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
     summary = summary_of(synthetic_run)
     assert summary.durable == "always" and summary.arms["proxy"].durability is None
     delay, wall = 3 * 2 * 2 * STEPS * 20_000, 800_000
-    assert summary.arms["hot"].durability == dict(
+    assert summary.arms["offload"].durability == dict(
         commits_per_step=2,
         commit_us=15,
         rpcs_per_commit=3,
@@ -232,7 +236,7 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
     table = durability(summary)
     assert "fsync always" in table.title
     share = f"{delay / (delay + wall):.1%}"
-    column = list(table.columns).index("hot")
+    column = list(table.columns).index("offload")
     assert [(row[0], row[column]) for row in table.texts()] == [
         ("commits a step", "2.0"),
         ("a commit, µs", "15.0"),
@@ -259,19 +263,19 @@ def test_the_terminal_tells_it_too(synthetic_run: SyntheticRun) -> None:
 
 
 def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: SyntheticRun) -> None:
-    """Three of the twelve blocks of hot and neither; of both that is as many with neither's."""
+    """Three of the 12 blocks of offload and baseline; of offload-proxy that is as many with baseline's."""
     blocks = [each for each in synthetic_run.record.blocks if each.load == 0.5]
-    for block in [each for each in blocks if each.arm == "hot"][:3]:
+    for block in [each for each in blocks if each.arm == "offload"][:3]:
         block.disturbed = ["steal"]
     steal = Disturbed(blocks=12, disturbed=3, reasons={"steal": 3})
     loads = summary_of(synthetic_run).loads
-    assert (loads["0.5"].invalidated_by, loads["0.8"].invalidated_by) == ({"hot": {"time": steal}}, {})
-    for block in [each for each in blocks if each.arm == "neither"][:3]:
+    assert (loads["0.5"].invalidated_by, loads["0.8"].invalidated_by) == ({"offload": {"time": steal}}, {})
+    for block in [each for each in blocks if each.arm == "baseline"][:3]:
         block.disturbed = ["restart"]
     found = summary_of(synthetic_run).loads["0.5"].invalidated_by
-    assert set(found) == {"again", "proxy", "hot", "both"}
-    assert found["hot"]["time"] == Disturbed(blocks=12, disturbed=6, reasons={"restart": 3, "steal": 3})
-    assert found["hot"]["cpu"] == Disturbed(blocks=12, disturbed=3, reasons={"restart": 3})
+    assert set(found) == {"repeat", "proxy", "offload", "offload-proxy"}
+    assert found["offload"]["time"] == Disturbed(blocks=12, disturbed=6, reasons={"restart": 3, "steal": 3})
+    assert found["offload"]["cpu"] == Disturbed(blocks=12, disturbed=3, reasons={"restart": 3})
 
 
 def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
@@ -281,15 +285,15 @@ def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
     record.simulation = Simulation(rpcs=9, packet_passes=9, events=9, virtual_s=1.0, real_s=2.0)
     virtual = summary_of(synthetic_run)
     assert [set(of.loads["0.5"].differences) for of in (real, virtual)] == [
-        {"again", "proxy", "hot", "both"},
-        {"proxy", "hot", "both"},
+        {"repeat", "proxy", "offload", "offload-proxy"},
+        {"proxy", "offload", "offload-proxy"},
     ]
     assert (real.cpus, virtual.cpus) == (2, None)
-    assert real.learning["hot"].ratio_low is not None and virtual.learning["hot"].ratio_low is None
+    assert real.learning["offload"].ratio_low is not None and virtual.learning["offload"].ratio_low is None
     told = io.StringIO()
     print_summary(virtual, told)
-    heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["neither"]]
-    assert heads[0] == ["neither", "proxy", "hot", "both"]
+    heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["baseline"]]
+    assert heads[0] == ["baseline", "proxy", "offload", "offload-proxy"]
 
 
 def test_slow_agents_are_compared_with_the_compiled_ones() -> None:

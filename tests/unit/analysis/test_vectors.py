@@ -64,7 +64,7 @@ def test_the_capacity_drifts_by_half() -> None:
     assert drift is not None and drift.is_large
     assert (drift.first, drift.later) == (200, [("end", 100)])
     usual = a_summary(
-        {"0.5": a_load()}, capacity_checks=[CapacityCheck(when="end", capacity={"neither": 181})]
+        {"0.5": a_load()}, capacity_checks=[CapacityCheck(when="end", capacity={"baseline": 181})]
     )
     assert (drift := facts(usual).drift) is not None and not drift.is_large
     assert facts(a_summary({"0.5": a_load()})).drift is None
@@ -106,4 +106,4 @@ def test_a_baseline_that_aggregates_is_not_called_without() -> None:
     assert list(columns(["switchml", "switchml-checked"]).values()) == [
         "here, switchml", "here, with switchml-checked",
     ]  # fmt: skip
-    assert columns(["neither", "hot"])["neither"] == "here, without"
+    assert columns(["baseline", "offload"])["baseline"] == "here, without"

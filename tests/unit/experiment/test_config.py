@@ -135,23 +135,23 @@ def test_the_largest_hot_sets_fit_the_lanes(seed: int, jobs: int) -> None:
 def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> None:
     assert Config(top_k=max_top_k(3)).has_room_for_profile
     assert not Config(top_k=max_top_k(3) + 1).has_room_for_profile
-    alone = Config(top_k=100_000, arms=("neither", "hot"))
-    assert not alone.has_room_for_profile and [arm.name for arm in alone.offloaded] == ["hot"]
-    assert Config(top_k=max_top_k(2), arms=("neither", "hot")).has_room_for_profile
-    assert Config(top_k=max_top_k(1), arms=("neither", "proxy")).has_room_for_profile
+    alone = Config(top_k=100_000, arms=("baseline", "offload"))
+    assert not alone.has_room_for_profile and [arm.name for arm in alone.offloaded] == ["offload"]
+    assert Config(top_k=max_top_k(2), arms=("baseline", "offload")).has_room_for_profile
+    assert Config(top_k=max_top_k(1), arms=("baseline", "proxy")).has_room_for_profile
 
 
-@pytest.mark.parametrize("arms", [["hot"], ["neither", "hot", "hot"], ["neither", "warm"], []])
+@pytest.mark.parametrize("arms", [["offload"], ["baseline", "offload", "offload"], ["baseline", "warm"], []])
 def test_arms_that_cannot_be_measured(tmp_path: Path, arms: list[str]) -> None:
     file = tmp_path / "run.toml"
     file.write_text(f"arms = {arms}")
-    wanted = r"must be some of neither, again, proxy, hot, both, with neither$"
+    wanted = r"must be some of baseline, repeat, proxy, offload, offload-proxy, with baseline$"
     with pytest.raises(ConfigError, match=rf"arms \({', '.join(arms)}\) {wanted}"):
         load_config([f"CONFIG={file}"])
 
 
 def test_arms_are_in_their_own_order() -> None:
-    assert [arm.name for arm in Config(arms=("hot", "neither")).measured] == ["neither", "hot"]
+    assert [arm.name for arm in Config(arms=("offload", "baseline")).measured] == ["baseline", "offload"]
 
 
 def test_the_papers_workloads_have_their_names(tmp_path: Path) -> None:

@@ -181,12 +181,12 @@ def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
     class Ended(PlayedSession):
         async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
             ran = await super().run_steps(planned, on_progress)
-            return [] if planned.arm.name == "hot" else ran
+            return [] if planned.arm.name == "offload" else ran
 
     session = Ended(Config(rounds=1))
     play_on(session)
     recorded = {block.arm for block in session.record.blocks}
-    assert {each["arm"] for each in session.played} - recorded == {"hot"}
+    assert {each["arm"] for each in session.played} - recorded == {"offload"}
 
 
 @pytest.mark.parametrize("changes", [{}, {"script": "train.py"}, {"block_ms": 201, "block_steps": 1}])

@@ -26,11 +26,11 @@ def test_arms_differ_in_offload_and_proxy_only() -> None:
     jobs = {row.job: (row.offload, row.proxy) for row in rows(Config()) if isinstance(row, Job)}
     assert {arm: jobs[job] for arm, job in JOBS.items()} == {
         "profile": (True, False),
-        "neither": (False, False),
-        "again": (False, False),
+        "baseline": (False, False),
+        "repeat": (False, False),
         "proxy": (False, True),
-        "hot": (True, False),
-        "both": (True, True),
+        "offload": (True, False),
+        "offload-proxy": (True, True),
     }
 
 

@@ -73,7 +73,7 @@ def test_rounds_end_when_intervals_are_narrow_or_with_the_budget(
     assert rounds_until_the_end(Config(), spread, round_s) == expected
 
 
-@pytest.mark.parametrize("slow", ["neither", "again", "proxy", "hot", "both"])
+@pytest.mark.parametrize("slow", ["baseline", "repeat", "proxy", "offload", "offload-proxy"])
 def test_every_arm_has_to_be_narrow_and_more_rounds_make_it_so(slow: str) -> None:
     """±5 % a round: some 5 % / √n × 2 of n rounds."""
     done, end = rounds_until_the_end(Config(), 0.05, 1.0, slow)

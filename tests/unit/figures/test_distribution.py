@@ -17,14 +17,14 @@ TIMES = st.lists(
 )
 
 
-def frame(values: list[float], arm: str = "hot") -> pl.LazyFrame:
+def frame(values: list[float], arm: str = "offload") -> pl.LazyFrame:
     return pl.LazyFrame({"arm": [arm] * len(values), "us": values})
 
 
 @given(TIMES)
 def test_shares_are_exact_at_every_edge(values: list[float]) -> None:
     [(key, found)] = distributions(frame(values), "us", ["arm"]).items()
-    assert (key, found.count) == (("hot",), len(values))
+    assert (key, found.count) == (("offload",), len(values))
     assert found.mean == pytest.approx(np.mean(values))
     assert found.share[0] == 0 and found.share[-1] == 1
     for edge, share in zip(found.edges, found.share, strict=True):
@@ -42,7 +42,7 @@ def test_a_quantile_is_the_next_edge(values: list[float], q: float) -> None:
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=60))
 def test_whole_numbers_are_their_own_edges(values: list[int]) -> None:
-    rows = pl.LazyFrame({"arm": ["hot"] * len(values), "workers": values})
+    rows = pl.LazyFrame({"arm": ["offload"] * len(values), "workers": values})
     [found] = discrete_distributions(rows, "workers", ["arm"]).values()
     assert list(found.edges[1:]) == sorted(set(values)) and found.edges[0] < min(values)
     for number, share in zip(found.edges, found.share, strict=True):

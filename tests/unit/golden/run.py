@@ -3,8 +3,8 @@
 Worker 3 trains in every arm on PS 1 (of 2), whose 72 keys are its whole mini-batch. A block is 30 steps, one
 every 10 ms, of which the first 5 are discarded (they take 2,000 µs longer). The 25 measured steps take longer
 by an `EXTRA` of 0 µs (12 of them), 10 (11), 60 (1) or 310 (1); 19.2 on average. All 10 rounds are alike, but
-for arm *hot* in round 7: its RPCs and operations take another 60 µs, and the last RPC of each push reaches
-the PS twice.
+for arm *offload* in round 7: its RPCs and operations take another 60 µs, and the last RPC of each push
+reaches the PS twice.
 
 An operation of an arm without offload is 3 RPCs (32, 32 and 8 lanes), all cold. With offload it is 6: one of
 32 lanes of which the switch serves 13 (mixed), two cold ones (32 and 3 lanes), and in hash lanes three that
@@ -30,7 +30,7 @@ from tests.harness.arms import MEASURED as ARMS
 from tests.harness.timed import US, ByClass, Timed, Times
 
 WORKER, PS, SERVERS = 3, 1, 2
-JOBS = {"profile": 1, "neither": 2, "again": 6, "proxy": 3, "hot": 4, "both": 5}
+JOBS = {"profile": 1, "baseline": 2, "repeat": 6, "proxy": 3, "offload": 4, "offload-proxy": 5}
 LOAD = 0.5
 ROUNDS, STEPS, DISCARDED = 10, 30, 5
 SPECIAL_ROUND = 7
@@ -69,13 +69,13 @@ class Arm:
     offloaded: bool = False
 
 
-NEITHER = Arm(WITHOUT, pull=500, push=700, cpu_ns=2_700_000, cpu_s=0.012, worker_cpu_s=0.015, loss=0.5)
+BASELINE = Arm(WITHOUT, pull=500, push=700, cpu_ns=2_700_000, cpu_s=0.012, worker_cpu_s=0.015, loss=0.5)
 PLANS = {
-    "neither": NEITHER,
-    "again": NEITHER,
+    "baseline": BASELINE,
+    "repeat": BASELINE,
     "proxy": Arm(BY_PROXY, pull=490, push=700, cpu_ns=2_640_000, cpu_s=0.0117, worker_cpu_s=0.0153, loss=0.5),
-    "hot": Arm(OFFLOADED, 400, 450, 2_100_000, 0.009, 0.018, 0.52, offloaded=True),
-    "both": Arm(OFFLOADED, 390, 440, 1_800_000, 0.0084, 0.0186, 0.51, offloaded=True),
+    "offload": Arm(OFFLOADED, 400, 450, 2_100_000, 0.009, 0.018, 0.52, offloaded=True),
+    "offload-proxy": Arm(OFFLOADED, 390, 440, 1_800_000, 0.0084, 0.0186, 0.51, offloaded=True),
 }
 SPECIAL = Arm(OFFLOADED.longer(60), 460, 510, 3_300_000, 0.0105, 0.021, 0.62, offloaded=True)
 
@@ -133,14 +133,20 @@ def make_run(folder: Path) -> GoldenRun:
         seeds={"seed": 1},
         jobs=JOBS,
         workload={"name": "R1", "parameters": 144, "lanes_per_step": len(BATCH), "chance_loss": 0.69},
-        capacity={"neither": 200.0, "again": 196.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
+        capacity={
+            "baseline": 200.0,
+            "repeat": 196.0,
+            "proxy": 201.0,
+            "offload": 202.0,
+            "offload-proxy": 203.0,
+        },
         offered_rate={"0.5": 1234.5},
         blocks=blocks,
         repeated_blocks=_repeated(blocks),
         ended_by="precision",
         capacity_checks=[
-            CapacityCheck(when="middle", capacity={"neither": 190.0, "again": 200.0, "hot": 192.0}),
-            CapacityCheck(when="end", capacity={"neither": 160.0, "again": 190.0, "hot": 180.0}),
+            CapacityCheck(when="middle", capacity={"baseline": 190.0, "repeat": 200.0, "offload": 192.0}),
+            CapacityCheck(when="end", capacity={"baseline": 160.0, "repeat": 190.0, "offload": 180.0}),
         ],
         accounting=Accounting(
             sent=86_400,
@@ -159,11 +165,11 @@ def make_run(folder: Path) -> GoldenRun:
 
 
 PROGRAM_S = {
-    "neither": ProgramUse(workers=0.003, servers=0.0015),
-    "again": ProgramUse(workers=0.003, servers=0.0015),
+    "baseline": ProgramUse(workers=0.003, servers=0.0015),
+    "repeat": ProgramUse(workers=0.003, servers=0.0015),
     "proxy": ProgramUse(workers=0.003, servers=0.0012),
-    "hot": ProgramUse(workers=0.0048, servers=0.0018),
-    "both": ProgramUse(workers=0.006, servers=0.0009),
+    "offload": ProgramUse(workers=0.0048, servers=0.0018),
+    "offload-proxy": ProgramUse(workers=0.006, servers=0.0009),
 }
 SPECIAL_PROGRAM_S = ProgramUse(workers=0.0066, servers=0.0015)
 PORTS = {
@@ -178,7 +184,9 @@ def in_the_kernel(golden: GoldenRun) -> GoldenRun:
         block.model_copy(update={"program_s": program, "duration_ms": 12.0})
         for block in golden.record.blocks
         for program in [
-            SPECIAL_PROGRAM_S if (block.arm, block.round) == ("hot", SPECIAL_ROUND) else PROGRAM_S[block.arm]
+            SPECIAL_PROGRAM_S
+            if (block.arm, block.round) == ("offload", SPECIAL_ROUND)
+            else PROGRAM_S[block.arm]
         ]
     ]
     changes = {"blocks": blocks, "datapath": "kernel", "switch": {"ports": PORTS}}
@@ -187,8 +195,8 @@ def in_the_kernel(golden: GoldenRun) -> GoldenRun:
 
 
 def _repeated(blocks: list[Block]) -> list[Block]:
-    """Blocks that were repeated: two of arm *hot*, and one of *proxy*, which stayed disturbed."""
-    hot, proxy = (next(block for block in blocks if block.arm == arm) for arm in ("hot", "proxy"))
+    """Blocks that were repeated: two of arm *offload*, and one of *proxy*, which stayed disturbed."""
+    hot, proxy = (next(block for block in blocks if block.arm == arm) for arm in ("offload", "proxy"))
     proxy.disturbed = ["steal"]
     return [
         hot.model_copy(update={"disturbed": ["steal", "lateness"]}),
@@ -199,16 +207,16 @@ def _repeated(blocks: list[Block]) -> list[Block]:
 
 def _empty_rpcs(world: Timed, logs: WorkerLogs) -> None:
     """Log empty RPCs of 100, 101, ... 199 µs, and one of 1,210 µs, in round 0 at load 0."""
-    job = JOBS["neither"]
+    job = JOBS["baseline"]
     for number in range(EMPTY_RPCS):
         latency = 100 + number if number < EMPTY_RPCS - 1 else 1210
         times = Times(w_proc=1, w_queue=2, ps_proc=3, ps_queue=4, n_tx=latency - 10, switch=5)
         world.empty(job, PS, START - (EMPTY_RPCS - number) * MS, times)
-    logs.write_rpcs(world.clients[job].take_records(), Origin(WORKER, job, "neither", 0, 0.0, 0))
+    logs.write_rpcs(world.clients[job].take_records(), Origin(WORKER, job, "baseline", 0, 0.0, 0))
 
 
 def _block(world: Timed, logs: WorkerLogs, number: int, arm: str, start: int) -> Block:
-    job, is_special = JOBS[arm], (arm, number) == ("hot", SPECIAL_ROUND)
+    job, is_special = JOBS[arm], (arm, number) == ("offload", SPECIAL_ROUND)
     plan = SPECIAL if is_special else PLANS[arm]
     client, counters = world.clients[job], world.server.server.counters[job]
     before = counters.packets, counters.bytes, counters.proc_wall_ns

@@ -70,7 +70,7 @@ def test_each_arm_against_the_first_runs_and_offload_in_each(golden: GoldenRun, 
     assert result.exit_code == 0, result.output
     assert f"Load 0.5, steps/s offered: {golden.folder.name} 1,234.5, other 1,234.5" in result.output
     lines = [line.replace("│", " ").split() for line in result.output.splitlines()]
-    # Of arm neither, hot and proxy against the first run's; within each run offload is as it was.
+    # Of arm baseline, offload and proxy against the first run's; within each run offload is as it was.
     cpu = [line[3:] for line in lines if line[:3] == ["PS", "CPU/step,", "µs"]]
     assert cpu[0] == ["400.0", "+100", "%", "[+100,", "+100]"]
     # One round of ten took more, in both runs alike.
@@ -83,7 +83,7 @@ def test_each_arm_against_the_first_runs_and_offload_in_each(golden: GoldenRun, 
 def test_json_has_all_metrics(golden: GoldenRun, other: Path) -> None:
     told = json.loads(compare(golden.folder, other, "--json").stdout)
     assert list(told) == [golden.folder.name, "other"]
-    assert told["other"]["changes"]["0.5"]["neither"]["worker_cpu_us_per_step"]["ratio"] == pytest.approx(1)
+    assert told["other"]["changes"]["0.5"]["baseline"]["worker_cpu_us_per_step"]["ratio"] == pytest.approx(1)
     assert told["other"]["differences"]["0.5"]["proxy"]["pull_mean"]["difference"] == pytest.approx(-10)
 
 

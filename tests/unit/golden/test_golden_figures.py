@@ -10,7 +10,7 @@ from analysis.figures.model import COLOURS, Figure, Series
 from analysis.figures.source import of_run
 from tests.unit.golden.run import GoldenRun
 
-ARMS = ["neither", "proxy", "hot", "both"]
+ARMS = ["baseline", "proxy", "offload", "offload-proxy"]
 MEASURED = [0.48, 0.92, 0.96, 1]
 """Share of steps that take at most 0, 10, 60 and 310 µs longer."""
 
@@ -45,30 +45,32 @@ def test_which_there_are(drawn: dict[str, Figure]) -> None:
 
 
 def test_completion_by_load_with_the_null_arm(drawn: dict[str, Figure]) -> None:
-    everybody = ["neither", "again", "proxy", "hot", "both"]
+    everybody = ["baseline", "repeat", "proxy", "offload", "offload-proxy"]
     assert panels(drawn["completion"]) == {"pull, load 0.5": everybody, "push, load 0.5": everybody}
-    of_neither = series(drawn["completion"], "pull, load 0.5", "neither")
-    assert at(of_neither, 500, 510, 560, 810) == pytest.approx(MEASURED)
-    of_hot = series(drawn["completion"], "push, load 0.5", "hot")
+    of_baseline = series(drawn["completion"], "pull, load 0.5", "baseline")
+    assert at(of_baseline, 500, 510, 560, 810) == pytest.approx(MEASURED)
+    of_offload = series(drawn["completion"], "push, load 0.5", "offload")
     # 450 µs, and 510 in one round of ten.
-    assert at(of_hot, 450, 460) == pytest.approx([0.9 * 0.48, 0.9 * 0.92])
+    assert at(of_offload, 450, 460) == pytest.approx([0.9 * 0.48, 0.9 * 0.92])
 
 
 def test_fig_4_is_of_measured_rpcs_by_operation_and_arm(drawn: dict[str, Figure]) -> None:
     assert panels(drawn["fig-04"]) == {"pull": ARMS, "push": ARMS}
-    assert at(series(drawn["fig-04"], "pull", "neither"), 200, 210, 260, 510) == pytest.approx(MEASURED)
+    assert at(series(drawn["fig-04"], "pull", "baseline"), 200, 210, 260, 510) == pytest.approx(MEASURED)
     # Half of its RPCs are answered by the switch in 70 µs, in one round of ten in 130.
-    assert at(series(drawn["fig-04"], "pull", "hot"), 70) == pytest.approx([0.5 * 0.9 * 0.48])
+    assert at(series(drawn["fig-04"], "pull", "offload"), 70) == pytest.approx([0.5 * 0.9 * 0.48])
 
 
 def test_fig_4_by_class(drawn: dict[str, Figure]) -> None:
     assert panels(drawn["fig-04-class"]) == {
-        "all-hit": ["hot", "both"],
-        "mixed": ["hot", "both"],
+        "all-hit": ["offload", "offload-proxy"],
+        "mixed": ["offload", "offload-proxy"],
         "cold": ARMS,
     }
-    assert at(series(drawn["fig-04-class"], "all-hit", "both"), 70, 80) == pytest.approx([0.48, 0.92])
-    assert at(series(drawn["fig-04-class"], "mixed", "both"), 290) == pytest.approx([0.48])
+    assert at(series(drawn["fig-04-class"], "all-hit", "offload-proxy"), 70, 80) == pytest.approx(
+        [0.48, 0.92]
+    )
+    assert at(series(drawn["fig-04-class"], "mixed", "offload-proxy"), 290) == pytest.approx([0.48])
 
 
 def test_fig_5_shares_of_the_mean(drawn: dict[str, Figure]) -> None:
@@ -78,7 +80,7 @@ def test_fig_5_shares_of_the_mean(drawn: dict[str, Figure]) -> None:
             for metric in ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
             for found in [series(drawn["fig-05"], op, metric)]
         }
-        assert [shares[metric]["neither"] * 219.2 for metric in shares] == pytest.approx(
+        assert [shares[metric]["baseline"] * 219.2 for metric in shares] == pytest.approx(
             [3, 6, 40, 20, 150.2]
         )
         assert shares["ps_queue"]["proxy"] * 211.2 == pytest.approx(12)
@@ -86,17 +88,17 @@ def test_fig_5_shares_of_the_mean(drawn: dict[str, Figure]) -> None:
 
 
 def test_fig_6_and_7(drawn: dict[str, Figure]) -> None:
-    pulls = series(drawn["fig-06"], "pull", "neither")
+    pulls = series(drawn["fig-06"], "pull", "baseline")
     # Two of 32 lanes and one of 8, behind a header of 56 B.
     assert list(zip(pulls.x, pulls.y, strict=True))[1:] == [(88, pytest.approx(1 / 3)), (184, 1)]
-    assert at(series(drawn["fig-06"], "push", "hot"), 56) == [1]
+    assert at(series(drawn["fig-06"], "push", "offload"), 56) == [1]
     # Three RPCs at once, and half a period to the next operation: in 25 steps 49 of 149 intervals.
-    waits = series(drawn["fig-07a"], "all servers", "neither")
+    waits = series(drawn["fig-07a"], "all servers", "baseline")
     assert at(waits, 1, 5000) == pytest.approx([100 / 149, 1])
-    assert drawn["fig-07b"].facts["neither", "p99"] == 1
+    assert drawn["fig-07b"].facts["baseline", "p99"] == 1
 
 
-def test_fig_10_is_of_neithers_updates(drawn: dict[str, Figure]) -> None:
+def test_fig_10_is_of_the_baselines_updates(drawn: dict[str, Figure]) -> None:
     """All 72 keys are in each mini-batch."""
     curve = series(drawn["fig-10"], "", "R1")
     assert list(curve.y) == pytest.approx(list(np.asarray(curve.x, dtype=np.float64) / 72))

@@ -38,8 +38,8 @@ def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
     assert (folder / "fig-04.png").read_bytes().startswith(b"\x89PNG")
     rows = pl.read_csv(folder / "fig-04.csv")
     assert rows.columns == ["panel", "series", "x", "y"]
-    of_neither = rows.filter((pl.col("panel") == "pull") & (pl.col("series") == "neither"))
-    assert of_neither["y"].to_list() == pytest.approx([0, 0.48, 0.92, 0.96, 1])
+    of_baseline = rows.filter((pl.col("panel") == "pull") & (pl.col("series") == "baseline"))
+    assert of_baseline["y"].to_list() == pytest.approx([0, 0.48, 0.92, 0.96, 1])
 
 
 @pytest.mark.soak
@@ -47,11 +47,11 @@ def test_of_two_runs_each_has_its_curves(golden: GoldenRun, tmp_path: Path) -> N
     result = figures(golden.folder, golden.folder, "-o", tmp_path, "--json")
     assert len(json.loads(result.stdout)["figures"]) == 27
     names = pl.read_csv(tmp_path / "fig-04.csv")["series"].unique().sort().to_list()
-    assert names == ["R1, both", "R1, hot", "R1, neither", "R1, proxy"]
+    assert names == ["R1, baseline", "R1, offload", "R1, offload-proxy", "R1, proxy"]
 
 
 def test_the_same_data_are_the_same_pdf(tmp_path: Path) -> None:
-    drawn = figure("lines", Panel("a", [Series("hot", X, Y, "#ff0000")]))
+    drawn = figure("lines", Panel("a", [Series("offload", X, Y, "#ff0000")]))
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         write_figure(drawn, tmp_path / name)
@@ -60,7 +60,8 @@ def test_the_same_data_are_the_same_pdf(tmp_path: Path) -> None:
 
 def test_lines_have_their_colour_and_dash_and_axes_their_units() -> None:
     panels = [
-        Panel(name, [Series("hot", X, Y, "#ff0000"), Series("R2, hot", X, Y, "#00ff00", 1)]) for name in "ab"
+        Panel(name, [Series("offload", X, Y, "#ff0000"), Series("R2, offload", X, Y, "#00ff00", 1)])
+        for name in "ab"
     ]
     first, second = draw(figure("lines", *panels)).axes
     assert [(line.get_color(), line.get_linestyle()) for line in first.lines] == [
@@ -69,16 +70,16 @@ def test_lines_have_their_colour_and_dash_and_axes_their_units() -> None:
     ]
     assert (first.get_xlabel(), first.get_ylabel(), second.get_ylabel()) == ("latency, µs", "CDF", "")
     assert (first.get_xscale(), first.get_ylim()) == ("log", (0, 1))
-    assert [text.get_text() for text in first.figure.legends[0].get_texts()] == ["hot", "R2, hot"]
+    assert [text.get_text() for text in first.figure.legends[0].get_texts()] == ["offload", "R2, offload"]
 
 
 def test_steps_do_not_rise_before_their_value() -> None:
-    [axis] = draw(figure("steps", Panel("", [Series("hot", X, Y, "#ff0000")]))).axes
+    [axis] = draw(figure("steps", Panel("", [Series("offload", X, Y, "#ff0000")]))).axes
     assert axis.lines[0].get_drawstyle() == "steps-post"
 
 
 def test_bars_are_stacked() -> None:
-    names = ["neither", "hot"]
+    names = ["baseline", "offload"]
     many = [
         Series(name, names, np.array(values), "#ff0000")
         for name, values in (("a", [0.2, 0.4]), ("b", [0.8, 0.6]))
@@ -90,7 +91,7 @@ def test_bars_are_stacked() -> None:
 
 
 def test_intervals_are_drawn_and_written() -> None:
-    series = Series("hot", X, Y, "#ff0000", low=Y - 0.1, high=Y + 0.2)
+    series = Series("offload", X, Y, "#ff0000", low=Y - 0.1, high=Y + 0.2)
     found = figure("points", Panel("", [series]))
     [axis] = draw(found).axes
     assert len(axis.containers) == 1

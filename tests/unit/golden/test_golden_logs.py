@@ -16,7 +16,7 @@ from tests.harness.timed import Timed
 from tests.unit.golden.run import BATCH, DENSE, HINTED, SERVED_IN_MIXED, START, GoldenRun
 
 BLOCK_US = START // 1000 + (7 * 5 + 3) * 1_000_000
-"""Start of arm hot in round 7: the fourth of five arms, each block a second."""
+"""Start of arm offload in round 7: the fourth of five arms, each block a second."""
 UNIX_US = 1_700_000_000_000_000 + BLOCK_US
 
 
@@ -25,9 +25,9 @@ def rows(golden: GoldenRun, log: str, *which: pl.Expr) -> list[dict[str, object]
 
 
 def of_step_20(op: str) -> tuple[pl.Expr, ...]:
-    """Step 20 of 30 in arm hot, round 7; its extra time is 10 µs, that of the round 60 µs."""
+    """Step 20 of 30 in arm offload, round 7; its extra time is 10 µs, that of the round 60 µs."""
     step = 1000 + 7 * 30 + 20
-    return pl.col("arm") == "hot", pl.col("iteration") == step, pl.col("op") == op
+    return pl.col("arm") == "offload", pl.col("iteration") == step, pl.col("op") == op
 
 
 def test_the_logs_have_these_columns_and_types(golden: GoldenRun) -> None:
@@ -47,7 +47,7 @@ def test_an_rpc_that_switch_and_ps_share(golden: GoldenRun) -> None:
             "worker": 3,
             "ps": 1,
             "job": 4,
-            "arm": "hot",
+            "arm": "offload",
             "round": 7,
             "load": 0.5,
             "iteration": 1230,
@@ -106,17 +106,17 @@ def test_an_empty_rpc(golden: GoldenRun) -> None:
 
 def test_what_begins_before_a_block_has_settled_is_not_measured(golden: GoldenRun) -> None:
     for log in ("rpc", "operations"):
-        of_block = (pl.col("arm") == "hot", pl.col("round") == 7)
+        of_block = (pl.col("arm") == "offload", pl.col("round") == 7)
         measured = {row["iteration"]: row["measured"] for row in rows(golden, log, *of_block)}
         assert measured == {1210 + step: step >= 5 for step in range(30)}
 
 
 def test_operations_are_timed_from_when_they_were_due(golden: GoldenRun) -> None:
-    common = {"worker": 3, "job": 4, "arm": "hot", "round": 7, "load": 0.5, "iteration": 1230}
+    common = {"worker": 3, "job": 4, "arm": "offload", "round": 7, "load": 0.5, "iteration": 1230}
     pull = {"op": "pull", "scheduled_us": UNIX_US + 200_000, "start_us": UNIX_US + 200_002, "rpcs": 6}
     push = {"op": "push", "scheduled_us": UNIX_US + 205_000, "start_us": UNIX_US + 205_002, "rpcs": 6}
     step = {"op": "step", "scheduled_us": UNIX_US + 200_000, "start_us": UNIX_US + 200_002, "rpcs": 12}
-    # A pull takes 400 µs in arm hot, a push 450; 10 more in step 20, 60 more in round 7.
+    # A pull takes 400 µs in arm offload, a push 450; 10 more in step 20, 60 more in round 7.
     pull |= {"end_us": UNIX_US + 200_470, "latency_us": 470.0}
     push |= {"end_us": UNIX_US + 205_520, "latency_us": 520.0}
     step |= {"end_us": UNIX_US + 205_520, "latency_us": 5520.0}
@@ -147,7 +147,7 @@ def test_updates_are_what_the_ps_added(golden: GoldenRun) -> None:
 
 
 def test_the_hot_set_ranks_keys_by_updates(golden: GoldenRun) -> None:
-    """Arms neither, again and proxy updated all keys 300 times each, hot and both the cold ones."""
+    """Arms without offload updated all keys 300 times each, offload and offload-proxy the cold ones."""
     hot = hotset.build([golden.folder / "updates.parquet"], top_k=60)
     cold = sorted(set(DENSE) - set(SERVED_IN_MIXED))
     third, last = hot.row(2, named=True), hot.row(59, named=True)
@@ -165,7 +165,7 @@ def test_attempts_are_counted_as_far_as_a_byte_goes(tmp_path: Path, attempts: in
     logs = WorkerLogs(tmp_path, 1, 0)
     rows = np.zeros(1, ROW)
     rows["op"], rows["attempts"] = Op.PUSH, attempts
-    logs.write_rpcs(rows, Origin(1, 2, "neither", 0, 0.5, 0))
+    logs.write_rpcs(rows, Origin(1, 2, "baseline", 0, 0.5, 0))
     assert pl.read_parquet(tmp_path / "rpc-worker-1-0.parquet")["attempts"].to_list() == [logged]
 
 
@@ -185,7 +185,7 @@ def test_a_call_that_is_sent_again_counts_from_its_first_transmission(tmp_path: 
     assert out is not None
     client.receive(bytes(out[1]), due + 50_000, due + 50_000)
     logs = WorkerLogs(tmp_path, 3, 0)
-    logs.write_rpcs(client.records, Origin(3, 1, "neither", 0, 0.5, 0))
+    logs.write_rpcs(client.records, Origin(3, 1, "baseline", 0, 0.5, 0))
     row = pl.read_parquet(tmp_path / "rpc-worker-3-0.parquet").row(0, named=True)
     assert (row["attempts"], row["t_send_us"]) == (2, 1_000)
     assert row["n_tx_us"] == pytest.approx((due - 1_000_000) / 1000 + 50)

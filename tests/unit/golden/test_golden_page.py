@@ -104,11 +104,11 @@ def test_better_is_green_and_worse_is_red(drawn: Page) -> None:
 def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
     names = "() => document.querySelector('#fig-04 .panel').data.map(trace => trace.name)"
     kind = "() => document.querySelector('#fig-04 .panel').layout.xaxis.type"
-    assert drawn.evaluate(names) == ["neither", "proxy", "hot", "both"]
-    drawn.locator("#fig-04 input[data-series=hot]").uncheck()
-    assert drawn.evaluate(names) == ["neither", "proxy", "both"]
-    drawn.locator("#fig-04 input[data-series=hot]").check()
-    assert drawn.evaluate(names) == ["neither", "proxy", "hot", "both"]
+    assert drawn.evaluate(names) == ["baseline", "proxy", "offload", "offload-proxy"]
+    drawn.locator("#fig-04 input[data-series=offload]").uncheck()
+    assert drawn.evaluate(names) == ["baseline", "proxy", "offload-proxy"]
+    drawn.locator("#fig-04 input[data-series=offload]").check()
+    assert drawn.evaluate(names) == ["baseline", "proxy", "offload", "offload-proxy"]
     assert drawn.evaluate(kind) == "log"
     drawn.locator("#fig-04 input[data-log=x]").uncheck()
     assert drawn.evaluate(kind) == "linear"
@@ -118,7 +118,7 @@ def test_arms_are_hidden_and_shown_and_axes_changed(drawn: Page) -> None:
 
 def test_what_is_drawn_is_the_data(drawn: Page) -> None:
     first = drawn.evaluate("() => document.querySelector('#fig-06 .panel').data[0]")
-    assert (first["name"], first["x"], first["y"]) == ("neither", [87, 88, 184], [0, 0.33333, 1])
+    assert (first["name"], first["x"], first["y"]) == ("baseline", [87, 88, 184], [0, 0.33333, 1])
     bars = drawn.evaluate("() => document.querySelector('#fig-05 .panel').data.map(each => each.name)")
     assert bars == ["w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx"]
 

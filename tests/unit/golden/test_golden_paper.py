@@ -70,7 +70,7 @@ def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(fol
     )
     written = {path.name for path in (folder / "figures").iterdir()}
     assert written == {f"{name}.{suffix}" for name in names for suffix in ("pdf", "png", "csv")}
-    # Arm hot against neither, of each run.
+    # Arm offload against baseline, of each run.
     for stage in STAGES:
         assert (f'scope="row">{stage.name}</th>' in page) == stage.is_run
     assert "-24 [-25, -21]" in page and "86,400 sent, 4 lost" in page
@@ -87,7 +87,7 @@ def test_the_report_has_every_figure_and_table_and_says_what_the_answer_says(fol
 def test_fig_9s_table_has_slopes_with_intervals(folder: Path) -> None:
     found = slopes(delay_against_connections(result_of(STAGES[1], folder)))
     half, nothing = "500.0 [500.0, 500.0]", "0.0 [0.0, 0.0]"
-    # Arms neither and proxy, all and few calling; hot and both.
+    # Arms baseline and proxy, all and few calling; offload and offload-proxy.
     assert found.texts() == [
         ["scan", half, half, nothing, nothing, half, nothing],
         *([way, *[nothing] * 6] for way in ("poll", "epoll", "shared")),

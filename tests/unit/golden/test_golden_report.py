@@ -65,7 +65,7 @@ def test_the_terminal(golden: GoldenRun) -> None:
 
 
 def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
-    """With the sign for per cent, and those of arm again."""
+    """With the sign for per cent, and those of arm repeat."""
     lines = [re.split(r" {2,}", line) for line in terminal(golden.summary).splitlines()]
     on_terminal = {title: cells for title, *cells in lines if len(cells) == 5}
     rows = rows_of(golden.summary)
@@ -85,17 +85,17 @@ def test_with_the_switch_in_the_kernel_cpu_is_told_with_and_without_it(golden: G
     assert "…" not in terminal(run.summary)
     rows = rows_of(run.summary)
     assert [name for name in rows if "CPU" in name or "switch" in name] == [
-        "PS_proc CPU/step, µs",
+        "PS_proc CPU, µs",
         "PS CPU/step, µs",
         "PS w/o switch",
         "worker CPU/step, µs",
         "worker w/o switch",
     ]
-    # 350 µs; of proxy 11.7 - 1.2 ms, of hot 240 or 300 µs, of both 8.4 - 0.9 ms.
+    # 350 µs; of proxy 11.7 - 1.2 ms, of offload 240 or 300 µs, of offload-proxy 8.4 - 0.9 ms.
     assert rows["PS w/o switch"] == [
         "350", "+0.0 % [+0.0, +0.0]", "+0.0 % [+0.0, +0.0]", "-30 % [-31, -26]", "-29 % [-29, -29]",
     ]  # fmt: skip
-    # 400 µs; of proxy 15.3 - 3 ms, of hot 440 or 480 µs, of both 18.6 - 6 ms.
+    # 400 µs; of proxy 15.3 - 3 ms, of offload 440 or 480 µs, of offload-proxy 18.6 - 6 ms.
     assert rows["worker w/o switch"] == [
         "400", "+0.0 % [+0.0, +0.0]", "+2.5 % [+2.5, +2.5]", "+11 % [+10, +13]", "+5.0 % [+5.0, +5.0]",
     ]  # fmt: skip
@@ -252,19 +252,19 @@ def test_tables_have_no_colour_that_the_answer_does_not_bear(golden: GoldenRun) 
     assert '<span class="better">-24 % [-25, -21]</span>' in text
 
 
-def test_what_again_differs_by_is_neither_better_nor_worse(golden: GoldenRun) -> None:
+def test_what_the_repeat_differs_by_is_neither_better_nor_worse(golden: GoldenRun) -> None:
     found = golden.summary.loads["0.5"].differences
-    summary = with_differences(golden.summary, {**found, "again": found["hot"]})
+    summary = with_differences(golden.summary, {**found, "repeat": found["offload"]})
     output = io.StringIO()
     Console(file=output, force_terminal=True, color_system="standard", width=100).print(render(summary))
     assert "  [-19, -16]" in re.sub(r"\x1b\[3[12]m.*?\x1b\[0m", "", output.getvalue())
-    assert 'data-column="again"><span>-18 % [-19, -16]</span>' in without_figures(golden, summary)
+    assert 'data-column="repeat"><span>-18 % [-19, -16]</span>' in without_figures(golden, summary)
 
 
 def with_pull_mean(summary: Summary, **changes: float | None) -> Summary:
-    """The summary with another mean pull of arm hot."""
+    """The summary with another mean pull of arm offload."""
     found = {arm: dict(metrics) for arm, metrics in summary.loads["0.5"].differences.items()}
-    found["hot"]["pull_mean"] = found["hot"]["pull_mean"].model_copy(update=changes)
+    found["offload"]["pull_mean"] = found["offload"]["pull_mean"].model_copy(update=changes)
     return with_differences(summary, found)
 
 
@@ -296,7 +296,12 @@ def test_where_no_difference_has_an_interval_that_is_told(golden: GoldenRun) -> 
         arm: {name: each.model_copy(update=BARE) for name, each in metrics.items()}
         for arm, metrics in full.items()
     }
-    for found, is_told in ((full, False), ({**bare, "both": full["both"]}, False), ({}, False), (bare, True)):
+    for found, is_told in (
+        (full, False),
+        ({**bare, "offload-proxy": full["offload-proxy"]}, False),
+        ({}, False),
+        (bare, True),
+    ):
         summary = with_differences(golden.summary, found)
         assert summary.loads["0.5"].lacks_intervals == is_told
     [note] = next(differences(summary, "0.5")).notes
@@ -310,7 +315,9 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
     def of_pull_mean(**changes: float | None) -> list[str]:
         summary = with_pull_mean(sound(golden.summary), **changes)
         lines = [text_of(line) for line in losses(summary, "0.5")]
-        return [part for line in lines if "hot" in line for part in line.split(", ") if "pull mean" in part]
+        return [
+            part for line in lines if "offload" in line for part in line.split(", ") if "pull mean" in part
+        ]
 
     [told] = of_pull_mean(ratio=0.07, ratio_low=0.005, ratio_high=0.09)
     assert "+7.0 % [+0.5" in told
@@ -321,9 +328,9 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
 def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
     summary = with_differences(golden.summary, {})
     [table] = differences(summary, "0.5")
-    assert (table.columns, table.rows, len(table.notes)) == (("", "neither"), [], 1)
+    assert (table.columns, table.rows, len(table.notes)) == (("", "baseline"), [], 1)
     page = Page(without_figures(golden, summary))
-    assert page.tables[table.title] == [["", "neither"]] and table.notes[0] in page.parts["p"]
+    assert page.tables[table.title] == [["", "baseline"]] and table.notes[0] in page.parts["p"]
     assert "pull mean, µs" not in terminal(summary)
 
 
@@ -391,16 +398,16 @@ def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> No
 
 
 def test_the_papers_findings_stand_beside_the_runs(golden: GoldenRun) -> None:
-    """Without, and with hot, proxy and both; what goes away is positive, and what comes on top is not."""
+    """Of all arms but the repeat; what goes away is positive, and what comes on top is not."""
     source = of_run(golden.folder)
     table = paper_table(source, list(figures([source])), golden.summary)
     assert table.columns == (
         "",
         "paper",
         "here, without",
-        "here, with hot",
+        "here, with offload",
         "here, with proxy",
-        "here, with both",
+        "here, with offload-proxy",
     )
 
     def of(*words: str) -> list[str]:

@@ -6,9 +6,9 @@ end. Half of the subsets lack round 7, so the one end is x; at the other end are
 which it is one of two, and 36 in which it is one of three: so it is x^(2/3) y^(1/3).
 
 Quantiles of a round: its 25 measured steps, sorted, take longer by 0 µs (12 of them), 10 (11), 60 (1) and
-310 (1): the 13th by 10, the 24th by 60, the 25th by 310; in round 7 of arm hot each by another 60. Those of
-all rounds together are the 125th, 238th and 248th of 250: 120 times 0, 110 times 10, 10 times 60 and 10
-times 310. With round 7's 60 µs in arm hot they are 0 (108), 10 (99), 60 (21), 70 (11), 120 (1), 310 (9),
+310 (1): the 13th by 10, the 24th by 60, the 25th by 310; in round 7 of arm offload each by another 60. Those
+of all rounds together are the 125th, 238th and 248th of 250: 120 times 0, 110 times 10, 10 times 60 and 10
+times 310. With round 7's 60 µs in arm offload they are 0 (108), 10 (99), 60 (21), 70 (11), 120 (1), 310 (9),
 370 (1): by 10, 70 and 310.
 """
 
@@ -45,7 +45,13 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
     assert {name: value for name, value in summary.items() if name not in ("arms", "loads", "learning")} == {
         "target": "softswitch",
         "offered_rate": {"0.5": 1234.5},
-        "capacity": {"neither": 200.0, "again": 196.0, "proxy": 201.0, "hot": 202.0, "both": 203.0},
+        "capacity": {
+            "baseline": 200.0,
+            "repeat": 196.0,
+            "proxy": 201.0,
+            "offload": 202.0,
+            "offload-proxy": 203.0,
+        },
         # 13 + 5 of the 72 keys that each push has.
         "hot_update_share": 0.25,
         # 18 of 144.
@@ -82,7 +88,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         # From x to x^(2/3) y^(1/3), as below.
         "widest": {
             "load": "0.5",
-            "arm": "hot",
+            "arm": "offload",
             "metric": "pull_mean",
             "half_width": about(419.2 / 519.2 * ((479.2 / 419.2) ** (1 / 3) - 1) / 2),
             "goal": 0.03,
@@ -91,10 +97,10 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "vector": None,
         "last_reported": {},
         "steps_per_s": {},
-        "repeated": {"hot": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
+        "repeated": {"offload": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
         "capacity_checks": [
-            {"when": "middle", "capacity": {"neither": 190.0, "again": 200.0, "hot": 192.0}},
-            {"when": "end", "capacity": {"neither": 160.0, "again": 190.0, "hot": 180.0}},
+            {"when": "middle", "capacity": {"baseline": 190.0, "repeat": 200.0, "offload": 192.0}},
+            {"when": "end", "capacity": {"baseline": 160.0, "repeat": 190.0, "offload": 180.0}},
         ],
         # 100, 101, ... 199 and 1,210: (14,950 + 1,210) / 101 on average; the 51st, 96th and 100th of 101.
         "empty_rpc_latency_us": distribution(160, 150, 195, 199),
@@ -109,7 +115,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
 
 
 def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
-    assert summary["arms"]["neither"] == {
+    assert summary["arms"]["baseline"] == {
         "steps": 300,
         "rpcs_per_step": 6.0,
         "op_latency_us": {
@@ -147,7 +153,7 @@ def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
 def test_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
     """Three RPCs of an operation are all-hit (70 µs), two cold (200) and one mixed (290): 150 on average."""
     extra = 19.2 + 60 / 10
-    assert summary["arms"]["hot"] == {
+    assert summary["arms"]["offload"] == {
         "steps": 300,
         "rpcs_per_step": 12.0,
         "op_latency_us": {
@@ -197,12 +203,17 @@ def compared(baseline: float, typical: float, special: float) -> dict[str, objec
 
 
 def test_the_loss_is_of_the_run_and_its_interval_of_arms_that_train_alike(summary: dict[str, Any]) -> None:
-    """Neither, again and proxy are at 0.5; hot at 0.52, but for one round, and both at 0.51."""
+    """Arms without offload are at 0.5; offload at 0.52, but for one round, and offload-proxy at 0.51."""
     hot, both = 0.9 * log(0.52) + 0.1 * log(0.62) - log(0.5), log(0.51) - log(0.5)
     # Half the squared difference of two is their sum of squares; Student's t of 2 and 3 degrees of freedom.
     squares = (hot - both) ** 2 / 2
     reaches = {2: 4.302653 * sqrt(2 * squares / 2), 3: 3.182446 * sqrt(2 * squares / 3)}
-    for arm, shift, freedom in (("again", 0.0, 2), ("proxy", 0.0, 2), ("hot", hot, 3), ("both", both, 3)):
+    for arm, shift, freedom in (
+        ("repeat", 0.0, 2),
+        ("proxy", 0.0, 2),
+        ("offload", hot, 3),
+        ("offload-proxy", both, 3),
+    ):
         found = summary["learning"][arm]
         assert found["ratio"] == pytest.approx(exp(shift) - 1, abs=1e-9)
         assert found["ratio_low"] == about(exp(shift - reaches[freedom]) - 1)
@@ -211,7 +222,7 @@ def test_the_loss_is_of_the_run_and_its_interval_of_arms_that_train_alike(summar
 
 
 def test_differences_of_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
-    assert summary["loads"]["0.5"]["differences"]["hot"] == {
+    assert summary["loads"]["0.5"]["differences"]["offload"] == {
         "pull_mean": compared(519.2, 419.2, 479.2),
         "pull_p50": compared(510, 410, 470),
         "pull_p95": compared(560, 460, 520),
@@ -239,16 +250,16 @@ def test_differences_of_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
 
 def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any]) -> None:
     differences = summary["loads"]["0.5"]["differences"]
-    assert set(differences) == {"again", "proxy", "hot", "both"}
+    assert set(differences) == {"repeat", "proxy", "offload", "offload-proxy"}
     again = dict.fromkeys(("pull_mean", "push_p99", "ps_packets_per_step"), 0)
     proxy = {"pull_mean": -10, "push_mean": 0, "rpc_mean": -8, "ps_proc_cpu_us_per_step": -2}
     proxy |= {"ps_cpu_us_per_step": -10, "ps_bytes_per_step": 0, "worker_cpu_us_per_step": 10}
     both = {"pull_mean": -110, "push_mean": -260, "rpc_mean": -50, "ps_proc_cpu_us_per_step": -30}
     both |= {"ps_cpu_us_per_step": -120, "ps_bytes_per_step": 28, "worker_cpu_us_per_step": 120}
     expected: dict[str, dict[str, float]] = {
-        "again": {**again},
+        "repeat": {**again},
         "proxy": {**proxy},
-        "both": {**both},
+        "offload-proxy": {**both},
     }
     for arm, metrics in expected.items():
         for metric, difference in metrics.items():
@@ -258,7 +269,7 @@ def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any])
 
 
 def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -> None:
-    """Loss over a block's 30 steps; round 7 of arm *hot* differs."""
+    """Loss over a block's 30 steps; round 7 of arm *offload* differs."""
     bare = golden.summary.loads["0.5"].differences
     summary = json.loads(in_the_kernel(golden).summary.model_dump_json())
     # Ten rounds: 30 + 30 + 30 + (9 * 4.8 + 6.6) + 60 ms of 150 + 150 + 153 + (9 * 18 + 21) + 186, and
@@ -277,7 +288,7 @@ def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -
         # 15 - 3 ms; 18 - 4.8 and 21 - 6.6.
         "worker_cpu_without_switch_us_per_step": compared(400, 440, 480),
     }
-    assert {name: differences["hot"][name] for name in without} == without
+    assert {name: differences["offload"][name] for name in without} == without
     # With it they are what they were.
     for arm, metrics in differences.items():
         with_it = {name: each for name, each in metrics.items() if name not in without}
@@ -298,7 +309,7 @@ def test_what_is_not_known_of_whose_time_it_took_is_not_taken_off(golden: Golden
     assert summary.program_share is not None
     assert summary.program_share.workers == 0
     assert summary.program_share.cores.on_servers == about(199.8 / 600)
-    differences = summary.loads["0.5"].differences["hot"]
+    differences = summary.loads["0.5"].differences["offload"]
     assert "ps_cpu_without_switch_us_per_step" not in differences
     # The workers' is the whole of theirs.
     assert differences["worker_cpu_without_switch_us_per_step"] == differences["worker_cpu_us_per_step"]
@@ -309,5 +320,5 @@ def test_blocks_of_which_it_is_not_known_tell_nothing_of_it(golden: GoldenRun) -
     record.blocks[-1] = record.blocks[-1].model_copy(update={"program_s": None})
     summary = summarise(golden.folder, record)
     assert summary.program_share is None
-    assert set(summary.loads["0.5"].differences["hot"]) >= {"worker_cpu_without_switch_us_per_step"}
-    assert "worker_cpu_without_switch_us_per_step" not in summary.loads["0.5"].differences["both"]
+    assert set(summary.loads["0.5"].differences["offload"]) >= {"worker_cpu_without_switch_us_per_step"}
+    assert "worker_cpu_without_switch_us_per_step" not in summary.loads["0.5"].differences["offload-proxy"]

@@ -12,7 +12,7 @@ import pytest
 from controller.controller import Register
 from controller.hotset.control import CONTROL
 from controller.tables import HotParam, Job, State
-from foundation.designs.hotset import ARMS, BOTH, NEITHER, settings_of
+from foundation.designs.hotset import ARMS, BASELINE, OFFLOAD_PROXY, settings_of
 from foundation.designs.interface import Arm
 
 T = TypeVar("T")
@@ -50,7 +50,8 @@ def test_an_arm_is_changed_when_its_offload_or_its_proxy_is_another(arm: Arm) ->
 
 def test_a_parked_key_is_not_held_by_the_switch() -> None:
     registers = [
-        Register(HotParam(BOTH.job, key, 0, 0, State.HOT), value) for key, value in ((1, -1), (2, None))
+        Register(HotParam(OFFLOAD_PROXY.job, key, 0, 0, State.HOT), value)
+        for key, value in ((1, -1), (2, None))
     ]
-    assert result_of(CONTROL.held(switch(registers=registers), BOTH)) == {1: -1}
-    assert result_of(CONTROL.held(switch(registers=registers), NEITHER)) == {}
+    assert result_of(CONTROL.held(switch(registers=registers), OFFLOAD_PROXY)) == {1: -1}
+    assert result_of(CONTROL.held(switch(registers=registers), BASELINE)) == {}

@@ -68,19 +68,19 @@ def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> N
     packets, rpcs = (sides["differences"][name] for name in ("ps_packets_per_step", "rpcs_per_step"))
     assert packets["ratio_high"] < -0.1 < rpcs["ratio_low"] <= rpcs["ratio_high"] < 0.2
     assert packets["ratio_low"] <= packets["ratio"] <= packets["ratio_high"]
-    for side in (sides["neither"], sides["hot"]):
+    for side in (sides["baseline"], sides["offload"]):
         assert side["capacity"] > 2000
         # Steps of a known length keep cores busy in proportion to how many there are.
         assert 0.1 < side["at_rate"]["workers"] < side["at_capacity"]["workers"] <= 1
         assert 0.1 < side["at_rate"]["servers"] < side["at_capacity"]["servers"] <= 1
-    assert sides["hot"]["at_rate"]["servers"] < sides["neither"]["at_rate"]["servers"]
+    assert sides["offload"]["at_rate"]["servers"] < sides["baseline"]["at_rate"]["servers"]
 
 
 def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
     """RPCs and packets of the size that is asked for; and the capacity at two sizes."""
     asked = next(size for size in found["sizes"] if size["top_k"] == 3000)
     none = found["sizes"][0]
-    for size, side in ((none, found["sides"]["neither"]), (asked, found["sides"]["hot"])):
+    for size, side in ((none, found["sides"]["baseline"]), (asked, found["sides"]["offload"])):
         assert size["rpcs_per_step"] == pytest.approx(side["rpcs_per_step"], rel=0.03)
         assert size["ps_packets_per_step"] == pytest.approx(side["ps_packets_per_step"], rel=0.03)
         assert size["simulated"] == side["capacity"]
@@ -99,7 +99,7 @@ def test_terminal_and_json_say_the_same(found: Any) -> None:
     assert found["headline"] in text
     for sentence in found["sentences"]:
         assert sentence in text
-    assert f"{found['sides']['neither']['capacity']:,.0f} without." in found["headline"]
+    assert f"{found['sides']['baseline']['capacity']:,.0f} without." in found["headline"]
     for size in found["sizes"]:
         assert f"{size['top_k']:,} {100 * size['served']:.0f} % {size['rpcs_per_step']:,.0f}" in text
     # What our servers take for an RPC and a lane; and the switch for a frame, and frames a second.
@@ -116,12 +116,12 @@ def test_a_rate_that_is_not_carried_is_said_and_no_error(tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     sides, kept = made["sides"], made["cluster"]["hosts"]
-    least = min(sides["neither"]["capacity"], sides["hot"]["capacity"])
+    least = min(sides["baseline"]["capacity"], sides["offload"]["capacity"])
     assert sides["rate"] == pytest.approx(0.8 * least)
     assert made["sentences"][0].startswith("This cluster does not carry 1,000,000,000 steps/s, neither with")
     assert "80 % of that" in made["sentences"][0]
     assert made["sentences"][-1] == "Agents take what --hosts says."
-    assert kept["serve_ns"] == 90_000 and sides["neither"]["at_capacity"]["servers"] > 0.8
+    assert kept["serve_ns"] == 90_000 and sides["baseline"]["at_capacity"]["servers"] > 0.8
 
 
 def test_your_own_log_is_asked_about_and_a_hot_set_has_no_more_keys_than_it(tmp_path: Path) -> None:
@@ -247,23 +247,23 @@ def compared(ratio: float, low: float, high: float) -> Comparison:
     )
 
 
-def sides(neither: Side, hot: Side, rate: float, **found: Comparison) -> Sides:
-    return Sides(rate=rate, rounds=6, neither=neither, hot=hot, differences=found)
+def sides(baseline: Side, offload: Side, rate: float, **found: Comparison) -> Sides:
+    return Sides(rate=rate, rounds=6, baseline=baseline, offload=offload, differences=found)
 
 
 @pytest.mark.parametrize(
-    ("neither", "hot", "how"),
+    ("baseline", "offload", "how"),
     [(1_000, 1_500, ["1.50 times"]), (1_000, 1_020, []), (1_000, 700, ["0.70 times"])],
 )
-def test_the_headline_is_what_is_carried(neither: float, hot: float, how: list[str]) -> None:
+def test_the_headline_is_what_is_carried(baseline: float, offload: float, how: list[str]) -> None:
     """And how many times as much as without, where that is another number."""
-    text = headline(sides(side(neither, 1, 1), side(hot, 1, 1), 500), 20_000)
-    assert quantities(text) == ["20,000 hot keys", *how, f"{hot:,} steps/s", f"{neither:,}"]
-    assert is_in_order(text, f"{neither:,}", "without.")
+    text = headline(sides(side(baseline, 1, 1), side(offload, 1, 1), 500), 20_000)
+    assert quantities(text) == ["20,000 hot keys", *how, f"{offload:,} steps/s", f"{baseline:,}"]
+    assert is_in_order(text, f"{baseline:,}", "without.")
 
 
 @pytest.mark.parametrize(
-    ("rate", "neither", "hot", "verdict", "numbers"),
+    ("rate", "baseline", "offload", "verdict", "numbers"),
     [
         (None, 1_000, 2_000, ["half", "without the hot set"], ["500 steps/s"]),
         (500, 1_000, 2_000, [], ["500 steps/s"]),
@@ -274,19 +274,19 @@ def test_the_headline_is_what_is_carried(neither: float, hot: float, how: list[s
     ],
 )  # fmt: skip
 def test_what_is_offered_and_what_is_carried_is_said(
-    rate: float | None, neither: float, hot: float, verdict: list[str], numbers: list[str]
+    rate: float | None, baseline: float, offload: float, verdict: list[str], numbers: list[str]
 ) -> None:
     """The rate that was asked for, and what the cluster carries where that is too little; then the rate."""
     cluster = Cluster(workers=4, servers=2, rate=rate)
-    found = sides(side(neither, 0.9, 0.95), side(hot, 0.5, 0.4), 500)
-    [none, size] = sizes({0: neither, 20_000: hot})
+    found = sides(side(baseline, 0.9, 0.95), side(offload, 0.5, 0.4), 500)
+    [none, size] = sizes({0: baseline, 20_000: offload})
     offer, *rest = sentences(cluster, config_for(cluster), 3_000, found, [none, size], size)
     instead = ["500 steps/s", "50 %"] if len(numbers) > 1 else []
     assert is_in_order(offer, *verdict) and quantities(offer) == [*numbers, *instead, "6 rounds", "95 %"]
     [without_it] = [each for each in rest if each.startswith("Without")]
     [with_it] = [each for each in rest if each.startswith("With it")]
     carried = [[f"{capacity:,} steps/s", *shares] for capacity, shares in (
-        (neither, ["95 %", "90 %"]), (hot, ["40 %", "50 %"]))]  # fmt: skip
+        (baseline, ["95 %", "90 %"]), (offload, ["40 %", "50 %"]))]  # fmt: skip
     assert [quantities(each)[2:] for each in (without_it, with_it)] == carried
     assert "both limit" in without_it and "no core limits" in with_it
 
@@ -342,4 +342,9 @@ def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
     config = config_for(Cluster(workers=8, servers=4, rate=10, hosts=hosts))
     assert config.hosts == Hosts(begin_ns=77)
     assert (config.network.switch_us, config.network.switch_mpps) == (1, 1_000)
-    assert (config.arms, config.loads, config.rate, config.most_load) == (("neither", "hot"), (1,), 10, 0.8)
+    assert (config.arms, config.loads, config.rate, config.most_load) == (
+        ("baseline", "offload"),
+        (1,),
+        10,
+        0.8,
+    )

@@ -35,7 +35,11 @@ def test_what_a_file_says_is_kept() -> None:
 
 def test_the_default_is_ddls_cluster_with_four_arms_at_half_load() -> None:
     assert SimulationConfig(workers=80, servers=20) == DDL
-    assert (DDL.arms, DDL.loads, DDL.rounds) == (("neither", "proxy", "hot", "both"), (0.5,), None)
+    assert (DDL.arms, DDL.loads, DDL.rounds) == (
+        ("baseline", "proxy", "offload", "offload-proxy"),
+        (0.5,),
+        None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,9 +51,9 @@ def test_what_is_wrong_is_told_by_its_own_name(wrong: dict[str, Any]) -> None:
 
 
 def test_arm_again_is_left_out_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
-    config = SimulationConfig.model_validate({"arms": ("neither", "again", "hot")})
-    assert config.arms == ("neither", "hot")
-    assert caplog.messages == ["arm again is left out: virtual time has no noise that it could show"]
+    config = SimulationConfig.model_validate({"arms": ("baseline", "repeat", "offload")})
+    assert config.arms == ("baseline", "offload")
+    assert caplog.messages == ["arm repeat is left out: virtual time has no noise that it could show"]
     assert SimulationConfig.model_validate(config.model_dump()).arms == config.arms
     assert len(caplog.messages) == 1
 

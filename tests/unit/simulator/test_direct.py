@@ -72,8 +72,8 @@ def test_without_the_kernels_program_a_switch_takes_nobodys_time(real: Path) -> 
 def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path, tmp_path: Path) -> None:
     run, record, summary = read(real)
     whole = record.blocks
-    record.blocks = [block for block in whole if block.arm != "hot"]
-    with pytest.raises(AnalysisError, match="has measured no step of arm hot"):
+    record.blocks = [block for block in whole if block.arm != "offload"]
+    with pytest.raises(AnalysisError, match="has measured no step of arm offload"):
         costs_in(run, record, summary)
     record.blocks = whole
     pl.read_parquet(run / "rpc.parquet").filter(pl.col("op") != "empty").write_parquet(
@@ -115,13 +115,13 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     assert (own.hosts.worker_cores, own.hosts.program_ns, own.hosts.hit_ns) == (None, None, 0)
     assert (own.network.switch_us, own.network.switch_mpps) == (1, 1_000)
     assert shared.offered == own.offered == {"0.3": record.offered_rate["0.3"]}
-    measured = summary.loads["0.3"].differences["hot"]
+    measured = summary.loads["0.3"].differences["offload"]
     for metric in ("worker_cpu_us_per_step", "ps_cpu_us_per_step", "rpcs_per_step", "pull_mean"):
         said, true = found.shared[metric].ratio, measured[metric].ratio
         assert said is not None and true is not None
         assert 1 + said == pytest.approx(1 + true, rel=0.1)
     assert found.own["pull_mean"].baseline < found.shared["pull_mean"].baseline
-    assert found.own_capacity["neither"] > 1.3 * found.shared_capacity["neither"]
+    assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
     assert took(run, record, summary).rpcs == pytest.approx(found.shared["rpcs_per_step"].baseline, rel=0.05)
 
 

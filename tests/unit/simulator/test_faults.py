@@ -68,7 +68,7 @@ def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
     needs_more = {"worker restarted", "server restarted", "switch restarted", "kills"}
     needs_contents = {"controller killed", "second controller", "hot set"}
     every = set(FAULTS)
-    assert struck == {"hot": every, "both": every, "none": every - needs_more - needs_contents}
+    assert struck == {"offload": every, "offload-proxy": every, "none": every - needs_more - needs_contents}
 
 
 def test_everything_strikes_a_design_with_what_it_can_be_hit_by() -> None:
@@ -79,11 +79,11 @@ def test_everything_strikes_a_design_with_what_it_can_be_hit_by() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_schedule_is_a_history(fault: str) -> None:
     """Played again it is the same to the last byte, whatever was played before."""
-    bed, schedule = bed_of("both"), draw(fault, "both", 77)
+    bed, schedule = bed_of("offload-proxy"), draw(fault, "offload-proxy", 77)
     assert Schedule.from_json(schedule.to_json()) == schedule
     found = []
     for _ in range(2):
-        play_schedule(bed, draw("everything", "both", 5))
+        play_schedule(bed, draw("everything", "offload-proxy", 5))
         outcome = play_schedule(bed, schedule)
         found.append((outcome, bed.operations.history.tobytes(), bed.now, bed.held().tolist()))
         assert max(bed.operations.lines.operations) > 3
@@ -91,11 +91,11 @@ def test_a_schedule_is_a_history(fault: str) -> None:
 
 
 def test_a_row_adds_up() -> None:
-    bed = bed_of("hot")
-    each = [play_striking(bed, "link", "hot", seed) for seed in range(3)]
-    whole = Tally.model_validate_json(play_some("link", "hot", 0, 3))
+    bed = bed_of("offload")
+    each = [play_striking(bed, "link", "offload", seed) for seed in range(3)]
+    whole = Tally.model_validate_json(play_some("link", "offload", 0, 3))
     assert Tally.of(each) == whole and whole.holds
-    (row,) = as_rows({("link", "hot"): whole})
+    (row,) = as_rows({("link", "offload"): whole})
     assert row["recovery_ms"] == {
         "p50": round(sorted(whole.recovery_ms)[1], 3),
         "p99": round(max(whole.recovery_ms), 3),
@@ -114,7 +114,7 @@ def test_a_row_adds_up() -> None:
     )
     for name in numbers:
         assert row[name] == sum(getattr(tally, name) for tally in each)
-    assert (row["fault"], row["arm"], len(row)) == ("link", "hot", len(numbers) + 3)
+    assert (row["fault"], row["arm"], len(row)) == ("link", "offload", len(numbers) + 3)
     for wrong in ({"lost": 1}, {"doubled": 1}, {"misread": 1}, {"stuck": 1}, {"happened": 2}):
         assert not whole.model_copy(update=wrong).holds
 
@@ -124,7 +124,7 @@ def test_what_is_published_of_a_schedule() -> None:
         struck=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
         judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8),
     )  # fmt: skip
-    schedule = draw("link", "hot", 3)
+    schedule = draw("link", "offload", 3)
     (failure,) = (tally := tally_of(schedule, outcome, redrawn=2)).failures
     assert Schedule.from_json(failure.schedule) == schedule and "lost=1" in failure.outcome
     assert tally.model_dump(exclude={"failures"}) == {
@@ -135,8 +135,8 @@ def test_what_is_published_of_a_schedule() -> None:
 
 
 def test_rpcs_are_what_workers_have_sent_where_nothing_is_sent_again() -> None:
-    bed = bed_of("hot")
-    outcome = play_schedule(bed, replace(draw("loss", "hot", 8), loss=0.0))
+    bed = bed_of("offload")
+    outcome = play_schedule(bed, replace(draw("loss", "offload", 8), loss=0.0))
     assert outcome.rpcs == outcome.during == int(bed.world.up.frames[:WORKERS].sum()) > RPCS
     assert outcome.judgement.sent == sum(
         bin(row["mask"] & row["added"]).count("1") for row in rows_of(bed) if row["kind"] == PUSH
@@ -158,7 +158,7 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By an observer of the strike and of its end, and by the history."""
-    bed, struck, ended = bed_of("both"), [], []
+    bed, struck, ended = bed_of("offload-proxy"), [], []
     made, heal = Fault.__init__, Player.heal
 
     def seen(fault: Fault, player: Player, strike: Any) -> None:
@@ -175,7 +175,7 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
     for seed in range(40, 50):
         struck.clear()
         ended.clear()
-        outcome = play_schedule(bed, draw(fault, "both", seed))
+        outcome = play_schedule(bed, draw(fault, "offload-proxy", seed))
         assert (len(struck), len(ended)) == (1, 1) and outcome.struck
         assert outcome.during == outcome.rpcs - struck[0] and struck[0] >= 20
         waits = [
@@ -190,7 +190,7 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
 
 def test_a_link_that_is_down_is_recovered_from_by_a_retransmission() -> None:
     """What was lost is sent again after a timeout, of 20 ms at least."""
-    whole = Tally.model_validate_json(play_some("link", "hot", 0, 100))
+    whole = Tally.model_validate_json(play_some("link", "offload", 0, 100))
     assert 15 < sorted(whole.recovery_ms)[50] < 45 and max(whole.recovery_ms) < 100
     assert HEAD_BYTES == 42
 
@@ -216,7 +216,7 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     ]
     text = page.read_text()
     assert text.startswith("before\n") and text.endswith("after\n") and "old" not in text
-    assert f"| {FAULTS['link']} | *both* | 2 | 2 | {rows[4]['rpcs']:,} |" in text
+    assert f"| {FAULTS['link']} | *offload-proxy* | 2 | 2 | {rows[4]['rpcs']:,} |" in text
     assert (
         f"12 schedules with {sum(row['rpcs'] for row in rows):,} RPCs" in text
         and "**0 lost or doubled**" in text
@@ -227,7 +227,7 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
     ("options", "text"),
     [
         (["fire"], "fault 'fire' is none of loss, duplication,"),
-        (["--arm", "neither"], "arm 'neither' is none of hot, both, none"),
+        (["--arm", "baseline"], "arm 'baseline' is none of offload, offload-proxy, none"),
         (["hot set", "--arm", "none"], "hot set cannot strike none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],
@@ -250,7 +250,7 @@ def test_a_page_without_marks_and_a_file_without_a_schedule_are_told(tmp_path: P
 
 def test_a_schedule_is_played_again_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "schedule.json"
-    file.write_text(draw("worker killed", "hot", 3).to_json())
+    file.write_text(draw("worker killed", "offload", 3).to_json())
     ran = faults("--replay", str(file), "--json")
     assert ran.exit_code == 0
     played = json.loads(ran.stdout)

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.designs.hotset import BOTH
+from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
@@ -134,7 +134,7 @@ def _is_at(step: dict[str, Any], file: str, line: int) -> bool:
 
 
 def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short() -> None:
-    bed = Bed(BOTH, program_without("meta.is_duplicate = true"))
+    bed = Bed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
     schedule, outcome = fails_soon(bed, "duplication")
     assert outcome.judgement.doubled or outcome.judgement.late
     short = shortest(bed, schedule)
@@ -145,7 +145,7 @@ def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short()
 def test_a_switch_that_forgets_the_bitmap_of_a_push_is_found() -> None:
     """A duplicate is told today's hits: what was hot then and is not now is added twice, and the other way
     lost."""
-    fails_soon(Bed(BOTH, program_without("meta.served = last.served")), "everything")
+    fails_soon(Bed(OFFLOAD_PROXY, program_without("meta.served = last.served")), "everything")
 
 
 def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,14 +158,14 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
         return values
 
     monkeypatch.setattr(Store, "release", keep)
-    _, outcome = fails_soon(Bed(BOTH), "hot set")
+    _, outcome = fails_soon(Bed(OFFLOAD_PROXY), "hot set")
     assert outcome.judgement.early
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Bed]]:
     """The command's beds are broken ones; played here, as its processes would not be."""
-    bed = Bed(BOTH, program_without("meta.is_duplicate = true"))
+    bed = Bed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
     monkeypatch.setattr(matrix, "bed_of", lambda arm: bed)
 
     def here(function: Any, tasks: Any, scheduler: Any, processes: Any) -> Iterator[tuple[int, Any]]:
@@ -183,7 +183,7 @@ def test_the_command_writes_the_shortest_schedule_that_fails(
         "faults",
         "duplication",
         "--arm",
-        "both",
+        "offload-proxy",
         "--schedules",
         "40",
         "--into",
@@ -194,7 +194,7 @@ def test_the_command_writes_the_shortest_schedule_that_fails(
     file = tmp_path / "fault-duplication-both.json"
     assert f"the shortest schedule that fails is in {file}: hotline faults --replay {file}" in ran.output
     short = Schedule.from_json(file.read_text())
-    assert not play_schedule(broken("both"), short).holds
+    assert not play_schedule(broken("offload-proxy"), short).holds
     assert CliRunner().invoke(hotline, ["faults", "--replay", str(file)]).exit_code == 1
     (row,) = json.loads((tmp_path / "f.json").read_text())
     assert row["doubled"] + row["misread"] > 0

@@ -165,14 +165,15 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
 )
 def test_a_broken_recovery_is_found(breaks: Break, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)
-    _, outcome = fails_soon(bed_of("both"), fault)
+    _, outcome = fails_soon(bed_of("offload-proxy"), fault)
     assert not outcome.holds
 
 
 def test_the_recoveries_are_the_real_ones() -> None:
     """No function of theirs has a twin here that could hold where they do not."""
     assert vars(virtual)["renew"] is replay.renew
-    assert isinstance(bed_of("both").servers[0].core, ParameterServer)
+    assert isinstance(bed_of("offload-proxy").servers[0].core, ParameterServer)
     assert np.shares_memory(
-        bed_of("both").servers[0].core.server.state.cells, bed_of("both").world.servers.cells
+        bed_of("offload-proxy").servers[0].core.server.state.cells,
+        bed_of("offload-proxy").world.servers.cells,
     )

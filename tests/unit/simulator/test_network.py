@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY
+from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY
 from foundation.designs.interface import Arm
 from foundation.protocol.rpc import BUFFER_BYTES
 from nativekit.plain import plain
@@ -30,7 +30,7 @@ from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records
 from tests.unit.simulator.networks import PARAMETERS, Bed
 
-MEASURED = [NEITHER, PROXY, HOT, BOTH]
+MEASURED = [BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]
 HALF = range(0, PARAMETERS, 2)
 FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
 
@@ -77,7 +77,7 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
         assert not bed.switch.held(arm.job, bed.space)[1::2].any()
 
 
-@pytest.mark.parametrize("arm", [NEITHER, HOT], ids=lambda arm: arm.name)
+@pytest.mark.parametrize("arm", [BASELINE, OFFLOAD], ids=lambda arm: arm.name)
 def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
     """So much for every frame that somebody sends, and more for those that the switch answers."""
 
@@ -100,7 +100,7 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
     assert [int(bed.network.world.me.passes) for bed in (each, hits)] == [passes] * 2
     assert used(each) - used(free) == 1_000 * passes
     answered = passes - 2 * answers
-    assert (answered > 0) == (arm is HOT)
+    assert (answered > 0) == (arm is OFFLOAD)
     assert used(hits) - used(free) == 10_000 * answered
 
 
@@ -127,7 +127,7 @@ def test_whatever_the_network_does_nothing_is_lost_or_doubled(
 
 def test_a_seed_is_a_run() -> None:
     def run(seed: int) -> bytes:
-        bed = Bed(HOT, network=FAULTY, hot=HALF, seed=seed)
+        bed = Bed(OFFLOAD, network=FAULTY, hot=HALF, seed=seed)
         bed.operate(6)
         return bed.state()
 
@@ -137,7 +137,7 @@ def test_a_seed_is_a_run() -> None:
 @pytest.mark.parametrize("network", [FAULTY, DEVICE], ids=["faulty", "device"])
 def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> bytes:
-        bed = Bed(HOT, workers=2, network=network, hot=HALF)
+        bed = Bed(OFFLOAD, workers=2, network=network, hot=HALF)
         bed.operate(2)
         bed.settle()
         return bed.state()
@@ -178,7 +178,7 @@ def test_the_program_sees_how_long_packets_wait_for_a_port() -> None:
     """Its `residence` is from ingress to egress: with the traffic manager the queue lies in between."""
 
     def residences(network: Network) -> Any:
-        bed = Bed(NEITHER, workers=3, servers=1, network=network)
+        bed = Bed(BASELINE, workers=3, servers=1, network=network)
         bed.operate(3)
         return np.concatenate([client.records["residence_us"] for client in bed.network.clients])
 
@@ -193,7 +193,7 @@ def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> Non
     """7 µs a pass, of which an RPC has one where the switch answers it and else two."""
 
     def rows_of(switch_us: float) -> Any:
-        bed = Bed(HOT, workers=1, network=Network(switch_us=switch_us), hot=HALF)
+        bed = Bed(OFFLOAD, workers=1, network=Network(switch_us=switch_us), hot=HALF)
         bed.network.clients[0].hint(np.array(HALF, np.uint64))
         bed.operate(6)
         return bed.network.clients[0].records
@@ -207,7 +207,7 @@ def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> Non
 
 def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
     """10,000 a second: no two passes begin within 100 µs, and everything else takes much less."""
-    bed = Bed(NEITHER, network=Network(switch_us=20, switch_mpps=0.01))
+    bed = Bed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
     bed.operate(3)
     bed.settle()
     assert (bed.held() == bed.book.sums).all()
@@ -222,7 +222,7 @@ def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
 
 def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
     """1 ms each, one after the other; cables and everything else take 10 µs at most."""
-    bed = Bed(NEITHER, workers=1, servers=1, hosts=Hosts(serve_ns=1_000_000, lane_ns=0))
+    bed = Bed(BASELINE, workers=1, servers=1, hosts=Hosts(serve_ns=1_000_000, lane_ns=0))
     bed.network.clients[0].hint(None)
     bed.operate(1)
     rows: Any = bed.network.clients[0].records
@@ -235,7 +235,7 @@ def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
 
 
 def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
-    bed = Bed(HOT, hosts=Hosts(serve_ns=1_000, lane_ns=100), hot=HALF)
+    bed = Bed(OFFLOAD, hosts=Hosts(serve_ns=1_000, lane_ns=100), hot=HALF)
     for client in bed.network.clients:
         client.hint(np.array(HALF, np.uint64))
     bed.operate(2)
@@ -246,7 +246,7 @@ def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
     assert (rows["ps_proc"][mixed] == 1_000 + 100 * (lanes - served)[mixed]).all()
 
 
-@pytest.mark.parametrize(("arm", "connections"), [(NEITHER, 3), (PROXY, 1)], ids=["neither", "proxy"])
+@pytest.mark.parametrize(("arm", "connections"), [(BASELINE, 3), (PROXY, 1)], ids=["baseline", "proxy"])
 def test_a_server_looks_at_each_of_its_connections_before_a_burst(arm: Arm, connections: int) -> None:
     """The RPC that waits least has only waited for that; each of three workers has a connection."""
 
@@ -263,7 +263,7 @@ def test_agents_of_one_core_take_turns() -> None:
 
     def took(cores: int) -> int:
         hosts = Hosts(worker_cores=cores, receive_ns=1_000_000, slice_ns=100_000)
-        bed = Bed(NEITHER, workers=4, servers=1, hosts=hosts)
+        bed = Bed(BASELINE, workers=4, servers=1, hosts=hosts)
         bed.operate(3)
         assert bed.network.worker_used_ns() == pytest.approx(bed.network.worker_used_ns(), rel=0.1)
         return bed.network.now
@@ -272,7 +272,7 @@ def test_agents_of_one_core_take_turns() -> None:
 
 
 def test_a_network_that_takes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = Bed(NEITHER)
+    bed = Bed(BASELINE)
     monkeypatch.setattr(drives, "run", lambda world, until: loop.QUIET)
     with pytest.raises(SimulationError, match="nothing happens any more, and 3 workers are not done"):
         bed.operate(1)
@@ -280,7 +280,7 @@ def test_a_network_that_takes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -
 
 def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
     """Ports beyond the CPU's, and addresses beyond a block."""
-    bed = Bed(BOTH, workers=252, servers=4, hot=HALF)
+    bed = Bed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
     bed.operate(1)
     bed.settle()
     assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 5_000
@@ -308,7 +308,7 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
 
 
 def test_more_workers_than_a_switch_has_ports() -> None:
-    bed = Bed(HOT, workers=512, servers=128, network=Network(rack=8), hot=HALF)
+    bed = Bed(OFFLOAD, workers=512, servers=128, network=Network(rack=8), hot=HALF)
     bed.operate(1)
     bed.settle()
     assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 20_000
@@ -319,7 +319,7 @@ def test_more_workers_than_a_switch_has_ports() -> None:
 def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     """What was lost is sent again: the operations of the first worker, and of nobody else, take longer."""
     spell = Spell(host="w1", from_ms=0, for_ms=30)
-    bed = Bed(NEITHER, network=Network(spells=(spell,)))
+    bed = Bed(BASELINE, network=Network(spells=(spell,)))
     bed.operate(3)
     bed.settle()
     assert (bed.held() == bed.book.sums).all()
@@ -338,7 +338,7 @@ def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
         Spell(host="p1", from_ms=3, for_ms=4, late_us=300),
         Spell(host="p2", from_ms=1, for_ms=1, every_ms=5, late_us=200),
     ]
-    bed = Bed(NEITHER, network=Network(delay_us=2, spells=tuple(slow)))
+    bed = Bed(BASELINE, network=Network(delay_us=2, spells=tuple(slow)))
     delays = []
     for ms in (0, 2, 4, 6, 8, 11, 12):
         pass_time(bed.network, ms * 1_000_000 + 500_000)
@@ -358,7 +358,7 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     # Who takes no time puts a frame on its cable when it is seen to.
     none = dict.fromkeys(["encode_ns", "send_ns", "take_ns", "receive_ns", "serve_ns", "lane_ns"], 0)
     hosts = Hosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
-    bed = Bed(HOT, network=network, hosts=hosts, hot=HALF)
+    bed = Bed(OFFLOAD, network=network, hosts=hosts, hot=HALF)
     world = bed.network.world
     n = len(world.agents)
     on_cables, waiting, in_switch, then = np.zeros(2 * n, int), np.zeros(n, int), 0, 0

@@ -43,8 +43,8 @@ def a_record(**changes: Any) -> RunRecord:
 
 def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
     hosts = Hosts.model_validate({**shared_cores(a_record()), "program_ns": 5})
-    config = like(a_record(), hosts, ["neither", "hot"], rounds=3)
-    assert (config.seed, config.arms, config.rounds) == (7, ("neither", "hot"), 3)
+    config = like(a_record(), hosts, ["baseline", "offload"], rounds=3)
+    assert (config.seed, config.arms, config.rounds) == (7, ("baseline", "offload"), 3)
     assert config.offered == {"0.5": 200, "0.8": 320}
     assert (config.hosts.worker_cores, config.hosts.server_cores, config.hosts.program_ns) == (1, 1, 5)
     assert (config.network.rate_mbit, config.network.delay_us) == (0, 0)
@@ -54,7 +54,7 @@ def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
 def test_a_simulated_run_is_nothing_to_compare_with() -> None:
     simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
     with pytest.raises(AnalysisError, match="the run is one in virtual time"):
-        like(a_record(simulation=simulated), Hosts(), ["neither"])
+        like(a_record(simulation=simulated), Hosts(), ["baseline"])
 
 
 # -- comparison
@@ -62,15 +62,15 @@ def test_a_simulated_run_is_nothing_to_compare_with() -> None:
 
 def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
     def holds(metric: str, predicted: float) -> bool:
-        return Compared("0.5", "hot", metric, 100, predicted).holds
+        return Compared("0.5", "offload", metric, 100, predicted).holds
 
     assert [holds("pull_mean", value) for value in (84, 86, 114, 116)] == [False, True, True, False]
     assert [holds("push_p99", value) for value in (69, 71, 129, 131)] == [False, True, True, False]
-    assert Compared("0.5", "hot", "pull_mean", 80, 100).off == 0.25
+    assert Compared("0.5", "offload", "pull_mean", 80, 100).off == 0.25
 
 
 def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
-    base, hot = ("0.5", "neither"), ("0.5", "hot")
+    base, hot = ("0.5", "baseline"), ("0.5", "offload")
     measured = Observed(
         {base: CELL, hot: {**CELL, "pull_mean": 110.0, "push_mean": 90.0}},
         {(hot, "pull_mean"): 1, (hot, "push_mean"): -1},
@@ -78,13 +78,15 @@ def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
     )
     predicted = Observed({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {}, {})
     found = compare(measured, predicted)
-    assert [of[:3] for of in found.differences] == [("0.5", "hot", op) for op in ("pull_mean", "push_mean")]
+    assert [of[:3] for of in found.differences] == [
+        ("0.5", "offload", op) for op in ("pull_mean", "push_mean")
+    ]
     changes = [change for of in found.differences for change in (of.measured, of.predicted)]
     assert changes == pytest.approx([0.1, 0.3, -0.25, 0.1])
     assert [of.holds for of in found.differences] == [True, False]
     assert len(found.latencies) == 8
     assert {(of.arm, of.metric) for of in found.latencies if not of.holds} == {
-        ("hot", "pull_mean"), ("hot", "push_mean"),
+        ("offload", "pull_mean"), ("offload", "push_mean"),
     }  # fmt: skip
 
 
@@ -93,17 +95,20 @@ def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
 
 def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
     """50 ms of a second: 250 µs of a step at 200 a second, 100 µs at 500."""
-    cells = {("0.4", "neither"): CELL, ("1", "neither"): CELL}
-    target = Target(cells, {"0.4": 200, "1": 500}, {"neither": 800})
+    cells = {("0.4", "baseline"): CELL, ("1", "baseline"): CELL}
+    target = Target(cells, {"0.4": 200, "1": 500}, {"baseline": 800})
     found = Observed(
-        {("0.4", "neither"): {**CELL, "worker_cpu": 750.0}, ("1", "neither"): {**CELL, "worker_cpu": 900.0}},
+        {
+            ("0.4", "baseline"): {**CELL, "worker_cpu": 750.0},
+            ("1", "baseline"): {**CELL, "worker_cpu": 900.0},
+        },
         {},
-        {"neither": 800},
+        {"baseline": 800},
     )
     assert target.aside(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
     assert target.residuals(found) == pytest.approx(np.zeros(2 * len(WEIGHTS) + 1))
     # There is no less than nothing.
-    more = Observed({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {}, {"neither": 400})
+    more = Observed({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {}, {"baseline": 400})
     assert target.aside(more)["worker_cpu"] == 0
     off = [value for value in target.residuals(more) if value]
     assert off == pytest.approx([np.log(1.1), np.log(1.1), np.log(0.5)])
@@ -120,7 +125,7 @@ def test_costs_come_from_their_logarithms_whole_where_they_are_ns() -> None:
 RUN = """
 workers = 2
 servers = 1
-arms = ["neither", "hot"]
+arms = ["baseline", "offload"]
 top_k = 40
 rounds = {rounds}
 seed = {seed}
@@ -186,7 +191,7 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     # What an operation takes to begin is most of it, and far from where the search begins.
     assert json.loads(found.stdout)["hosts"]["begin_ns"] == pytest.approx(700_000, rel=0.2)
     cells = json.loads(found.stdout)["cells"]
-    assert {of["arm"] for of in cells if of["metric"] == "capacity"} == {"neither", "hot"}
+    assert {of["arm"] for of in cells if of["metric"] == "capacity"} == {"baseline", "offload"}
     assert all(
         of["fitted"] == pytest.approx(of["measured"], rel=0.15) for of in cells if of["metric"] == "capacity"
     )
@@ -214,7 +219,7 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
     run = as_if_real(tmp_path, 1, hit_ns=200_000)
     found, record = observed_in(run), read_record(run)
     operations = pl.read_parquet(run / "operations.parquet").filter("measured", pl.col("round") >= 0)
-    assert set(found.cells) == {(load, arm) for load in ("0.3", "0.6") for arm in ("neither", "hot")}
+    assert set(found.cells) == {(load, arm) for load in ("0.3", "0.6") for arm in ("baseline", "offload")}
     for (load, arm), cell in found.cells.items():
         blocks = [block for block in record.blocks if (str(block.load), block.arm) == (load, arm)]
         steps = sum(block.steps for block in blocks)
@@ -232,18 +237,18 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
     told = {}
     for load, of_load in summarise(run, record).loads.items():
         for metric in ("pull_mean", "push_mean"):
-            of = of_load.differences["hot"][metric]
+            of = of_load.differences["offload"][metric]
             assert of.ratio_low is not None and of.ratio_high is not None
             if of.ratio_low * of.ratio_high > 0:
-                told[(load, "hot"), metric] = 1 if of.difference > 0 else -1
+                told[(load, "offload"), metric] = 1 if of.difference > 0 else -1
     assert found.signs == told != {}
 
 
 def test_what_cannot_be_fitted_or_predicted_is_told(tmp_path: Path) -> None:
     run = as_if_real(tmp_path, 1)
-    result = command("fit", str(run), "--arms", "neither,both")
+    result = command("fit", str(run), "--arms", "baseline,offload-proxy")
     assert result.exit_code == 1
-    assert f"Error: {run}: has not measured all of the arms neither, both" in result.output
+    assert f"Error: {run}: has not measured all of the arms baseline, offload-proxy" in result.output
     result = command("fit", str(tmp_path))
     assert result.exit_code == 1 and "not a run folder" in result.output
     for options in ((), ("--by", str(run), "--hosts", "hosts.toml")):

@@ -8,7 +8,7 @@ from finsy.proto import p4r
 
 from controller.designs import CONTROL
 from controller.tables import Change, Group, HotParam, Replica, Row, State, Update
-from foundation.designs.hotset import BOTH
+from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.interface import Design, Hosts
 from foundation.designs.registry import design
 from foundation.protocol.hashing import lane_of
@@ -29,7 +29,7 @@ def controlled(of: Design) -> ControlledPipeline[CompiledPipeline]:
 
 
 def param(key: int, slot: int = 3, state: State = State.HOT) -> HotParam:
-    return HotParam(BOTH.job, key, lane_of(key), slot, state)
+    return HotParam(OFFLOAD_PROXY.job, key, lane_of(key), slot, state)
 
 
 def read(control: ControlledPipeline[CompiledPipeline], of: Design, kind: type[Row]) -> set[Row]:
@@ -73,7 +73,9 @@ def test_a_refusal_names_the_row_and_the_reason(others: int) -> None:
     writer = RowWriter(control)
     writer.insert([param(1)])
     many = [param(key) for key in range(2, 2 + others)]
-    expected = rf"^insert of HotParam\(job={BOTH.job}, key=1, .*\): ALREADY_EXISTS: .* is already there$"
+    expected = (
+        rf"^insert of HotParam\(job={OFFLOAD_PROXY.job}, key=1, .*\): ALREADY_EXISTS: .* is already there$"
+    )
     with pytest.raises(StateError, match=expected):
         writer.insert([param(1), *many])
     assert read(control, HOTSET, HotParam) == {param(1), *many}

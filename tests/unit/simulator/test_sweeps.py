@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from analysis.record import SimulatedArm
 from controller.dask_cluster import ClusterError
 from experiment.errors import ConfigError
-from foundation.designs.hotset import NEITHER
+from foundation.designs.hotset import BASELINE
 from hotline.cli.commands import hotline
 from simulator import task_cache
 from simulator.aside import silent, simulated
@@ -37,7 +37,7 @@ from tests.harness.dask import cluster_of
 TINY = """
 workers = 2
 servers = 1
-arms = ["neither", "hot"]
+arms = ["baseline", "offload"]
 top_k = 40
 rounds = 2
 loads = [0.5]
@@ -69,8 +69,9 @@ def sweep(folder: Path, *options: str) -> Result:
 def point(k: int) -> Point:
     config = SimulationConfig.model_validate(
         {
-            "workers": 2, "servers": 1, "arms": ["neither", "hot"], "top_k": k, "rounds": 2, "loads": [0.5],
-            "block_ms": 2, "discard_ms": 1, "block_steps": 4, "trace_steps": 40, "profile_lanes": 2_000,
+            "workers": 2, "servers": 1, "arms": ["baseline", "offload"], "top_k": k, "rounds": 2,
+            "loads": [0.5], "block_ms": 2, "discard_ms": 1, "block_steps": 4, "trace_steps": 40,
+            "profile_lanes": 2_000,
             "workload": {"parameters": 2_000, "top": 40, "share": 0.5, "keys_per_step": 50},
         }
     )  # fmt: skip
@@ -91,7 +92,9 @@ def test_the_papers_clusters_are_those_of_its_table() -> None:
         ("S1", 80, 20), ("S2", 120, 30), ("S3", 160, 40), ("S4", 200, 50), ("S5", 240, 60), ("S6", 280, 70),
     ]  # fmt: skip
     assert TABLE_2[0] == (DDL.workers, DDL.servers)
-    assert all(point.config.arms == ("neither", "proxy", "hot", "both") for point in clusters.points)
+    assert all(
+        point.config.arms == ("baseline", "proxy", "offload", "offload-proxy") for point in clusters.points
+    )
 
 
 def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
@@ -146,9 +149,9 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
         assert here[each.name].result == local[key].result == away[key].result
         assert local[key].fingerprint == away[key].fingerprint == fingerprint(each.config)
     results = [here[each.name].result for each in points]
-    assert results[0].arms["hot"] != results[1].arms["hot"] and results[0].rpcs > 100
+    assert results[0].arms["offload"] != results[1].arms["offload"] and results[0].rpcs > 100
     assert all((result.sent > 1_000, result.lost) == (True, 0) for result in results)
-    assert results[1].arms["hot"].ps_packets_per_step < results[1].arms["neither"].ps_packets_per_step
+    assert results[1].arms["offload"].ps_packets_per_step < results[1].arms["baseline"].ps_packets_per_step
 
 
 def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
@@ -157,7 +160,7 @@ def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
     with simulated(config, None, silent()) as made:
         result, blocks = result_of(made), made.record.blocks
         operations = pl.read_parquet(made.run / "operations.parquet")
-        calls = pl.read_parquet(made.run / "connections.parquet").filter(pl.col("job") == NEITHER.job)
+        calls = pl.read_parquet(made.run / "connections.parquet").filter(pl.col("job") == BASELINE.job)
         assert result.rpcs == len(pl.read_parquet(made.run / "rpc.parquet"))
     operations = operations.with_columns(took=pl.col("end_us") - pl.col("start_us"))
     for name, arm in result.arms.items():
@@ -180,20 +183,20 @@ def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
         whole = [block for block in blocks if block.arm == name]
         cpu = sum(block.servers.cpu_s for block in whole) / sum(block.steps for block in whole)
         assert arm.ps_cpu_us_per_step == pytest.approx(1e6 * cpu)
-    begun = [(block.begun_us, block.ended_us) for block in blocks if block.arm == NEITHER.name]
+    begun = [(block.begun_us, block.ended_us) for block in blocks if block.arm == BASELINE.name]
     in_a_block = [(calls["time_us"] >= since) & (calls["time_us"] <= until) for since, until in begun]
     windows = calls.filter(pl.any_horizontal(*in_a_block)).group_by(pl.col("time_us") // 1_000)
     callers = windows.agg(pl.col("worker").n_unique())["worker"]
-    neither = result.arms[NEITHER.name]
+    baseline = result.arms[BASELINE.name]
     p50, p99 = (np.quantile(callers, q, method="inverted_cdf") for q in (0.5, 0.99))
-    assert (neither.callers_p50, neither.callers_p99) == (p50, p99) and p50 < p99
+    assert (baseline.callers_p50, baseline.callers_p99) == (p50, p99) and p50 < p99
 
 
 def test_what_is_kept_of_cables_and_cores() -> None:
     """Servers that take a millisecond an RPC; queues that a burst does not fit into."""
     changes = {"hosts.serve_ns": 1_000_000, "network.queue_kb": 1, "network.rate_mbit": 20}
     with simulated(changed(point(40).config, changes), None, silent()) as made:
-        arm = result_of(made).arms[NEITHER.name].simulated
+        arm = result_of(made).arms[BASELINE.name].simulated
     assert 0.7 < arm.servers_busy <= 1 and 0.001 < arm.workers_busy < 0.2
     assert 0 < arm.dropped < arm.frames / 2 and arm.lost == arm.marked == 0
     assert arm.retransmissions >= arm.dropped and 0.5 < arm.longest_kb <= 1
@@ -240,7 +243,7 @@ def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["top_k"]
     assert {name: of["x"] for name, of in found.items()} == {"20": 20, "40": 40}
-    assert found["40"]["result"]["arms"]["hot"]["ps_packets_per_step"] > 0
+    assert found["40"]["result"]["arms"]["offload"]["ps_packets_per_step"] > 0
     assert "2 of 2: top_k " in result.stderr
     page = (tmp_path / "sweeps" / "report.html").read_text()
     assert "What top_k changes" in page
@@ -345,7 +348,7 @@ def an_arm(capacity: float, **changes: float) -> ArmResult:
 
 def a_result(config: SimulationConfig, lost: int = 0, **arms: ArmResult) -> Done:
     result = PointResult(
-        arms=arms or {"neither": an_arm(100), "hot": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
+        arms=arms or {"baseline": an_arm(100), "offload": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
         sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
         virtual_s=1.5,
     )  # fmt: skip
@@ -358,18 +361,18 @@ def numbers(values: object) -> list[float]:
 
 
 def test_training_time_is_drawn_beside_16_workers_on_less_data() -> None:
-    """Neither doubles its steps/s only once, where there are eight times as many workers."""
+    """The baseline doubles its steps/s only once, where there are eight times as many workers."""
     base = [Point("training", str(n), n, changed(DDL, {"workers": n})) for n in (16, 32, 128)]
     found = [
-        a_result(point.config, neither=an_arm(rate), hot=an_arm(2 * rate))
+        a_result(point.config, baseline=an_arm(rate), offload=an_arm(2 * rate))
         for point, rate in zip(base, (1_000, 1_600, 2_000), strict=True)
     ]
     swept = Sweep("training", "Training", "workers", tuple(base))
     figure = training(swept, found)
     lines = {series.name: numbers(series.y) for series in figure.panels[0].series}
-    assert lines["neither"] == [1_000, 625, 500] and lines["hot"] == [500, 312.5, 250]
+    assert lines["baseline"] == [1_000, 625, 500] and lines["offload"] == [500, 312.5, 250]
     assert lines["baseline"] == [1_000, 500, 125]
-    assert figure.facts["neither", "128"] == 2_000 / 128
+    assert figure.facts["baseline", "128"] == 2_000 / 128
     (panel,) = communication(swept, found).panels
     assert numbers(panel.series[0].y) == [0.5] * 3
 
@@ -378,7 +381,7 @@ def test_figures_show_what_points_have() -> None:
     clusters = sweeps(["clusters"])[0]
     clusters = Sweep(clusters.name, clusters.title, clusters.along, clusters.points[:2])
     found = [
-        a_result(point.config, neither=an_arm(100, workers_busy=busy), hot=an_arm(100, dropped=30))
+        a_result(point.config, baseline=an_arm(100, workers_busy=busy), offload=an_arm(100, dropped=30))
         for point, busy in zip(clusters.points, (0.5, 0.4), strict=True)
     ]
     busy = {panel.title: panel.series for panel in utilisation(clusters, found).panels}

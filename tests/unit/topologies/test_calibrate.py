@@ -13,7 +13,7 @@ from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
 from topologies.calibrate import calibrate, check_capacity, probe
 
-RATES = {"neither": 90.0, "again": 110.0, "proxy": 100.0, "hot": 120.0, "both": 140.0}
+RATES = {"baseline": 90.0, "repeat": 110.0, "proxy": 100.0, "offload": 120.0, "offload-proxy": 140.0}
 WORKERS = 4
 
 
@@ -47,7 +47,7 @@ def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_th
 
 def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Played()
-    monkeypatch.setitem(RATES, "hot", 60.0)
+    monkeypatch.setitem(RATES, "offload", 60.0)
     run(session)
     assert session.record.offered_rate == pytest.approx({"0.5": 30, "0.8": 48})
 
@@ -65,7 +65,7 @@ def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
     session = Played()
     run(session)
     session.played.clear()
-    monkeypatch.setitem(RATES, "neither", 70.0)
+    monkeypatch.setitem(RATES, "baseline", 70.0)
     asyncio.run(check_capacity(session, "middle"))
     asyncio.run(check_capacity(session, "end"))
     middle, end = session.record.capacity_checks
@@ -75,4 +75,4 @@ def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
 
 
 def test_what_neither_carried_in_runs_of_before_it_was_measured_again() -> None:
-    assert capacity_of_baseline({"neither": 90.0, "hot": 120.0}) == 90
+    assert capacity_of_baseline({"baseline": 90.0, "offload": 120.0}) == 90

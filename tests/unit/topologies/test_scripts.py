@@ -31,7 +31,7 @@ from topologies.scripts.process import Script, command_of, environment_of, first
 from topologies.scripts.session import ScriptSession
 from topologies.scripts.worker import ScriptWorker, command_workers
 
-HOT = next(arm for arm in arms_of("hotset") if arm.name == "hot")
+OFFLOAD = next(arm for arm in arms_of("hotset") if arm.name == "offload")
 CONFIG = Config(script="train.py", workers=2)
 
 
@@ -55,7 +55,7 @@ class Played:
 
     def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
         self._tells, self._leaves = each_tells, leaves
-        self.arm = ScriptArm(HOT, CONFIG, tmp_path, self._start, lambda report: None)
+        self.arm = ScriptArm(OFFLOAD, CONFIG, tmp_path, self._start, lambda report: None)
         self.lines = [Line(partial(self._answer, rank)) for rank in range(2)]
         for rank, line in enumerate(self.lines):
             writer: Any = line
@@ -99,14 +99,15 @@ def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Pa
         played, told = Played(tmp_path, each_tells=(2, 8)), []
         session = session_of(played, tmp_path)
         ran = await session.run_steps(
-            Planned(HOT, 0, 5, round=2, load=0.0, discarded=3), lambda name, steps: told.append((name, steps))
+            Planned(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
+            lambda name, steps: told.append((name, steps)),
         )
         assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
-        assert told[-1] == ("hot", 10)
+        assert told[-1] == ("offload", 10)
         opening = played.lines[0].sent[0]
         assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
         assert opening["discard_steps"] == 3
-        again = await session.run_steps(Planned(HOT, 0, 1))
+        again = await session.run_steps(Planned(OFFLOAD, 0, 1))
         assert [each.steps for each in again] == [2, 8]  # counted anew
 
     run(play())
@@ -115,11 +116,11 @@ def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Pa
 def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_path: Path) -> None:
     async def play() -> None:
         session = session_of(Played(tmp_path, each_tells=(1, 1), leaves=(0, 1)), tmp_path)
-        assert not session.has_ended(HOT)
-        ran = await session.run_steps(Planned(HOT, 0, 1_000))
+        assert not session.has_ended(OFFLOAD)
+        ran = await session.run_steps(Planned(OFFLOAD, 0, 1_000))
         assert [each.steps for each in ran] == [1, 1]
-        assert session.has_ended(HOT)
-        assert await session.run_steps(Planned(HOT, 0, 1_000)) == []
+        assert session.has_ended(OFFLOAD)
+        assert await session.run_steps(Planned(OFFLOAD, 0, 1_000)) == []
 
     run(play())
 
@@ -131,8 +132,8 @@ def test_a_block_in_which_nobody_gets_on_ends_the_run(
 
     async def play() -> None:
         session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
-        with pytest.raises(AgentFailed, match=r"arm hot: 3 of 10 steps"):
-            await session.run_steps(Planned(HOT, 0, 5))
+        with pytest.raises(AgentFailed, match=r"arm offload: 3 of 10 steps"):
+            await session.run_steps(Planned(OFFLOAD, 0, 5))
 
     run(play())
 
@@ -150,14 +151,14 @@ def test_a_worker_that_ended_by_an_error_ends_the_run(
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "script-hot-1.log").write_text("key 7 is there twice\n")
         with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* hot, .* goes on .*key 7 is there twice"):
-            await session.run_steps(Planned(HOT, 0, 5))
+            await session.run_steps(Planned(OFFLOAD, 0, 5))
 
     run(play())
 
 
 def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
     async def play() -> None:
-        course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).observe(HOT, 4)
+        course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).observe(OFFLOAD, 4)
         # 80 lanes in 8 steps, of two workers.
         assert course.lanes == course.steps * 2 * 10
 
@@ -168,9 +169,14 @@ def test_an_arm_has_one_model(tmp_path: Path) -> None:
     async def play() -> None:
         played = Played(tmp_path)
         terms = await played.arm.begin(30)
-        assert (terms.job, terms.arm, terms.seed, terms.parts) == (HOT.job, "hot", 1, str(tmp_path / "parts"))
+        assert (terms.job, terms.arm, terms.seed, terms.parts) == (
+            OFFLOAD.job,
+            "offload",
+            1,
+            str(tmp_path / "parts"),
+        )
         assert len(terms.workers) == 2
-        with pytest.raises(RunFailed, match="arm hot: all workers have left"):
+        with pytest.raises(RunFailed, match="arm offload: all workers have left"):
             await played.arm.begin(30)
 
     run(play())
@@ -187,7 +193,7 @@ def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) ->
         with pytest.raises(AgentFailed, match="no such file"):
             await command_workers([joined], "hint", 1)
         worker = ScriptWorker(1, [Played(tmp_path).arm])
-        assert await worker.call({"cmd": "hint", "job": HOT.job, "file": None}) == {}
+        assert await worker.call({"cmd": "hint", "job": OFFLOAD.job, "file": None}) == {}
         assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
         await worker.settle()
 
@@ -202,10 +208,14 @@ async def started(script: Script, code: str) -> Script:
 def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
     async def play() -> None:
         code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
-        script = await started(Script(3, "hot", tmp_path / "log"), code)
+        script = await started(Script(3, "offload", tmp_path / "log"), code)
         await script.until_it_fails()
-        told = str(first_failure([Script(1, "hot", tmp_path / "other"), script]))
-        assert "worker 3 (rank 2) in arm hot" in told and "status 1" in told and str(tmp_path / "log") in told
+        told = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
+        assert (
+            "worker 3 (rank 2) in arm offload" in told
+            and "status 1" in told
+            and str(tmp_path / "log") in told
+        )
         assert told.endswith("\n  no such column: price") and "\n  19" in told and "first" not in told
 
     run(play())
@@ -213,11 +223,11 @@ def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path
 
 def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:
     async def play() -> None:
-        script = await started(Script(1, "hot", tmp_path / "log"), "pass")
+        script = await started(Script(1, "offload", tmp_path / "log"), "pass")
         await script.until_it_fails()
         assert script.has_failed and "hotline.Worker" in str(script.failure())
         silent: Any = Line(lambda order: None)
-        well = Script(2, "hot", tmp_path / "log")
+        well = Script(2, "offload", tmp_path / "log")
         well.joined = JoinedWorker(0, silent)
         await started(well, "pass")
         with pytest.raises(asyncio.TimeoutError):
@@ -230,7 +240,7 @@ def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(
 def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> None:
     async def play() -> None:
         scripts = [
-            await started(Script(number, "hot", tmp_path / f"{number}"), f"raise SystemExit({number})")
+            await started(Script(number, "offload", tmp_path / f"{number}"), f"raise SystemExit({number})")
             for number in (1, 2)
         ]
         scripts[1].mark_gone()
@@ -250,13 +260,13 @@ def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: Path) 
     log = tmp_path / "log"
 
     async def play() -> int:
-        script = await started(Script(1, "hot", log), code)
+        script = await started(Script(1, "offload", log), code)
         while not log.read_text().strip():
             await asyncio.sleep(0.01)
         begun = time.monotonic()
         await script.end()
         assert script.has_failed and time.monotonic() - begun < 30
-        await Script(2, "hot", log).end()  # it was never started
+        await Script(2, "offload", log).end()  # it was never started
         return int(log.read_text())
 
     child = run(play())
@@ -289,7 +299,7 @@ def test_who_waits_for_scripts_is_told_what_for(
     caplog.set_level("INFO")
 
     async def play() -> None:
-        arms = [Played(tmp_path).arm, ScriptArm(HOT, CONFIG, tmp_path, Played(tmp_path)._start, print)]
+        arms = [Played(tmp_path).arm, ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, print)]
         await group._log_missing_scripts(arms, tmp_path)
 
     run(play())
@@ -298,7 +308,7 @@ def test_who_waits_for_scripts_is_told_what_for(
 
 def test_a_killed_script_is_told_by_its_signal(tmp_path: Path) -> None:
     async def play() -> None:
-        script = await started(Script(1, "hot", tmp_path / "log"), "import time; time.sleep(600)")
+        script = await started(Script(1, "offload", tmp_path / "log"), "import time; time.sleep(600)")
         os.kill(script.pid, signal.SIGKILL)
         await script.until_it_fails()
         assert "status -9" in str(script.failure())

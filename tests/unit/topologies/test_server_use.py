@@ -51,11 +51,11 @@ def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms()
     session = real_session(servers=servers)
     use = asyncio.run(session.server_use())
     assert set(use) == set(JOBS)
-    assert use["hot"] == ServerUse(
-        packets=30 * JOBS["hot"],
-        bytes=3000 * JOBS["hot"],
-        proc_wall_ns=900 * JOBS["hot"],
-        proc_cpu_ns=600 * JOBS["hot"],
+    assert use["offload"] == ServerUse(
+        packets=30 * JOBS["offload"],
+        bytes=3000 * JOBS["offload"],
+        proc_wall_ns=900 * JOBS["offload"],
+        proc_cpu_ns=600 * JOBS["offload"],
         cpu_s=1.75,
         commits=6,
         commit_ns=90_000,

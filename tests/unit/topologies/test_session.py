@@ -31,7 +31,7 @@ class LoggingWorker:
     async def call(self, command: dict[str, Any], *_: object) -> dict[str, Any]:
         assert command == {"cmd": "flush"}
         for name, times in self.unwritten.items():
-            text = {"arm": "hot", "op": "pull", "measured": True}
+            text = {"arm": "offload", "op": "pull", "measured": True}
             rows = [{column: 0 for column in OPERATIONS} | text | {"scheduled_us": at} for at in times]
             pl.DataFrame(rows, schema=OPERATIONS).write_parquet(self._parts / name)
         self.unwritten = {}
@@ -46,7 +46,7 @@ def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_measured(
     assert asyncio.run(session.new_operations()).is_empty()
     worker.unwritten = {"operations-worker-1-0.parquet": [10, 20], "rpc-worker-1-0.parquet": [1]}
     assert asyncio.run(session.new_operations())["scheduled_us"].to_list() == [10, 20]
-    repeated = block(0, 0.5, "hot").model_copy(update={"begun_us": 25, "ended_us": 35})
+    repeated = block(0, 0.5, "offload").model_copy(update={"begun_us": 25, "ended_us": 35})
     session.record.repeated_blocks.append(repeated)
     worker.unwritten = {"operations-worker-1-1.parquet": [30, 40], "operations-worker-2-0.parquet": [50]}
     found = asyncio.run(session.new_operations()).sort("scheduled_us")
@@ -118,14 +118,14 @@ class CommandLog:
 def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
     worker = CommandLog()
     session = real_session(Config.model_validate(settings), workers=[worker])
-    asyncio.run(session.run_steps(Planned(arm("neither"), 0, 8, period_ns)))
+    asyncio.run(session.run_steps(Planned(arm("baseline"), 0, 8, period_ns)))
     assert worker.patience == [seconds]
 
 
 def test_a_block_is_told_what_of_it_is_discarded() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
-    asyncio.run(session.run_steps(Planned(arm("neither"), first_step=100, steps=8, discarded=2)))
+    asyncio.run(session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2)))
     asked = {
         name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
     }

@@ -24,7 +24,7 @@ def record(rounds: int = 6, **changes: Any) -> RunRecord:
     config = changes.pop("config", {})
     blocks = [
         Block(
-            round=number, load=0.5, arm="hot", first_step=0, steps=1, period_ns=1, loss=None, behind_ns=0,
+            round=number, load=0.5, arm="offload", first_step=0, steps=1, period_ns=1, loss=None, behind_ns=0,
             fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={},
         )
         for number in range(rounds)
@@ -47,7 +47,7 @@ def test_a_default_run_can_be_simulated() -> None:
         {"target": "bmv2"},
         {"error": "it was killed"},
         {"config": {"codec": "scapy"}},
-        {"config": {"arms": ("neither", "proxy")}},
+        {"config": {"arms": ("baseline", "proxy")}},
         {"config": {"faults": {"loss": 0.01}}},
         {"config": {"recovery": {"durable": "always"}}},
         {"config": {"server": {"ns_per_rpc": 100}}},

@@ -19,19 +19,19 @@ def run(data: bytes) -> Hashable:
     path.write_bytes(data)
     config = load_config([f"CONFIG={path}"])
     assert Config.model_validate(config.model_dump(exclude_unset=True)) == config
-    assert NEITHER_IS_MEASURED in {arm.name for arm in config.measured} and config.lanes_to_profile > 0
+    assert ALWAYS_MEASURED in {arm.name for arm in config.measured} and config.lanes_to_profile > 0
     assert str(config.faults) is not None and config.workload.shape().parameters > 0
     return config.target, config.has_room_for_profile, len(config.offloaded)
 
 
-NEITHER_IS_MEASURED = "neither"
+ALWAYS_MEASURED = "baseline"
 
 
 def seeds() -> list[bytes]:
     """The committed one, and one of every setting."""
     settings = b"""target = "softswitch"
 workers = 3
-arms = ["neither", "both"]
+arms = ["baseline", "offload-proxy"]
 loads = [0.25, 0.5]
 data = "x.libsvm"
 top_k = 100

@@ -124,7 +124,7 @@ def test_training_is_compared_with_the_best_loss() -> None:
         assert each.loss == pytest.approx(0.515 + 0.1 * (0.69 - 0.515))
         # The mean of five is that of the middle one.
         assert each.ms_to_loss == 19.0
-        assert each.waits == (each.arm not in ("none", "hot"))
+        assert each.waits == (each.arm not in ("none", "offload"))
 
 
 # -- the page

@@ -97,7 +97,7 @@ def test_packets_are_as_large_as_a_design_takes_them() -> None:
 
 def test_memory_is_that_of_the_compiled_programs() -> None:
     found = {each.arm: each for each in memories()}
-    published, checked, hot = (found[name] for name in ("switchml", "switchml-checked", "hot"))
+    published, checked, hot = (found[name] for name in ("switchml", "switchml-checked", "offload"))
     # 8,192 slots in two sets; of each a byte that counts, two of exponents, and of a slot 8 of bits.
     assert (published.slots, published.value_bytes) == (16_384, 16_384 * 256)
     assert published.other_bytes == 16_384 * (1 + 2) + 8_192 * 8

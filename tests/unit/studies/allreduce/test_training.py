@@ -30,7 +30,7 @@ def trained(arm: str, **changes: object) -> TrainingResult:
 
 
 def test_all_arms_are_there() -> None:
-    assert set(ARMS) == {"none", "hot", *SYNCHRONOUS_ARMS}
+    assert set(ARMS) == {"none", "offload", *SYNCHRONOUS_ARMS}
     assert {arm.design for name, arm in ARMS.items() if name in SYNCHRONOUS_ARMS} == SYNCHRONOUS
 
 
@@ -80,7 +80,7 @@ def test_a_dense_step_is_an_all_reduce_of_the_whole_model() -> None:
 
 
 def test_servers_see_nothing_of_what_is_in_the_switch() -> None:
-    hot, none = trained("hot"), trained("none")
+    hot, none = trained("offload"), trained("none")
     assert hot.server_packets_per_step == 0 < none.server_packets_per_step
     assert hot.keys_per_step == none.keys_per_step < 60
     assert not (hot.waits or none.waits)

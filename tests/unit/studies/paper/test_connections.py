@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from analysis.record import AnalysisError
-from foundation.designs.hotset import BOTH, HOT, NEITHER, PROXY, settings_of
+from foundation.designs.hotset import BASELINE, OFFLOAD, OFFLOAD_PROXY, PROXY, settings_of
 from foundation.protocol import codec
 from foundation.protocol.codec import Message
 from foundation.protocol.header import RESPONSE, WINDOW, Header, Op, unpack
@@ -144,7 +144,7 @@ def test_every_setting_once() -> None:
     # All call in four arms; of 64 connections some are idle in two.
     assert len(found) == len(set(found)) == 4 * (3 * 4 + 2)
     assert {each.callers for each in found if each.connections == 64} == {FEW, 64}
-    assert Setting("scan", 1, True, NEITHER).callers == 1
+    assert Setting("scan", 1, True, BASELINE).callers == 1
 
 
 def measured(rounds: int) -> pl.DataFrame:
@@ -165,7 +165,7 @@ def measured(rounds: int) -> pl.DataFrame:
             for way in WAYS
             for connections in (1, 16, 256, 4096)
             for active in ((True,) if connections <= FEW else (True, False))
-            for arm in (NEITHER, PROXY, HOT, BOTH)
+            for arm in (BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY)
         ]
     )
 
@@ -175,14 +175,14 @@ def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
     measured(7).write_parquet(file)
     figure = delay_against_connections(file)
     assert [panel.title for panel in figure.panels] == [
-        "neither: all call", "neither: 16 call, the others are idle",
+        "baseline: all call", "baseline: 16 call, the others are idle",
         "proxy: all call", "proxy: 16 call, the others are idle",
         "hot: all call", "both: all call",
     ]  # fmt: skip
     for panel in figure.panels:
         assert [series.name for series in panel.series] == list(WAYS)
         scan, *others = panel.series
-        proxied = panel.title.startswith(("proxy", "both"))
+        proxied = panel.title.startswith(("proxy", "offload-proxy"))
         expected = [43, 43, 43, 43] if proxied else [53.5, 61, 181, 2101]
         assert list(scan.y) == pytest.approx(expected)
         assert list(np.asarray(scan.x)) == [1, 16, 256, 4096]
@@ -191,12 +191,12 @@ def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
         # Of seven rounds a µs apart the mean is known to within two or three.
         assert (scan.low < scan.y).all() and (scan.y < scan.high).all() and (scan.high - scan.low < 5).all()
     slope = {key[:3]: value for key, value in figure.facts.items() if key[3] == "slope"}
-    assert slope["scan", "all call", "neither"] == pytest.approx(0.5)
-    assert slope["scan", "16 call, the others are idle", "neither"] == pytest.approx(0.5)
-    assert slope["scan", "all call", "hot"] == pytest.approx(0.5)
+    assert slope["scan", "all call", "baseline"] == pytest.approx(0.5)
+    assert slope["scan", "16 call, the others are idle", "baseline"] == pytest.approx(0.5)
+    assert slope["scan", "all call", "offload"] == pytest.approx(0.5)
     assert slope["scan", "all call", "proxy"] == pytest.approx(0, abs=1e-9)
-    assert slope["scan", "all call", "both"] == pytest.approx(0, abs=1e-9)
-    assert slope["epoll", "all call", "neither"] == pytest.approx(0, abs=1e-9)
+    assert slope["scan", "all call", "offload-proxy"] == pytest.approx(0, abs=1e-9)
+    assert slope["epoll", "all call", "baseline"] == pytest.approx(0, abs=1e-9)
 
 
 def test_of_few_rounds_the_bounds_are_the_rounds(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Run:
     def __init__(self, workers: int, servers: int, top_k: int, skew: float = 0.5, keys: int = 1) -> None:
         workload = SimpleNamespace(share=skew, keys_per_step=keys)
         self.config = SimpleNamespace(workers=workers, servers=servers, top_k=top_k, workload=workload)
-        blocks = [block(arm, 0.05 * workers, 0.1) for arm in ("neither", "hot") for _ in range(2)]
+        blocks = [block(arm, 0.05 * workers, 0.1) for arm in ("baseline", "offload") for _ in range(2)]
         self.record = SimpleNamespace(blocks=blocks)
         self.folder = Path("run")
 
@@ -94,7 +94,7 @@ def test_what_offload_changes_by_the_number_of_workers() -> None:
     assert [panel.title for panel in found.panels] == titles
     for panel in found.panels:
         [relative_change] = panel.series
-        assert relative_change.name == "hot against neither"
+        assert relative_change.name == "offload against baseline"
         assert list(relative_change.x) == [2, 16]
         assert list(relative_change.y) == pytest.approx([-0.1, -0.3])
         assert relative_change.low is not None and relative_change.high is not None
@@ -105,7 +105,7 @@ def test_what_offload_changes_by_the_number_of_workers() -> None:
 def test_utilisation_is_cpu_time_over_time_by_arm() -> None:
     """Workers take 0.05 s each of half a second, servers 0.1 s."""
     found = utilisation(runs((16, 4, 1), (2, 2, 1)))
-    assert [panel.title for panel in found.panels if len(panel.series)] == ["neither", "hot"]
+    assert [panel.title for panel in found.panels if len(panel.series)] == ["baseline", "offload"]
     for panel in found.panels:
         workers, servers = panel.series
         assert (list(workers.x), list(servers.x)) == ([2, 16], [2, 16])
