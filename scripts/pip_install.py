@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterable
 from threading import Thread
 
 _REFRESH_S = 0.2
@@ -31,6 +32,10 @@ class Output:
         self.step = "starting pip"
         self.packages = 0
         self.last_lines: deque[str] = deque(maxlen=30)
+
+    def read(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.add(line.rstrip())
 
     def add(self, line: str) -> None:
         self.last_lines.append(line)
@@ -55,7 +60,7 @@ def install(python: str, arguments: list[str], is_terminal: bool) -> int:
     )
     assert process.stdout is not None
     output, begun, stream = Output(), time.monotonic(), process.stdout
-    reader = Thread(target=lambda: [output.add(line.rstrip()) for line in stream], daemon=True)
+    reader = Thread(target=output.read, args=(stream,), daemon=True)
     reader.start()
     while reader.is_alive():
         reader.join(_REFRESH_S)

@@ -218,8 +218,8 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
         agree = sum(pair.agrees for pair in found)
         verdicts.append(bool(found) and agree >= AGREE * len(found))
         console.print(
-            f"offload - baseline in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ by at most "
-            f"√(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {_met(verdicts[-1])}."
+            f"offload - baseline in {unit}: {agree} of {pluralize(len(found), 'comparison')} differ "
+            f"by at most √(h₁² + h₂²), {math.ceil(AGREE * len(found))} wanted: {_met(verdicts[-1])}."
         )
     return _print_missing(summaries, console) and verdicts[0]
 
