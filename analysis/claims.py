@@ -60,12 +60,18 @@ class Claim:
     """Rows missing in the metric's log, which invalidate the claim."""
 
     @property
+    def null_reach(self) -> float:
+        """Largest distance from 0 in the interval of the null; 0 without one."""
+        if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
+            return 0.0
+        return max(abs(self.null.ratio_low), abs(self.null.ratio_high))
+
+    @property
     def is_noise(self) -> bool:
         """Whether the interval of the null reaches as far from 0 as the change."""
         assert self.change.ratio is not None
-        if self.null is None or self.null.ratio_low is None or self.null.ratio_high is None:
-            return False
-        return abs(self.change.ratio) <= max(abs(self.null.ratio_low), abs(self.null.ratio_high))
+        has_null = self.null is not None and self.null.ratio_low is not None
+        return has_null and abs(self.change.ratio) <= self.null_reach
 
     @property
     def verdict(self) -> Verdict:

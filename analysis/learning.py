@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from analysis.record import AnalysisError, Block
-from analysis.statistics import TAIL, Comparison, of_logs
+from analysis.statistics import ALPHA, Comparison, of_logs
 from foundation.designs.arms import arm, ordered
 from foundation.designs.interface import Arm
 
@@ -42,16 +42,20 @@ def mean_loss(blocks: Iterable[Block]) -> float | None:
     return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
 
 
-def learning(blocks: Sequence[Block], with_interval: bool = True) -> dict[str, Comparison]:
+def learning(
+    blocks: Sequence[Block], alpha: float = ALPHA, with_interval: bool = True
+) -> dict[str, Comparison]:
     """Return arm -> comparison of its mean log loss with its baseline's, from first attempts of blocks.
 
     Only rounds that all arms completed count: within a round loads are in random order, and a later block
     trains a better model. There is no interval without a repeated arm.
     """
-    return compared_courses(_courses(blocks), with_interval)
+    return compared_courses(_courses(blocks), alpha, with_interval)
 
 
-def compared_courses(courses: Mapping[str, float], with_interval: bool = True) -> dict[str, Comparison]:
+def compared_courses(
+    courses: Mapping[str, float], alpha: float = ALPHA, with_interval: bool = True
+) -> dict[str, Comparison]:
     """Return the same comparison from each arm's mean logarithm of the loss."""
     found = {}
     for each in ordered(courses):
@@ -59,7 +63,7 @@ def compared_courses(courses: Mapping[str, float], with_interval: bool = True) -
             continue
         low = high = None
         shift = courses[each.name] - courses[each.baseline]
-        half_width = _half_width(courses, each, arm(each.baseline)) if with_interval else None
+        half_width = _half_width(courses, each, arm(each.baseline), alpha) if with_interval else None
         if half_width is not None:
             low, high = shift - half_width, shift + half_width
         found[each.name] = of_logs(courses[each.baseline], shift, low, high)
@@ -86,7 +90,7 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
     }
 
 
-def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float | None:
+def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
     """Return the half width of the interval of an arm's difference; None without repeated arms."""
     alike: dict[bool, list[float]] = {}
     for each in ordered(courses):
@@ -97,7 +101,7 @@ def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm) -> float 
         return None
     squares = sum(float(np.var(values)) * len(values) for values in alike.values())
     # The arm and the baseline are one training each.
-    return float(stdtrit(freedom, 1 - TAIL)) * sqrt(2 * squares / freedom)
+    return float(stdtrit(freedom, 1 - alpha / 2)) * sqrt(2 * squares / freedom)
 
 
 def read_curves(run: Path) -> Curves:

@@ -17,7 +17,7 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict
 
 from analysis.record import Block
-from analysis.statistics import Comparison, Rounds, compare_paired
+from analysis.statistics import ALPHA, Comparison, Rounds, compare_paired
 from foundation.designs.arms import compared, ordered
 from foundation.logs.columns import METRICS as FIVE
 from foundation.logs.columns import OPS
@@ -216,11 +216,12 @@ def of_blocks(blocks: Sequence[Block], metrics: Iterable[Metric]) -> dict[str, f
 
 
 def estimates(
-    rpc: pl.DataFrame, operations: pl.DataFrame, blocks: list[Block]
+    rpc: pl.DataFrame | None, operations: pl.DataFrame, blocks: Sequence[Block]
 ) -> dict[str, dict[str, Rounds]]:
     """Return arm -> metric -> one estimate per round, for one load; empty without a complete round.
 
     Only rounds in which every arm measured every operation count, so all differences use the same rounds.
+    Without RPCs (None), their metrics are missing.
     """
     arms = [arm.name for arm in ordered(block.arm for block in blocks)]
     rounds = complete_rounds(measured_rows("operations", operations), arms)
@@ -228,17 +229,20 @@ def estimates(
         return {}
     wanted = [metric for metric in METRICS.values() if metric.is_compared]
     of_operations = by_round("operations", operations, arms, rounds, wanted)
-    of_rpcs = by_round("rpc", rpc, arms, rounds, wanted)
+    of_rpcs = {} if rpc is None else by_round("rpc", rpc, arms, rounds, wanted)
     return {
-        arm: {**of_operations[arm], **of_rpcs[arm], **_of_blocks(arm, blocks, rounds, wanted)} for arm in arms
+        arm: {**of_operations[arm], **of_rpcs.get(arm, {}), **_of_blocks(arm, blocks, rounds, wanted)}
+        for arm in arms
     }
 
 
-def differences(metrics: Mapping[str, Mapping[str, Rounds]]) -> dict[str, dict[str, Comparison]]:
+def differences(
+    metrics: Mapping[str, Mapping[str, Rounds]], alpha: float = ALPHA
+) -> dict[str, dict[str, Comparison]]:
     """Return arm -> metric -> comparison with the baseline, from arm -> metric -> one estimate per round."""
     return {
         arm.name: {
-            metric: compare_paired(values, reference)
+            metric: compare_paired(values, reference, alpha)
             for metric, values in metrics[arm.name].items()
             if _known(values) and _known(reference := metrics[baseline].get(metric))
         }

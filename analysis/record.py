@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from analysis.statistics import Comparison
+from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import baseline_of, ordered
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
@@ -23,6 +23,11 @@ FAST = "fast"
 
 class AnalysisError(HotlineError):
     """The record or logs of a run cannot be used; the message names the file and the reason."""
+
+
+End = Literal["decided", "futility", "precision", "budget", "rounds", "script"]
+"""Reason for which rounds ended: every claim is decided at a look (`analysis.stopping`); further rounds would
+decide none; intervals are narrow; time; the number of rounds that was asked for; the script has ended."""
 
 
 class _Model(BaseModel):
@@ -253,8 +258,10 @@ class RunRecord(_Model):
     """Last attempt of each arm at each load in each round."""
     repeated_blocks: list[Block] = Field(default_factory=list)
     """Earlier attempts, which were disturbed."""
-    ended_by: Literal["precision", "budget", "rounds", "script"] | None = None
+    ended_by: End | None = None
     """Reason for which rounds ended."""
+    alpha: float = ALPHA
+    """Error rate of the intervals of differences, which depends on the look at which rounds ended."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
     accounting: Accounting | None = None
     """Accounting of updates; None if the run was interrupted before it."""

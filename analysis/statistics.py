@@ -12,6 +12,7 @@ docs/intervals.md compares these intervals with others.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -26,15 +27,17 @@ Estimates = npt.NDArray[np.float64]
 
 SUBSETS = 4095
 """Maximum number of subsets: all of 12 rounds; of more rounds a random sample."""
-TAIL = 0.025
+ALPHA = 0.05
+"""Error rate of an interval: the probability that it excludes the true value. A run that may stop at several
+looks has smaller ones (`analysis.stopping`)."""
 _ROUNDING = 1e-12
 MIN_ROUNDS = 6
-"""Minimum number of rounds for an interval. n rounds have 2^n - 1 subsets; with 5 rounds the widest interval
-covers 94 % only."""
+"""Minimum number of rounds for an interval at `ALPHA`. n rounds have 2^n - 1 subsets; with 5 rounds the
+widest interval covers 94 % only."""
 
 
 class Comparison(BaseModel):
-    """An arm's estimate compared with the baseline's, with 95 % intervals; None for undefined numbers.
+    """An arm's estimate compared with the baseline's, with intervals; None for undefined numbers.
 
     Estimates are geometric means over rounds, and bounds of the difference are those of the ratio times the
     baseline. If some round has a 0, estimates are arithmetic means, and bounds of the ratio are those of the
@@ -69,20 +72,24 @@ class Comparison(BaseModel):
         return (self.ratio_high - self.ratio_low) / 2
 
 
-def compare_paired(arm: Rounds, baseline: Rounds, with_interval: bool = True) -> Comparison:
+def min_rounds(alpha: float) -> int:
+    """Return the minimum number of rounds for an interval at an error rate."""
+    return math.ceil(1 - math.log2(alpha))
+
+
+def compare_paired(arm: Rounds, baseline: Rounds, alpha: float = ALPHA) -> Comparison:
     """Compare `arm` with `baseline`, both (rounds,), by difference and ratio.
 
-    There are no intervals for fewer rounds than `MIN_ROUNDS` or without `with_interval`, and no ratio to 0.
+    There are no intervals for fewer rounds than `min_rounds(alpha)`, and no ratio to 0.
     """
-    with_interval = with_interval and len(arm) >= MIN_ROUNDS
     if (arm > 0).all() and (baseline > 0).all():
-        return _geometric(arm, baseline, with_interval)
-    return _arithmetic(arm, baseline, with_interval)
+        return _geometric(arm, baseline, alpha)
+    return _arithmetic(arm, baseline, alpha)
 
 
-def _geometric(arm: Rounds, baseline: Rounds, with_interval: bool) -> Comparison:
+def _geometric(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
     logs = np.log(arm / baseline)
-    low, high = interval(logs) if with_interval else (None, None)
+    low, high = _bounds(logs, alpha)
     return of_logs(np.log(baseline).mean(), logs.mean(), low, high)
 
 
@@ -102,9 +109,9 @@ def of_logs(baseline: float, shift: float, low: float | None, high: float | None
     )
 
 
-def _arithmetic(arm: Rounds, baseline: Rounds, with_interval: bool) -> Comparison:
+def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
     reference, difference = float(baseline.mean()), float((arm - baseline).mean())
-    low, high = interval(arm - baseline) if with_interval else (None, None)
+    low, high = _bounds(arm - baseline, alpha)
     ratio, ratio_low, ratio_high = (
         None if bound is None or not reference else bound / reference for bound in (difference, low, high)
     )
@@ -157,14 +164,18 @@ def _welch(other: Rounds, first: Rounds) -> tuple[float | None, float | None]:
         # All rounds are equal up to rounding.
         return shift, shift
     freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
-    half_width = float(stdtrit(freedom, 1 - TAIL) * np.sqrt(variance))
+    half_width = float(stdtrit(freedom, 1 - ALPHA / 2) * np.sqrt(variance))
     return shift - half_width, shift + half_width
 
 
-def interval(differences: Rounds) -> tuple[float, float]:
-    """Return the 95 % interval of the centre of symmetry of differences (rounds,), at least `MIN_ROUNDS`."""
+def _bounds(differences: Rounds, alpha: float) -> tuple[float, float] | tuple[None, None]:
+    return (None, None) if len(differences) < min_rounds(alpha) else interval(differences, alpha)
+
+
+def interval(differences: Rounds, alpha: float = ALPHA) -> tuple[float, float]:
+    """Return the interval of the centre of symmetry of differences, (rounds,) of at least `min_rounds`."""
     counts = subsets(len(differences))
-    return typical((counts @ differences) / counts.sum(axis=1))
+    return typical((counts @ differences) / counts.sum(axis=1), alpha)
 
 
 @lru_cache
@@ -178,8 +189,8 @@ def subsets(rounds: int) -> npt.NDArray[np.float64]:
     return drawn.astype(np.float64)
 
 
-def typical(estimates: Estimates) -> tuple[float, float]:
-    """Return the 95 % interval of typical values (subsets,)."""
+def typical(estimates: Estimates, alpha: float = ALPHA) -> tuple[float, float]:
+    """Return the interval of typical values (subsets,)."""
     ordered = np.sort(estimates)
-    outside = int(TAIL * (len(ordered) + 1))
+    outside = int(alpha / 2 * (len(ordered) + 1))
     return float(ordered[outside - 1]), float(ordered[-outside])

@@ -38,7 +38,7 @@ from analysis.record import (
     ServerUse,
     Virtual,
 )
-from analysis.statistics import Comparison
+from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import baseline_of, leading, measured, ordered
 from foundation.designs.interface import Arm
@@ -191,7 +191,9 @@ class Summary(_Model):
     cpus: int | None = None
     """Number of CPUs that the agents shared; None for a simulated run."""
     ended_by: str | None = None
-    """Reason for which rounds ended: precision, budget, rounds or script."""
+    """Reason for which rounds ended (`analysis.record.End`)."""
+    alpha: float = ALPHA
+    """Error rate of the intervals of differences."""
     budget_s: float | None = None
     widest: Width | None = None
     """Width of the interval of pull and push that is farthest from its goal."""
@@ -275,6 +277,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         program_share=_program_share(record.blocks),
         cpus=None if record.simulation else record.machine.get("cpus"),
         ended_by=record.ended_by,
+        alpha=record.alpha,
         budget_s=record.config.get("budget_s"),
         widest=widest(width for name, load in loads.items() for width in widths(name, load.differences)),
         repeated=_repeated(record.repeated_blocks),
@@ -288,7 +291,9 @@ def summarise(run: Path, record: RunRecord) -> Summary:
 
 def _learned(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as below
     # In simulated runs, repeated arms are equal to the bit, so they show no spread.
-    return {"learning": learning(record.first_attempts(), with_interval=record.simulation is None)}
+    return {
+        "learning": learning(record.first_attempts(), record.alpha, with_interval=record.simulation is None)
+    }
 
 
 def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
@@ -335,7 +340,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
     blocks = [block for block in record.blocks if block.load == load]
     rpc, operations = rpc.filter(same_load), operations.filter(same_load)
     tried = [block for block in record.first_attempts() if block.load == load]
-    differences = differences_of(estimates(rpc, operations, blocks))
+    differences = differences_of(estimates(rpc, operations, blocks), record.alpha)
     if record.simulation is not None:
         # Repetitions measure noise, which simulated runs do not have.
         differences = {name: each for name, each in differences.items() if not arm_of(name).is_repetition}

@@ -15,6 +15,7 @@ from analysis.claims import Claim, claimed, tone_of, unclaimed
 from analysis.metrics import METRICS, PS_CPU, Tone, goals, mentioned_in, shown_in
 from analysis.record import ANY
 from analysis.statistics import Comparison
+from analysis.stopping import LOOKS
 from foundation.designs.arms import compared
 from foundation.designs.registry import design
 from foundation.logs.columns import at_load, load_title
@@ -157,7 +158,7 @@ def _template() -> Template:
     environment.globals |= {
         "ANY": ANY, "CPU": PS_CPU, "METRICS": METRICS, "claimed": claimed,
         "compared": compared, "design": design, "disturbance": disturbance, "facts": facts, "goals": goals,
-        "learning": learning, "shown_in": shown_in, "mentioned_in": mentioned_in, "pluralize": pluralize,
-        "statistics": statistics, "tone_of": tone_of, "unclaimed": unclaimed,
+        "learning": learning, "LOOKS": LOOKS, "shown_in": shown_in, "mentioned_in": mentioned_in,
+        "pluralize": pluralize, "statistics": statistics, "tone_of": tone_of, "unclaimed": unclaimed,
     }  # fmt: skip
     return environment.get_template("sentences.txt.j2")

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 from typing_extensions import Self
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
+from analysis.stopping import LOOKS
 from controller.tables import ROWS, SLOTS
 from experiment.errors import ConfigError
 from experiment.faults import FRAME_FAULTS
@@ -55,6 +56,7 @@ VARIABLES = {
     "PS": "servers",
     "TOP_K": "top_k",
     "ROUNDS": "rounds",
+    "PRECISE": "precise",
     "DATA": "data",
     "SCRIPT": "script",
     "CODEC": "codec",
@@ -134,7 +136,10 @@ class Config(RunSettings):
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
     """Size of the hot set, or of the vector that workers of a lockstep design add up."""
     rounds: int | None = Field(default=None, ge=1)
-    """Number of rounds, each with a block for every arm and load; None ends when intervals are narrow."""
+    """Number of rounds, each with a block for every arm and load; None ends at one of `analysis.stopping`'s
+    looks."""
+    precise: bool = False
+    """Whether rounds go on until intervals are narrow, which takes several minutes."""
     budget_s: float = Field(default=100.0, gt=0, allow_inf_nan=False)
     """Duration of all rounds in s, if their number is not given."""
     data: Path | None = None
@@ -223,8 +228,8 @@ class Config(RunSettings):
 
     @property
     def block_budget_s(self) -> float:
-        """Time budget for all blocks, each long enough to estimate a p99, in s."""
-        return self.budget_s
+        """Time budget for the blocks of `planned_rounds`, each long enough to estimate a p99, in s."""
+        return self.budget_s if self.rounds or self.ends_when_narrow else self.budget_s / 2
 
     @property
     def min_rounds(self) -> int:
@@ -232,9 +237,14 @@ class Config(RunSettings):
         return 1
 
     @property
-    def min_rounds_for_precision(self) -> int:
-        """Number of rounds before which no run ends for its precision."""
-        return MIN_ROUNDS_FOR_PRECISION
+    def ends_when_narrow(self) -> bool:
+        """Whether narrow intervals end rounds, and not what is claimed at a look."""
+        return self.precise
+
+    @property
+    def planned_rounds(self) -> int:
+        """Number of rounds before which only time ends rounds."""
+        return MIN_ROUNDS_FOR_PRECISION if self.ends_when_narrow else LOOKS[0].rounds
 
     @property
     def has_room_for_profile(self) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from pydantic import TypeAdapter, ValidationError
+
 from foundation.designs.registry import DEFAULT, DesignError, design
 from foundation.logs.columns import CLOSED_LOOP
 
@@ -56,6 +58,10 @@ STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> maximum duration of a step in a closed loop, in s."""
 
 
+OF_PRECISE: Settings = {"budget_s": 600.0}
+"""Setting -> default for runs that go on until intervals are narrow."""
+
+
 def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
     """Add the defaults of a codec, script or design to the given settings, without validating them."""
     sizes = SIZES.get(codec, {}) if isinstance(codec, str) else {}
@@ -63,7 +69,16 @@ def with_sizes(given: Settings, codec: object) -> dict[str, Any]:
         sizes = OF_SCRIPTS
     elif _is_lockstep(given.get("design", DEFAULT)):
         sizes = {**sizes, **OF_LOCKSTEP}
+    if _is_true(given.get("precise")):
+        sizes = {**sizes, **OF_PRECISE}
     return {**given, **{name: _filled(given, name, size) for name, size in sizes.items()}}
+
+
+def _is_true(value: object) -> bool:
+    try:
+        return TypeAdapter(bool).validate_python(value)
+    except ValidationError:
+        return False
 
 
 def _is_lockstep(name: object) -> bool:

@@ -68,8 +68,13 @@ class SimulationConfig(Config):
         return MIN_ROUNDS
 
     @property
-    def min_rounds_for_precision(self) -> int:
-        """The same: what differs between rounds is their steps and who begins when, and no machine."""
+    def ends_when_narrow(self) -> bool:
+        """Whether narrow intervals end rounds: a simulation has no noise to make them narrow by chance."""
+        return True
+
+    @property
+    def planned_rounds(self) -> int:
+        """Minimum number of rounds."""
         return MIN_ROUNDS
 
     @property

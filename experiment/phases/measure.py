@@ -43,7 +43,7 @@ def take_capacity(session: Session, found: dict[str, float]) -> float:
 async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
     """Run rounds at the offered rates, and record their blocks.
 
-    `halfway` is called once, between two rounds, when half of them is done.
+    `halfway` is called once, between two rounds, if the run goes on when half of its rounds may be done.
     """
     config = session.config
     chance = random.Random(config.seed)
@@ -54,11 +54,12 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             blocks = _plan(session, rounds)
             chance.shuffle(blocks)
             await _run_round(session, blocks, rounds, phase)
-            operations = await session.new_operations() if rounds.ends_when_precise else None
-            session.record.ended_by = rounds.end(operations)
+            operations = await session.new_operations() if rounds.needs_operations else None
+            session.record.ended_by = rounds.end(operations, session.record.blocks)
+            session.record.alpha = rounds.alpha
             if all(map(session.has_ended, config.measured)):
                 session.record.ended_by = "script"
-            if session.record.ended_by is None and not is_halfway and rounds.share_done() >= 0.5:
+            if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
                 is_halfway = True
                 begun = session.spent_s()
                 await halfway()

@@ -1,20 +1,19 @@
-"""Decide when to end rounds: at the configured number, or when intervals are narrow or the budget ends."""
+"""Decide when to end rounds: at their configured number, at a look, with narrow intervals, or the budget."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import polars as pl
 
-from analysis.metrics import METRICS, by_round, complete_rounds, differences, goals, widest, widths
-from analysis.statistics import Rounds
+from analysis.metrics import Width, differences, estimates, widest, widths
+from analysis.record import Block, End
+from analysis.statistics import ALPHA
+from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
+from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
-
-End = Literal["precision", "budget", "rounds", "script"]
 
 
 class RoundCount:
@@ -26,12 +25,14 @@ class RoundCount:
         self._begun = clock()
         self.done = 0
         """Rounds done so far."""
-        self._estimates: dict[tuple[str, str, str], list[Rounds]] = {}
+        self.alpha = ALPHA
+        """Error rate of the intervals if rounds end now."""
+        self._operations: list[pl.DataFrame] = []
 
     @property
     def planned(self) -> int:
         """Minimum number of rounds that the budget is divided among."""
-        return self._config.rounds or self._config.min_rounds_for_precision
+        return self._config.rounds or self._config.planned_rounds
 
     def share_done(self, of_round: float = 0.0) -> float:
         """Return the share of the configured rounds, with the part `of_round` of the current one, or of the
@@ -39,6 +40,13 @@ class RoundCount:
         if self._config.rounds is not None:
             return (self.done + of_round) / self._config.rounds
         return min(1.0, self.spent_s / self._config.budget_s)
+
+    @property
+    def is_halfway(self) -> bool:
+        """Whether half of the rounds may be done: by their number, the budget, or at the first look."""
+        if self.needs_operations and not self._config.ends_when_narrow and self.done <= LOOKS[0].rounds:
+            return self.done == LOOKS[0].rounds
+        return self.share_done() >= 0.5
 
     @property
     def spent_s(self) -> float:
@@ -55,48 +63,63 @@ class RoundCount:
         self._begun += seconds
 
     @property
-    def ends_when_precise(self) -> bool:
-        """Whether rounds continue until intervals are narrow: no number is given and the load is offered."""
+    def needs_operations(self) -> bool:
+        """Whether the measurements decide when rounds end: no number is given and the load is offered."""
         return self._config.rounds is None and not self._config.is_closed_loop
 
-    def end(self, operations: pl.DataFrame | None) -> End | None:
+    def end(self, operations: pl.DataFrame | None, blocks: Sequence[Block]) -> End | None:
         """Count a round and return the reason to end, or None for another round.
 
-        `operations` are those of the round if `ends_when_precise`.
+        `operations` are those of the round if `needs_operations`, and `blocks` those of all rounds.
         """
         self.done += 1
         if self._config.rounds is not None:
             return "rounds" if self.done >= self._config.rounds else None
-        if operations is not None:
-            self._take(operations)
-            if self.done >= self._config.min_rounds_for_precision and self._is_precise():
+        if operations is None:
+            return self._end_of_budget(self.done + 1)
+        self._operations.append(operations.filter(pl.col("measured") & (pl.col("round") >= 0)))
+        if self._config.ends_when_narrow:
+            if self.done >= self._config.planned_rounds and self._is_narrow(blocks):
                 return "precision"
+            return self._end_of_budget(self.done + 1)
+        return self._end_of_look(blocks)
+
+    def _end_of_budget(self, rounds: int) -> End | None:
+        """Return "budget" if that many rounds would take longer than the budget."""
         if self.done < self._config.min_rounds:
             return None
-        return "budget" if self.spent_s * (1 + 1 / self.done) > self._config.budget_s else None
+        return "budget" if self.spent_s * rounds / self.done > self._config.budget_s else None
 
-    def _take(self, operations: pl.DataFrame) -> None:
-        measured = operations.filter(pl.col("measured") & (pl.col("round") >= 0))
+    def _end_of_look(self, blocks: Sequence[Block]) -> End | None:
+        """Return the reason to end at a look; before the first one, only time ends rounds."""
+        look = next((each for each in LOOKS if each.rounds == self.done), None)
+        if look is None:
+            return self._end_of_budget(self.done + 1) if self.done < LOOKS[0].rounds else None
+        self.alpha = look.alpha
+        following = next((each for each in LOOKS if each.rounds > self.done), None)
+        reason = self._reason(look, blocks)
+        if reason is not None or following is None:
+            return reason or "futility"
+        return self._end_of_budget(following.rounds)
+
+    def _reason(self, look: Look, blocks: Sequence[Block]) -> End | None:
+        lead = leading(self._config.design)
+        if lead is None or lead not in self._config.measured:
+            return None
+        # The answer is that of the first load.
+        load = self._config.loads[0]
+        found = estimates(None, self._at(load), [block for block in blocks if block.load == load])
+        return reason_to_stop(differences(found, look.alpha), lead.name, look.rounds)
+
+    def _is_narrow(self, blocks: Sequence[Block]) -> bool:
+        found = list[Width]()
         for load in self._config.loads:
-            at_load = measured.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))
-            rounds = complete_rounds(at_load, self._config.arms)
-            arms = self._config.arms if rounds else ()
-            wanted = [METRICS[name] for name in goals()]
-            for arm, metrics in by_round("operations", at_load, arms, rounds, wanted).items():
-                for metric in metrics:
-                    self._estimates.setdefault((load_name(load), arm, metric), []).append(metrics[metric])
-
-    def _is_precise(self) -> bool:
-        found = []
-        for load in map(load_name, self._config.loads):
-            metrics = {
-                arm: {
-                    metric: np.concatenate(values)
-                    for (of_load, of_arm, metric), values in self._estimates.items()
-                    if (of_load, of_arm) == (load, arm)
-                }
-                for arm in self._config.arms
-            }
-            found += list(widths(load, differences(metrics)))
+            of_load = [block for block in blocks if block.load == load]
+            found += widths(load_name(load), differences(estimates(None, self._at(load), of_load)))
         wide = widest(found)
         return wide is not None and wide.half_width < wide.goal
+
+    def _at(self, load: float) -> pl.DataFrame:
+        """Return the measured operations at a load, of all rounds."""
+        every = pl.concat(self._operations)
+        return every.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))

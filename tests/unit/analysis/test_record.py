@@ -37,6 +37,7 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
         "blocks": [],
         "repeated_blocks": [],
         "ended_by": None,
+        "alpha": 0.05,
         "capacity_checks": [],
         "accounting": None,
         "switch": None,

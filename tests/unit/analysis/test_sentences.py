@@ -93,6 +93,8 @@ FACTS: dict[str, dict[str, Any]] = {
                "last_reported": {"baseline": 0.12345, "offload": 12345.6}},
     "a script's budget": {"ended_by": "budget", "budget_s": 100.0, "steps_per_s": {"baseline": 1.0}},
     "rounds": {"ended_by": "rounds"},
+    "decided": {"ended_by": "decided", "alpha": 0.01},
+    "futility": {"ended_by": "futility", "alpha": 0.02},
     "capacity": {"capacity_checks": capacity(middle=190, end=195), "offered_rate": {"0.5": 100.0}},
     "drift": {"capacity_checks": capacity(middle=199, end=150), "offered_rate": {"0.5": 100.0}},
     "drift of a given rate": {"capacity_checks": capacity(end=150), "offered_rate": {"0.5": 100.0},

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from analysis.statistics import MIN_ROUNDS, SUBSETS, compare_paired, interval, subsets
+from analysis.statistics import MIN_ROUNDS, SUBSETS, compare_paired, interval, min_rounds, subsets
 
 positive = st.floats(0.01, 100)
 
@@ -95,10 +95,18 @@ def test_too_few_rounds_have_no_interval() -> None:
     assert [found.low, found.high, found.ratio_low, found.ratio_high, found.half_width] == [None] * 5
 
 
-def test_what_rounds_do_not_repeat_has_no_interval() -> None:
-    found = compare_paired(np.full(6, 3.0), np.full(6, 5.0), with_interval=False)
-    assert found.ratio == pytest.approx(-0.4)
-    assert [found.low, found.high, found.ratio_low, found.ratio_high] == [None] * 4
+@pytest.mark.parametrize(("alpha", "rounds"), [(0.05, 6), (0.02, 7), (0.01, 8)])
+def test_a_smaller_error_rate_needs_more_rounds(alpha: float, rounds: int) -> None:
+    assert min_rounds(alpha) == rounds
+    for count, has_interval in ((rounds - 1, False), (rounds, True)):
+        found = compare_paired(np.full(count, 3.0), np.full(count, 5.0), alpha)
+        assert (found.half_width is not None) == has_interval
+
+
+def test_an_interval_at_a_smaller_error_rate_is_wider() -> None:
+    shifts = np.random.default_rng(2).normal(0, 1, 12)
+    at_5, at_1 = interval(shifts, 0.05), interval(shifts, 0.01)
+    assert at_1[0] < at_5[0] < at_5[1] < at_1[1]
 
 
 def test_where_there_is_nothing_in_some_round_means_are_arithmetic() -> None:

@@ -65,7 +65,7 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
         (["WORKERS=100"], r"^WORKERS=100: Input should be less than or equal to 99$"),
         (["PS=43"], r"^PS=43: Input should be less than or equal to 42$"),
         (["TOP_K=114689"], r"^TOP_K=114689: Input should be less than or equal to 114688$"),
-        (["TOP_K=57345"], r"^top_k \(57345\) must be at most 57,344 with arms hot and both$"),
+        (["TOP_K=57345"], r"^top_k \(57345\) must be at most 57,344 with arms offload and offload-proxy$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
         (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are DESIGN, TARGET, WORKERS"),
         (["--help"], r"^--help: expected NAME=value"),

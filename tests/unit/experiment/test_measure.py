@@ -14,6 +14,8 @@ import pytest
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
 from analysis.record import ProgramUse, ServerUse
+from analysis.statistics import ALPHA
+from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
 from experiment.session import OnProgress, Planned, Ran, Reading
@@ -284,10 +286,17 @@ def test_rounds_that_are_asked_for_are_run_whatever_they_show() -> None:
     assert session.halfway == 6 * 10
 
 
-def test_rounds_go_on_until_they_are_precise() -> None:
+def test_rounds_end_at_the_first_look_if_it_decides_all() -> None:
     session = play(Config()).session
+    first = LOOKS[0]
+    assert (len(by_round(session)), session.record.ended_by) == (first.rounds, "decided")
+    assert (session.new, session.record.alpha, session.halfway) == (first.rounds, first.alpha, 0)
+
+
+def test_rounds_go_on_until_they_are_precise() -> None:
+    session = play(Config(precise=True)).session
     assert (len(by_round(session)), session.record.ended_by) == (MIN_ROUNDS_FOR_PRECISION, "precision")
-    assert session.new == MIN_ROUNDS_FOR_PRECISION
+    assert (session.new, session.record.alpha) == (MIN_ROUNDS_FOR_PRECISION, ALPHA)
 
 
 def test_rounds_end_with_the_budget() -> None:
@@ -301,12 +310,14 @@ def test_rounds_end_with_the_budget() -> None:
         # 550 ms of 5 ms hold 110 steps of each of four workers: enough.
         (5, {}, 110),
         # 200 ms are discarded, 5 steps; 25 of each worker make 100.
-        (40, {"budget_s": 140.0}, 5 + 25),
-        # Ten rounds of ten blocks in 100 s: a second for each, with what lies between.
-        (100, {}, 9),
-        (100, {"rounds": 3}, 2 + 25),
-        (100, {"budget_s": 290.0}, 27),
-        (100, {"block_steps": 20}, 2 + 5),
+        (40, {"budget_s": 280.0}, 5 + 25),
+        # Ten rounds of ten blocks in 100 s, if precise: a second for each, with what lies between.
+        (100, {"precise": True, "budget_s": 100.0}, 9),
+        # Eight rounds to the first look in half of the budget.
+        (100, {"budget_s": 160.0}, 9),
+        (100, {"rounds": 3, "budget_s": 200.0}, 2 + 25),
+        (100, {"budget_s": 480.0}, 27),
+        (100, {"block_steps": 20, "budget_s": 200.0}, 2 + 5),
         (100, {"block_steps": 1, "loads": (0.5,)}, 6),
         (1000, {}, 2),
     ],
@@ -315,4 +326,4 @@ def test_a_block_holds_the_steps_of_its_quantile_as_far_as_the_budget_goes(
     period_ms: int, settings: dict[str, Any], steps: int
 ) -> None:
     config = Config(**settings)
-    assert steps_of_block(config, period_ms * 1_000_000, config.rounds or MIN_ROUNDS_FOR_PRECISION) == steps
+    assert steps_of_block(config, period_ms * 1_000_000, config.rounds or config.planned_rounds) == steps

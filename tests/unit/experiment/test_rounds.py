@@ -1,16 +1,26 @@
-"""When there have been enough rounds, by a clock that is set."""
+"""Rounds end at a look, with narrow intervals, at their number or with the budget, by a clock set by hand."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from analysis.metrics import MIN_ROUNDS_FOR_PRECISION
+from analysis.record import Block, ServerUse
+from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
 from foundation.logs.columns import OPS
 from tests.harness.arms import MEASURED as ARMS
+from tools.bench.nulls import ARMS as NULL_ARMS
+from tools.bench.nulls import Recorded, null_run, rates
+
+Factor = Callable[[int, str], float]
+"""Returns the factor of an arm's latency in a round."""
 
 
 class Clock:
@@ -21,16 +31,30 @@ class Clock:
         return self.now
 
 
-def operations(number: int, loads: tuple[float, ...], spread: float, slow: str = "proxy") -> pl.DataFrame:
-    """A round in which one arm is slower or faster by a spread, turn and turn about."""
-    factor = {slow: np.exp(spread * (-1) ** number)}
+def alike(number: int, arm: str) -> float:
+    return 1.0
+
+
+def alternating(spread: float, slow: str = "offload") -> Factor:
+    """One arm is slower and faster by a spread in turn."""
+    return lambda number, arm: float(np.exp(spread * (-1) ** number)) if arm == slow else 1.0
+
+
+def noisy(spread: float, shift: float = 0.0) -> Factor:
+    """Every arm has noise, and offload a difference."""
+    rng = np.random.default_rng(1)
+    return lambda number, arm: float(np.exp(rng.normal(0, spread) + (shift if arm == "offload" else 0)))
+
+
+def operations(number: int, loads: Sequence[float], factor: Factor) -> pl.DataFrame:
+    factors = {arm: factor(number, arm) for arm in ARMS}
     rows = [
         {
             "arm": arm,
             "op": op,
             "round": number,
             "load": np.float32(load),
-            "latency_us": (100.0 if measured else 1e6) * factor.get(arm, 1.0),
+            "latency_us": (100.0 if measured else 1e6) * factors[arm],
             "rpcs": 1,
             "measured": measured,
         }
@@ -42,47 +66,82 @@ def operations(number: int, loads: tuple[float, ...], spread: float, slow: str =
     return pl.DataFrame(rows, schema_overrides={"round": pl.Int32, "load": pl.Float32})
 
 
+def block(number: int, arm: str, load: float) -> Block:
+    """A block with half of the baseline's packets in offload, and the same CPU time."""
+    packets = 50 if arm == "offload" else 100
+    return Block(
+        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, behind_ns=0,
+        fell_behind=False, servers=ServerUse(packets=packets, bytes=packets, cpu_s=1.0), worker_cpu_s=1.0,
+        run_queue_ms={},
+    )  # fmt: skip
+
+
 def rounds_until_the_end(
-    config: Config, spread: float, round_s: float, slow: str = "proxy", steps_out_s: float = 0.0
-) -> tuple[int, str]:
+    config: Config, factor: Factor, round_s: float, between_s: float = 0.0
+) -> tuple[int, str, float]:
+    """Return the number of rounds, the reason to end, and the error rate of the intervals."""
     clock = Clock()
     rounds = RoundCount(config, clock)
+    blocks = list[Block]()
     while True:
         clock.now += round_s
-        end = rounds.end(operations(rounds.done, config.loads, spread, slow))
+        blocks += [block(rounds.done, arm, load) for load in config.loads for arm in ARMS]
+        end = rounds.end(operations(rounds.done, config.loads, factor), blocks)
         if end is not None:
-            return rounds.done, end
-        clock.now += steps_out_s
-        rounds.exclude(steps_out_s)
+            return rounds.done, end, rounds.alpha
+        clock.now += between_s
+        rounds.exclude(between_s)
 
 
 @pytest.mark.parametrize(
-    ("spread", "round_s", "expected"),
+    ("factor", "round_s", "expected"),
     [
-        (0.0, 1.0, (MIN_ROUNDS_FOR_PRECISION, "precision")),
-        # So many rounds as fit into 100 s, whatever is left over.
-        (5.0, 7.0, (14, "budget")),
-        (5.0, 10.0, (10, "budget")),
-        (0.0, 30.0, (3, "budget")),
-        (0.0, 101.0, (1, "budget")),
+        # Packets are claimed, and all else is narrow.
+        (alike, 1.0, (8, "decided", 0.01)),
+        # A large difference is claimed through much noise.
+        (noisy(0.2, -1.0), 1.0, (8, "decided", 0.01)),
+        # Without a difference, no number of rounds makes such intervals narrow.
+        (noisy(0.5), 1.0, (8, "futility", 0.01)),
+        # The next look would end after the budget of 100 s.
+        (noisy(0.02), 9.0, (8, "budget", 0.01)),
+        # Too slow for the first look: as many rounds as fit, at the error rate of a single look.
+        (alternating(5.0), 14.0, (7, "budget", 0.05)),
+        (alike, 30.0, (3, "budget", 0.05)),
+        (alike, 101.0, (1, "budget", 0.05)),
     ],
 )
-def test_rounds_end_when_intervals_are_narrow_or_with_the_budget(
-    spread: float, round_s: float, expected: tuple[int, str]
+def test_rounds_end_at_a_look_or_with_the_budget(
+    factor: Factor, round_s: float, expected: tuple[int, str, float]
 ) -> None:
-    assert rounds_until_the_end(Config(), spread, round_s) == expected
+    assert rounds_until_the_end(Config(), factor, round_s) == expected
+
+
+def test_rounds_go_on_to_the_look_that_decides() -> None:
+    """±3.5 % a round are not ±3 % after 8 rounds, but after more."""
+    done, end, alpha = rounds_until_the_end(Config(), alternating(0.035), 1.0)
+    assert (end, alpha) == ("decided", dict(LOOKS)[done])
+    assert done > LOOKS[0].rounds
+
+
+def test_other_loads_and_arms_do_not_delay_the_end() -> None:
+    wide_elsewhere = rounds_until_the_end(Config(), alternating(0.5, "offload-proxy"), 1.0)
+    assert wide_elsewhere == (8, "decided", 0.01)
 
 
 @pytest.mark.parametrize("slow", ["baseline", "repeat", "proxy", "offload", "offload-proxy"])
-def test_every_arm_has_to_be_narrow_and_more_rounds_make_it_so(slow: str) -> None:
+def test_precise_rounds_end_when_every_arm_is_narrow(slow: str) -> None:
     """±5 % a round: some 5 % / √n × 2 of n rounds."""
-    done, end = rounds_until_the_end(Config(), 0.05, 1.0, slow)
-    assert end == "precision"
+    done, end, alpha = rounds_until_the_end(Config(precise=True), alternating(0.05, slow), 1.0)
+    assert (end, alpha) == ("precision", 0.05)
     assert MIN_ROUNDS_FOR_PRECISION < done < 25
 
 
+def test_precise_rounds_have_a_budget_of_their_own() -> None:
+    assert rounds_until_the_end(Config(precise=True), alternating(5.0), 40.0)[:2] == (15, "budget")
+
+
 def test_what_is_no_round_is_not_of_the_budget() -> None:
-    assert rounds_until_the_end(Config(), 5.0, 10.0, steps_out_s=20.0) == (10, "budget")
+    assert rounds_until_the_end(Config(), alternating(5.0), 14.0, between_s=20.0)[:2] == (7, "budget")
 
 
 def test_rounds_that_were_asked_for_are_counted_alone() -> None:
@@ -91,14 +150,40 @@ def test_rounds_that_were_asked_for_are_counted_alone() -> None:
     clock.now += 50
     assert rounds.has_time and rounds.planned == 2
     assert rounds.share_done(0.5) == 0.25
-    assert rounds.end(None) is None
-    assert (rounds.share_done(), rounds.end(None)) == (0.5, "rounds")
+    assert rounds.end(None, ()) is None
+    assert (rounds.share_done(), rounds.is_halfway, rounds.end(None, ())) == (0.5, True, "rounds")
 
 
-def test_how_much_of_the_budget_has_gone() -> None:
+def test_the_spent_share_of_the_budget() -> None:
     clock = Clock()
     rounds = RoundCount(Config(budget_s=50.0), clock)
     clock.now += 20
     assert (rounds.spent_s, rounds.share_done(), rounds.has_time) == (20, 0.4, True)
     clock.now += 40
-    assert (rounds.share_done(), rounds.has_time, rounds.planned) == (1, False, MIN_ROUNDS_FOR_PRECISION)
+    assert (rounds.share_done(), rounds.has_time, rounds.planned) == (1, False, LOOKS[0].rounds)
+
+
+def recorded(rng: np.random.Generator, rounds: int) -> Recorded:
+    """Heavy-tailed blocks: some rounds are slow for all arms, and some blocks are ten times slower."""
+    metrics = ("pull_mean", "push_mean", "step_mean", "ps_cpu_us_per_step", "worker_cpu_us_per_step")
+    of_round = rng.lognormal(0, 0.5, rounds)
+    fixed: dict[str, Any] = dict.fromkeys(
+        ("ps_packets_per_step", "ps_bytes_per_step", "rpcs_per_step"), np.ones(rounds)
+    )
+
+    def blocks() -> np.ndarray[Any, Any]:
+        return of_round * rng.lognormal(0, 0.15, rounds) * np.where(rng.random(rounds) < 0.05, 10.0, 1.0)
+
+    return {arm: {**{name: blocks() for name in metrics}, **fixed} for arm in ("baseline", "repeat", "proxy")}
+
+
+def test_null_runs_hardly_claim_anything() -> None:
+    """Through the code that ends real runs: at most 5 % for each metric, within three standard errors."""
+    rng = np.random.default_rng(7)
+    recordings = [recorded(rng, 30) for _ in range(5)]
+    runs = [null_run(recordings[k % 5], rng) for k in range(200)]
+    found = rates(runs)
+    assert set(NULL_ARMS) == {"baseline", "repeat", "offload"}
+    assert max(rate for name, rate in found.items() if name != "any") < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
+    assert {run.ended_by for run in runs} <= {"decided", "futility"}
+    assert all(run.rounds in dict(LOOKS) for run in runs)

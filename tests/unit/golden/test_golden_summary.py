@@ -84,6 +84,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "program_share": None,
         "cpus": 2,
         "ended_by": "precision",
+        "alpha": 0.05,
         "budget_s": 100.0,
         # From x to x^(2/3) y^(1/3), as below.
         "widest": {

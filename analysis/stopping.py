@@ -1,0 +1,74 @@
+"""Decide whether a run has measured enough, at fixed numbers of rounds that share the error rate of 5 %.
+
+A run that stopped as soon as some difference is significant would claim false differences far too often. So
+it looks at its intervals after 8, 12, 18 and 27 rounds only, at error rates that add up to `ALPHA` (the
+Bonferroni bound of a group-sequential design: Jennison and Turnbull, "Group Sequential Methods", 2000). It
+may stop at any of these looks for any reason, also because further rounds would decide nothing: an interval
+is wrong at some look with a probability of at most 5 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import sqrt
+from typing import Literal, NamedTuple
+
+from analysis.claims import Claim
+from analysis.metrics import answered
+from analysis.statistics import Comparison
+from foundation.designs.arms import arm as arm_of
+from foundation.designs.arms import repetition_of
+
+
+class Look(NamedTuple):
+    """A number of rounds after which a run may stop, and the error rate of its intervals then."""
+
+    rounds: int
+    alpha: float
+
+
+LOOKS = (Look(8, 0.01), Look(12, 0.01), Look(18, 0.01), Look(27, 0.02))
+NARROW = 0.03
+"""Half width of an interval, as a share of the baseline, that decides a metric without a goal of its own."""
+
+State = Literal["decided", "futile", "open"]
+
+
+def reason_to_stop(
+    differences: Mapping[str, Mapping[str, Comparison]], arm: str, rounds: int
+) -> Literal["decided", "futility"] | None:
+    """Return why a run may stop after a look; None if a further look may decide another metric.
+
+    `differences` is arm -> metric -> comparison at the look's error rate, and `arm` the arm that is judged.
+    """
+    states = [state_of(claim, rounds) for claim in _claims(differences, arm)]
+    if not states or "open" in states:
+        return None
+    return "futility" if "futile" in states else "decided"
+
+
+def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
+    """Yield the claims that a run's answer is made of."""
+    noise = repetition_of(arm_of(arm).baseline)
+    null = {} if noise is None else differences.get(noise.name, {})
+    for metric in answered():
+        found = differences.get(arm, {}).get(metric.name)
+        if found is not None and found.ratio is not None:
+            yield Claim(metric, found, null.get(metric.name))
+
+
+def state_of(claim: Claim, rounds: int) -> State:
+    """Return the state of a claim after this many rounds.
+
+    It is decided if a difference is claimed, or the interval is narrow. It is futile if it would still be
+    neither at the last look, with the same estimate and intervals narrower by the square root of the rounds.
+    """
+    half_width, goal = claim.change.half_width, claim.metric.goal or NARROW
+    if half_width is None:
+        return "open"
+    if claim.sign or half_width <= goal:
+        return "decided"
+    narrower = sqrt(rounds / LOOKS[-1].rounds)
+    assert claim.change.ratio is not None
+    can_be_claimed = abs(claim.change.ratio) > narrower * max(half_width, claim.null_reach)
+    return "open" if can_be_claimed or narrower * half_width <= goal else "futile"

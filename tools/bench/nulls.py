@@ -1,0 +1,162 @@
+"""`python -m tools.bench.nulls RUN...`: how often a run claims a difference although there is none.
+
+Null runs are generated from the blocks of recorded runs: each round takes three arms of one recorded round
+in random order as baseline, repeat and offload, each arm divided by its mean over the recording. So nothing
+differs, and tails, stalls and drifts are the recorded ones. Each null run goes through the code that ends
+real runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from analysis.claims import Claim
+from analysis.metrics import answered, differences, estimates
+from analysis.record import Block, End, ServerUse, read_record
+from analysis.statistics import Rounds
+from experiment.config import Config
+from experiment.phases.rounds import RoundCount
+from foundation.designs.hotset import BASELINE, OFFLOAD, PROXY, REPEAT
+from foundation.logs.columns import OPS
+
+Recorded = Mapping[str, Mapping[str, Rounds]]
+"""Arm -> metric -> estimate of each round."""
+ARMS = (BASELINE.name, REPEAT.name, OFFLOAD.name)
+_SOURCES = (BASELINE.name, REPEAT.name, PROXY.name)
+"""Arms whose blocks become null arms."""
+_TIMES = {"pull": "pull_mean", "push": "push_mean", "step": "step_mean"}
+_STEPS = 1_000
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class NullRun:
+    """What one null run ended with."""
+
+    ended_by: End
+    rounds: int
+    claimed: frozenset[str]
+    """Metrics in which the run claims a difference."""
+
+
+def read(run: Path) -> Iterator[Recorded]:
+    """Yield the estimates of a recorded run, load by load."""
+    record = read_record(run)
+    operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
+    for load in sorted({block.load for block in record.blocks}):
+        at_load = pl.col("load").cast(pl.Float64).round(6) == round(load, 6)
+        blocks = [block for block in record.blocks if block.load == load]
+        found = estimates(None, operations.filter(at_load), blocks)
+        if set(_SOURCES) <= set(found):
+            yield {arm: found[arm] for arm in _SOURCES}
+
+
+def null_run(recorded: Recorded, rng: np.random.Generator) -> NullRun:
+    """Play one null run to its end."""
+    config = Config(arms=ARMS, loads=(0.5,))
+    count = RoundCount(config, lambda: 0.0)
+    blocks, rows = list[Block](), list[pl.DataFrame]()
+    ended_by: End | None = None
+    while ended_by is None:
+        of_arms = dict(zip(ARMS, _draw(recorded, rng), strict=True))
+        blocks += [_block(arm, count.done, values) for arm, values in of_arms.items()]
+        rows.append(_operations(count.done, of_arms))
+        ended_by = count.end(rows[-1], blocks)
+    found = differences(estimates(None, pl.concat(rows), blocks), count.alpha)
+    claims = [
+        Claim(metric, found[OFFLOAD.name][metric.name], found[REPEAT.name][metric.name])
+        for metric in answered()
+        if metric.name in found[OFFLOAD.name]
+    ]
+    return NullRun(ended_by, count.done, frozenset(each.metric.name for each in claims if each.sign))
+
+
+def _draw(recorded: Recorded, rng: np.random.Generator) -> Sequence[Mapping[str, float]]:
+    """Return metric -> estimate of three arms of one recorded round, in random order."""
+    arms = [recorded[arm] for arm in rng.permutation(_SOURCES)]
+    number = rng.integers(len(next(iter(arms[0].values()))))
+    return [
+        {name: float(values[number] / (values.mean() or 1.0)) for name, values in arm.items()} for arm in arms
+    ]
+
+
+def _block(arm: str, number: int, values: Mapping[str, float]) -> Block:
+    """Return a block whose metrics are the drawn ones, in units that keep their digits."""
+    return Block(
+        round=number,
+        load=0.5,
+        arm=arm,
+        first_step=0,
+        steps=_STEPS,
+        period_ns=1,
+        loss=None,
+        behind_ns=0,
+        fell_behind=False,
+        servers=ServerUse(
+            packets=round(values["ps_packets_per_step"] * _STEPS * 1_000),
+            bytes=round(values["ps_bytes_per_step"] * _STEPS * 1_000),
+            cpu_s=values["ps_cpu_us_per_step"] * _STEPS,
+        ),
+        worker_cpu_s=values["worker_cpu_us_per_step"] * _STEPS,
+        run_queue_ms={},
+    )
+
+
+def _operations(number: int, of_arms: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
+    rows = [
+        {
+            "arm": arm,
+            "op": op,
+            "round": number,
+            "load": 0.5,
+            "latency_us": 1e3 * values[_TIMES[op]],
+            "rpcs": values["rpcs_per_step"],
+            "measured": True,
+        }
+        for arm, values in of_arms.items()
+        for op in OPS
+    ]
+    return pl.DataFrame(rows, schema_overrides={"round": pl.Int32})
+
+
+def rates(runs: Sequence[NullRun]) -> dict[str, float]:
+    """Return metric -> share of the runs that claim a difference in it, and "any" for any metric."""
+    claims = Counter(name for run in runs for name in run.claimed)
+    found = {
+        metric.name: claims[metric.name] / len(runs) for metric in answered() if metric.kind != "learning"
+    }
+    return found | {"any": sum(bool(run.claimed) for run in runs) / len(runs)}
+
+
+@click.command()
+@click.argument(
+    "runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option("--number", default=1_000, show_default=True, type=click.IntRange(1, 100_000))
+@click.option("--seed", default=1, show_default=True)
+def main(runs: Sequence[Path], number: int, seed: int) -> None:
+    """Generate null runs from recorded ones, and print how often they claim a difference."""
+    recordings = [recorded for run in runs for recorded in read(run)]
+    rng = np.random.default_rng(seed)
+    played = [null_run(recordings[k % len(recordings)], rng) for k in range(number)]
+    table = Table("metric", "claimed falsely", box=None)
+    for name, rate in rates(played).items():
+        table.add_row(name, f"{rate:.1%}")
+    console = Console()
+    console.print(table)
+    for reason, runs_of in Counter(run.ended_by for run in played).items():
+        console.print(f"ended by {reason}: {runs_of:,} of {number:,} runs")
+    console.print(f"mean rounds: {np.mean([run.rounds for run in played]):.1f}")
+
+
+if __name__ == "__main__":
+    main()
