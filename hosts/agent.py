@@ -31,8 +31,7 @@ class Commands:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.closed = False
-        """Whether standard input has ended, as its writer has exited."""
+        self.closed = False  # whether standard input has ended, as its writer has exited
         self._buffer = b""
 
     def read(self) -> None:

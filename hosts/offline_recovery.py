@@ -73,8 +73,8 @@ class CrashedRun:
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
-                owed = replay.read_unacked(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
-                found.append(Unreplayed(name, job, int(np.count_nonzero(owed.sure))))
+                unacked = replay.read_unacked(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
+                found.append(Unreplayed(name, job, int(np.count_nonzero(unacked.sure))))
         return [each for each in found if each.keys]
 
     def recover(self) -> int:

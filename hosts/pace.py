@@ -63,16 +63,16 @@ def rpc_cost(
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
         wire = make_wire(at_worker.fileno(), peers, _NO_FILE, _NO_FILE)
 
-        def ends() -> bool:
+        def completes() -> bool:
             until = time.monotonic_ns() + int(patience_s * 1e9)
             return operate(client.state, udp, wire, until) == ENDED
 
         with _serving(codec, design, space, at_server.fileno(), peers[1:]) as cpu_s:
-            if not _step(client, ends):
+            if not _step(client, completes):
                 return None
             worker_s, server_s, rpcs = time.thread_time(), cpu_s(), 0
             for _ in range(steps):
-                taken = _step(client, ends)
+                taken = _step(client, completes)
                 if not taken:
                     return None
                 rpcs += taken
@@ -80,15 +80,15 @@ def rpc_cost(
     return RpcCost(worker_s / rpcs * 1e6, server_s / rpcs * 1e6)
 
 
-def _step(client: BaseClient, ends: Callable[[], bool]) -> int:
+def _step(client: BaseClient, completes: Callable[[], bool]) -> int:
     """Pull all keys and push them; return the number of RPCs, 0 if an operation does not end."""
     positions, deltas = np.arange(_KEYS), np.ones(_KEYS, np.uint32)
     client.pull(0, positions)
-    if not ends():
+    if not completes():
         return 0
     rpcs = client.rpcs_of_operation
     client.push(0, positions, deltas, np.zeros(_KEYS, np.bool_))
-    if not ends():
+    if not completes():
         return 0
     rpcs += client.rpcs_of_operation
     client.take_records()

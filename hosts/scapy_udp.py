@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Callable[..., int])
 _take, _flush = plain(take), plain(flush)
 
 
-def behind_scapy(loop: F, design: Design) -> F:
+def with_scapy(loop: F, design: Design) -> F:
     """Return the plain twin of a compiled loop, with the design's Scapy layer at its sockets."""
     wire = AGENTS.of(design).wire
     outbox = rpcs(BURST).view(np.uint8).reshape(BURST, BUFFER_BYTES)

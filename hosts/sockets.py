@@ -46,7 +46,7 @@ def open_udp(address: Address, shared: bool = False) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-        # Frames of local senders carry partial checksums; edited and turned round, none would arrive.
+        # Frames of local senders have partial checksums, which become invalid when a switch edits the frame.
         sock.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
         try:
             sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER)

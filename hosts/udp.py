@@ -27,14 +27,14 @@ _CONTROL_WORDS = 4
 """CMSG_SPACE(sizeof(struct timespec)), in words: length, level and type, seconds, nanoseconds."""
 
 
-class _Vector:
-    """A struct iovec."""
+class _IoVector:
+    """An element of the array that a `MessageHeader` points to: struct iovec."""
 
     start: int
     length: int
 
 
-class Message:
+class MessageHeader:
     """A struct mmsghdr (`softswitch.ports.layout`)."""
 
     msg_name: int
@@ -50,21 +50,19 @@ class Message:
 class _Buffers:
     """Message headers, addresses and ancillary data of both boxes, and counters."""
 
-    offset: int
-    """Unix time minus the monotonic clock, ns."""
+    offset: int  # Unix time minus the monotonic clock, ns
     queued: int
-    unsent: int
-    """Datagrams that the kernel did not accept."""
+    unsent: int  # number of datagrams that the kernel did not accept
     now: Annotated[Ints, 2]
-    vectors_in: Annotated[Records[_Vector], BURST]
-    vectors_out: Annotated[Records[_Vector], BURST]
+    vectors_in: Annotated[Records[_IoVector], BURST]
+    vectors_out: Annotated[Records[_IoVector], BURST]
     names: Annotated[Octets, (BURST, NAME_BYTES)]  # sources of the inbox
     control: Annotated[Ints, (BURST, _CONTROL_WORDS)]
-    messages_in: Annotated[Records[Message], MMSGHDR, BURST]
-    messages_out: Annotated[Records[Message], MMSGHDR, BURST]
+    messages_in: Annotated[Records[MessageHeader], MMSGHDR, BURST]
+    messages_out: Annotated[Records[MessageHeader], MMSGHDR, BURST]
 
 
-_STATE, _VECTOR = dtype_of(_Buffers), dtype_of(_Vector)
+_STATE, _VECTOR = dtype_of(_Buffers), dtype_of(_IoVector)
 
 
 class Udp(NamedTuple):
@@ -87,10 +85,10 @@ def make_udp(offset: int) -> Udp:
     at = {name: start + int(fields[name][1]) for name in fields}
     k = np.arange(BURST)
     for way, box in (("in", udp.inbox), ("out", udp.outbox)):
-        vectors: Records[_Vector] = getattr(state, f"vectors_{way}")
+        vectors: Records[_IoVector] = getattr(state, f"vectors_{way}")
         vectors["start"] = box.ctypes.data + BUFFER_BYTES * k
         vectors["length"] = BUFFER_BYTES
-        messages: Records[Message] = getattr(state, f"messages_{way}")
+        messages: Records[MessageHeader] = getattr(state, f"messages_{way}")
         messages["msg_iov"] = at[f"vectors_{way}"] + _VECTOR.itemsize * k
         messages["msg_iovlen"] = 1
         messages["msg_namelen"] = NAME_BYTES

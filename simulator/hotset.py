@@ -11,7 +11,7 @@ from controller.status import LaneEvent
 from controller.tables import INGRESS, HotParam, Row, State
 from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
-from hosts.hotset.ps.store import Store
+from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from simulator.contents import Contents
 from softswitch.compiled import CompiledPipeline
@@ -34,7 +34,7 @@ def _writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:
     return moves["inserts"] + moves["modifies"] + moves["deletes"]
 
 
-def _lend(store: Store, keys: Keys) -> None:
+def _lend(store: HotsetStore, keys: Keys) -> None:
     at = store.locate(keys)
     store.release(at[store.known(at)])
 

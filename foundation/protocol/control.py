@@ -44,7 +44,7 @@ class Command(IntEnum):
     RENEW = 5
     """The switch is the one in which the PS's own RPCs have the epoch that is the only key. If the PS has
     known another, that one is gone: it takes home what the switch had of it
-    (`hosts.hotset.ps.store.Store.restore`)."""
+    (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
     """Tell the most updated keys, most updates first, with how many since rank 0 was last asked for.
 

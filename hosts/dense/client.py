@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
-from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, WORKERS
+from hosts.dense.packet import MAX_SIZE, MIN_SIZE, WORKERS
 from hosts.dense.vector import VectorHeader, VectorState
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
@@ -46,8 +46,8 @@ class DenseClient(VectorClient):
 
     @chunk_size.setter
     def chunk_size(self, size: int) -> None:
-        if not LEAST_SIZE <= size <= MOST_SIZE:
-            raise ValueError(f"expected chunks of {LEAST_SIZE} to {MOST_SIZE} values, got {size}")
+        if not MIN_SIZE <= size <= MAX_SIZE:
+            raise ValueError(f"expected chunks of {MIN_SIZE} to {MAX_SIZE} values, got {size}")
         self._header.full = size
 
     @property

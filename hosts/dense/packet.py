@@ -21,7 +21,7 @@ import struct
 from typing import NamedTuple
 
 ADDEND, RESULT, TAKEN = 1, 2, 3
-LEAST_SIZE, MOST_SIZE = 64, 360
+MIN_SIZE, MAX_SIZE = 64, 360
 """Values of a full chunk; the largest leaves room for IP and UDP in an MTU of 1,500 bytes."""
 SIZE = 256
 """Default number of values of a chunk."""
@@ -31,7 +31,7 @@ HEADER = struct.Struct("!BBBBHHII")
 VALUE_BYTES = 4
 
 
-class Packet(NamedTuple):
+class DensePacket(NamedTuple):
     """A packet as a tuple of its fields, for tests and Scapy."""
 
     kind: int
@@ -42,14 +42,14 @@ class Packet(NamedTuple):
     size: int
     round: int
     chunk: int
-    values: tuple[int, ...] = ()  # uint32, whatever the form
+    values: tuple[int, ...] = ()  # uint32 words, of either form
 
     def build(self) -> bytes:
         return HEADER.pack(*self[:8]) + struct.pack(f"!{len(self.values)}I", *self.values)
 
 
-def parse(datagram: bytes) -> Packet:
+def parse(datagram: bytes) -> DensePacket:
     """Parse a datagram; raise `struct.error` if it is too short or its values are incomplete."""
     count = (len(datagram) - HEADER.size) // VALUE_BYTES
     values = struct.unpack(f"!{max(count, 0)}I", datagram[HEADER.size :])
-    return Packet._make((*HEADER.unpack_from(datagram), values))
+    return DensePacket._make((*HEADER.unpack_from(datagram), values))

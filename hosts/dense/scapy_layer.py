@@ -7,7 +7,7 @@ from typing import ClassVar
 from scapy.fields import ByteField, FieldListField, IntField, ShortField
 from scapy.packet import Packet as Layer
 
-from hosts.dense.packet import HEADER, VALUE_BYTES, Packet, parse
+from hosts.dense.packet import HEADER, VALUE_BYTES, DensePacket, parse
 
 
 class Dense(Layer):
@@ -44,7 +44,7 @@ def inward(datagram: bytes) -> bytes:
     if len(datagram) < HEADER.size or len(datagram) % VALUE_BYTES:
         return b""
     read = Dense(datagram)
-    return Packet(
+    return DensePacket(
         read.kind, read.form, read.worker, read.workers, read.job, read.size, read.round, read.chunk,
         tuple(read.values),
     ).build()  # fmt: skip

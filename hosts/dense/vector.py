@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from foundation.designs.interface import NEVER
 from foundation.logs.columns import ROW
@@ -13,7 +12,7 @@ from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
 from hosts.dense.wire import as_packet, is_sound, write_head, write_words
-from hosts.worker.arrays import OperandArrays, WindowArrays, operand_arrays, window_arrays
+from hosts.worker.arrays import OperandArrays, OperandState, WindowArrays, operand_arrays, window_arrays
 from hosts.worker.vectors import FLOATS, PATIENCE_NS
 from hosts.worker.window import (
     Slot,
@@ -39,27 +38,20 @@ class VectorHeader(WindowHeader):
     op: int
     iteration: int
     n_keys: int
-    n: int
-    """Number of values of the vector of the current operation."""
-    full: int
-    """Number of values of a full chunk."""
+    n: int  # number of values of the vector of the current operation
+    full: int  # number of values of a full chunk
     is_float: int
-    number: int
-    """Number of the all-reduce, from 1 on."""
-    calls: int
-    """Number of packets of the operation."""
-    pending: int
-    """Number of outstanding packets."""
-    unsent: int
-    """The first packet that has not been sent."""
-    progress: int
-    """Time of the last arrival; 0 before the first chunk is sent."""
+    number: int  # number of the all-reduce, from 1 on
+    calls: int  # number of packets of the operation
+    pending: int  # number of outstanding packets
+    unsent: int  # the first packet that has not been sent
+    progress: int  # time of the last arrival; 0 before the first chunk is sent
     patience: int
     stalled: int
     stalled_at: int
 
 
-class VectorState(WindowState, Protocol):
+class VectorState(WindowState, OperandState, Protocol):
     """The state of a worker with a vector."""
 
     @property
@@ -73,24 +65,8 @@ class VectorState(WindowState, Protocol):
     def model(self) -> Words:
         """uint32[N]: the parameters, the same at all workers."""
 
-    @property
-    def positions(self) -> Ints:
-        """int64[B]: positions of an operation's parameters."""
 
-    @property
-    def deltas(self) -> Words:
-        """uint32[B]: what a push adds."""
-
-    @property
-    def values(self) -> Words:
-        """uint32[B]: what a pull brings."""
-
-    @property
-    def answered(self) -> NDArray[np.bool_]:
-        """bool[>= B]: which deltas are known to be applied."""
-
-
-_MOST_LANES = np.iinfo(ROW["lanes"]).max
+_MAX_LANES = np.iinfo(ROW["lanes"]).max
 
 
 class VectorArrays(WindowArrays, OperandArrays):
@@ -210,7 +186,7 @@ def log_row(
     row.ps_proc, row.ps_queue, row.residence_us = 0, 0, 0
     row.iteration, row.ps, row.op = state.header.iteration, peer, PUSH
     row.request_bytes, row.response_bytes = slot.length, length
-    row.lanes, row.served, row.attempts = min(count, _MOST_LANES), 0, slot.attempts
+    row.lanes, row.served, row.attempts = min(count, _MAX_LANES), 0, slot.attempts
     state.header.rows += 1
     return r
 

@@ -10,7 +10,7 @@ from llvmlite import ir
 from numba import types
 
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc
-from hosts.dense.packet import HEADER, LEAST_SIZE, MOST_SIZE, VALUE_BYTES, WORKERS
+from hosts.dense.packet import HEADER, MAX_SIZE, MIN_SIZE, VALUE_BYTES, WORKERS
 from nativekit.bits import swap16, swap32
 from nativekit.compile import compiled, int64, leaf
 from nativekit.llvm import Context, Generated, Kind, Module, Signature, TypingContext, Value, Values
@@ -20,7 +20,7 @@ PACKET = checked(
     np.dtype(
         {
             "names": ["kind", "form", "worker", "workers", "job", "full", "number", "chunk", "words"],
-            "formats": ["u1", "u1", "u1", "u1", "u2", "u2", "u4", "u4", ("u4", (MOST_SIZE,))],
+            "formats": ["u1", "u1", "u1", "u1", "u2", "u2", "u4", "u4", ("u4", (MAX_SIZE,))],
             "offsets": [0, 1, 2, 3, 4, 6, 8, 12, HEADER.size],
             "itemsize": BUFFER_BYTES,
         }
@@ -33,7 +33,7 @@ _numba: Module = numba
 _types: Module = types
 
 
-class Packet:
+class PacketRecord:
     """A `PACKET` record in a datagram's buffer."""
 
     kind: int
@@ -47,12 +47,12 @@ class Packet:
     words: Words
 
 
-assert tuple(Packet.__annotations__) == PACKET.names
+assert tuple(PacketRecord.__annotations__) == PACKET.names
 
 
-def _as_packet_plain(rpc: Rpc) -> Packet:
+def _as_packet_plain(rpc: Rpc) -> PacketRecord:
     record: np.record = cast(np.record, rpc)
-    return cast(Packet, record.view((np.record, PACKET)))
+    return cast(PacketRecord, record.view((np.record, PACKET)))
 
 
 @leaf(_as_packet_plain)
@@ -112,7 +112,7 @@ def write_head(
 def count_of(length: int) -> int:
     """Return the number of values of a datagram of `length` bytes; -1 for an invalid length."""
     left = length - HEADER_BYTES
-    if left < 0 or left % VALUE_BYTES or left > MOST_SIZE * VALUE_BYTES:
+    if left < 0 or left % VALUE_BYTES or left > MAX_SIZE * VALUE_BYTES:
         return -1
     return left // VALUE_BYTES
 
@@ -124,7 +124,7 @@ def is_sound(rpc: Rpc, length: int) -> bool:
     size = swap16(packet.full)
     return bool(
         0 <= count <= size
-        and LEAST_SIZE <= size <= MOST_SIZE
+        and MIN_SIZE <= size <= MAX_SIZE
         and packet.form <= 1
         and 0 < packet.workers <= WORKERS
         and packet.worker < packet.workers

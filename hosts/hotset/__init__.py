@@ -14,10 +14,10 @@ from foundation.designs.interface import (
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.ps.rpc import handle
 from hosts.hotset.ps.state import Server, make_server, needs_room
-from hosts.hotset.ps.store import Store
+from hosts.hotset.ps.store import HotsetStore
 from hosts.hotset.worker import prefetch
 from hosts.hotset.worker.answers import receive
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.recovery import next_unreplayed, take_unreplayed
 from hosts.hotset.worker.requests import deadline, start, transmit, wake
 from hosts.hotset.worker.state import Calls
@@ -51,4 +51,4 @@ def _make_server(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journ
     return make_server(ps, jobs, make_share(space, ps, n_ps), journal_bytes)
 
 
-AGENTS = Agents(Client, _make_server, Store, ParameterServer, "foundation.protocol.scapy_layer")
+AGENTS = Agents(HotsetClient, _make_server, HotsetStore, ParameterServer, "foundation.protocol.scapy_layer")

@@ -28,8 +28,7 @@ _ITERATIONS = 30
 class Hyperparameters:
     """Parameters that turn gradients into the deltas that workers push."""
 
-    learning_rate: float
-    """Factor of the gradient of a mini-batch's mean log loss."""
+    learning_rate: float  # factor of the gradient of a mini-batch's mean log loss
     scale: float
 
 
@@ -53,7 +52,7 @@ def chance_loss(samples: Samples) -> float:
 def _learning_rate(trace: Trace, samples: Samples) -> float:
     size = len(samples.label) / (trace.workers * trace.steps)
     smoothness = (_largest_eigenvalue(trace) * (size - 1) + _mean_square(samples)) / (4 * size)
-    # Without any feature there is no gradient either.
+    # Without any feature every gradient is 0, so any rate will do.
     return 1 / (trace.workers * smoothness) if smoothness else 1.0
 
 

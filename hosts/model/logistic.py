@@ -22,7 +22,7 @@ LEARNING_RATE = 4.0
 """Default for the built-in workload with four workers; see `hosts.model.hyperparameters` for others."""
 
 
-_LEAST, _MOST = -(2.0**31), 2.0**31 - 1
+_INT32_MIN, _INT32_MAX = -(2.0**31), 2.0**31 - 1
 
 
 class LogisticRegression:
@@ -93,5 +93,5 @@ def _round(numbers: Floats, scale: float, units: NDArray[np.int32]) -> int:
     for i in range(len(numbers)):
         if not np.isfinite(numbers[i]):
             return i
-        units[i] = int64(min(max(np.rint(numbers[i] * scale), _LEAST), _MOST))
+        units[i] = int64(min(max(np.rint(numbers[i] * scale), _INT32_MIN), _INT32_MAX))
     return len(numbers)

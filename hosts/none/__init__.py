@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from hosts.none.ps import SERVER, make_holder
 from hosts.none.worker import WORKER, make_requests
-from hosts.ps.agents import agents_of
+from hosts.ps.core import agents_of
 from hosts.worker.client import DesignClient
 
-__all__ = ["AGENTS", "SERVER", "WORKER", "Client"]
+__all__ = ["AGENTS", "SERVER", "WORKER", "RequestClient"]
 
 
-class Client(DesignClient):
+class RequestClient(DesignClient):
     """One worker's calls for one job."""
 
     make_state = staticmethod(make_requests)
 
 
-AGENTS = agents_of(Client, make_holder, "foundation.protocol.scapy_layer")
+AGENTS = agents_of(RequestClient, make_holder, "foundation.protocol.scapy_layer")

@@ -23,6 +23,7 @@ from hosts.ps.rpcs import (
     end_turn,
     foreign,
     lanes_left,
+    make_jobs,
     needs_room,
     share_cpu,
     stamp,
@@ -35,7 +36,7 @@ from nativekit.records import Records, RecordTable, one, records
 
 
 class Holder(NamedTuple):
-    """A server (`ValuesState`)."""
+    """The state of a server that owns its share (`ValuesState`)."""
 
     header: ValuesHeader
     jobs: Records[Job]
@@ -50,11 +51,9 @@ def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journa
     share = make_share(space, ps, n_ps)
     header = one(ValuesHeader)
     header.ps, header.due = ps, NEVER
-    rows = records(len(jobs), Job)
-    rows["job"] = jobs
     return Holder(
         header,
-        rows,
+        make_jobs(jobs),
         records(CALLERS, CallerRow),
         make_cells(len(jobs), share),
         records(CONTACTS, Contact),

@@ -35,8 +35,7 @@ from nativekit.records import Ints, Records, Words, one, records
 class RequestsHeader(RpcsHeader):
     """Scalars of the state."""
 
-    unsent: int
-    """The first call of the operation that has not been sent."""
+    unsent: int  # the first call of the operation that has not been sent
 
 
 class PsCall(RpcCall):
@@ -46,17 +45,17 @@ class PsCall(RpcCall):
     count: int
 
 
-class Rest:
+class UnsentKeys:
     """Keys of an operation for a PS that are in no call yet, as a range of `order`."""
 
     first: int
-    left: int
+    count: int
 
 
 class Requests(NamedTuple):
     """A worker's calls for one job; B is the maximum number of keys of an operation.
 
-    `WindowState`, `RpcsState` and `OperandArrays` describe the arrays that designs share.
+    `WindowState`, `RpcsState` and `OperandState` describe the arrays that designs share.
     """
 
     header: RequestsHeader
@@ -65,10 +64,9 @@ class Requests(NamedTuple):
     free: Ints
     resends: Ints
     calls: Records[PsCall]  # [B / LANES + n_ps]
-    order: NDArray[np.int32]
-    """int32[B]: indexes of the operation's keys, grouped by server."""
-    of_ps: Records[Rest]  # [n_ps]
-    keys: NDArray[np.uint64]  # [B]
+    order: NDArray[np.int32]  # int32[B]: indexes of the operation's keys, grouped by server
+    unsent_keys: Records[UnsentKeys]  # [n_ps]
+    keys: NDArray[np.uint64]  # uint64[B]: keys of the operation
     positions: Ints
     deltas: Words
     values: Words
@@ -89,7 +87,7 @@ def make_requests(
         free=free,
         calls=records(largest // LANES + n_ps, PsCall),
         order=np.zeros(largest, np.int32),
-        of_ps=records(n_ps, Rest),
+        unsent_keys=records(n_ps, UnsentKeys),
         keys=np.zeros(largest, np.uint64),
         space=space_of(space.sparse),
         **window_arrays(rows),
@@ -109,38 +107,38 @@ def start(state: Requests, op: int, iteration: int, n_keys: int) -> None:
     header.n_keys = header.pending = n_keys
     _sort_by_ps(state, n_keys)
     more = True
-    while more:  # in turn for each PS
+    while more:  # one call for each PS in turn
         more = False
         for ps in range(int64(header.n_ps)):
-            mine = state.of_ps[ps]
-            count = min(int64(mine.left), LANES)
+            rest = state.unsent_keys[ps]
+            count = min(int64(rest.count), LANES)
             if count:
-                _add_call(state, ps, int64(mine.first), count)
-                mine.first += count
-                mine.left -= count
+                _add_call(state, ps, int64(rest.first), count)
+                rest.first += count
+                rest.count -= count
                 more = True
 
 
 @compiled
 def _sort_by_ps(state: Requests, n_keys: int) -> None:
-    """Fill `keys`, `order` and `of_ps` by a counting sort."""
+    """Fill `keys`, `order` and `unsent_keys` by a counting sort."""
     n_ps = int64(state.header.n_ps)
     for ps in range(n_ps):
-        state.of_ps[ps].left = 0
+        state.unsent_keys[ps].count = 0
     for i in range(n_keys):
         key = key_of(state, i)
         state.keys[i] = key
-        state.of_ps[ps_of(key, n_ps)].left += 1
+        state.unsent_keys[ps_of(key, n_ps)].count += 1
     before = int64(0)
     for ps in range(n_ps):
-        mine = state.of_ps[ps]
-        mine.first = before
-        before += mine.left
-        mine.left = 0
+        rest = state.unsent_keys[ps]
+        rest.first = before
+        before += rest.count
+        rest.count = 0
     for i in range(n_keys):
-        mine = state.of_ps[ps_of(state.keys[i], n_ps)]
-        state.order[mine.first + mine.left] = i
-        mine.left += 1
+        rest = state.unsent_keys[ps_of(state.keys[i], n_ps)]
+        state.order[rest.first + rest.count] = i
+        rest.count += 1
 
 
 @compiled
@@ -187,7 +185,7 @@ def receive(state: Requests, rpc: Rpc, length: int, arrival: int, read: int) -> 
     header, h = state.header, decode(rpc)
     if not is_expected(state, rpc, h, length):
         return NOTHING
-    if h.refused:  # no key is anywhere but at its server
+    if h.refused:  # expected 0, as every key is at its server
         header.unexpected += 1
         return NOTHING
     slot = state.slots[h.seq & SLOT_MASK]

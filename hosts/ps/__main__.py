@@ -25,7 +25,7 @@ from hosts.ps.core import Core
 from hosts.ps.durable import Durable
 from hosts.ps.journal import JOURNAL_BYTES
 from hosts.ps.logs import PsLogs
-from hosts.ps.loop import Sockets, codec_hooks
+from hosts.ps.loop import ServerSockets, codec_hooks
 from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -36,8 +36,7 @@ class PsProcess:
 
     def __init__(self, config: PsConfig, offset: int) -> None:
         self._config, self._offset = config, offset
-        self.recovered = 0
-        """Number of journal notes that were replayed."""
+        self.recovered = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
         self.core: Core[Address] = AGENTS.of(design(config.design)).core(
             config.ps,
@@ -49,7 +48,7 @@ class PsProcess:
             replayed=config.recovery.replay_log,
         )
         self._durable = self._open_durable() if config.durable else None
-        self._sockets: Sockets | None = None
+        self._sockets: ServerSockets | None = None
         self._logs = PsLogs(config.log_dir, config.ps, offset, config.collector)
         self.done = False
 
@@ -61,9 +60,9 @@ class PsProcess:
         self.recovered = self.core.recover(durable.parts(), durable.notes())
         return durable
 
-    def sockets(self) -> Sockets:
+    def sockets(self) -> ServerSockets:
         config = self._config
-        self._sockets = Sockets(
+        self._sockets = ServerSockets(
             self.core,
             config.address,
             (config.service.address, config.service.port),
@@ -136,7 +135,7 @@ class PsProcess:
         return {}
 
 
-def serve(process: PsProcess, sockets: Sockets, commands: Commands) -> None:
+def serve(process: PsProcess, sockets: ServerSockets, commands: Commands) -> None:
     """Serve until `quit`, SIGTERM or the end of standard input; write the logs in any case."""
     try:
         while not (process.done or commands.closed):

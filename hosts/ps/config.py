@@ -18,7 +18,7 @@ class PsJobConfig(JobConfig):
 
 
 class DurableConfig(Strict):
-    """Where a PS persists its state (`hosts.ps.durable`), and how often it makes a checkpoint."""
+    """The file of a PS's persisted state (`hosts.ps.durable`), and when it makes a checkpoint."""
 
     file: Path
     checkpoint_mb: float = Field(default=64.0, gt=0, allow_inf_nan=False)

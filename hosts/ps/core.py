@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from foundation.designs.interface import Agents
 from hosts.config import AgentConfigError
+from hosts.keys import KeySpace
 from hosts.ps.rpcs import JobsState
 from hosts.ps.server import RpcServer
-from hosts.ps.store import Store
+from hosts.ps.store import SharedState, Store
+from hosts.worker.client import BaseClient
 
 ReplyTo = TypeVar("ReplyTo")
 
@@ -62,3 +65,25 @@ class Core(Generic[ReplyTo]):
     def malformed(self) -> int:
         """Number of datagrams that were no RPCs."""
         return self.server.malformed
+
+
+class AgentState(JobsState, SharedState, Protocol):
+    """A server's state that has parameters and cost counters."""
+
+
+def agents_of(client: Callable[..., BaseClient], make: Callable[..., AgentState], scapy: str) -> Agents:
+    """Return the agents of a design whose servers keep no journal; `make` makes the state of a server."""
+
+    def core(
+        ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
+        as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
+        state: AgentState | None = None,
+    ) -> Core[tuple[str, int]]:  # fmt: skip
+        made = state or make(ps, n_ps, space, list(epochs))
+        return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
+
+    return Agents(client, make, _store, core, scapy)
+
+
+def _store(server: AgentState, job: int, replayed: bool = False) -> Store:
+    return Store(server, job)

@@ -41,8 +41,7 @@ class Durable:
         self, file: Path, identity: Mapping[str, object], fsync: Fsync, largest_journal: int
     ) -> None:
         self.file = file
-        self.journal_bytes = 0
-        """Size of the journal since the checkpoint, in bytes."""
+        self.journal_bytes = 0  # size of the journal since the checkpoint, in bytes
         self.commits = self.commit_ns = 0
         """Number of journal commits, and their total duration in ns."""
         self._largest_journal = largest_journal
@@ -96,7 +95,7 @@ class Durable:
                 self._open.executemany("INSERT INTO checkpoint VALUES (?, ?)", parts)
                 self._open.execute("DELETE FROM journal")
                 self._open.execute("COMMIT")
-                # Frees the disk space of SQLite's own log.
+                # Free the disk space of SQLite's own log.
                 self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error:
                 if self._open.in_transaction:

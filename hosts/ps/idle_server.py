@@ -9,7 +9,7 @@ from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_se
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
 from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
-from hosts.ps.rpcs import Contact, Job, PsHeader
+from hosts.ps.rpcs import Contact, Job, PsHeader, make_jobs
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from nativekit.compile import compiled
@@ -32,9 +32,7 @@ def make_idle_server(
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(PsHeader)
     header.ps, header.due = ps, NEVER
-    rows = records(len(jobs), Job)
-    rows["job"] = jobs
-    return IdleServer(header, rows, make_cells(len(jobs), share), records(1, Contact), share)
+    return IdleServer(header, make_jobs(jobs), make_cells(len(jobs), share), records(1, Contact), share)
 
 
 @compiled

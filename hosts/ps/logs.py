@@ -54,7 +54,6 @@ class PsLogs:
         self._backlog.close()
 
     def write_connections(self, contacts: NDArray[np.void]) -> None:
-        """Write contacts [n] (`hosts.ps.rpcs.Contact`)."""
         self._connections.write(
             {
                 "time_us": (contacts["arrival"] + self._offset) // _US,

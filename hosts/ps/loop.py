@@ -46,25 +46,23 @@ _FULL_DISK_S = 0.1
 class CodecHooks(NamedTuple):
     """The parts of a PS that depend on its codec."""
 
-    serve: Callable[..., int] = serving.serve
-    """The compiled loop, or its plain twin."""
+    serve: Callable[..., int] = serving.serve  # the compiled loop, or its plain twin
     outward: Callable[[bytes], bytes] = bytes
     """Conversion of a datagram of its own RPCs before it is sent."""
-    inward: Callable[[bytes], bytes] = bytes
-    """Conversion of a received answer to its own RPCs."""
+    inward: Callable[[bytes], bytes] = bytes  # conversion of a received answer to its own RPCs
 
 
 def codec_hooks(codec: str, design: Design) -> CodecHooks:
     """Return the hooks of a codec: the compiled loop for "fast", its plain twin with Scapy for "scapy"."""
     if codec == "scapy":
-        from hosts.scapy_udp import behind_scapy
+        from hosts.scapy_udp import with_scapy
 
         wire = AGENTS.of(design).wire
-        return CodecHooks(behind_scapy(serving.serve, design), wire.outward, wire.inward)
+        return CodecHooks(with_scapy(serving.serve, design), wire.outward, wire.inward)
     return CodecHooks()
 
 
-class Sockets:
+class ServerSockets:
     """The sockets of a PS. Jobs in `connected` get a connected socket for each worker's 5-tuple ([DDL] §3).
 
     `on_room` is called when a part of the connection log is full. With `durable`, changes of the PS are
@@ -96,8 +94,7 @@ class Sockets:
         self._udp = make_udp(offset)
         self._poll = select.epoll()
         self._sources = make_sources(self._poll.fileno(), peers)
-        self.peers: set[Address] = set()
-        """Workers that have a connected socket."""
+        self.peers: set[Address] = set()  # workers that have a connected socket
         self._foreign: set[tuple[int, Address]] = set()
         """Protocol versions and senders of foreign datagrams that were reported."""
         self._open: list[socket.socket] = []
@@ -108,7 +105,7 @@ class Sockets:
         self._poll.register(self._signals.fd, select.EPOLLIN)
         state = self._sources.state
         state.own, state.port, state.signals = self._own.fileno(), self._data.fileno(), self._signals.fd
-        # Compiles the loop, or loads it from the cache, before the first request.
+        # Compile the loop, or load it from the cache, before the first request.
         self._call(0)
 
     def durability(self) -> dict[str, int]:

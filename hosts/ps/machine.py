@@ -1,37 +1,44 @@
-"""Entry points for the server states of any design, for Python."""
+"""The functions of a server, of any design, as Python calls them: compiled, or as plain Python."""
 
 from __future__ import annotations
 
-from typing import cast
+from functools import cache
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from foundation.compiled import loop
-from foundation.designs.interface import SERVER_OPS, ServerState
+from foundation.compiled import entry_points, loop
+from foundation.designs.interface import SERVER_OPS, ServerOps, ServerState
 from foundation.protocol.rpc import Rpc
 from hosts.ps.journal import FROM_WORKER
 from nativekit.compile import int64
 from nativekit.generic import Generic
 from nativekit.libc import memcpy
+from nativekit.plain import plain
 from nativekit.records import Ints, Octets, Records
 from nativekit.reference import as_ref
 
 handle, stamp, needs_room = SERVER_OPS.handle, SERVER_OPS.stamp, SERVER_OPS.needs_room
+ServerMachine: TypeAlias = ServerOps[Any]  # of any state: each call looks up the functions of its class
+"""Functions that only prefetch have their defaults, as Python does not call them."""
+_NAMES = ServerOps._fields[: ServerOps._fields.index("prefetch_index")]
 
 
 def server_states(state: object) -> list[tuple[Generic, type]]:
-    """Return the class of a server's state."""
     return [(cast(Generic, SERVER_OPS.handle), type(state))]
 
 
 @loop(server_states)
-def handle_one(server: ServerState, rpcs: Records[Rpc], length: int, arrival: int) -> int:
-    """`handle` the datagram in rpcs[0]; the answer goes to rpcs[1]."""
-    return handle(as_ref(server), rpcs[0], length, arrival, rpcs[1])
+def _handle(
+    server: ServerState, requests: Records[Rpc], length: int, arrival: int, answers: Records[Rpc]
+) -> int:
+    return handle(as_ref(server), requests[0], length, arrival, answers[0])
 
 
 @loop(server_states)
-def replay_notes(server: ServerState, rpcs: Records[Rpc], notes: Octets, done: Ints) -> None:
+def replay_notes(
+    server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, done: Ints
+) -> None:
     """`handle` the journalled requests of workers up to a note of another source, or until there is no room.
 
     `done` has the offset in the notes, and the number of replayed notes; both are advanced.
@@ -43,19 +50,22 @@ def replay_notes(server: ServerState, rpcs: Records[Rpc], notes: Octets, done: I
         if head[0] != FROM_WORKER:
             return
         length = int64(head[1])
-        memcpy(int64(rpcs.ctypes.data), int64(notes.ctypes.data) + at + 16, length)
-        handle(server, rpcs[0], length, 0, rpcs[1])
+        memcpy(int64(requests.ctypes.data), int64(notes.ctypes.data) + at + 16, length)
+        handle(server, requests[0], length, 0, answers[0])
         done[0] = at + 16 + (length + 7 & ~7)
         done[1] += 1
 
 
 @loop(server_states)
-def stamp_one(server: ServerState, rpcs: Records[Rpc], ps_proc: int, ps_queue: int) -> None:
-    """`stamp` the answer in rpcs[1]."""
-    stamp(as_ref(server), rpcs[1], ps_proc, ps_queue)
+def _stamp(server: ServerState, answers: Records[Rpc], ps_proc: int, ps_queue: int) -> None:
+    stamp(as_ref(server), answers[0], ps_proc, ps_queue)
 
 
-@loop(server_states)
-def lacks_room(server: ServerState, datagrams: int) -> bool:
-    """Return `needs_room` of the state."""
-    return needs_room(as_ref(server), datagrams)
+# Python passes a datagram as an array of one record, for which `ServerOps` has no type.
+_on_arrays: dict[str, Any] = {"handle": _handle, "stamp": _stamp}
+COMPILED: ServerMachine = entry_points(SERVER_OPS, _NAMES, server_states)._replace(**_on_arrays)
+
+
+@cache
+def plain_machine() -> ServerMachine:
+    return ServerMachine(**{name: plain(getattr(COMPILED, name)) for name in _NAMES})

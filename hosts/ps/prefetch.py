@@ -33,7 +33,7 @@ def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     for lane in range(min(int64(rpc.count), LANES)):
         if left >> lane & 1:
             key = swap64(rpc.keys[lane])
-            if len(share.table):  # a key without collision has its cell at the same place
+            if len(share.table):  # without a collision the cell has the same index
                 slot = first_slot_of(share, key)
                 prefetch(table + slot * _KEY_BYTES)
                 prefetch(cells + slot * _CELL_BYTES)

@@ -4,6 +4,7 @@ A caller reuses a slot only after its RPC was answered, so a server stores only 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Protocol, TypeVar
 
 from foundation.designs.interface import FOREIGN, NO_REPLY, ServerState
@@ -37,10 +38,8 @@ class PsHeader:
     malformed: int
     foreign: int
     misdirected: int
-    contacts: int
-    """Number of rows used in the array `contacts`."""
-    callers: int
-    """Number of rows used in the table `callers`."""
+    contacts: int  # number of rows used in the array `contacts`
+    callers: int  # number of rows used in the table `callers`
     noted: int
     due: int
 
@@ -69,10 +68,8 @@ class CallerRow:
     job: int
     worker: int
     epoch: int
-    turns: Annotated[Words, WINDOW]
-    """The last turn of each slot."""
-    added: Annotated[Words, WINDOW]
-    """Bitmap of the lanes that were added in that turn."""
+    turns: Annotated[Words, WINDOW]  # the last turn of each slot
+    added: Annotated[Words, WINDOW]  # bitmap of the lanes that were added in that turn
 
 
 class Contact:
@@ -110,6 +107,13 @@ class PsState(JobsState, Protocol):
 
 
 P = TypeVar("P", bound=PsState)
+
+
+def make_jobs(jobs: Sequence[int]) -> Records[Job]:
+    rows = records(len(jobs), Job)
+    rows["job"] = jobs
+    return rows
+
 
 STALE, DUPLICATE, NEW = 0, 1, 2
 """Kinds of requests: not answered; a copy of the last one of its slot; the next one of its slot."""

@@ -74,31 +74,28 @@ class _Mark:
     kind: int
 
 
-class _Descriptors:
+class _SourcesState:
     """File descriptors, -1 for none, and the state of the last burst."""
 
     epoll: int
     commands: int
     signals: int
     own: int
-    port: int
-    """Socket for datagrams that answer nothing."""
+    port: int  # socket for datagrams that answer nothing
     fd: int
     """Socket of the last burst, of which `taken` datagrams came and whose answers may be `unsent`."""
     taken: int
     unsent: int
-    marked: int
-    """Whether some datagrams of that burst are marked."""
+    marked: int  # whether some datagrams of that burst are marked
     noted_at: int
-    delayed: int
-    """Number of datagrams that a commit delayed, in total by `delay_ns`."""
+    delayed: int  # number of datagrams that a commit delayed; `delay_ns` is the sum of the delays
     delay_ns: int
 
 
 class Sources(NamedTuple):
     """The sources that the loop waits for, and the peers it sends to."""
 
-    state: _Descriptors
+    state: _SourcesState
     events: Records[_Event]  # [EVENTS]
     marks: Ints  # [BURST]
     peers: Octets  # uint8[peers, NAME_BYTES], a struct sockaddr_in each
@@ -106,7 +103,7 @@ class Sources(NamedTuple):
 
 def make_sources(epoll: int, peers: Sequence[Address] = ()) -> Sources:
     """Make the sources of an epoll instance; descriptors that are not in the state are data ports."""
-    state = one(_Descriptors)
+    state = one(_SourcesState)
     for name in ("commands", "signals", "own", "port", "fd"):
         setattr(state, name, -1)
     state.epoll = epoll
@@ -158,13 +155,13 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
 def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a persisted burst; the commit counts as processing time."""
     state = sources.state
-    taken, took = int64(state.taken), clock(udp, MONOTONIC) - int64(state.noted_at)
+    taken, commit_ns = int64(state.taken), clock(udp, MONOTONIC) - int64(state.noted_at)
     state.delayed += taken
-    state.delay_ns += taken * took
+    state.delay_ns += taken * commit_ns
     if not is_given(service):
         for k in range(taken):
             answer = udp.outbox[k]
-            answer.ps_proc = swap32(min(swap32(answer.ps_proc) + took, ALL))
+            answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, ALL))
     flush(udp, int64(state.fd))
 
 
@@ -228,7 +225,6 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int) -> None:
-    """Prefetch for the two datagrams after number k of n."""
     if k + 2 < n:
         prefetch_index(server, inbox[k + 2])
     if k + 1 < n:
@@ -251,8 +247,8 @@ def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int,
     length = handle(server, rpc, length_of(udp, k), came, answer)
     if length > 0:
         begin(service, read, lanes(server, rpc))
-        took = int64(service.header.due - service.header.start)
-        stamp(server, answer, took, int64(service.header.start) - came)
-        charge(server, answer, took)
+        service_ns = int64(service.header.due - service.header.start)
+        stamp(server, answer, service_ns, int64(service.header.start) - came)
+        charge(server, answer, service_ns)
         hold(service, slot, fd, length, udp.state.names[k])
     return length

@@ -13,7 +13,7 @@ from foundation.designs.interface import COMMAND
 from foundation.protocol.header import offset_of
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.ps.journal import add_note
-from hosts.ps.machine import handle_one, lacks_room, replay_notes, stamp_one
+from hosts.ps.machine import COMPILED, plain_machine, replay_notes
 from hosts.ps.rpcs import JobsState, with_room
 from nativekit.plain import plain
 
@@ -22,7 +22,6 @@ _JOB_AT = offset_of("job")
 
 
 def job_of(datagram: bytes) -> int:
-    """Return the job in a valid header."""
     return int(_JOB.unpack_from(datagram, _JOB_AT)[0])
 
 
@@ -32,7 +31,7 @@ class RpcServer:
     `as_plain` runs the same functions as plain Python; a state with a journal is durable
     (`hosts.ps.journal`)."""
 
-    state: Any  # of the design's own class; a `JobsState`, and a journal's where it is durable
+    state: Any  # of the design's class: a `JobsState`, and `Journalled` if it is durable
 
     def __init__(self, state: JobsState, clock: Callable[[], int], as_plain: bool = False) -> None:
         self.state = state
@@ -40,16 +39,15 @@ class RpcServer:
         """Job -> a record with `JOB_COUNTERS`: bytes are UDP payloads, times ns from reading to sending."""
         self._full_logs: list[NDArray[np.void]] = []
         self._clock = clock
-        self._handle = plain(handle_one) if as_plain else handle_one
+        self._machine = plain_machine() if as_plain else COMPILED
         self._replay_notes = plain(replay_notes) if as_plain else replay_notes
-        self._stamp = plain(stamp_one) if as_plain else stamp_one
-        self._lacks_room = plain(lacks_room) if as_plain else lacks_room
-        self._rpcs = rpcs(2)
-        self._octets = self._rpcs.view(np.uint8).reshape(2, BUFFER_BYTES)
+        self._request: Any = rpcs(1)  # machines take the first datagram of an array
+        self._answer: Any = rpcs(1)  # likewise
+        self._request_bytes = self._request.view(np.uint8)
+        self._answer_bytes = self._answer.view(np.uint8)
 
     @property
     def malformed(self) -> int:
-        """Number of datagrams that were no RPCs."""
         return int(self.state.header.malformed)
 
     @property
@@ -69,16 +67,15 @@ class RpcServer:
         Return the job and the answer, to be sent at once, or None if there is no answer.
         """
         self.make_room(1)
-        request, answer = self._octets
         length = min(len(datagram), BUFFER_BYTES)
-        request[:length] = np.frombuffer(datagram, np.uint8, length)
-        answered = self._handle(self.state, self._rpcs, length, arrival)
+        self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)
+        answered = self._machine.handle(self.state, self._request, length, arrival, self._answer)
         if answered == COMMAND:
             self.count_misdirected()
         if answered <= 0:
             return None
-        self._stamp(self.state, self._rpcs, self._clock() - read, read - arrival)
-        octets = answer[:answered].tobytes()
+        self._machine.stamp(self.state, self._answer, self._clock() - read, read - arrival)
+        octets = self._answer_bytes[:answered].tobytes()
         return job_of(octets), octets
 
     def replay_notes(self, notes: NDArray[np.uint8], at: int) -> tuple[int, int]:
@@ -90,7 +87,7 @@ class RpcServer:
         while done[0] != before:
             self.make_room(1)
             before = done[0]
-            self._replay_notes(self.state, self._rpcs, notes, done)
+            self._replay_notes(self.state, self._request, self._answer, notes, done)
         return int(done[0]), int(done[1])
 
     def note(self, source: int, datagram: bytes | memoryview) -> None:
@@ -109,7 +106,7 @@ class RpcServer:
 
     def make_room(self, datagrams: int) -> None:
         """Make room for that many datagrams of any callers; the notes must be persisted."""
-        if self._lacks_room(self.state, datagrams):
+        if self._machine.needs_room(self.state, datagrams):
             self.state, contacts = with_room(self.state, datagrams)
             self._full_logs.append(contacts)
 

@@ -22,12 +22,11 @@ class _Cost:
     ns_per_rpc: int
     ns_per_lane: int
     held: int
-    start: int
-    """When the current RPC starts."""
+    start: int  # when the current RPC starts
     due: int
 
 
-class _Held:
+class _HeldAnswer:
     """An answer that is held until it is due."""
 
     is_held: int
@@ -41,9 +40,8 @@ class Service(NamedTuple):
     """The configured cost, and the answers that are not due yet."""
 
     header: _Cost
-    free_at: Ints
-    """int64[cores]: when each core becomes free, in ns."""
-    held: Records[_Held]  # [BURST]
+    free_at: Ints  # int64[cores]: when each core becomes free, in ns
+    held: Records[_HeldAnswer]  # [BURST]
     answers: Records[Rpc]  # [BURST]
 
 
@@ -51,7 +49,7 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
     """Make a configured cost, in ns; 0 adds none."""
     header = one(_Cost)
     header.ns_per_rpc, header.ns_per_lane = ns_per_rpc, ns_per_lane
-    return Service(header, np.zeros(cores, np.int64), records(BURST, _Held), rpcs(BURST))
+    return Service(header, np.zeros(cores, np.int64), records(BURST, _HeldAnswer), rpcs(BURST))
 
 
 @compiled

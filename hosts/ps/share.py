@@ -33,10 +33,8 @@ class ShareHeader:
     """Scalars of a share."""
 
     places: int
-    keys: int
-    """Size of a dense key space."""
-    shift: int
-    """Right shift of the table's hash, in bits."""
+    keys: int  # size of a dense key space
+    shift: int  # right shift of the table's hash, in bits
 
 
 class Rank:
@@ -55,8 +53,7 @@ class Share(NamedTuple):
 
     header: ShareHeader
     ranks: Records[Rank]  # [size / 32], or [0] if a key is its own place
-    table: Keys
-    """uint64[2^k]: key of each place, NOBODY for an empty one; [0] for dense keys."""
+    table: Keys  # uint64[2^k]: key of each place, NOBODY for an empty one; [0] for dense keys
 
 
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
@@ -74,24 +71,23 @@ def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
 def _tabled(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
     # The keys are mapped from a file, which may be larger than memory.
     chunks = range(0, len(keys), _CHUNK)
-    ours = sum(count_ours(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
-    bits = table_bits(ours)
+    n_keys = sum(count_share(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
+    bits = table_bits(n_keys)
     share = share._replace(table=np.full(1 << bits, NOBODY))
     share.header.places, share.header.shift = 1 << bits, 64 - bits
     for at in chunks:
-        insert_ours(share, np.array(keys[at : at + _CHUNK]), ps, n_ps)
+        insert_share(share, np.array(keys[at : at + _CHUNK]), ps, n_ps)
     return share
 
 
 def table_bits(keys: int) -> int:
-    """Return the binary logarithm of the table's size."""
     return max(int(np.ceil(np.log2(max(keys, 1) / _FULLEST))), 1)
 
 
 def keys_of(share: Share) -> tuple[Places, Keys]:
     """Return the places that have a key, ascending, and their keys."""
     if len(share.table):
-        # A table of a stack is as long as the longest.
+        # In a stack of shares each table is as long as the longest.
         places = np.flatnonzero(share.table[: share.header.places] != NOBODY)
         return places, share.table[places]
     places = np.arange(share.header.places)
@@ -110,7 +106,6 @@ def places_of(share: Share, keys: Keys) -> Places:
 
 
 def keys_at(share: Share, places: Places) -> Keys:
-    """Return the keys at places that have one."""
     if len(share.table):
         keys: Keys = share.table[places]
         return keys
@@ -181,7 +176,7 @@ def rank_all(share: Share, ps: int, n_ps: int) -> int:
 
 
 @entry_point
-def count_ours(keys: Keys, ps: int, n_ps: int) -> int:
+def count_share(keys: Keys, ps: int, n_ps: int) -> int:
     count = int64(0)
     for i in range(len(keys)):
         count += ps_of(keys[i], n_ps) == ps
@@ -189,7 +184,7 @@ def count_ours(keys: Keys, ps: int, n_ps: int) -> int:
 
 
 @entry_point
-def insert_ours(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
+def insert_share(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
     """Insert those of the distinct keys that belong to this PS into the table."""
     share = as_ref(share)
     for i in range(len(keys)):

@@ -19,16 +19,14 @@ AWAY = 1 << 31
 class ValuesHeader(PsHeader):
     """The header of a server's state with values."""
 
-    at: Annotated[Ints, LANES]
-    """Places of the keys of the current RPC."""
+    at: Annotated[Ints, LANES]  # places of the keys of the current RPC
 
 
 class Cell:
     """The value of a parameter."""
 
     value: UInt32
-    updates: UInt32
-    """Number of updates; with the bit AWAY if the switch owns the key."""
+    updates: UInt32  # number of updates; with the bit AWAY if the switch owns the key
 
 
 CELL = dtype_of(Cell)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts.dense.client import DenseClient
-from hosts.ps.agents import agents_of
+from hosts.ps.core import agents_of
 from hosts.psdense.server import SERVER, make_adder
 from hosts.psdense.worker import WORKER, make_pusher
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from foundation.designs.interface import NEVER, NO_REPLY, NOTHING, ServerOps, register_server_ops
 from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
-from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT
+from hosts.dense.packet import ADDEND, MAX_SIZE, MIN_SIZE, RESULT
 from hosts.dense.wire import (
     as_packet,
     count_of,
@@ -32,7 +32,7 @@ from hosts.dense.wire import (
 )
 from hosts.keys import KeySpace
 from hosts.ps.reply_only import never_wakes
-from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, share_cpu
+from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, make_jobs, share_cpu
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
 from hosts.udp import BURST
@@ -58,11 +58,9 @@ class AdderHeader(PsHeader):
 class ChunkRow:
     """A chunk in one of the two sets."""
 
-    number: UInt32  # its round
-    seen: UInt32
-    """Bitmap of the workers that have pushed."""
-    owed: UInt32
-    """Bitmap of the workers that the sum must be sent to."""
+    number: UInt32  # the round
+    seen: UInt32  # bitmap of the workers that have pushed
+    unsent: UInt32  # bitmap of the workers that the sum must be sent to
     full: UInt16
     count: UInt16
     form: UInt8
@@ -83,14 +81,11 @@ class Adder(NamedTuple):
 
     header: AdderHeader
     jobs: Records[Job]
-    rows: Records[ChunkRow]
-    """[jobs * 2 * R]: both sets of each job."""
+    rows: Records[ChunkRow]  # [jobs * 2 * R]: both sets of each job
     sums: Words
     """uint32[jobs * 2, M]: the sums of a set, chunk after chunk, each as long as a full one."""
-    sent: Records[Rpc]
-    """[BURST]: datagrams of sums for workers that are not answered at once."""
-    out: Records[Outgoing]
-    """[BURST]: their destinations; workers are numbered across all jobs."""
+    sent: Records[Rpc]  # [BURST]: datagrams of sums for workers that are not answered at once
+    out: Records[Outgoing]  # [BURST]: their destinations; workers are numbered across all jobs
     cells: RecordTable[Cell]
     """[jobs, places + 1]: a share of one parameter, all 0, as workers hold the parameters."""
     contacts: Records[Contact]  # [1], not used
@@ -99,18 +94,16 @@ class Adder(NamedTuple):
 
 def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Adder:
     """Make the state of a server of `n_ps` for vectors as long as the key space; it keeps no journal."""
-    # Nobody asks for parameters here.
+    # Workers hold the parameters; no request asks a server for any.
     share = make_share(KeySpace(1), ps, n_ps)
     header = one(AdderHeader)
     header.ps, header.n_ps, header.due, header.next_row = ps, n_ps, NEVER, NOTHING
-    costs = records(len(jobs), Job)
-    costs["job"] = jobs
-    rows = -(-space.size // (LEAST_SIZE * n_ps))
+    rows = -(-space.size // (MIN_SIZE * n_ps))
     return Adder(
         header,
-        costs,
+        make_jobs(jobs),
         records(len(jobs) * _SETS * rows, ChunkRow),
-        np.zeros((len(jobs) * _SETS, rows * LEAST_SIZE + MOST_SIZE), np.uint32),
+        np.zeros((len(jobs) * _SETS, rows * MIN_SIZE + MAX_SIZE), np.uint32),
         rpcs(BURST),
         records(BURST, Outgoing),
         make_cells(len(jobs), share),
@@ -154,7 +147,7 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
     row.seen = int64(row.seen) | bit
     if not _is_complete(row):
         return NO_REPLY
-    row.owed = row.seen
+    row.unsent = row.seen
     _queue(server, r)
     return _answer(server, r, int64(packet.worker), answer)
 
@@ -166,8 +159,10 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
     j, chunk = find_job(server, swap16(packet.job)), swap32(packet.chunk)
     rows = len(server.rows) // len(server.sums)
     at = chunk // int64(header.n_ps)
-    is_ours = j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps and count > 0
-    if not is_ours or at >= rows or at * swap16(packet.full) + count > server.sums.shape[1]:
+    is_for_this_server = (
+        j >= 0 and packet.kind == ADDEND and chunk % int64(header.n_ps) == header.ps and count > 0
+    )
+    if not is_for_this_server or at >= rows or at * swap16(packet.full) + count > server.sums.shape[1]:
         return NOTHING
     return int64((_SETS * j + (swap32(packet.number) & 1)) * rows + at)
 
@@ -188,7 +183,7 @@ def _belongs(row: ChunkRow, rpc: Rpc, count: int) -> bool:
 def _write(server: Adder, r: int, rpc: Rpc, count: int) -> None:
     """Start a new round of a chunk with its first push, which replaces the old sums."""
     packet, row = as_packet(rpc), server.rows[r]
-    row.number, row.seen, row.owed = swap32(packet.number), 0, 0
+    row.number, row.seen, row.unsent = swap32(packet.number), 0, 0
     row.full, row.count, row.form, row.workers = swap16(packet.full), count, packet.form, packet.workers
     read_words(rpc, server.sums[_set_of(server, r)], _first(server, r), count)
 
@@ -214,7 +209,7 @@ def _answer(server: Adder, r: int, worker: int, answer: Rpc) -> int:
     row = server.rows[r]
     if not _is_complete(row):
         return NO_REPLY
-    row.owed = int64(row.owed) & ~(1 << worker)
+    row.unsent = int64(row.unsent) & ~(1 << worker)
     rows = len(server.rows) // len(server.sums)
     job = int64(server.jobs[_set_of(server, r) // _SETS].job)
     chunk = r % rows * int64(server.header.n_ps) + int64(server.header.ps)
@@ -244,9 +239,9 @@ def transmit(server: Adder, now: int) -> int:
     header = server.header
     while header.next_row != NOTHING:
         row = server.rows[header.next_row]
-        if row.owed:
+        if row.unsent:
             worker = int64(0)
-            while not int64(row.owed) >> worker & 1:
+            while not int64(row.unsent) >> worker & 1:
                 worker += 1
             s = int64(header.next_out)
             header.next_out = (s + 1) % BURST

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hosts.dense.client import DenseClient
-from hosts.ps.agents import agents_of
+from hosts.ps.core import agents_of
 from hosts.ps.idle_server import SERVER, make_idle_server
 from hosts.ring.state import make_member
 from hosts.ring.worker import WORKER

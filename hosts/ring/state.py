@@ -11,7 +11,7 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc, rpcs
-from hosts.dense.packet import LEAST_SIZE, WORKERS
+from hosts.dense.packet import MIN_SIZE, WORKERS
 from hosts.dense.vector import VectorHeader, open_vector
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot
@@ -26,17 +26,13 @@ OUT = 16
 class MemberHeader(VectorHeader):
     """Scalars of the state."""
 
-    # So that numba does not take the record for one of another design's, with more fields behind.
+    # numba converts a record to one with the same first fields: those of another design must differ.
     OWN_FIELDS_FIRST = True
 
-    part: int
-    """Number of values of a part."""
-    in_part: int
-    """Number of chunks of a part."""
-    next_ack: int
-    """Begin of the ring `waiting`."""
-    acks: int
-    """Number of acknowledgements in that ring."""
+    part: int  # number of values of a part
+    in_part: int  # number of chunks of a part
+    next_ack: int  # index of the first entry of the ring `waiting`
+    acks: int  # number of entries in that ring
     next_out: int
 
 
@@ -59,12 +55,10 @@ class Member(NamedTuple):
 
     header: MemberHeader
     slots: Records[Slot]
-    sent: Records[Rpc]
-    """[WINDOW + OUT]: datagrams by slot, then those of acknowledgements."""
+    sent: Records[Rpc]  # [WINDOW + OUT]: datagrams by slot, then those of acknowledgements
     free: Ints
     resends: Ints
-    got: Octets
-    """uint8[c]: whether each chunk has come, with room for a ring of 32."""
+    got: Octets  # uint8[c]: whether each chunk has come, with room for a ring of 32
     waiting: Records[Ack]  # [ACKS], a ring
     early: Records[Rpc]
     """[WINDOW]: chunks of the next vector, which came before this worker started to add it up."""
@@ -83,8 +77,8 @@ def make_member(
 ) -> Member:
     """Make the state of an idle worker; raise `ValueError` for an invalid window."""
     header = one(MemberHeader)
-    # Of W workers 2 (W - 1) steps, of as many chunks as ceil(N / W) values take.
-    chunks = 2 * (space.size // LEAST_SIZE + 2 * WORKERS)
+    # W workers take 2 (W - 1) steps, each with the chunks of ceil(N / W) values.
+    chunks = 2 * (space.size // MIN_SIZE + 2 * WORKERS)
     return Member(
         header=header,
         got=np.zeros(chunks, np.uint8),

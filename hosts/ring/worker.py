@@ -54,7 +54,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     header.in_part = (header.part + header.full - 1) // header.full
     header.calls = 2 * (workers - 1) * header.in_part
     header.pending = 2 * header.calls
-    if n and header.calls == 0:  # alone
+    if n and header.calls == 0:  # a single worker has the sum already
         end(state)
     if n == 0:
         return
@@ -63,7 +63,7 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
         length = int64(state.early_lengths[e].length)
         state.early_lengths[e].length = 0
         if length and is_of_vector(state, state.early[e]):
-            _take(state, state.early[e], length)
+            _handle_chunk(state, state.early[e], length)
 
 
 @compiled
@@ -147,15 +147,15 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
         return NOTHING
     packet = as_packet(rpc)
     if packet.kind == TAKEN:
-        return _arrived(state, rpc, length, arrival, read)
+        return _handle_ack(state, rpc, length, arrival, read)
     age = since(swap32(packet.number), int64(header.number))
     if packet.kind != ADDEND or age > 1:
         header.unexpected += 1
     elif age == 1:
-        _keep(state, rpc, length)
+        _store_early(state, rpc, length)
     elif age < 0:
-        _owe(state, rpc)  # of vectors that this worker has the sum of
-    elif is_of_vector(state, rpc) and _take(state, rpc, length):
+        _queue_ack(state, rpc)  # a duplicate of an earlier vector
+    elif is_of_vector(state, rpc) and _handle_chunk(state, rpc, length):
         header.progress = read
         if header.pending == 0:
             end(state)
@@ -163,20 +163,21 @@ def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> in
 
 
 @compiled
-def _keep(state: Member, rpc: Rpc, length: int) -> None:
+def _store_early(state: Member, rpc: Rpc, length: int) -> None:
     """Store a chunk of the next vector; its sender has at most a window of them outstanding."""
     chunk = swap32(as_packet(rpc).chunk)
     if chunk < WINDOW:
-        kept, came = as_packet(state.early[chunk]), as_packet(rpc)
-        kept.kind, kept.form, kept.worker, kept.workers = came.kind, came.form, came.worker, came.workers
-        kept.job, kept.full, kept.number, kept.chunk = came.job, came.full, came.number, came.chunk
+        early, packet = as_packet(state.early[chunk]), as_packet(rpc)
+        early.kind, early.form, early.job, early.full = packet.kind, packet.form, packet.job, packet.full
+        early.worker, early.workers = packet.worker, packet.workers
+        early.number, early.chunk = packet.number, packet.chunk
         for i in range(count_of(length)):
-            kept.words[i] = came.words[i]
+            early.words[i] = packet.words[i]
         state.early_lengths[chunk].length = length
 
 
 @compiled
-def _take(state: Member, rpc: Rpc, length: int) -> bool:
+def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or store it if it is a sum; return False for a duplicate or an unexpected one."""
     header, packet = state.header, as_packet(rpc)
     chunk, count = swap32(packet.chunk), count_of(length)
@@ -188,7 +189,7 @@ def _take(state: Member, rpc: Rpc, length: int) -> bool:
     if count != _values_in(state, part, chunk):
         header.unexpected += 1
         return False
-    _owe(state, rpc)
+    _queue_ack(state, rpc)
     if state.got[chunk]:
         return False
     state.got[chunk] = 1
@@ -201,7 +202,7 @@ def _take(state: Member, rpc: Rpc, length: int) -> bool:
 
 
 @compiled
-def _owe(state: Member, rpc: Rpc) -> None:
+def _queue_ack(state: Member, rpc: Rpc) -> None:
     """Queue the acknowledgement of a chunk."""
     header, packet = state.header, as_packet(rpc)
     if header.acks == ACKS:
@@ -212,7 +213,7 @@ def _owe(state: Member, rpc: Rpc) -> None:
 
 
 @compiled
-def _arrived(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
+def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Handle an acknowledgement; return the log row of its chunk, or NOTHING."""
     header, packet = state.header, as_packet(rpc)
     chunk = swap32(packet.chunk)

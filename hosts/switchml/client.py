@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from foundation.protocol.codec import Values
-from hosts.switchml.floats import MOST_EXPONENT
+from hosts.switchml.floats import MAX_EXPONENT
 from hosts.switchml.packet import VALUES, WORKERS
 from hosts.switchml.state import Reducer, ReducerHeader, make_reducer
 from hosts.worker.vectors import Vector, VectorClient, check_below
 
 
-class Client(VectorClient):
+class SwitchMLClient(VectorClient):
     """One worker's calls for one job. Floats are added in block floating point (`hosts.switchml.floats`)."""
 
     state: Reducer
@@ -31,7 +31,7 @@ class Client(VectorClient):
     def put(self, vector: Vector, workers: int) -> None:
         n, whole = len(vector), -(-len(vector) // VALUES) * VALUES
         if is_float := vector.dtype == np.float32:
-            check_below(vector, 2.0**MOST_EXPONENT, f"2^{MOST_EXPONENT}")
+            check_below(vector, 2.0**MAX_EXPONENT, f"2^{MAX_EXPONENT}")
         taken = self.state.floats if is_float else self.state.addend
         taken[:n], taken[n:whole] = vector, 0
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from nativekit.compile import compiled, int64
 
-LEAST_EXPONENT, MOST_EXPONENT = -126, 127
-MOST = 2**31 - 1
+MIN_EXPONENT, MAX_EXPONENT = -126, 127
+INT32_MAX = 2**31 - 1
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -27,21 +27,21 @@ def largest_exponent(floats: NDArray[np.float32], first: int, count: int) -> int
     for i in range(first, first + count):
         largest = max(largest, abs(float(floats[i])))
     _, exponent = math.frexp(largest)
-    return max(int64(exponent), LEAST_EXPONENT) if largest > 0.0 else LEAST_EXPONENT
+    return max(int64(exponent), MIN_EXPONENT) if largest > 0.0 else MIN_EXPONENT
 
 
 @compiled
 def scale_of(exponent: int, workers: int) -> float:
     """Return the factor of a chunk's values, in single precision."""
-    return float(np.float32(min(MOST / (workers * 2.0**exponent), LARGEST)))
+    return float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), LARGEST)))
 
 
 @compiled
 def as_integer(value: float, scale: float, workers: int) -> int:
     """Return a scaled value, rounded half away from 0."""
     scaled = float(np.float32(value) * np.float32(scale))
-    most = MOST // workers
-    rounded = min(int64(math.floor(abs(scaled) + 0.5)), most)
+    limit = INT32_MAX // workers
+    rounded = min(int64(math.floor(abs(scaled) + 0.5)), limit)
     return -rounded if scaled < 0.0 else rounded
 
 
@@ -57,6 +57,6 @@ def error_bound(exponent: int, workers: int, size: float) -> float:
     Each addend is rounded to a multiple of 1 / scale; its product with the scale, the sum and its quotient
     are rounded to 24 bits, and results below 2^-126 to fewer.
     """
-    scale = float(np.float32(min(MOST / (workers * 2.0**exponent), LARGEST)))
-    # INT32_MAX // n can cut a value that is next to 2^e by a rounding of its product.
-    return (0.5 + 2.0**-24 * MOST / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149
+    scale = float(np.float32(min(INT32_MAX / (workers * 2.0**exponent), LARGEST)))
+    # Clipping to INT32_MAX // n can change a value next to 2^e by a rounding error of its product.
+    return (0.5 + 2.0**-24 * INT32_MAX / workers + 1) * workers / scale + 2.0**-22 * size + 2.0**-149

@@ -20,10 +20,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-VALUES = 64  # values of a packet
+VALUES = 64  # number of values of a packet
 KIND, SIZE = 1, 1
-SLOTS = 8192  # slots of the switch's pool, in each of two sets
-WORKERS = 32  # maximum; each has a bit of a word
+SLOTS = 8192  # number of slots in each of the two sets of the switch's pool
+WORKERS = 32  # maximum number; each has a bit of a word
 HEADER = struct.Struct("!BBIHbb")
 OCTETS = HEADER.size + 4 * VALUES
 _SET = 15
@@ -31,7 +31,7 @@ _BODY = struct.Struct(f"!{VALUES}I")
 NO_VALUES = (0,) * VALUES
 
 
-class Packet(NamedTuple):
+class SwitchMLPacket(NamedTuple):
     """A request, or its result."""
 
     chunk: int
@@ -48,9 +48,9 @@ class Packet(NamedTuple):
         return head + _BODY.pack(*self.values)
 
 
-def parse(datagram: bytes) -> Packet:
+def parse(datagram: bytes) -> SwitchMLPacket:
     """Parse a datagram; raise `struct.error` for one of another length."""
     first, job, chunk, pool_index, *exponents = HEADER.unpack_from(datagram)
     values = _BODY.unpack(datagram[HEADER.size :])
     slot, set_ = pool_index & (1 << _SET) - 1, pool_index >> _SET
-    return Packet(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first & 7)
+    return SwitchMLPacket(chunk, slot, set_, values, (exponents[0], exponents[1]), job, first & 7)

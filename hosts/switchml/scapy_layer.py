@@ -7,7 +7,7 @@ from typing import ClassVar
 from scapy.fields import BitField, FieldListField, IntField, SignedByteField, XByteField
 from scapy.packet import Packet as Layer
 
-from hosts.switchml.packet import KIND, OCTETS, SIZE, VALUES, Packet, parse
+from hosts.switchml.packet import KIND, OCTETS, SIZE, VALUES, SwitchMLPacket, parse
 
 
 class SwitchML(Layer):
@@ -45,6 +45,6 @@ def inward(datagram: bytes) -> bytes:
         return b""
     read = SwitchML(datagram)
     exponents = (read.e0, read.e1)
-    return Packet(
+    return SwitchMLPacket(
         read.chunk, read.slot, read.pool_set, tuple(read.values), exponents, read.job, read.size
     ).build()

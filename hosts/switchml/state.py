@@ -26,36 +26,27 @@ class ReducerHeader:
     job: int
     worker: int
     window: int
-    pool: int
-    """The first of the job's slots in the switch."""
+    pool: int  # the first of the job's slots in the switch
     workers: int
     op: int
     iteration: int
     n_keys: int
     calls: int
-    pending: int
-    """Number of packets without a result."""
+    pending: int  # number of packets without a result
     due: int
-    number: int
-    """Number of all-reduces so far."""
-    first: int
-    """Number of packets of all earlier all-reduces."""
+    number: int  # number of all-reduces so far
+    first: int  # number of packets of all earlier all-reduces
     chunks: int
-    batch: int
-    """Number of outstanding packets."""
-    total: int
-    """Number of packets of the all-reduce."""
+    batch: int  # number of outstanding packets
+    total: int  # number of packets of the all-reduce
     is_float: int
-    next_ready: int
-    """Begin of the ring of slots."""
-    ready: int
-    """Number of slots in the ring."""
+    next_ready: int  # begin of the ring of slots
+    ready: int  # number of slots in the ring
     progress: int
     patience: int
     stalled: int
     stalled_at: int
-    incomplete: int
-    """Number of results that lack the values of a worker."""
+    incomplete: int  # number of results that lack the values of a worker
     backed_off_at: int
     timeout: int
     smoothed: float
@@ -71,8 +62,7 @@ class PacketSlot:
     """A slot of the window; times in ns."""
 
     busy: int
-    packet: int
-    """Number of its packet in the all-reduce."""
+    packet: int  # number of its packet in the all-reduce
     t0: int
     sent: int
     deadline: int
@@ -83,14 +73,13 @@ class PacketSlot:
 class Reducer(NamedTuple):
     """A worker's calls for one job; N is the size of its vector in whole chunks.
 
-    `VectorState` and `OperandArrays` describe the arrays that designs share.
+    `VectorState` and `OperandState` describe the arrays that designs share.
     """
 
     header: ReducerHeader
     slots: Records[PacketSlot]  # [WINDOW]
     sent: Records[Rpc]  # [WINDOW]
-    ring: Ints
-    """int64[WINDOW]: slots to send."""
+    ring: Ints  # int64[WINDOW]: slots to send
     positions: Ints
     deltas: Words
     values: Words
@@ -100,8 +89,7 @@ class Reducer(NamedTuple):
     sums: NDArray[np.int32]  # [N]
     floats: NDArray[np.float32]
     """float32[N]: the addend of an all-reduce of floats, which the result replaces."""
-    scales: NDArray[np.float64]
-    """float64[N / VALUES]: scales of chunks that workers have agreed on."""
+    scales: NDArray[np.float64]  # float64[N / VALUES]: scales of chunks that workers have agreed on
     log: Records[Row]
 
 

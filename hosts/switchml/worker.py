@@ -31,7 +31,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Reducer, op: int, iteration: int, n_keys: int) -> None:
-    """Begin an operation.
+    """Begin an operation (`WorkerOps.start`).
 
     A pull reads the worker's own model, and ends at once. A push adds the deltas of all workers to it. An
     empty call is an all-reduce of one chunk of zeros, other operations of the first `n_keys` values.
@@ -98,7 +98,7 @@ def transmit(state: Reducer, now: int) -> int:
         header.ready -= 1
         slot = state.slots[s]
         slot.queued = 0
-        if not slot.busy:  # the result has come meanwhile
+        if not slot.busy:  # it was answered meanwhile
             continue
         if slot.attempts == 0:
             _encode(state, int64(slot.packet), state.sent[s])

@@ -31,7 +31,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.config import WorkerConfig, WorkerJobConfig
 from hosts.worker.ledger import Ledger
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.loop import Driver, Line, Sockets, make_operate
+from hosts.worker.loop import Driver, JobSocket, LoopContext, make_operate
 from hosts.worker.machine import machine_for
 from hosts.worker.replay import ReplayLog, file_name, renew
 from hosts.worker.trainer import EmptyCalls, Replay, Schedule, Trainer
@@ -43,7 +43,7 @@ class WorkerJob:
     """One job's client, socket and ledger."""
 
     def __init__(
-        self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, sockets: Sockets, stack: ExitStack
+        self, config: WorkerConfig, job: WorkerJobConfig, trace: Trace, sockets: LoopContext, stack: ExitStack
     ) -> None:
         self.arm = job.arm
         self.log: ReplayLog | None = None
@@ -69,7 +69,7 @@ class WorkerJob:
         peers = [services[ps] for ps in range(config.n_ps)] + [
             (host, job.udp_port) for host in config.workers
         ]
-        self.line = Line(sock, peers, sockets)
+        self.line = JobSocket(sock, peers, sockets)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
@@ -81,7 +81,7 @@ class WorkerProcess:
         offset = clock_offset()
         signals = stack.enter_context(closing(SignalPipe()))
         operate = make_operate(config.codec, design(config.design))
-        sockets = Sockets(make_udp(offset), commands, signals, operate, self.handle_urgent_commands)
+        sockets = LoopContext(make_udp(offset), commands, signals, operate, self.handle_urgent_commands)
         self._config = config
         self._commands = commands
         self._trace = Trace.load(config.trace)
@@ -280,7 +280,7 @@ def main(path: Path) -> None:
         commands = Commands(sys.stdin.fileno())
         with ExitStack() as stack:
             worker = WorkerProcess(config, commands, stack)
-            warm_worker(config.design)  # loads machine code, which would delay the first block
+            warm_worker(config.design)  # load machine code now, not during the first block
             settle(config.cpu)
             say(ready=True)
             serve(worker, commands)

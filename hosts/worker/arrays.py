@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,33 @@ from hosts.worker.window import Slot
 from nativekit.records import Ints, Records, Words, records
 
 
-class OperandArrays(TypedDict):
-    """The operands of an operation; B is its largest number of keys."""
+class OperandState(Protocol):
+    """The operands of an operation; B is its maximum number of keys."""
 
-    positions: Ints  # int64[B]
-    deltas: Words  # uint32[B]
-    values: Words  # uint32[B]
-    answered: NDArray[np.bool_]  # [B]
+    @property
+    def positions(self) -> Ints:
+        """int64[B]: positions of the keys in the key space."""
+
+    @property
+    def deltas(self) -> Words:
+        """uint32[B]: the deltas of a push."""
+
+    @property
+    def values(self) -> Words:
+        """uint32[B]: the values of a pull."""
+
+    @property
+    def answered(self) -> NDArray[np.bool_]:
+        """bool[>= B]: which deltas are known to be applied; the caller's array replaces it."""
+
+
+class OperandArrays(TypedDict):
+    """The arrays of an `OperandState`."""
+
+    positions: Ints
+    deltas: Words
+    values: Words
+    answered: NDArray[np.bool_]
 
 
 class WindowArrays(TypedDict):

@@ -16,23 +16,23 @@ from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import BUFFER_BYTES, EMPTY, PULL, PUSH, rpcs
 from hosts.keys import KeySpace
+from hosts.worker.arrays import OperandState
 from hosts.worker.machine import COMPILED, Machine
 from hosts.worker.replay import ReplayLog
-from nativekit.records import Ints, Records, Words, records, with_arrays
+from nativekit.records import Records, records, with_arrays
 
 
 class ClientHeader(WorkerHeader, Protocol):
     """The header of a client's state."""
 
     n_keys: int
-    calls: int
-    """Number of RPCs of the operation so far."""
+    calls: int  # number of RPCs of the operation so far
     retransmissions: int
     malformed: int
     unexpected: int
 
 
-class ClientState(WorkerState, Protocol):
+class ClientState(WorkerState, OperandState, Protocol):
     """The state of a client; B is the largest size of an operation."""
 
     @property
@@ -40,22 +40,6 @@ class ClientState(WorkerState, Protocol):
 
     @property
     def log(self) -> Records[Row]: ...
-
-    @property
-    def positions(self) -> Ints:
-        """int64[B]: positions of an operation's keys in the key space."""
-
-    @property
-    def deltas(self) -> Words:
-        """uint32[B]: the deltas of a push."""
-
-    @property
-    def values(self) -> Words:
-        """uint32[B]: the values of a pull."""
-
-    @property
-    def answered(self) -> NDArray[np.bool_]:
-        """bool[>= B]: which deltas are known to be applied; the caller's array replaces it."""
 
 
 class BaseClient:

@@ -38,8 +38,7 @@ class _LedgerArrays(NamedTuple):
     sums: NDArray[np.uint32]
     positions: NDArray[np.uint32]
     deltas: NDArray[np.uint32]
-    before: NDArray[np.uint32]
-    """The sums at the begin of the push."""
+    before: NDArray[np.uint32]  # the sums before the push
     answered: NDArray[np.bool_]
 
 
@@ -49,10 +48,8 @@ class Sums:
 
     job: int
     epoch: int
-    sent: Values
-    """[size]: deltas known to be applied."""
-    unknown: Values
-    """[size]: deltas of unanswered lanes, each applied once or not at all."""
+    sent: Values  # [size]: deltas known to be applied
+    unknown: Values  # [size]: deltas of unanswered lanes, each applied once or not at all
     lanes_sent: int
     lanes_unknown: int
 
@@ -164,7 +161,7 @@ def _settle(head: np.void, arrays: _LedgerArrays) -> Sums:
     sent = np.array(arrays.sums)
     unknown = np.zeros_like(sent)
     n, lanes = int(head["open"]), int(head["lanes"])
-    # The sums may have taken in none, some or all of the open push: start from what they were before.
+    # The sums may have none, some or all of the open push added: start from those before it.
     at, deltas, answered = arrays.positions[:n], arrays.deltas[:n], arrays.answered[:n]
     if n:
         lanes = int(head["before"]) + int(answered.sum())

@@ -83,7 +83,6 @@ class WorkerLogs:
         )
 
     def write_operations(self, records: Sequence[OperationRecord], origin: Origin) -> None:
-        """Write a block's operations as a part."""
         if not records:
             return
         of = dict(zip(OperationRecord._fields, zip(*records, strict=True), strict=True))

@@ -35,7 +35,7 @@ class Driver(Protocol):
     def wake(self, now: int) -> None: ...
 
 
-class Sockets(NamedTuple):
+class LoopContext(NamedTuple):
     """The parts that the lines of a process share."""
 
     udp: Udp
@@ -49,20 +49,20 @@ class Sockets(NamedTuple):
 def make_operate(codec: str, design: Design) -> Operate:
     """Return the loop of a codec: compiled for "fast", plain Python with Scapy for "scapy"."""
     if codec == "scapy":
-        from hosts.scapy_udp import behind_scapy
+        from hosts.scapy_udp import with_scapy
 
-        return behind_scapy(operate, design)
+        return with_scapy(operate, design)
     return operate
 
 
-class Line:
+class JobSocket:
     """A job's socket and the addresses of its peers."""
 
     def __init__(
         self,
         sock: socket.socket,
         peers: Sequence[Address],
-        sockets: Sockets,
+        sockets: LoopContext,
     ) -> None:
         self._sockets = sockets
         self._wire = make_wire(sock.fileno(), peers, sockets.commands.fd, sockets.signals.fd)

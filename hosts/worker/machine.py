@@ -14,13 +14,12 @@ from nativekit.records import Records
 from nativekit.reference import as_ref
 
 receive = WORKER_OPS.receive
-Machine: TypeAlias = WorkerOps[Any]  # of whatever state: its class is looked at in each call
+Machine: TypeAlias = WorkerOps[Any]  # of any state: each call looks up the functions of its class
 """Functions that only prefetch have their defaults, as Python does not call them."""
 _NAMES = WorkerOps._fields[: WorkerOps._fields.index("prefetch_next")]
 
 
 def worker_states(state: object) -> list[tuple[Generic, type]]:
-    """Return the class of a worker's state."""
     return [(cast(Generic, WORKER_OPS.transmit), type(state))]
 
 
@@ -29,14 +28,13 @@ def _receive(state: WorkerState, inbox: Records[Rpc], length: int, arrival: int,
     return receive(as_ref(state), inbox[0], length, arrival, read)
 
 
-# Of an array: Python cannot pass a datagram's record by itself.
-_receive_first: Any = _receive  # which an interface of records has no type for
+# Python passes a datagram as an array of one record, for which `WorkerOps` has no type.
+_receive_first: Any = _receive
 COMPILED: Machine = entry_points(WORKER_OPS, _NAMES, worker_states)._replace(receive=_receive_first)
 
 
 @cache
 def plain_machine() -> Machine:
-    """Return the functions as plain Python."""
     return Machine(**{name: plain(getattr(COMPILED, name)) for name in _NAMES})
 
 

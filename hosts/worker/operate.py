@@ -44,7 +44,7 @@ _POLLIN = 1
 _POLLED = 3
 
 
-class _Descriptors:
+class _WireState:
     """Descriptors that the loop polls, and the time of the last check, in ns."""
 
     polled: Annotated[NDArray[np.int32], 2 * _POLLED]
@@ -57,14 +57,13 @@ class _Descriptors:
 class Wire(NamedTuple):
     """The socket and the peers of a loop, and the descriptors that interrupt it."""
 
-    state: _Descriptors
-    peers: Octets
-    """uint8[peers, NAME_BYTES]: a struct sockaddr_in each."""
+    state: _WireState
+    peers: Octets  # uint8[peers, NAME_BYTES]: a struct sockaddr_in each
 
 
 def make_wire(fd: int, peers: Sequence[tuple[str, int]], commands: int, signals: int) -> Wire:
     """Make the wire of a non-blocking socket; `commands` and `signals` end the loop when readable."""
-    state = one(_Descriptors)
+    state = one(_WireState)
     state.fd = fd
     state.polled[::2] = fd, commands, signals
     return Wire(state, socket_names(peers))

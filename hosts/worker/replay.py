@@ -31,8 +31,7 @@ class UnackedUpdates(NamedTuple):
     """Updates that a worker has to replay, uint32[size] by position."""
 
     sure: Values
-    unknown: Values
-    """Deltas whose replay was not acknowledged: each is added once or not at all."""
+    unknown: Values  # deltas whose replay was not acknowledged: each is added once or not at all
 
 
 class Part(NamedTuple):
@@ -113,7 +112,6 @@ class ReplayLog:
             self.set_switch(switch)
 
     def set_switch(self, switch: int) -> None:
-        """Set the switch that holds the updates from now on."""
         self._head["switch"] = switch
 
     def unacked(self, switch: int) -> UnackedUpdates:
@@ -148,13 +146,13 @@ def file_name(worker: str, job: int) -> str:
     return f"replay-{worker}-job-{job}.bin"
 
 
-class Caller(Protocol):
-    """The client of a log."""
+class Renewable(Protocol):
+    """A client, which continues with another epoch after a restart of the switch."""
 
     def renew(self, epoch: int) -> None: ...
 
 
-def renew(client: Caller, log: ReplayLog | None, epoch: int, switch: int) -> None:
+def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> None:
     """Continue with switch number `switch`, which knows the caller by this epoch.
 
     Numbers grow with each restart: a command for the same or an earlier switch changes nothing.

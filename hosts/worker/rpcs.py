@@ -21,10 +21,8 @@ class RpcsHeader(WindowHeader):
     op: int
     iteration: int
     n_keys: int
-    pending: int
-    """Number of unanswered keys of the operation; an empty RPC counts as one."""
-    calls: int
-    """Number of RPCs of the operation so far."""
+    pending: int  # number of unanswered keys of the operation; an empty RPC counts as one
+    calls: int  # number of RPCs of the operation so far
 
 
 class RpcCall:

@@ -88,8 +88,7 @@ class Trainer:
         self.operations: list[OperationRecord] = []
         self.losses: list[float] = []
         self.lanes_pushed = 0
-        self.behind_ns = 0
-        """Largest delay of an operation's start, in ns."""
+        self.behind_ns = 0  # largest delay of an operation's start, in ns
         self.finished = False
         self._script = self._steps()
         self._due = next(self._script, 0)
@@ -159,18 +158,22 @@ class Trainer:
         return None if np.isnan(mean) else mean
 
 
-class Replay:
-    """A block that only replays updates."""
+class _ClosedLoop:
+    """A block whose next operation starts as soon as the client is idle."""
 
     def __init__(self, client: BaseClient) -> None:
         self._client = client
 
+    def deadline(self) -> int | None:
+        return 0 if self._client.idle else self._client.deadline()
+
+
+class Replay(_ClosedLoop):
+    """A block that only replays updates."""
+
     @property
     def finished(self) -> bool:
         return self._client.idle and not self._client.has_unreplayed
-
-    def deadline(self) -> int | None:
-        return 0 if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
         self._client.wake(now)
@@ -178,16 +181,13 @@ class Replay:
             self._client.replay()
 
 
-class EmptyCalls:
+class EmptyCalls(_ClosedLoop):
     """A closed loop of empty RPCs to the PSs in turn, to measure transport alone ([DDL] Fig. 9)."""
 
     def __init__(self, client: BaseClient, n_ps: int, count: int) -> None:
-        self._client = client
+        super().__init__(client)
         self._targets = iter([i % n_ps for i in range(count)])
         self.finished = False
-
-    def deadline(self) -> int | None:
-        return 0 if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
         self._client.wake(now)

@@ -25,14 +25,11 @@ class WindowHeader:
     job: int
     worker: int
     epoch: int
-    window: int
-    """Number of slots in use."""
+    window: int  # number of slots in use
     issued: int
-    free: int
-    """Number of entries in the array `free`."""
+    free: int  # number of entries in the array `free`
     resends: int
-    queued_resends: int
-    """Number of slots in the ring `resends`, which begins at `resends`."""
+    queued_resends: int  # number of slots in the ring, whose first is at index `resends`
     backed_off_at: int
     timeout: int
     due: int
@@ -49,8 +46,7 @@ class Slot:
     """A slot of the window, in one cache line; times in ns."""
 
     seq: int
-    number: int
-    """Number of RPCs issued before it."""
+    number: int  # number of RPCs issued before it
     call: int
     t0: int
     sent: int
@@ -111,7 +107,7 @@ def next_resend(state: WindowState) -> int:
         header.resends = (header.resends + 1) % WINDOW
         header.queued_resends -= 1
         state.slots[s].queued = 0
-        if state.slots[s].busy:  # else the answer has come meanwhile
+        if state.slots[s].busy:  # else it was answered meanwhile
             return s
     return NOTHING
 

@@ -69,7 +69,7 @@ class RpcWriter:
 
     def _fresh(self) -> Records[Row]:
         self._recycle(self._backlog.take_written())
-        # When the writer falls behind there is more to be written, not less.
+        # A slow writer gets more arrays, up to the backlog's limit, rather than a blocked worker.
         return self._spare.pop() if self._spare else _allocated(self._rows)
 
     def _recycle(self, written: list[_Batch]) -> None:

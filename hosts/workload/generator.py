@@ -101,7 +101,7 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
         updates = law.updates(draws_for(law), edges)
         return float(updates[edges[:-1] < shape.hot].sum() / updates.sum())
 
-    # An exponent of exactly 1 has another integral; bisection ends beside it, not on it.
+    # An exponent of exactly 1 has another integral; these bounds never bisect to exactly 1.
     law = PowerLaw(shape.parameters, _bisect(hot_share, shape.hot_share, 0.001, 2.5007))
     draws = draws_for(law)
     keys = float(law.updates(draws, edges).sum())

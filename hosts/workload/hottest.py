@@ -15,25 +15,25 @@ _BATCHES = 256
 """Mini-batches that are restricted at once; temporary arrays for all lanes may exceed memory."""
 
 
-def hottest(trace: Trace, most: int) -> Trace:
-    """Return the same mini-batches and samples with only the `most` parameters that most mini-batches have.
+def hottest(trace: Trace, limit: int) -> Trace:
+    """Return the same mini-batches and samples with only the `limit` parameters that most mini-batches have.
 
     Of parameters with equal counts the first are taken. Keys are unchanged. A sample keeps its remaining
     features, and may have none.
     """
-    if trace.space.size <= most:
+    if trace.space.size <= limit:
         return trace
     counts = np.bincount(trace.position, minlength=trace.space.size)
-    kept = np.sort(np.argsort(-counts, kind="stable")[:most])
+    selected = np.sort(np.argsort(-counts, kind="stable")[:limit])
     place = np.full(trace.space.size, -1, np.int64)
-    place[kept] = np.arange(most)
-    is_kept = place[trace.position] >= 0
+    place[selected] = np.arange(limit)
+    is_selected = place[trace.position] >= 0
     return replace(
         trace,
-        space=KeySpace(most, trace.space.keys(kept).astype(np.uint64)),
-        key_start=_before(is_kept)[trace.key_start],
-        position=place[trace.position[is_kept]].astype(np.uint32),
-        samples=None if trace.samples is None else _restricted(trace.samples, trace.key_start, is_kept),
+        space=KeySpace(limit, trace.space.keys(selected).astype(np.uint64)),
+        key_start=_before(is_selected)[trace.key_start],
+        position=place[trace.position[is_selected]].astype(np.uint32),
+        samples=None if trace.samples is None else _restricted(trace.samples, trace.key_start, is_selected),
     )
 
 
@@ -44,31 +44,31 @@ def _before(counts: NDArray[np.integer | np.bool_]) -> NDArray[np.int64]:
     return found
 
 
-def _restricted(samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray[np.bool_]) -> Samples:
+def _restricted(samples: Samples, key_start: NDArray[np.int64], is_selected: NDArray[np.bool_]) -> Samples:
     """Return samples without the removed lanes; `key_start` [B + 1] counts all lanes."""
-    parts = list(_parts(samples, key_start, is_kept))
+    parts = list(_parts(samples, key_start, is_selected))
     columns, lengths, entries = (np.concatenate(each) for each in list(zip(*parts, strict=True))[:3])
     x = None if samples.x is None else np.concatenate([part[3] for part in parts])
     return replace(samples, length=lengths, entry_start=_before(entries), column=columns, x=x)
 
 
 def _parts(
-    samples: Samples, key_start: NDArray[np.int64], is_kept: NDArray[np.bool_]
+    samples: Samples, key_start: NDArray[np.int64], is_selected: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64], NDArray[np.float32]]]:
     """Yield, for some mini-batches each, columns, lengths of samples, numbers of features and values."""
     for first in range(0, len(key_start) - 1, _BATCHES):
         last = min(first + _BATCHES, len(key_start) - 1)
         starts, lanes = samples.entry_start[first : last + 1], key_start[first : last + 1]
-        kept = _before(is_kept[lanes[0] : lanes[-1]])
+        selected = _before(is_selected[lanes[0] : lanes[-1]])
         entries = slice(starts[0], starts[-1])
         begins = np.repeat(lanes[:-1] - lanes[0], np.diff(starts))
         lane = begins + samples.column[entries]
-        is_left = kept[lane + 1] > kept[lane]
+        is_left = selected[lane + 1] > selected[lane]
         of_batch = samples.length[samples.batch_start[first] : samples.batch_start[last]]
-        ends = _before(is_left)
+        n_features = _before(is_left)
         yield (
-            (kept[lane] - kept[begins])[is_left].astype(np.uint32),
-            np.diff(ends[_before(of_batch)]).astype(np.uint32),
-            np.diff(ends[starts - starts[0]]),
+            (selected[lane] - selected[begins])[is_left].astype(np.uint32),
+            np.diff(n_features[_before(of_batch)]).astype(np.uint32),
+            np.diff(n_features[starts - starts[0]]),
             np.empty(0, np.float32) if samples.x is None else samples.x[entries][is_left],
         )

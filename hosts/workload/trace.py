@@ -25,28 +25,22 @@ _KEYS = "keys.npy"
 class Samples:
     """Labelled samples in CSR form; B = workers * steps mini-batches."""
 
-    batch_start: NDArray[np.int64]
-    """[B + 1]: first sample of each mini-batch."""
+    batch_start: NDArray[np.int64]  # [B + 1]: first sample of each mini-batch
     label: NDArray[np.uint8]  # [samples], 0 or 1
-    length: NDArray[np.uint32]
-    """[samples]: number of features of each."""
-    entry_start: NDArray[np.int64]
-    """[B + 1]: first feature of each mini-batch."""
+    length: NDArray[np.uint32]  # [samples]: number of features of each
+    entry_start: NDArray[np.int64]  # [B + 1]: first feature of each mini-batch
     column: NDArray[np.unsignedinteger]
     """[features]: index into the mini-batch's distinct parameters."""
-    x: NDArray[np.float32] | None
-    """[features]: the feature's value; None if all are 1 (click data)."""
+    x: NDArray[np.float32] | None  # [features]: the feature's value; None if all are 1 (click data)
 
 
 @dataclass(frozen=True, slots=True)
 class MiniBatch:
     """One mini-batch; without samples if it comes from an update log."""
 
-    positions: NDArray[np.int64]
-    """[n]: its distinct parameters, as positions in the key space."""
+    positions: NDArray[np.int64]  # [n]: its distinct parameters, as positions in the key space
     label: NDArray[np.uint8] | None = None
-    sample: NDArray[np.int64] | None = None
-    """[features]: the sample that each feature belongs to."""
+    sample: NDArray[np.int64] | None = None  # [features]: the sample that each feature belongs to
     column: NDArray[np.unsignedinteger] | None = None
     x: NDArray[np.float32] | None = None
 
@@ -124,7 +118,6 @@ class Trace:
         """Map a saved trace; raise `DataError`."""
         try:
             meta = json.loads((directory / _META).read_text())
-            columns: dict[str, NDArray[Any]] = {name: _map(directory, name) for name in meta["samples"]}
             return Trace(
                 name=meta["name"],
                 workers=meta["workers"],
@@ -132,14 +125,15 @@ class Trace:
                 space=KeySpace(meta["parameters"], _map(directory, "keys") if meta["sparse"] else None),
                 key_start=_map(directory, "key_start"),
                 position=_map(directory, "position"),
-                samples=_samples(columns) if columns else None,
+                samples=_samples(directory, meta["samples"]),
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{directory}: cannot be read as a trace: {error}") from error
 
 
-def _samples(columns: dict[str, NDArray[Any]]) -> Samples:  # likewise
-    return Samples(x=columns.pop("x", None), **columns)
+def _samples(directory: Path, names: list[str]) -> Samples | None:
+    columns = {name: _map(directory, name) for name in names}
+    return Samples(x=columns.pop("x", None), **columns) if columns else None
 
 
 def _columns(samples: Samples) -> dict[str, NDArray[np.generic]]:
@@ -161,7 +155,7 @@ def distinct_columns(
     """
     batches, draws = positions.shape
     bits = max(draws - 1, 1).bit_length()
-    # Sorting (position, draw) pairs as one integer brings both the groups and the way back.
+    # Sorting (position, draw) pairs as single integers groups equal positions, and keeps the draw of each.
     pairs = positions.astype(np.uint64) << np.uint64(bits) | np.arange(draws, dtype=np.uint64)
     pairs.sort(axis=1)
     values = (pairs >> np.uint64(bits)).astype(np.uint32)

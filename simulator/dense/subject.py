@@ -10,7 +10,7 @@ import numpy as np
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Arm, Design
 from hosts.dense.client import DenseClient, error_bound
-from hosts.dense.packet import LEAST_SIZE, MOST_SIZE, SIZE
+from hosts.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
 from hosts.worker.vectors import Vector, VectorClient
 from simulator.dense.schedule import Range
 
@@ -65,10 +65,10 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
 
 
 PSDENSE = Subject(
-    psdense.DESIGN, psdense.PSDENSE, RANGE, (LEAST_SIZE, MOST_SIZE), SIZE,
+    psdense.DESIGN, psdense.PSDENSE, RANGE, (MIN_SIZE, MAX_SIZE), SIZE,
     lambda workers, servers: max(1.0, workers / servers), _set_up, _is_near,
 )  # fmt: skip
 RING = Subject(
-    ring.DESIGN, ring.RING, RANGE, (LEAST_SIZE, MOST_SIZE), SIZE,
+    ring.DESIGN, ring.RING, RANGE, (MIN_SIZE, MAX_SIZE), SIZE,
     lambda workers, _servers: 2 * (workers - 1) / workers, _set_up, _is_near,
 )  # fmt: skip

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from hosts.switchml.packet import NO_VALUES, SIZE, Packet
+from hosts.switchml.packet import NO_VALUES, SIZE, SwitchMLPacket
 
 MASK = 2**32 - 1
 HALF = 2**31
@@ -28,7 +28,7 @@ class Answer(NamedTuple):
 
     is_multicast: bool
     """To all workers, or else to the one that has asked."""
-    packet: Packet
+    packet: SwitchMLPacket
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Switch:
             raise ValueError(f"patience_us ({self.patience_us}) needs check, by which who is late is told")
         self.sets = ([Entry() for _ in range(self.slots)], [Entry() for _ in range(self.slots)])
 
-    def take(self, worker: int, packet: Packet, now_us: int = 0) -> Answer | None:
+    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> Answer | None:
         """A packet of a worker has come; what is sent, if anything."""
         if packet.size != SIZE or packet.slot >= self.slots:
             return None
@@ -98,7 +98,7 @@ class Switch:
             return Answer(is_last, _read(entry, packet))
         return None
 
-    def _add(self, entry: Entry, packet: Packet, before: int, comes_again: bool, now_us: int) -> None:
+    def _add(self, entry: Entry, packet: SwitchMLPacket, before: int, comes_again: bool, now_us: int) -> None:
         """Values and exponents: the first writes, others add, and what comes again does neither."""
         if before == 0:
             entry.values, entry.exponents = packet.values, packet.exponents
@@ -113,6 +113,6 @@ class Switch:
         return bool(self.patience_us) and now_us - entry.since >= self.patience_us
 
 
-def _read(entry: Entry, packet: Packet) -> Packet:
+def _read(entry: Entry, packet: SwitchMLPacket) -> SwitchMLPacket:
     """The packet with what its entry holds; chunk and job stay those of whoever has sent it."""
     return packet._replace(values=entry.values, exponents=entry.exponents)

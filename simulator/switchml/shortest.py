@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from hosts.switchml.packet import VALUES, Packet
+from hosts.switchml.packet import VALUES, SwitchMLPacket
 from simulator.switchml.rules import Switch
 from simulator.switchml.window import Window
 
@@ -54,9 +54,9 @@ def addend(worker: int, chunk: int) -> int:
     return 1 << (8 * worker + 2 * chunk)
 
 
-def request(window: Window, worker: int, chunk: int) -> Packet:
+def request(window: Window, worker: int, chunk: int) -> SwitchMLPacket:
     """What it sends for that."""
-    return Packet(chunk, *window.place(chunk), values=(addend(worker, chunk),) * VALUES)
+    return SwitchMLPacket(chunk, *window.place(chunk), values=(addend(worker, chunk),) * VALUES)
 
 
 def shortest(

@@ -8,8 +8,8 @@ import numpy as np
 
 from foundation.designs.interface import Arm
 from foundation.designs.switchml import DESIGN
-from hosts.switchml.client import Client
-from hosts.switchml.floats import LEAST_EXPONENT, error_bound
+from hosts.switchml.client import SwitchMLClient
+from hosts.switchml.floats import MIN_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
 from hosts.worker.vectors import PATIENCE_NS, Vector, VectorClient
 from simulator.dense.schedule import Range
@@ -29,7 +29,7 @@ def subject_of(arm: Arm) -> Subject:
 def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
     if chunk_size != VALUES:
         raise ValueError(f"chunks of {chunk_size} values; {VALUES} expected")
-    assert isinstance(client, Client)
+    assert isinstance(client, SwitchMLClient)
     client.state.header.window = window
 
 
@@ -40,7 +40,7 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
     for first in range(0, len(result), VALUES):
         part = slice(first, first + VALUES)
         largest = max(float(np.abs(vector[part]).max()) for vector in vectors)
-        exponent = max(int(np.frexp(largest)[1]), LEAST_EXPONENT) if largest else LEAST_EXPONENT
+        exponent = max(int(np.frexp(largest)[1]), MIN_EXPONENT) if largest else MIN_EXPONENT
         bound = error_bound(exponent, len(vectors), float(sizes[part].max()))
         if (np.abs(result[part].astype(np.float64) - exact[part]) > bound).any():
             return False

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hosts.switchml.packet import Packet
+from hosts.switchml.packet import SwitchMLPacket
 
 
 def place(chunk: int, window: int, base: int = 0) -> tuple[int, int]:
@@ -27,7 +27,7 @@ class Window:
     batch: int = 0
     """Packets that are on the way at once: the chunks, up to a window. Of integers they are all packets; of
     floats there is a batch more, which has exponents only."""
-    results: dict[int, Packet] = field(default_factory=dict)
+    results: dict[int, SwitchMLPacket] = field(default_factory=dict)
     """Packet number, from 0 on -> what was taken for its result."""
     outstanding: set[int] = field(default_factory=set)
 
@@ -44,7 +44,7 @@ class Window:
         """Slot and set of a packet."""
         return place(self.first + number, self.window, self.base)
 
-    def take(self, result: Packet) -> bool:
+    def take(self, result: SwitchMLPacket) -> bool:
         """A result has come; whether it is one that is waited for."""
         number = result.chunk - self.first
         if number not in self.outstanding:

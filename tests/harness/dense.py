@@ -14,7 +14,7 @@ from foundation.designs.interface import NO_REPLY, NOTHING, Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
-from hosts.dense.packet import Packet, parse
+from hosts.dense.packet import DensePacket, parse
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.worker.machine import Machine, plain_machine
@@ -51,7 +51,7 @@ class Bed:
         self.servers = [AGENTS.of(design).server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
-        self.sent: list[tuple[int, int, Packet]] = []
+        self.sent: list[tuple[int, int, DensePacket]] = []
         """From whom to whom: servers, then workers."""
         self.wire: list[tuple[int, int, bytes]] = []
 

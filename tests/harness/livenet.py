@@ -25,7 +25,7 @@ from foundation.protocol.control import Command
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime import P4RuntimeServer
@@ -106,7 +106,7 @@ class _Load:
         self._random = np.random.default_rng(seed)
         self._keys = keys
         caller = Caller(job, worker, EPOCH)
-        self._client = Client(caller, n_ps, KeySpace(keys), time.monotonic_ns)
+        self._client = HotsetClient(caller, n_ps, KeySpace(keys), time.monotonic_ns)
 
     async def run(self, inject: Callable[[int, bytes], None], operations: int | None = None) -> None:
         """Push while `running`, or this many times."""
@@ -143,7 +143,7 @@ def compile_agents() -> None:
     """Compile the agents before a test waits for an answer: it takes half a minute on a busy machine."""
     space = KeySpace(1)
     server = ParameterServer[None](0, 1, space, {1: 0}, lambda: 0)
-    client = Client(Caller(1, 1, 0), 1, space, lambda: 0)
+    client = HotsetClient(Caller(1, 1, 0), 1, space, lambda: 0)
     client.push(0, np.zeros(1, np.int64), np.zeros(1, np.uint32), np.zeros(2, np.bool_))
     sent = client.transmit()
     assert sent is not None

@@ -13,7 +13,7 @@ from foundation.designs.switchml import DESIGN
 from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
-from hosts.switchml.packet import Packet, parse
+from hosts.switchml.packet import SwitchMLPacket, parse
 from simulator.row_writer import RowWriter
 from simulator.simulated_switch import compiled_config
 from softswitch.interpreter import InterpretedPipeline
@@ -77,7 +77,7 @@ class SwitchUnderTest:
         outputs = self.pipeline.process(worker + 1, frame, now_us, now_us)
         return sorted((int(output.port) - 1, bytes(output.frame)) for output in outputs)
 
-    def take(self, worker: int, packet: Packet, now_us: int = 0) -> list[tuple[int, Packet]]:
+    def take(self, worker: int, packet: SwitchMLPacket, now_us: int = 0) -> list[tuple[int, SwitchMLPacket]]:
         """Process a packet; check that frames are whole and well addressed, and return them parsed."""
         answers = []
         for port, frame in self.send(worker, self.frame(worker, packet.build()), now_us):

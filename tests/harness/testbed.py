@@ -19,7 +19,7 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.ledger import Ledger, Sums
 from tests.harness.switches import Attached, Switch
@@ -42,7 +42,7 @@ class WorkerHost:
         self.epoch = epoch
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
         self.port = addressing.worker_port(worker)
-        self.client = Client(
+        self.client = HotsetClient(
             Caller(JOB, worker, epoch), SERVERS, bed.space, lambda: bed.now, window=bed.window
         )
         self.ledger = Ledger(JOB, epoch, bed.space.size, bed.space.size)
@@ -216,7 +216,7 @@ class Testbed:
                 core.wake(self.now)
         self.transmit()
 
-    def cores(self) -> list[Client | ParameterServer[UdpEndpoint]]:
+    def cores(self) -> list[HotsetClient | ParameterServer[UdpEndpoint]]:
         return [*(worker.client for worker in self.workers), *self.servers]
 
     # -- the network

@@ -17,7 +17,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message
 from foundation.protocol.header import KEYS, RESPONSE, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.model import SyntheticGradient
 from hosts.worker.ledger import Ledger
@@ -73,7 +73,8 @@ class Timed:
             ps, n_ps, space, dict.fromkeys(jobs, 1), self._clock
         )
         self.clients = {
-            job: Client(Caller(job, worker, 1), n_ps, space, self._clock, machine=apart()) for job in jobs
+            job: HotsetClient(Caller(job, worker, 1), n_ps, space, self._clock, machine=apart())
+            for job in jobs
         }
 
     def _clock(self) -> int:
@@ -112,7 +113,7 @@ class Timed:
         self._exchange(client, ByClass(times, times, times), (), lambda header: False)
 
     def _exchange(
-        self, client: Client, times: ByClass, hot: Collection[int], doubled: Callable[[Header], bool]
+        self, client: HotsetClient, times: ByClass, hot: Collection[int], doubled: Callable[[Header], bool]
     ) -> None:
         sent_at = self.now
         while (out := client.transmit()) is not None:
@@ -122,7 +123,7 @@ class Timed:
 
     def _round_trip(
         self,
-        client: Client,
+        client: HotsetClient,
         datagram: bytes,
         times: ByClass,
         hot: Collection[int],

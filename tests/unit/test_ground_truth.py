@@ -24,7 +24,7 @@ from foundation.logs.columns import METRICS
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import HOTLINE_PORT, LANES, VERSION, unpack
 from hosts.hotset.ps.state import make_server
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
@@ -338,7 +338,7 @@ class ByHand:
         wait_for(lambda: is_stamped(ours))
         # Between the two clocks that it reads this process may have to wait.
         self.offset, no_file = max(clock_offset() for _ in range(9)), -1
-        self.client = Client(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
+        self.client = HotsetClient(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
         self._worker = (
             make_udp(self.offset),
             make_wire(ours.fileno(), [theirs.getsockname()], no_file, no_file),

@@ -14,7 +14,7 @@ from foundation.protocol.control import Command, Control
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import RESPONSE, VALUES, Header, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from switch_harness.mutation import mutate
@@ -23,11 +23,11 @@ from tests.harness.wire import answers
 SIZE = 100
 
 
-def client(machine: Machine = COMPILED) -> Client:
-    return Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: 0, machine=machine)
+def client(machine: Machine = COMPILED) -> HotsetClient:
+    return HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: 0, machine=machine)
 
 
-def sent(sender: Client) -> list[bytes]:
+def sent(sender: HotsetClient) -> list[bytes]:
     out = []
     while (item := sender.transmit()) is not None:
         out.append(bytes(item[0]))

@@ -13,7 +13,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.header import RESPONSE, VERSION, unpack
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.offline_recovery import FOLDER, CrashedRun
 from hosts.ps.config import PsConfig
@@ -68,7 +68,7 @@ class Run:
         ledger = Ledger(
             JOB, 1, SIZE, CAPACITY, self.folder / FOLDER / f"ledger-worker-{worker}-job-{JOB}-epoch-1.bin"
         )
-        client = Client(Caller(JOB, worker, 1), N_PS, SPACE, lambda: 0, largest=CAPACITY, log=log)
+        client = HotsetClient(Caller(JOB, worker, 1), N_PS, SPACE, lambda: 0, largest=CAPACITY, log=log)
         for start in range(0, SIZE, CAPACITY):
             keys, deltas = np.arange(start, start + CAPACITY), np.full(CAPACITY, worker, np.uint32)
             answered = ledger.open(keys, deltas)

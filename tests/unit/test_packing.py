@@ -14,7 +14,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
 from foundation.protocol.header import LANES, RESPONSE, VALUES, Header
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.counting import Counted, count_rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
@@ -41,7 +41,7 @@ def keys_of(lane: int | None, ps: int | None, n_ps: int, number: int, beyond: in
 def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> list[tuple[Header, Keys]]:
     """Return header and keys of each RPC of a pull, in the order of sending."""
     keys = np.unique(np.concatenate([cold, hot]))
-    client = Client(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
+    client = HotsetClient(Caller(1, 2, 3), n_ps, KeySpace(len(keys), keys), lambda: 0, machine=machine)
     client.hint(hot)
     client.pull(1, np.arange(len(keys)))
     sent: list[tuple[Header, Keys]] = []
@@ -57,7 +57,7 @@ def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> l
     return sent
 
 
-def _answer(client: Client, header: Header) -> None:
+def _answer(client: HotsetClient, header: Header) -> None:
     answer = header._replace(flags=RESPONSE | VALUES)
     client.receive(bytes(codec.build(Message(answer, None, np.zeros(header.count, np.uint32)))), 0, 0)
 

@@ -15,7 +15,7 @@ from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op, unpack
 from hosts.hotset.ps.state import make_server
-from hosts.hotset.ps.store import Store
+from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import CONTACTS, JOB_COUNTERS, slot_of
 from hosts.ps.server import RpcServer
@@ -38,7 +38,7 @@ class Twins:
         self.server = RpcServer(
             make_server(PS, JOBS, make_share(space, PS, N_PS)), lambda: self.now, as_plain
         )
-        self.stores = {job: Store(self.server.state, job) for job in JOBS}
+        self.stores = {job: HotsetStore(self.server.state, job) for job in JOBS}
         self.models = {job: ModelStore(space, PS, N_PS) for job in JOBS}
         self.model = ModelServer(PS, self.models, codec, lambda: self.now)
 

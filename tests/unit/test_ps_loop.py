@@ -20,7 +20,7 @@ from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps import service as service_time
-from hosts.ps.loop import CodecHooks, Sockets
+from hosts.ps.loop import CodecHooks, ServerSockets
 from hosts.ps.serve import answer_burst, make_sources, serve
 from hosts.ps.service import make_service
 from hosts.sockets import Address, clock_offset
@@ -37,7 +37,7 @@ SERVICE = (f"{NET}.202", HOTLINE_PORT)
 class Served:
     def __init__(self, serve: Any = serve, **cost: int) -> None:
         self.core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1, 2: 1}, lambda: 0)
-        self.sockets = Sockets(
+        self.sockets = ServerSockets(
             self.core, HOST, SERVICE, {1}, clock_offset(), make_service(**cost), codec_hooks=CodecHooks(serve)
         )
         self._input, self._output = os.pipe()

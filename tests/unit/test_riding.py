@@ -14,7 +14,7 @@ from foundation.protocol.control import Command
 from foundation.protocol.frames import parse
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import Header, Op
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import MachineCode
@@ -46,7 +46,7 @@ class Bed(Testbed):
 
     def __init__(self, switch: Switch) -> None:
         super().__init__(switch, Random(1), parameters=PARAMETERS)
-        self.client: Client = self.workers[0].client
+        self.client: HotsetClient = self.workers[0].client
         self.requests: list[Header] = []
 
     def keys(self, ps: int, lanes: Iterable[int] = range(32)) -> list[int]:

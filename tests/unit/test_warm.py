@@ -18,10 +18,10 @@ from foundation.protocol import control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.ps import share
-from hosts.ps.loop import Sockets
+from hosts.ps.loop import ServerSockets
 from hosts.ps.rpcs import CONTACTS
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
@@ -56,7 +56,7 @@ def run_a_worker(folder: Path) -> None:
 
     np.save(folder / "keys.npy", np.arange(100, dtype=np.uint64) * np.uint64(2**57))
     space = KeySpace.load(folder / "keys.npy")
-    client = Client(Caller(3, 2, 1), 2, space, time.monotonic_ns, window=2, largest=50)
+    client = HotsetClient(Caller(3, 2, 1), 2, space, time.monotonic_ns, window=2, largest=50)
     book = Ledger(3, 1, space.size, 50, folder / "ledger")
     writer = RpcWriter(lambda rows, origin: None)
     writer.begin(client)
@@ -76,7 +76,7 @@ def run_a_worker(folder: Path) -> None:
     assert [entry.signatures for entry in WORKERS] == signatures
 
 
-PS: list[Any] = [*CALLED, serve, share.locate_all, share.rank_all, share.count_ours, share.insert_ours]
+PS: list[Any] = [*CALLED, serve, share.locate_all, share.rank_all, share.count_share, share.insert_share]
 
 
 def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def run_a_ps(folder: Path) -> None:
     for space in (KeySpace(50), KeySpace.load(folder / "keys.npy")):
         core: ParameterServer[Any] = ParameterServer(1, 2, space, {3: 1, 4: 1}, lambda: 0)
         with closing(
-            Sockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
+            ServerSockets(core, "127.86.2.7", ("127.0.0.1", 1), {3}, clock_offset(), make_service(5, 5, 8))
         ):
             keys = core.stores[3].held().keys[:2]
             core.command(control.build(Control(Command.SEED, 3, 1, 1, 1, keys)), "controller")

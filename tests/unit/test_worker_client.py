@@ -9,7 +9,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 
@@ -22,7 +22,9 @@ DELTAS = np.arange(SIZE, dtype=np.uint32)
 class Bench:
     def __init__(self, window: int = 64, machine: Machine = COMPILED) -> None:
         self.now = 0
-        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
+        self.client = HotsetClient(
+            Caller(1, 2, 3), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine
+        )
         self.answered = np.zeros(SIZE + 1, dtype=np.bool_)
 
     def push(self) -> list[Message]:
@@ -176,7 +178,7 @@ def test_refused_lanes_go_again_in_their_hash_lanes_with_backoff() -> None:
 
 def test_a_ps_reads_registers_by_the_same_calls() -> None:
     """Keys go in their hash lanes, once; unserved lanes are reported."""
-    client = Client(Caller(1, 0x8000, 3), 1, KeySpace(SIZE), lambda: 0, largest=3, registers=True)
+    client = HotsetClient(Caller(1, 0x8000, 3), 1, KeySpace(SIZE), lambda: 0, largest=3, registers=True)
     positions = np.array([5, 7, 9])
     lanes = lanes_of(positions)
     assert len(set(lanes.tolist())) == 3

@@ -13,7 +13,7 @@ from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.header import RESPONSE, VALUES, Op, unpack
 from foundation.protocol.rpc import BUFFER_BYTES
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import plain_machine
 from switch_harness.effort import examples
@@ -38,13 +38,13 @@ class Three:
         caller = Caller(4, 3, 2**32 - 2)
         self.space = space
         self.model = ModelClient(caller, self.n_ps, space, codec, self._clock, window)
-        self.compiled = Client(caller, self.n_ps, space, self._clock, window)
-        self.plain = Client(caller, self.n_ps, space, self._clock, window, machine=plain_machine())
+        self.compiled = HotsetClient(caller, self.n_ps, space, self._clock, window)
+        self.plain = HotsetClient(caller, self.n_ps, space, self._clock, window, machine=plain_machine())
         self.answered = [np.zeros(1, np.bool_) for _ in self.clients]
         self.requests: list[bytes] = []
 
     @property
-    def clients(self) -> tuple[ModelClient | Client, ...]:
+    def clients(self) -> tuple[ModelClient | HotsetClient, ...]:
         return self.model, self.compiled, self.plain
 
     def _clock(self) -> int:
@@ -123,7 +123,7 @@ class Three:
     def compare(self) -> None:
         model, *ours = self.clients
         for client, answered in zip(ours, self.answered[1:], strict=True):
-            assert isinstance(client, Client)
+            assert isinstance(client, HotsetClient)
             assert (client.idle, client.deadline()) == (model.idle, model.deadline())
             assert (client.malformed, client.unexpected) == (model.malformed, model.unexpected)
             assert client.hinted.tolist() == model.hinted[:-1].tolist()
@@ -181,6 +181,6 @@ def test_three_clients_agree(seed: int) -> None:
 
 
 def test_a_datagram_longer_than_any_buffer_is_malformed() -> None:
-    client = Client(Caller(1, 2, 3), 1, KeySpace(8), lambda: 0)
+    client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(8), lambda: 0)
     client.receive(bytes(2 * BUFFER_BYTES), 0, 0)
     assert client.malformed == 1

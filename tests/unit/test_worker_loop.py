@@ -23,11 +23,11 @@ from foundation.protocol.codec import Caller, Message
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import HEADER_BYTES, RESPONSE, VALUES, Op
 from hosts.agent import Commands, SignalPipe
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
-from hosts.worker.loop import Line, Sockets, make_operate
+from hosts.worker.loop import JobSocket, LoopContext, make_operate
 from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
 from nativekit.libc import ppoll
 from nativekit.plain import plain
@@ -90,7 +90,7 @@ class Bench:
             stack.callback(os.close, end)
         (commands, self.command), (signals, self.signal) = self.ends
         self.wire = make_wire(self.sock.fileno(), [self.server.address], commands, signals)
-        self.client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
+        self.client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
         self.answered = np.zeros(SIZE, np.bool_)
 
     def stop(self) -> None:
@@ -180,7 +180,7 @@ def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
 
 def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
     """There must be room for a burst; here RPCs go one at a time."""
-    bench.client = client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns, window=1)
+    bench.client = client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns, window=1)
     client.take_records(records(BURST + 2, ROW))
     client.pull(1, POSITIONS)
     assert bench.run() == FULL
@@ -189,7 +189,7 @@ def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
 
 
 class OnePull:
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: HotsetClient) -> None:
         self._client = client
         self._begun = False
         self.finished = False
@@ -223,11 +223,11 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
         stack.callback(os.close, other)
         stack.callback(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, stop))
         pipe = stack.enter_context(closing(SignalPipe()))
-        sockets = Sockets(
+        sockets = LoopContext(
             make_udp(clock_offset()), Commands(end), pipe, make_operate(codec, design("hotset"))
         )
-        line = Line(sock, [silent.getsockname()], sockets)
-        client = Client(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
+        line = JobSocket(sock, [silent.getsockname()], sockets)
+        client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
 
         def interrupt() -> None:
             select.select([silent], [], [], PATIENCE_S)

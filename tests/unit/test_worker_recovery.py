@@ -14,7 +14,7 @@ from foundation.protocol.codec import Caller, Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.header import RESPONSE, VALUES, Header, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker import replay
 from hosts.worker.ledger import LedgerError
@@ -33,7 +33,7 @@ class Bench:
         self.now = 1_000 * MS
         self.kept = np.zeros((2, SIZE), np.uint32)
         self.log = ReplayLog.in_memory(self.kept, SIZE)
-        self.worker = Client(
+        self.worker = HotsetClient(
             Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
         )
         self.ps = ParameterServer[str](0, 1, SPACE, {JOB: 5}, lambda: self.now, replayed=True)
@@ -249,7 +249,7 @@ def test_what_another_switch_held_is_owed(tmp_path: Path) -> None:
     assert (again.sums[HELD, 3], again.sums[UNREPLAYED, 3]) == (0, 20)
     once = ReplayLog.in_file(SIZE, CAPACITY, 2, tmp_path / "log")
     assert once.sums[UNREPLAYED, 3] == 20
-    worker = Client(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
+    worker = HotsetClient(Caller(JOB, 1, 10), 1, SPACE, lambda: 0, log=once)
     assert worker.has_unreplayed and once.has_unreplayed
 
 

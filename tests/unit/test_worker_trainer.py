@@ -10,7 +10,7 @@ import pytest
 from foundation.protocol.codec import Caller
 from hosts.config import WorkerCost
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.model import LogisticRegression, Model, SyntheticGradient
 from hosts.worker.ledger import Ledger
@@ -31,7 +31,7 @@ class Loop:
         self.now = block.start_ns or 1
         space = KeySpace(3000)
         self.server: ParameterServer[None] = ParameterServer(0, 1, space, {1: 1}, lambda: self.now)
-        self.client = Client(Caller(1, 1, 1), 1, space, lambda: self.now)
+        self.client = HotsetClient(Caller(1, 1, 1), 1, space, lambda: self.now)
         self.ledger = Ledger(1, 1, space.size, TRACE.largest_batch)
         model = model or LogisticRegression(learning_rate=0.5)
         self.trainer = Trainer(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from foundation.logs.backlog import LIMIT
 from foundation.logs.errors import DataError
 from foundation.protocol.codec import Caller
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.logs import Origin
 from hosts.worker.writer import RpcWriter
@@ -27,7 +27,7 @@ class Block:
     """A client that logs numbered rows, and the rows that were written."""
 
     def __init__(self) -> None:
-        self.client = Client(Caller(1, 1, 1), 1, KeySpace(1), lambda: 0)
+        self.client = HotsetClient(Caller(1, 1, 1), 1, KeySpace(1), lambda: 0)
         self.written: list[tuple[list[int], str]] = []
         self.gate = threading.Event()
         self.gate.set()

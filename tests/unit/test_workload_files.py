@@ -14,7 +14,7 @@ import pytest
 from foundation.logs.errors import DataError
 from foundation.logs.update_log import is_update_log
 from hosts.model.logistic import to_fixed_point
-from hosts.workload import files, libsvm, replay
+from hosts.workload import files
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
 
@@ -30,7 +30,7 @@ SET = """\
 def test_libsvm(tmp_path: Path) -> None:
     path = tmp_path / "set"
     path.write_text(SET)
-    trace = libsvm.load(path, workers=2, samples_per_step=2)
+    trace = files.load_training_set(path, workers=2, samples_per_step=2)
     assert (trace.workers, trace.steps) == (2, 1)
     assert trace.space.all().tolist() == [1, 2, 5, 18446744073709551000]
     first, second = trace.batch(1, 0), trace.batch(2, 0)
@@ -68,7 +68,7 @@ def test_what_is_no_libsvm(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "set"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        libsvm.load(path, workers=2, samples_per_step=2)
+        files.load_training_set(path, workers=2, samples_per_step=2)
 
 
 LOG = {
@@ -84,7 +84,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
     frame = pl.DataFrame(LOG, schema_overrides={"key": pl.UInt64})
     frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
     assert is_update_log(path)
-    trace = replay.load(path, workers=2)
+    trace = files.load_update_log(path, workers=2)
     keys = [[trace.space.keys(trace.batch(w, s).positions).tolist() for s in range(2)] for w in (1, 2)]
     assert keys == [[[3, 2**63], [9]], [[3], [4]]]
     trace.save(tmp_path / "trace")
@@ -113,14 +113,14 @@ def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        replay.load(path, workers=2)
+        files.load_update_log(path, workers=2)
 
 
 def test_a_float_key_in_parquet_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     pl.DataFrame({"iteration": [1], "worker": [1], "key": [3.0]}).write_parquet(path)
     with pytest.raises(DataError, match="column key is Float64; integers expected"):
-        replay.load(path, workers=1)
+        files.load_update_log(path, workers=1)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_what_is_neither(tmp_path: Path, name: str, content: bytes, what: str) -
 def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "log[1]*.csv"
     path.write_text("\ufeffiteration,worker,key\n1,1,4\n")
-    assert replay.load(path, workers=1).space.all().tolist() == [4]
+    assert files.load_update_log(path, workers=1).space.all().tolist() == [4]
     with pytest.raises(DataError, match="/dev/null: not a regular file"):
         is_update_log(Path("/dev/null"))
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from foundation.protocol.codec import Caller
 from hosts.agent import Commands, SignalPipe
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
 from hosts.worker.logs import Origin, WorkerLogs
-from hosts.worker.loop import Line, Sockets
+from hosts.worker.loop import JobSocket, LoopContext
 from hosts.worker.operate import operate
 from hosts.worker.writer import RpcWriter
 from switch_bench.processes import cpu_seconds
@@ -40,7 +40,7 @@ class Cost(NamedTuple):
 class Stepper:
     """Pulls and pushes `lanes` of the parameters in each step. It drives a `Line` as a `Trainer` does."""
 
-    def __init__(self, client: Client, line: Line, writer: RpcWriter, batches: Any) -> None:
+    def __init__(self, client: HotsetClient, line: JobSocket, writer: RpcWriter, batches: Any) -> None:
         self._client = client
         self._line = line
         self._writer = writer
@@ -101,6 +101,8 @@ def stepping(
         logs = WorkerLogs(folder, _WORKER, clock_offset())
         writer = opened.enter_context(closing(RpcWriter(logs.write_rpcs)))
         space = KeySpace(parameters)
-        client = Client(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, largest=lanes)
-        line = Line(sock, [server], Sockets(make_udp(clock_offset()), Commands(never), signals, operate))
+        client = HotsetClient(Caller(JOB, _WORKER, EPOCH), 1, space, time.monotonic_ns, largest=lanes)
+        line = JobSocket(
+            sock, [server], LoopContext(make_udp(clock_offset()), Commands(never), signals, operate)
+        )
         yield Stepper(client, line, writer, batches_of(parameters, lanes))

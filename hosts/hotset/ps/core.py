@@ -13,7 +13,7 @@ from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
 from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
 from hosts.hotset.ps.moves import Mover, ReplyTo
 from hosts.hotset.ps.state import Server, make_server
-from hosts.hotset.ps.store import Store
+from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
@@ -31,7 +31,7 @@ class ParameterServer(Core[ReplyTo]):
     PS; None makes one.
     """
 
-    stores: Mapping[int, Store]
+    stores: Mapping[int, HotsetStore]
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ParameterServer(Core[ReplyTo]):
     ) -> None:
         self._clock = clock
         made = state or make_server(ps, list(epochs), make_share(space, ps, n_ps), journal_bytes)
-        super().__init__(made, {job: Store(made, job, replayed) for job in epochs}, clock, as_plain)
+        super().__init__(made, {job: HotsetStore(made, job, replayed) for job in epochs}, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {
             job: Mover(job, ps, n_ps, epoch, space, self.stores[job], clock, machine)

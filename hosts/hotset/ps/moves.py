@@ -10,19 +10,30 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypedDict, TypeVar
 
 import numpy as np
 
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import MAX_KEYS, SLOTS, Command, Control, Status, build
 from foundation.protocol.header import PS_CALLER_BASE
-from hosts.hotset.ps.store import Store
-from hosts.hotset.worker.client import Client
+from hosts.hotset.ps.store import HotsetStore
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine
 
 ReplyTo = TypeVar("ReplyTo")
+
+
+class MoverSnapshot(TypedDict):
+    """The state of an idle mover, for JSON."""
+
+    epoch: int
+    free: list[int]  # next sequence numbers of the free slots (`HotsetClient.free_numbers`)
+    controller: int | None  # epoch of the newest controller
+    latest: list[int]
+    done: list[tuple[int, int, int, str]]
+    """Last command of each slot: slot, epoch, sequence number, and the answer in hexadecimal."""
 
 
 class Mover(Generic[ReplyTo]):
@@ -35,13 +46,19 @@ class Mover(Generic[ReplyTo]):
         n_ps: int,
         epoch: int,
         space: KeySpace,
-        store: Store,
+        store: HotsetStore,
         clock: Callable[[], int],
         machine: Machine = COMPILED,
     ) -> None:
         self._caller = Caller(job, PS_CALLER_BASE + ps, epoch)
         self._new_client = partial(
-            Client, n_ps=n_ps, space=space, clock=clock, largest=MAX_KEYS, machine=machine, registers=True
+            HotsetClient,
+            n_ps=n_ps,
+            space=space,
+            clock=clock,
+            largest=MAX_KEYS,
+            machine=machine,
+            registers=True,
         )
         self._switch = self._new_client(self._caller)
         self._space = space
@@ -49,8 +66,7 @@ class Mover(Generic[ReplyTo]):
         self._queue: OrderedDict[tuple[int, int], tuple[Control, ReplyTo | None]] = OrderedDict()
         self._script: Generator[None, None, Control] | None = None
         self._epoch: int | None = None
-        self._latest = [-1] * SLOTS
-        """Latest number of each slot of the newest controller."""
+        self._latest = [-1] * SLOTS  # latest number of each slot of the newest controller
         self._done: dict[int, tuple[tuple[int, int], bytes]] = {}
         """Last command of each slot, and its answer."""
         self._ranked: tuple[Keys, Values] = np.empty(0, np.uint64), np.empty(0, np.uint32)
@@ -120,17 +136,17 @@ class Mover(Generic[ReplyTo]):
     def is_idle(self) -> bool:
         return not self._queue
 
-    def snapshot(self) -> dict[str, Any]:  # JSON
-        """Return the state of an idle mover, for JSON."""
+    def snapshot(self) -> MoverSnapshot:
+        """Return the state of the mover, which must be idle."""
         return {
             "epoch": self._caller.epoch,
             "free": self._switch.free_numbers(),
             "controller": self._epoch,
             "latest": self._latest,
-            "done": [[slot, *identity, answer.hex()] for slot, (identity, answer) in self._done.items()],
+            "done": [(slot, *identity, answer.hex()) for slot, (identity, answer) in self._done.items()],
         }
 
-    def restore(self, snapshot: dict[str, Any]) -> None:  # JSON
+    def restore(self, snapshot: MoverSnapshot) -> None:
         """Restore a new mover from a snapshot."""
         self._caller = self._caller._replace(epoch=snapshot["epoch"])
         self._switch = self._new_client(self._caller)
@@ -203,9 +219,9 @@ class Mover(Generic[ReplyTo]):
 
     def _page(self, control: Control) -> Control:
         """Return a page of the ranking; rank 0 ranks the keys anew."""
-        rank, most = control.keys.tolist()
+        rank, limit = control.keys.tolist()
         if rank == 0:
-            self._ranked = self._store.busiest(most)
+            self._ranked = self._store.busiest(limit)
         return control.page(*self._ranked)
 
     def _pull(self, keys: Keys) -> None:

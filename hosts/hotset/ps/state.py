@@ -9,7 +9,7 @@ import numpy as np
 
 from foundation.designs.interface import NEVER
 from hosts.ps.journal import NOTE_BYTES
-from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job
+from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
 from hosts.ps.rpcs import needs_room as lacks_room
 from hosts.ps.share import Share
 from hosts.ps.values import Cell, ValuesHeader, make_cells
@@ -17,7 +17,7 @@ from nativekit.compile import compiled
 from nativekit.records import Octets, Records, RecordTable, Words, one, records
 
 
-class ServerRecord(ValuesHeader):
+class HotsetHeader(ValuesHeader):
     """Scalars of the state."""
 
     is_durable: int
@@ -26,7 +26,7 @@ class ServerRecord(ValuesHeader):
 class Server(NamedTuple):
     """A PS (`ValuesState`, `Journalled`)."""
 
-    header: ServerRecord
+    header: HotsetHeader
     jobs: Records[Job]
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
@@ -39,13 +39,11 @@ class Server(NamedTuple):
 
 def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int = 0) -> Server:
     """Make a PS that owns its whole share in every job, all values 0; one with a journal is durable."""
-    header = one(ServerRecord)
+    header = one(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
-    rows = records(len(jobs), Job)
-    rows["job"] = jobs
     cells = make_cells(len(jobs), share)
     return Server(
-        header, rows, records(CALLERS, CallerRow), cells, np.zeros(cells.shape, np.uint32),
+        header, make_jobs(jobs), records(CALLERS, CallerRow), cells, np.zeros(cells.shape, np.uint32),
         records(CONTACTS, Contact), np.zeros(journal_bytes, np.uint8), share,
     )  # fmt: skip
 

@@ -9,13 +9,13 @@ from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import NO_KEY
 from hosts.hotset.ps.state import Server
 from hosts.ps.share import Places, keys_at
-from hosts.ps.store import Store as BaseStore
+from hosts.ps.store import Store
 from hosts.ps.values import AWAY
 
 _LEVELS = 1 << 12
 
 
-class Store(BaseStore):
+class HotsetStore(Store):
     """Values and owners by place in the PS's share.
 
     The lanes of a key that is not owned are refused: the switch has it, or another PS. `replayed` says that
@@ -84,7 +84,7 @@ class Store(BaseStore):
 
 def _largest(counts: Values, limit: int) -> Places:
     """Return the places of the `limit` largest counts above 0, in descending order."""
-    # Of keys by the million few are updated often: what is sure to be too small is not looked at twice.
+    # Few of millions of keys are updated often: a histogram excludes most of them before the sort.
     levels = np.minimum(counts, _LEVELS - 1)
     counts_from = np.bincount(levels, minlength=_LEVELS)[::-1].cumsum()[::-1]
     enough = np.flatnonzero(counts_from >= limit)

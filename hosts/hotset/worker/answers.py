@@ -9,7 +9,7 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.calls import drop_call
-from hosts.hotset.worker.recovery import keep, take_back
+from hosts.hotset.worker.recovery import log_acknowledged, take_back
 from hosts.hotset.worker.refusals import miss, refuse
 from hosts.hotset.worker.state import Call, Calls, hint
 from hosts.worker.rpcs import is_expected
@@ -58,7 +58,7 @@ def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
         elif done >> lane & 1:
             state.answered[i] = True
             if header.has_replay_log and h.served >> lane & 1:
-                keep(state, i)
+                log_acknowledged(state, i)
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done)
     if not header.registers and (h.refused or h.served != call.hashed):

@@ -27,7 +27,6 @@ def drop_call(state: Calls, c: int) -> None:
 
 @compiled
 def place(state: Calls, i: int, c: int, lane: int) -> None:
-    """Place key `i` in a free lane of a call."""
     call = state.calls[c]
     call.key_at[lane] = i
     call.live |= 1 << lane

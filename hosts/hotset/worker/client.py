@@ -26,7 +26,7 @@ def _renew(state: Calls, epoch: int) -> None:
     renew(as_ref(state), epoch)
 
 
-class Client(BaseClient):
+class HotsetClient(BaseClient):
     """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
 
     Operations have up to `largest` keys; None allows the whole space. With `registers` the caller is a PS

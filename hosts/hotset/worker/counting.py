@@ -13,7 +13,7 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.rpc import PULL
 from hosts.hotset.worker.calls import drop_call
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.requests import start
 from hosts.hotset.worker.state import Calls
 from hosts.keys import KeySpace
@@ -24,10 +24,8 @@ from nativekit.reference import as_ref
 class Counted(NamedTuple):
     """Number of RPCs of one operation, a pull or a push, with correct hints."""
 
-    rpcs: int
-    """Number of RPCs that the worker sends."""
-    to_servers: int
-    """Number of these that reach servers."""
+    rpcs: int  # number of RPCs that the worker sends
+    to_servers: int  # number of these that reach servers
 
 
 def count_rpcs(
@@ -47,7 +45,7 @@ def count_operations(
     largest: int,
 ) -> Iterator[Counted]:
     """Yield the counts of operations that each have their own hot keys."""
-    client = Client(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
+    client = HotsetClient(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
     state, hinted = client.state, None
     for positions, hot in operations:
         if hot is not hinted:

@@ -16,7 +16,6 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def begin_hashed(state: Calls) -> None:
-    """Start new calls for the next keys."""
     for ps in range(int64(state.header.n_ps)):
         chain = state.chains[ps]
         chain.head = NOTHING

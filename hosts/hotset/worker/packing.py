@@ -30,7 +30,7 @@ _COST_AT_PS = 2
 def pack(state: Calls, n_keys: int) -> None:
     """Queue the calls of an operation on the first `n_keys` keys."""
     clear_buckets(state)
-    for i in range(n_keys - 1, -1, -1):  # a bucket's first key is the last that came
+    for i in range(n_keys - 1, -1, -1):  # the last key added to a bucket is its first
         if is_hinted(state, int64(state.positions[i])):
             _add_to_bucket(state, i, lane_of(state.keys[i]))
         else:
@@ -82,16 +82,17 @@ def _plan_rpcs(state: Calls) -> int:
     largest = int64(0)
     for lane in range(LANES):
         largest = max(largest, int64(state.buckets[lane].keys))
-    best, least, extra, riding = largest, largest, int64(0), int64(0)
+    best, lowest_cost, extra, riding = largest, largest, int64(0), int64(0)
     for hot_only_rpcs in range(largest - 1, -1, -1):
         for lane in range(LANES):
             riding += state.buckets[lane].keys > hot_only_rpcs
         more = max(riding - room + LANES - 1, 0) // LANES
         cost = hot_only_rpcs + _COST_AT_PS * more
-        if largest - hot_only_rpcs > calls + more or _COST_AT_PS * more > least:  # a call has each lane once
+        # A call has each lane once, so a lane's largest bucket limits how many keys ride.
+        if largest - hot_only_rpcs > calls + more or _COST_AT_PS * more > lowest_cost:
             break
-        if cost < least:
-            best, least, extra = int64(hot_only_rpcs), cost, more
+        if cost < lowest_cost:
+            best, lowest_cost, extra = int64(hot_only_rpcs), cost, more
     for _ in range(extra):
         _open_another(state)
     return best
@@ -172,11 +173,11 @@ def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
     """
     if n == 0:
         return
-    least = int64(state.buckets[state.order[n - 1]].keys)
+    size = int64(state.buckets[state.order[n - 1]].keys)
     begin, end = int64(n), int64(n)
-    while begin > 0 and state.buckets[state.order[begin - 1]].keys == least:
+    while begin > 0 and state.buckets[state.order[begin - 1]].keys == size:
         begin -= 1
-    while end < LANES and state.buckets[state.order[end]].keys == least:
+    while end < LANES and state.buckets[state.order[end]].keys == size:
         end += 1
     for at in range(begin):
         _place_hot(state, int64(state.order[at]), c)

@@ -28,7 +28,7 @@ def prefetch_next(state: Calls) -> None:
     call = state.calls[header.first_unsent]
     keys, deltas, pushes = int64(state.keys.ctypes.data), int64(state.deltas.ctypes.data), header.op == PUSH
     for lane in range(int64(call.count)):
-        i = int64(call.key_at[lane])  # of another call where the lane is not live
+        i = int64(call.key_at[lane])  # stale if the lane is not live, which is harmless
         prefetch(keys + i * KEY_BYTES)
         if pushes:
             prefetch(deltas + i * VALUE_BYTES)

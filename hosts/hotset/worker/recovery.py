@@ -6,8 +6,8 @@ reached its PS: the worker asks the PS which lanes of a push it has added (`host
 the others again.
 
 The log has one sum for each key, as all that was ever acknowledged is pushed again: at the same time a PS
-subtracts all that it ever got back from the switch (`hosts.hotset.ps.store.Store.restore`). So the log is
-bounded by the number of parameters, and a collect need not be reported to the workers.
+subtracts all that it ever got back from the switch (`hosts.hotset.ps.store.HotsetStore.restore`). So the log
+is bounded by the number of parameters, and a collect need not be reported to the workers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nativekit.compile import compiled, int64
 
 
 @compiled
-def keep(state: Calls, i: int) -> None:
+def log_acknowledged(state: Calls, i: int) -> None:
     """Log the delta of key `i`, which the switch has acknowledged."""
     at = int64(state.positions[i])
     state.replay_log[HELD, at] = int64(state.replay_log[HELD, at]) + int64(state.deltas[i]) & ALL

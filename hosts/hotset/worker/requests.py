@@ -67,7 +67,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
     if call.asked:
         op, count, live, iteration, t0 = EMPTY, 0, 0, int64(call.asked), int64(call.asked_epoch)
     elif header.registers:
-        t0 = 0  # what a PS says again after a restart is answered as what it said before
+        t0 = 0  # so that a PS repeats the same bytes after a restart
     length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
     for lane in range(count):
         rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NOBODY

@@ -41,16 +41,12 @@ class Call(RpcCall):
 
     count: int
     live: int
-    hashed: int
-    """Bitmap of the lanes whose keys are in their hash lanes, for the switch to serve."""
+    hashed: int  # bitmap of the lanes whose keys are in their hash lanes, for the switch to serve
     refusals: int
-    next: int
-    """The following call in a chain or in the queue."""
-    asked: int
-    """The `seq` of the push that it asks about, or 0."""
+    next: int  # the following call in a chain or in the queue
+    asked: int  # the `seq` of the push that it asks about, or 0
     asked_epoch: int
-    key_at: Annotated[NDArray[np.int32], LANES]
-    """Key of each live lane."""
+    key_at: Annotated[NDArray[np.int32], LANES]  # key of each live lane
 
 
 class Bucket:
@@ -58,18 +54,15 @@ class Bucket:
 
     first: int
     keys: int
-    calls: int
-    """Number of RPCs for the PS."""
-    room: int
-    """Number of lanes that the keys leave free in these RPCs."""
+    calls: int  # number of RPCs for the PS
+    room: int  # number of lanes that the keys leave free in these RPCs
 
 
 class Chain:
     """Calls for one PS that are being filled by hash lane."""
 
     head: int
-    latest: Annotated[Ints, LANES]
-    """Last call that uses each lane."""
+    latest: Annotated[Ints, LANES]  # last call that uses each lane
 
 
 class Group:
@@ -87,7 +80,7 @@ CALL = dtype_of(Call)
 class Calls(NamedTuple):
     """A worker's calls for one job; B is the maximum number of keys of an operation.
 
-    `WindowState`, `RpcsState` and `OperandArrays` describe the arrays that designs share.
+    `WindowState`, `RpcsState` and `OperandState` describe the arrays that designs share.
     """
 
     header: CallsHeader
@@ -96,29 +89,23 @@ class Calls(NamedTuple):
     free: Ints
     resends: Ints
     calls: Records[Call]  # [B + 1]
-    spare: Ints
-    """int64[B + 1]: the `header.spare` unused calls."""
-    buckets: Records[Bucket]
-    """[LANES + n_ps]: hot keys by lane, then cold keys by PS."""
-    order: Ints
-    """int64[LANES]: lanes in descending order of their buckets' sizes."""
+    spare: Ints  # int64[B + 1]: the `header.spare` unused calls
+    buckets: Records[Bucket]  # [LANES + n_ps]: hot keys by lane, then cold keys by PS
+    order: Ints  # int64[LANES]: lanes in descending order of their buckets' sizes
     chains: Records[Chain]  # [n_ps]
-    keys: NDArray[np.uint64]  # [B]
+    keys: NDArray[np.uint64]  # uint64[B]: keys of the operation
     positions: Ints
     deltas: Words
     values: Words
     answered: NDArray[np.bool_]
-    served: NDArray[np.bool_]
-    """bool[B]: whether the switch served each key."""
+    served: NDArray[np.bool_]  # bool[B]: whether the switch served each key
     replay_log: Words
     """uint32[2, parameters]: the sums of a replay log by position (`hosts.worker.replay`); [2, 0] without."""
     hinted: Octets
     """uint8[parameters / 8 + 1]: a bit for each position, set if its key goes to its hash lane."""
     space: NDArray[np.uint64]
-    groups: Records[Group]
-    """[B], of which the first `header.groups` are in use, oldest first."""
-    next_key: NDArray[np.int32]
-    """int32[B]: next key of the same group or bucket."""
+    groups: Records[Group]  # [B], of which the first `header.groups` are in use, oldest first
+    next_key: NDArray[np.int32]  # int32[B]: next key of the same group or bucket
     log: Records[Row]
 
 

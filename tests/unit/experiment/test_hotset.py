@@ -12,7 +12,7 @@ from experiment.config import Config
 from experiment.hotset import profile
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
-from hosts.workload import replay
+from hosts.workload import files
 from tests.unit.experiment.test_measure import WORKERS, PlayedSession
 
 
@@ -34,7 +34,7 @@ def log_of(path: Path, iterations: int, keys: int) -> Path:
 def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
     tmp_path: Path, lanes: int, steps: int
 ) -> None:
-    trace = replay.load(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
+    trace = files.load_update_log(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
     session = PlayedSession(Config(profile_lanes=lanes, workers=WORKERS))
     asyncio.run(profile(session, trace))
     [played] = session.played

@@ -13,14 +13,14 @@ from experiment.config import Config, WorkloadShape
 from experiment.phases import workload
 from experiment.phases.workload import choose_training, describe
 from hosts.model.hyperparameters import Hyperparameters
-from hosts.workload import libsvm, replay
+from hosts.workload import files
 
 
 def test_learning_rate_and_scale_are_chosen_and_told(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
-    trace = libsvm.load(tmp_path / "set", 1, 1)
+    trace = files.load_training_set(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):
         training = choose_training(Config(), trace)
     assert training is not None and astuple(training) == (pytest.approx(1.0), 2.0**21)
@@ -32,7 +32,7 @@ def test_learning_rate_and_scale_are_chosen_and_told(
 
 def test_what_is_configured_is_taken_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
-    trace = libsvm.load(tmp_path / "set", 1, 1)
+    trace = files.load_training_set(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):
         training = choose_training(Config(learning_rate=0.1, scale=1000), trace)
     assert training == Hyperparameters(0.1, 1000)
@@ -41,7 +41,7 @@ def test_what_is_configured_is_taken_and_told(tmp_path: Path, caplog: pytest.Log
 
 def test_a_log_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("iteration,worker,key\n1,1,5\n")
-    trace = replay.load(tmp_path / "log.csv", 1)
+    trace = files.load_update_log(tmp_path / "log.csv", 1)
     assert choose_training(Config(), trace) is None
     assert "learning_rate" not in describe(trace, None, 1_000)
 

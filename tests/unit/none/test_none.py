@@ -16,7 +16,7 @@ from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import LANES
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
-from hosts.none import Client
+from hosts.none import RequestClient
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 
 JOB, N_PS = 7, 3
@@ -30,7 +30,7 @@ class Bed:
         self.space, self.random, self.now = space, Random(seed), 0
         as_plain = machine is not COMPILED
         self.clients = [
-            Client(Caller(JOB, w + 1, 1), N_PS, space, lambda: self.now, window=4, machine=machine)
+            RequestClient(Caller(JOB, w + 1, 1), N_PS, space, lambda: self.now, window=4, machine=machine)
             for w in range(workers)
         ]
         self.servers = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foundation.designs.interface import NO_REPLY, NOTHING
 from foundation.designs.psdense import PSDENSE
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
-from hosts.dense.packet import ADDEND, LEAST_SIZE, MOST_SIZE, RESULT, TAKEN, Packet, parse
+from hosts.dense.packet import ADDEND, MAX_SIZE, MIN_SIZE, RESULT, TAKEN, DensePacket, parse
 from hosts.keys import KeySpace
 from hosts.psdense.server import SERVER, Adder, make_adder
 from nativekit.plain import plain
@@ -24,10 +24,10 @@ _octets, _peer = plain(SERVER.octets), plain(SERVER.peer)
 
 
 def server() -> Adder:
-    return make_adder(PS, N_PS, KeySpace(6 * LEAST_SIZE), [JOB])
+    return make_adder(PS, N_PS, KeySpace(6 * MIN_SIZE), [JOB])
 
 
-def take(state: Adder, datagram: bytes) -> list[tuple[int, Packet]]:
+def take(state: Adder, datagram: bytes) -> list[tuple[int, DensePacket]]:
     """What comes of a datagram: to whom (workers from 0 on), and what."""
     boxes = rpcs(2)
     octets = boxes.view(np.uint8).reshape(2, BUFFER_BYTES)
@@ -44,8 +44,10 @@ def take(state: Adder, datagram: bytes) -> list[tuple[int, Packet]]:
 
 def push(
     worker: int, workers: int = 2, number: int = 1, chunk: int = PS, *values: int, **other: Any
-) -> Packet:
-    packet = Packet(ADDEND, 0, worker, workers, JOB, LEAST_SIZE, number, chunk, values or (worker + 1,) * 3)
+) -> DensePacket:
+    packet = DensePacket(
+        ADDEND, 0, worker, workers, JOB, MIN_SIZE, number, chunk, values or (worker + 1,) * 3
+    )
     return packet._replace(**other)
 
 
@@ -56,7 +58,7 @@ class Model:
         self.workers = workers
         self.pushed: dict[tuple[int, int], dict[int, tuple[int, ...]]] = {}
 
-    def take(self, packet: Packet) -> list[tuple[int, Packet]]:
+    def take(self, packet: DensePacket) -> list[tuple[int, DensePacket]]:
         if any(chunk == packet.chunk and number >= packet.round + 2 for chunk, number in self.pushed):
             return []
         of_round = self.pushed.setdefault((packet.chunk, packet.round), {})
@@ -77,7 +79,7 @@ def test_a_server_is_the_model(data: Any, workers: int) -> None:
     state, model = server(), Model(workers)
     chunks = (1, 3, 5)
     rounds, got = [1] * workers, [set[int]() for _ in range(workers)]
-    sent: list[Packet] = []
+    sent: list[DensePacket] = []
     for _ in range(data.draw(st.integers(0, 60))):
         worker = data.draw(st.integers(0, workers - 1))
         if sent and data.draw(st.booleans()):
@@ -136,12 +138,12 @@ def test_rounds_are_numbered_beyond_32_bits() -> None:
         (push(0, 0), "malformed"),
         (push(0, 33), "malformed"),
         (push(0, is_float=2), "malformed"),
-        (push(0, size=LEAST_SIZE - 1), "malformed"),
-        (push(0, size=MOST_SIZE + 1), "malformed"),
-        (push(0, values=(0,) * (LEAST_SIZE + 1)), "malformed"),
+        (push(0, size=MIN_SIZE - 1), "malformed"),
+        (push(0, size=MAX_SIZE + 1), "malformed"),
+        (push(0, values=(0,) * (MIN_SIZE + 1)), "malformed"),
     ],
 )
-def test_what_is_no_push_for_it_changes_nothing(packet: Packet, counter: str) -> None:
+def test_what_is_no_push_for_it_changes_nothing(packet: DensePacket, counter: str) -> None:
     state = server()
     assert take(state, packet.build()) == []
     assert getattr(state.header, counter) == 1 and not state.rows["seen"].any() and not state.sums.any()
@@ -177,7 +179,7 @@ def test_bytes_by_hand() -> None:
 def test_a_second_job_s_sums_go_to_its_own_ports() -> None:
     """Peers are the servers, then the workers of each job in turn."""
     other = JOB + 1
-    state = make_adder(PS, N_PS, KeySpace(6 * LEAST_SIZE), [JOB, other])
+    state = make_adder(PS, N_PS, KeySpace(6 * MIN_SIZE), [JOB, other])
     boxes = rpcs(2)
     for worker in range(2):
         datagram = push(worker, job=other).build()

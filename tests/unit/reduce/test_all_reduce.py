@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foundation.designs import psdense, ring
 from foundation.designs.interface import Design
 from hosts.dense.client import addend_limit, error_bound
-from hosts.dense.packet import HEADER, MOST_SIZE, VALUE_BYTES
+from hosts.dense.packet import HEADER, MAX_SIZE, VALUE_BYTES
 from hosts.worker.machine import COMPILED, plain_machine
 from hosts.worker.vectors import PATIENCE_NS, StalledError
 from switch_harness.effort import examples
@@ -27,7 +27,7 @@ DESIGNS = pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=l
     seed=st.integers(0, 2**32), workers=st.integers(2, 5), servers=st.integers(1, 3),
     faults=st.sampled_from([0.0, 0.05, 0.3]), window=st.sampled_from([1, 3, 64]),
     sizes=st.lists(st.integers(1, 300), min_size=1, max_size=3),
-    chunk_size=st.sampled_from([64, 65, MOST_SIZE]),
+    chunk_size=st.sampled_from([64, 65, MAX_SIZE]),
 )  # fmt: skip
 def test_integers_add_up_exactly_at_every_worker(
     design: Design, seed: int, workers: int, servers: int, faults: float, window: int, sizes: list[int],
@@ -170,7 +170,7 @@ def test_vectors_that_cannot_be_added(design: Design, vector: Any, workers: int,
 @DESIGNS
 def test_a_client_that_cannot_be(design: Design) -> None:
     client = Bed(design, 1).clients[0]
-    for size in (63, MOST_SIZE + 1):
+    for size in (63, MAX_SIZE + 1):
         with pytest.raises(ValueError, match=f"expected chunks of 64 to 360 values, got {size}"):
             client.chunk_size = size
     with pytest.raises(ValueError, match="window: expected 1 to 64, got 65"):

@@ -15,12 +15,12 @@ from foundation.designs.interface import Design
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from hosts.dense.client import DenseClient
-from hosts.dense.packet import HEADER, TAKEN, Packet, parse
+from hosts.dense.packet import HEADER, TAKEN, DensePacket, parse
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
-from hosts.worker.loop import Line, Sockets
+from hosts.worker.loop import JobSocket, LoopContext
 from hosts.worker.machine import plain_machine
 from hosts.worker.operate import operate
 from nativekit.plain import plain
@@ -49,7 +49,7 @@ def test_a_pull_sends_nothing_whatever_was_pushed_before(design: Design) -> None
 
 
 @pytest.fixture
-def pair() -> Iterator[list[tuple[DenseClient, Line, Any]]]:
+def pair() -> Iterator[list[tuple[DenseClient, JobSocket, Any]]]:
     """Two workers in a ring on loopback, as plain Python."""
     run: Any = plain(operate)
     idle: Any = _Idle()
@@ -62,7 +62,7 @@ def pair() -> Iterator[list[tuple[DenseClient, Line, Any]]]:
                 Caller(ring.RING.job, worker, 1), 1, KeySpace(VALUES), time.monotonic_ns,
                 machine=plain_machine(),
             )  # fmt: skip
-            line = Line(sock, peers, Sockets(make_udp(clock_offset()), idle, idle, run))
+            line = JobSocket(sock, peers, LoopContext(make_udp(clock_offset()), idle, idle, run))
             found.append((client, line, sock))
         yield found
 
@@ -74,7 +74,7 @@ class _Idle:
 
 
 def test_a_worker_that_has_ended_acknowledges_what_comes_again(
-    pair: list[tuple[DenseClient, Line, Any]],
+    pair: list[tuple[DenseClient, JobSocket, Any]],
 ) -> None:
     """Its log has no room then, as behind a block: nothing is written there."""
     clients = [client for client, _, _ in pair]
@@ -99,7 +99,7 @@ def test_a_worker_that_has_ended_acknowledges_what_comes_again(
     assert first.unexpected == first.malformed == 0 and len(first.records) == 0
 
 
-def _drain(sock: Any) -> list[Packet]:
+def _drain(sock: Any) -> list[DensePacket]:
     found = []
     while True:
         try:

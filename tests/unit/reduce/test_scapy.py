@@ -6,12 +6,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.dense.packet import ADDEND, HEADER, MOST_SIZE, TAKEN, Packet
+from hosts.dense.packet import ADDEND, HEADER, MAX_SIZE, TAKEN, DensePacket
 from hosts.dense.scapy_layer import Dense, inward, outward
 
 octet = st.integers(0, 255)
 packets = st.builds(
-    Packet,
+    DensePacket,
     kind=st.integers(ADDEND, TAKEN),
     is_float=st.integers(0, 1),
     worker=octet,
@@ -20,12 +20,12 @@ packets = st.builds(
     size=st.integers(0, 2**16 - 1),
     round=st.integers(0, 2**32 - 1),
     chunk=st.integers(0, 2**32 - 1),
-    values=st.lists(st.integers(0, 2**32 - 1), max_size=MOST_SIZE).map(tuple),
+    values=st.lists(st.integers(0, 2**32 - 1), max_size=MAX_SIZE).map(tuple),
 )
 
 
 @given(packet=packets)
-def test_both_readings_agree(packet: Packet) -> None:
+def test_both_readings_agree(packet: DensePacket) -> None:
     datagram = packet.build()
     assert outward(datagram) == inward(datagram) == datagram
     layer = Dense(datagram)

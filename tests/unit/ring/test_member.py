@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.designs.ring import DESIGN, RING
-from hosts.dense.packet import ADDEND, RESULT, TAKEN, Packet, parse
+from hosts.dense.packet import ADDEND, RESULT, TAKEN, DensePacket, parse
 from switch_harness.effort import examples
 from tests.harness.dense import Bed, integers
 
@@ -72,15 +72,15 @@ def alone(window: int = 64) -> tuple[Bed, Any]:
     return bed, client
 
 
-def outgoing(client: Any) -> list[tuple[int, Packet]]:
+def outgoing(client: Any) -> list[tuple[int, DensePacket]]:
     found = []
     while (out := client.transmit()) is not None:
         found.append((out[1], parse(bytes(out[0]))))
     return found
 
 
-def chunk(number: int = 1, at: int = 0, value: int = 5, **other: Any) -> Packet:
-    return Packet(ADDEND, 0, 0, 3, RING.job, SIZE, number, at, (value,) * 64)._replace(**other)
+def chunk(number: int = 1, at: int = 0, value: int = 5, **other: Any) -> DensePacket:
+    return DensePacket(ADDEND, 0, 0, 3, RING.job, SIZE, number, at, (value,) * 64)._replace(**other)
 
 
 def test_a_chunk_leaves_when_that_of_the_step_before_has_come() -> None:
@@ -154,7 +154,7 @@ def test_no_more_than_a_window_is_on_the_way() -> None:
         (chunk(size=63), "malformed"),
     ],
 )
-def test_what_is_not_for_it_changes_nothing(packet: Packet, counter: str) -> None:
+def test_what_is_not_for_it_changes_nothing(packet: DensePacket, counter: str) -> None:
     _, client = alone()
     outgoing(client)
     before = client.state.vector.tolist()

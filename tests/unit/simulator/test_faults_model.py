@@ -19,7 +19,7 @@ from foundation.designs.hotset import OFFLOAD_PROXY
 from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
-from hosts.hotset.ps.store import Store
+from hosts.hotset.ps.store import HotsetStore
 from hotline.cli.commands import hotline
 from nativekit.plain import plain
 from simulator.faults import matrix
@@ -149,15 +149,15 @@ def test_a_switch_that_forgets_the_bitmap_of_a_push_is_found() -> None:
 
 
 def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = Store.release
+    release = HotsetStore.release
 
-    def keep(store: Store, at: Any) -> Values:
+    def keep(store: HotsetStore, at: Any) -> Values:
         updates = store._cells.updates[at].copy()
         values = release(store, at)
         store._cells.updates[at] = updates
         return values
 
-    monkeypatch.setattr(Store, "release", keep)
+    monkeypatch.setattr(HotsetStore, "release", keep)
     _, outcome = fails_soon(Bed(OFFLOAD_PROXY), "hot set")
     assert outcome.judgement.early
 

@@ -13,8 +13,8 @@ from experiment import recovery
 from experiment.liveness import Liveness
 from hosts.hotset.ps import checkpoint, core
 from hosts.hotset.ps.core import ParameterServer
-from hosts.hotset.ps.store import Store
-from hosts.hotset.worker.client import Client
+from hosts.hotset.ps.store import HotsetStore
+from hosts.hotset.worker.client import HotsetClient
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, read_note
 from hosts.ps.server import RpcServer
 from hosts.worker import replay
@@ -65,12 +65,12 @@ def server_forgets_its_checkpoint(patched: pytest.MonkeyPatch) -> None:
 
 
 def server_has_no_books(patched: pytest.MonkeyPatch) -> None:
-    def restore(store: Store) -> None:
+    def restore(store: HotsetStore) -> None:
         store._at_switch[:] = 0
         really(store)
 
-    really = Store.restore
-    patched.setattr(Store, "restore", restore)
+    really = HotsetStore.restore
+    patched.setattr(HotsetStore, "restore", restore)
 
 
 def servers_are_not_renewed(patched: pytest.MonkeyPatch) -> None:
@@ -107,18 +107,18 @@ def what_fails_is_not_tried_again(patched: pytest.MonkeyPatch) -> None:
 
 
 def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
-    def renew(client: Client, epoch: int) -> None:
+    def renew(client: HotsetClient, epoch: int) -> None:
         client.state.replay_log[HELD] = 0
         really(client, epoch)
 
-    really = Client.renew
-    patched.setattr(Client, "renew", renew)
+    really = HotsetClient.renew
+    patched.setattr(HotsetClient, "renew", renew)
 
 
 def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
     """And does not know the switch by then."""
 
-    def renew(client: Client, log: ReplayLog, epoch: int, switch: int) -> None:
+    def renew(client: HotsetClient, log: ReplayLog, epoch: int, switch: int) -> None:
         client.renew(epoch)
         log.set_switch(switch)
 

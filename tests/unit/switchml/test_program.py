@@ -17,7 +17,7 @@ from controller.switchml import Receiver
 from controller.tables import Group
 from foundation.designs.interface import Hosts
 from foundation.errors import HotlineError
-from hosts.switchml.packet import VALUES, Packet, parse
+from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from simulator.switchml.rules import MASK, Answer, Switch
 from simulator.switchml.shortest import request
 from simulator.switchml.window import Window
@@ -42,9 +42,9 @@ class Step(NamedTuple):
     """After the one before."""
 
     @property
-    def packet(self) -> Packet:
+    def packet(self) -> SwitchMLPacket:
         values = tuple((self.value * (lane + 1)) & MASK for lane in range(VALUES))
-        return Packet(self.chunk, self.slot, self.set, values, self.exponents, job=self.chunk & 0xFF)
+        return SwitchMLPacket(self.chunk, self.slot, self.set, values, self.exponents, job=self.chunk & 0xFF)
 
 
 def steps(workers: int) -> st.SearchStrategy[list[Step]]:
@@ -64,7 +64,7 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
     )
 
 
-def expected(answer: Answer | None, worker: int, workers: int) -> list[tuple[int, Packet]]:
+def expected(answer: Answer | None, worker: int, workers: int) -> list[tuple[int, SwitchMLPacket]]:
     """Who gets what."""
     if answer is None:
         return []
@@ -173,7 +173,7 @@ def test_packets_of_each_kind_byte_for_byte() -> None:
 
 def test_a_datagram_is_what_it_says() -> None:
     found = parse(REQUEST_OF_A[42:])
-    assert found == Packet(7, 3, 1, tuple(range(64)), (-2, 0), job=5)
+    assert found == SwitchMLPacket(7, 3, 1, tuple(range(64)), (-2, 0), job=5)
     assert found.build() == REQUEST_OF_A[42:]
 
 

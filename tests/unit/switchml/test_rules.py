@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import pytest
 
-from hosts.switchml.packet import VALUES, Packet
+from hosts.switchml.packet import VALUES, SwitchMLPacket
 from simulator.switchml.rules import Answer, Switch
 from simulator.switchml.shortest import CHUNKS, shortest
 from simulator.switchml.window import Window
 
 
-def packet(value: int, set_: int = 0, chunk: int = 0) -> Packet:
-    return Packet(chunk, 0, set_, (value,) * VALUES)
+def packet(value: int, set_: int = 0, chunk: int = 0) -> SwitchMLPacket:
+    return SwitchMLPacket(chunk, 0, set_, (value,) * VALUES)
 
 
 def value_of(answer: Answer | None) -> tuple[bool, int]:
@@ -53,7 +53,7 @@ def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
 
     def send(worker: int, number: int) -> Answer | None:
         slot, set_ = windows[worker].place(number)
-        return switch.take(worker, Packet(number, slot, set_))
+        return switch.take(worker, SwitchMLPacket(number, slot, set_))
 
     assert windows[0].place(0) == (0, 0) and windows[0].place(3) == (0, 1)
     for number in range(2):
@@ -97,6 +97,6 @@ def test_patience_needs_the_check() -> None:
 def test_a_window_is_a_batch_that_moves_on() -> None:
     window = Window(first=5, total=CHUNKS, window=2, base=64)
     assert [window.place(number) for number in range(3)] == [(65, 0), (64, 1), (65, 1)]
-    assert not window.take(Packet(7, 64, 1))  # not sent yet
-    assert window.take(Packet(5, 65, 0)) and not window.take(Packet(5, 65, 0))
+    assert not window.take(SwitchMLPacket(7, 64, 1))  # not sent yet
+    assert window.take(SwitchMLPacket(5, 65, 0)) and not window.take(SwitchMLPacket(5, 65, 0))
     assert window.outstanding == {1, 2} and not window.is_done

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.switchml.packet import OCTETS, SIZE, SLOTS, VALUES, Packet
+from hosts.switchml.packet import OCTETS, SIZE, SLOTS, VALUES, SwitchMLPacket
 from hosts.switchml.scapy_layer import SwitchML, inward, outward
 
 exponents = st.integers(-128, 127)
 packets = st.builds(
-    Packet,
+    SwitchMLPacket,
     chunk=st.integers(0, 2**32 - 1),
     slot=st.integers(0, SLOTS - 1),
     set=st.integers(0, 1),
@@ -22,7 +22,7 @@ packets = st.builds(
 
 
 @given(packet=packets)
-def test_both_readings_agree(packet: Packet) -> None:
+def test_both_readings_agree(packet: SwitchMLPacket) -> None:
     datagram = packet.build()
     assert outward(datagram) == inward(datagram) == datagram
     layer = SwitchML(datagram)

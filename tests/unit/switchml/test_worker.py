@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from foundation.designs.interface import NEVER
 from foundation.protocol.codec import Caller
 from hosts.keys import KeySpace
-from hosts.switchml.client import Client
+from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import LARGEST, error_bound
-from hosts.switchml.packet import VALUES, Packet, parse
+from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.vectors import PATIENCE_NS, StalledError
 from simulator.switchml.rules import Switch
@@ -38,10 +38,12 @@ class Bed:
         self.random, self.loss, self.now = Random(seed), loss, 0
         self.switch = Switch(workers, 64)
         self.clients = [
-            Client(Caller(JOB, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
+            SwitchMLClient(
+                Caller(JOB, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine
+            )
             for w in range(workers)
         ]
-        self.sent: list[tuple[int, Packet]] = []
+        self.sent: list[tuple[int, SwitchMLPacket]] = []
 
     def settle(self) -> None:
         """Until every operation has ended."""
@@ -54,7 +56,7 @@ class Bed:
                     self.sent.append((w, parse(bytes(out[0]))))
                     self.deliver(w, self.sent[-1][1])
 
-    def deliver(self, w: int, packet: Packet) -> None:
+    def deliver(self, w: int, packet: SwitchMLPacket) -> None:
         if self.random.random() < self.loss:
             return
         answer = self.switch.take(w, packet)
@@ -155,11 +157,11 @@ def test_sums_of_the_largest_floats_do_not_overflow() -> None:
 def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[int]) -> None:
     """Results of any order, doubled, of other chunks and other all-reduces."""
     random, now, first = Random(seed), 0, 0
-    client = Client(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
+    client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(integers(random, n), 1)
         model = Window(first, -(-n // VALUES), window, base=3 * 64)
-        known: dict[int, Packet] = {}
+        known: dict[int, SwitchMLPacket] = {}
         while not model.is_done:
             while (out := client.transmit()) is not None:
                 packet = parse(bytes(out[0]))
@@ -169,7 +171,7 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
                 known[at] = packet
             assert {at for at in model.outstanding if at not in model.results} <= set(known)
             at = random.choice([*known, *known, 99])
-            result = known.get(at, Packet(first + at, 0, 0))._replace(values=(at + 1,) * VALUES)
+            result = known.get(at, SwitchMLPacket(first + at, 0, 0))._replace(values=(at + 1,) * VALUES)
             strange = random.random() < 0.2
             client.receive((result._replace(job=number + 1 & 0xFF) if strange else result).build(), now, now)
             if not strange:

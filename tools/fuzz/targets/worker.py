@@ -14,7 +14,7 @@ import numpy as np
 from foundation.protocol.codec import Caller
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import offset_of, unpack
-from hosts.hotset.worker.client import Client
+from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import ReplayLog
@@ -33,7 +33,7 @@ class Bench:
 
     def __init__(self, operation: int, machine: Machine) -> None:
         self.now, self.epoch = 0, EPOCH
-        self.worker = Client(
+        self.worker = HotsetClient(
             Caller(JOB, WORKER, EPOCH),
             N_PS,
             SPACE,
