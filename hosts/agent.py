@@ -88,9 +88,9 @@ def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]
     try:
         command = json.loads(line)
     except ValueError as error:
-        raise AgentConfigError(f"a command must be one line of JSON: {error}") from None
+        raise AgentConfigError(f"expected a command as one line of JSON: {error}") from None
     if not isinstance(command, dict) or command.get("cmd") not in handlers:
-        raise AgentConfigError(f"unknown command {line.strip()[:80]}; known: {', '.join(handlers)}")
+        raise AgentConfigError(f"expected one of the commands {', '.join(handlers)}, got {line.strip()[:80]}")
     arguments: dict[str, object] = {name: value for name, value in command.items() if name != "cmd"}
     handler = handlers[command["cmd"]]
     try:

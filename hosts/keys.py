@@ -29,7 +29,7 @@ class KeySpace:
         except (OSError, ValueError) as error:
             raise AgentConfigError(f"{path}: cannot be read as an array of keys: {error}") from error
         if keys.dtype != np.uint64 or keys.ndim != 1 or bool(np.any(keys[1:] <= keys[:-1])):
-            raise AgentConfigError(f"{path}: must be a 1-D array of sorted, distinct uint64 keys")
+            raise AgentConfigError(f"{path}: expected a 1-D array of sorted, distinct uint64 keys")
         return KeySpace(len(keys), keys)
 
     def positions(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from foundation.designs.interface import (
     Agents,
     ServerOps,
@@ -21,11 +19,9 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.recovery import next_unreplayed, take_unreplayed
 from hosts.hotset.worker.requests import deadline, start, transmit, wake
 from hosts.hotset.worker.state import Calls
-from hosts.keys import KeySpace
 from hosts.ps.prefetch import prefetch_index, prefetch_values
 from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.rpcs import charge, lanes_left, share_cpu, stamp
-from hosts.ps.share import make_share
 from hosts.worker.rpcs import peer
 from hosts.worker.window import octets
 
@@ -46,9 +42,4 @@ SERVER = register_server_ops(
     ),
 )  # fmt: skip
 
-
-def _make_server(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Server:
-    return make_server(ps, jobs, make_share(space, ps, n_ps), journal_bytes)
-
-
-AGENTS = Agents(HotsetClient, _make_server, HotsetStore, ParameterServer, "foundation.protocol.scapy_layer")
+AGENTS = Agents(HotsetClient, make_server, HotsetStore, ParameterServer, "foundation.protocol.scapy_layer")

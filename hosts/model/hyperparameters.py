@@ -36,7 +36,7 @@ def choose(trace: Trace, learning_rate: float | None = None, scale: float | None
     """Choose those that are None to suit the samples of a trace, which must have some."""
     samples = trace.samples
     if samples is None:
-        raise ValueError("nothing is trained on a trace without samples")
+        raise ValueError("expected a trace with samples")
     return Hyperparameters(
         learning_rate=_learning_rate(trace, samples) if learning_rate is None else learning_rate,
         scale=_scale(samples) if scale is None else scale,

@@ -59,5 +59,5 @@ class PsConfig(AgentConfig):
     @model_validator(mode="after")
     def _one_key_space(self) -> PsConfig:
         if (self.parameters is None) == (self.keys is None):
-            raise ValueError("one of parameters and keys must be given")
+            raise ValueError("expected either parameters or keys")
         return self

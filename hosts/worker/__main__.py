@@ -19,7 +19,6 @@ from foundation.errors import HotlineError
 from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
-from foundation.text import pluralize
 from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
 from hosts.config import AgentConfigError
 from hosts.designs import AGENTS
@@ -64,7 +63,7 @@ class WorkerJob:
             self.client.join(len(config.workers))
         services = {service.ps: (service.address, service.port) for service in config.services}
         if sorted(services) != list(range(config.n_ps)):
-            raise AgentConfigError(f"services are of PS {sorted(services)}; n_ps is {config.n_ps}")
+            raise AgentConfigError(f"services: expected {config.n_ps} PSs, got PS {sorted(services)}")
         sock = stack.enter_context(open_udp((config.address, job.udp_port)))
         peers = [services[ps] for ps in range(config.n_ps)] + [
             (host, job.udp_port) for host in config.workers
@@ -87,7 +86,7 @@ class WorkerProcess:
         self._trace = Trace.load(config.trace)
         if config.number > self._trace.workers:
             raise AgentConfigError(
-                f"{config.trace}: has {pluralize(self._trace.workers, 'worker')}, this is {config.number}"
+                f"{config.trace}: expected at least {config.number} workers, got {self._trace.workers}"
             )
         self._jobs = {job.job: WorkerJob(config, job, self._trace, sockets, stack) for job in config.jobs}
         self._logs = WorkerLogs(config.log_dir, config.number, offset)
@@ -230,7 +229,7 @@ class WorkerProcess:
 
     def _job(self, job: int) -> WorkerJob:
         if job not in self._jobs:
-            raise AgentConfigError(f"job {job} is not one of this worker's: {sorted(self._jobs)}")
+            raise AgentConfigError(f"expected one of the jobs {sorted(self._jobs)}, got {job}")
         return self._jobs[job]
 
     def _drive(

@@ -199,7 +199,7 @@ class BaseClient:
     def _start(self, op: int, iteration: int, positions: NDArray[np.integer]) -> None:
         size, largest = len(positions), len(self.state.positions)
         if size > largest:
-            raise ValueError(f"an operation on {size} parameters; this client takes {largest}")
+            raise ValueError(f"expected an operation on at most {largest} parameters, got {size}")
         self.state.positions[:size] = positions
         self._machine.start(self.state, op, iteration, size)
 

@@ -10,7 +10,7 @@ push the log separates answered lanes (`sent`) from the others, which may or may
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -58,7 +58,7 @@ class Ledger:
     """Sums of one job at one worker over `size` parameters; a push has `capacity` distinct ones at most."""
 
     def __init__(self, job: int, epoch: int, size: int, capacity: int, path: Path | None = None) -> None:
-        n_bytes = _bytes_of(size, capacity)
+        n_bytes = sum(_sections(size, capacity))
         if path is None:
             content = np.zeros(n_bytes, dtype=np.uint8)
         else:
@@ -73,7 +73,7 @@ class Ledger:
         """Log a push of these distinct parameters [n] before it starts; return `answered` [n] to mark."""
         n = len(positions)
         if n > self._head["capacity"]:
-            raise LedgerError(f"a push of {n} parameters; this ledger takes {self._head['capacity']}")
+            raise LedgerError(f"expected a push of at most {self._head['capacity']} parameters, got {n}")
         arrays = self._arrays
         arrays.positions[:n] = positions
         arrays.deltas[:n] = deltas
@@ -109,17 +109,26 @@ def _add(arrays: _LedgerArrays, n: int) -> None:
 
 def read(path: Path) -> Sums:
     """Read the ledger of a running or killed worker; raise `LedgerError`."""
+    check_file(path, _HEAD, _MAGIC, _sections, "ledger")
+    content = np.fromfile(path, dtype=np.uint8)
+    head = content[: _HEAD.itemsize].view(_HEAD)[0]
+    return _settle(*_views(content, int(head["size"]), int(head["capacity"])))
+
+
+def check_file(
+    path: Path, layout: np.dtype[np.void], magic: int, sections: Callable[[int, int], list[int]], kind: str
+) -> None:
+    """Check the head of a file and its size, the sum of `sections(size, capacity)`; raise `LedgerError`."""
     try:
-        content = np.fromfile(path, dtype=np.uint8)
+        head, n_bytes = np.fromfile(path, layout, count=1), path.stat().st_size
     except OSError as error:
         raise LedgerError(f"{path}: cannot be read: {error.strerror or error}") from error
-    head = content[: _HEAD.itemsize]
-    if len(head) < _HEAD.itemsize or head.view(_HEAD)[0]["magic"] != _MAGIC:
-        raise LedgerError(f"{path}: is no ledger")
-    size, capacity = (int(head.view(_HEAD)[0][name]) for name in ("size", "capacity"))
-    if len(content) != _bytes_of(size, capacity):
-        raise LedgerError(f"{path}: has {len(content)} bytes, too few or many for {size} parameters")
-    return _settle(*_views(content, size, capacity))
+    if not len(head) or head[0]["magic"] != magic:
+        raise LedgerError(f"{path}: expected a {kind}")
+    size = int(head[0]["size"])
+    expected = sum(sections(size, int(head[0]["capacity"])))
+    if n_bytes != expected:
+        raise LedgerError(f"{path}: expected {expected} bytes for {size} parameters, got {n_bytes}")
 
 
 def mismatches(sent: Sequence[Values], unknown: Sequence[Values], held: Values) -> int:
@@ -144,10 +153,6 @@ def reserve(path: Path, n_bytes: int) -> None:
 def _sections(size: int, capacity: int) -> list[int]:
     """Return the sizes of the head and of each array, in bytes."""
     return [_HEAD.itemsize, 4 * size, *[4 * capacity] * 3, capacity]
-
-
-def _bytes_of(size: int, capacity: int) -> int:
-    return sum(_sections(size, capacity))
 
 
 def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.void, _LedgerArrays]:

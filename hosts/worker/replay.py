@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.protocol.codec import Values
-from hosts.worker.ledger import LedgerError, reserve
+from hosts.worker.ledger import LedgerError, check_file, reserve
 
 HELD, UNREPLAYED = 0, 1
 """Rows of a replay log: updates that the current switch acknowledged, and those that a lost one did."""
@@ -71,13 +71,15 @@ class ReplayLog:
             with path.open("r+b") as file:
                 file.write(np.array([(_MAGIC, size, capacity, switch, 0, 0)], _HEAD).tobytes())
         elif path.stat().st_size != n_bytes:
-            raise LedgerError(f"{path}: has {path.stat().st_size} bytes, not {n_bytes} for {size} parameters")
+            raise LedgerError(
+                f"{path}: expected {n_bytes} bytes for {size} parameters, got {path.stat().st_size}"
+            )
         return cls.reopen(path, switch)
 
     @classmethod
     def reopen(cls, path: Path, switch: int) -> ReplayLog:
         """Open the log in a file; raise `LedgerError`."""
-        _check(path)
+        check_file(path, _HEAD, _MAGIC, _sections, "replay log")
         log = cls._of(np.asarray(np.memmap(path, dtype=np.uint8, mode="r+")))
         log.restore(switch)
         return log
@@ -166,21 +168,8 @@ def renew(client: Renewable, log: ReplayLog | None, epoch: int, switch: int) -> 
 
 def read_unacked(path: Path, switch: int) -> UnackedUpdates:
     """Return the updates that the worker of a file has to replay; raise `LedgerError`."""
-    _check(path)
+    check_file(path, _HEAD, _MAGIC, _sections, "replay log")
     return ReplayLog._of(np.fromfile(path, dtype=np.uint8)).unacked(switch)
-
-
-def _check(path: Path) -> None:
-    try:
-        head = np.fromfile(path, _HEAD, count=1)
-        n_bytes = path.stat().st_size
-    except OSError as error:
-        raise LedgerError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if not len(head) or head[0]["magic"] != _MAGIC:
-        raise LedgerError(f"{path}: is no replay log")
-    size = int(head[0]["size"])
-    if n_bytes != sum(_sections(size, int(head[0]["capacity"]))):
-        raise LedgerError(f"{path}: has {n_bytes} bytes, too few or many for {size} parameters")
 
 
 def _sections(size: int, capacity: int) -> list[int]:

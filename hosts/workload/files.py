@@ -130,7 +130,7 @@ def _read_updates(path: Path) -> pl.DataFrame:
     except UNREADABLE as error:
         raise DataError(updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}") from error
     if rows.is_empty():
-        raise DataError(f"{path}: has columns and no row; each row is one update")
+        raise DataError(f"{path}: expected a row for each update, got none")
     if rows.null_count().sum_horizontal().item():
         raise DataError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
     return rows

@@ -372,8 +372,8 @@ def test_the_end_of_input_ends_a_run_and_keeps_its_log(worker: Agent, log_dir: P
 
 
 def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
-    assert "unknown command" in worker.call(cmd="dance")["error"]
-    assert "job 9 is not one of this worker's: [1, 2]" in worker.call(cmd="hint", job=9, file=None)["error"]
+    assert "expected one of the commands" in worker.call(cmd="dance")["error"]
+    assert "expected one of the jobs [1, 2], got 9" in worker.call(cmd="hint", job=9, file=None)["error"]
     assert "none: cannot be read as a hot set" in worker.call(cmd="hint", job=1, file="none")["error"]
     assert "command stats: got an unexpected keyword" in servers[0].call(cmd="stats", of="x")["error"]
     pl.DataFrame({"key": [1, 2, 3]}).write_parquet(log_dir / "hot.parquet")
@@ -388,8 +388,8 @@ def test_commands_that_are_wrong(worker: Agent, servers: list[Agent], log_dir: P
         ({"window": 65}, "window: Input should be less than or equal to 64"),
         ({"colour": 1}, "colour: Extra inputs are not permitted"),
         ({"trace": "none"}, "none: cannot be read as a trace"),
-        ({"number": 2}, "trace: has 1 worker, this is 2"),
-        ({"n_ps": 3}, r"services are of PS [0, 1]; n_ps is 3"),
+        ({"number": 2}, "trace: expected at least 2 workers, got 1"),
+        ({"n_ps": 3}, "services: expected 3 PSs, got PS [0, 1]"),
         (
             {"wire": 1},
             f"wire: Value error, the run speaks version 1 of the wire and this agent version {VERSION}; "

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 
+from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.hotset.ps.state import make_server
@@ -19,7 +20,7 @@ from hosts.keys import KeySpace
 from hosts.ps import prefetch as of_server
 from hosts.ps.rpcs import find_caller
 from hosts.ps.serve import prefetch_following
-from hosts.ps.share import make_share, places_of
+from hosts.ps.share import places_of
 from hosts.worker.window import SLOT
 from nativekit.plain import plain
 from nativekit.prefetch import prefetch
@@ -60,7 +61,7 @@ def lines(addresses: Any) -> set[int]:
 @pytest.mark.parametrize("n_ps", [1, 3])
 @pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
 def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: int) -> None:
-    server = make_server(0, [7, JOB], make_share(space, 0, n_ps))
+    server = make_server(0, n_ps, space, [7, JOB])
     keys = space.all()[np.random.default_rng(2).choice(SIZE, LANES)]
     rpc = make_requests(Op.PUSH, keys[np.newaxis]).rpcs[0]
     places = places_of(server.share, keys)
@@ -87,7 +88,7 @@ def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: in
 @pytest.mark.parametrize("n_ps", [1, 3])
 @pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
 def test_whatever_comes_is_looked_at_and_changes_nothing(space: KeySpace, n_ps: int) -> None:
-    server, inbox, random = make_server(0, [JOB], make_share(space, 0, n_ps)), rpcs(40), Random(3)
+    server, inbox, random = make_server(0, n_ps, space, [JOB]), rpcs(40), Random(3)
     before = contents(server)
     inbox.view(np.uint8)[:] = np.frombuffer(random.randbytes(inbox.nbytes), np.uint8)
     inbox[:20].job = JOB << 8  # in network order
@@ -97,7 +98,7 @@ def test_whatever_comes_is_looked_at_and_changes_nothing(space: KeySpace, n_ps: 
 
 
 def test_a_worker_has_the_next_calls_and_its_answers_fetched() -> None:
-    calls = make_calls(JOB, 1, EPOCH, n_ps=2, parameters=SIZE, sparse=None, largest=SIZE)
+    calls = make_calls(Caller(JOB, 1, EPOCH), 2, KeySpace(SIZE), SIZE)
     calls.positions[:300] = np.random.default_rng(4).choice(SIZE, 300, replace=False)
     cast(Any, plain(start))(calls, int(Op.PUSH), 1, 300)
     following = calls.calls[calls.header.first_unsent]

@@ -28,7 +28,6 @@ from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.ps.serve import make_sources, serve
 from hosts.ps.service import make_service
-from hosts.ps.share import make_share
 from hosts.sockets import Address, Received, Receiver, clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.warm import warm_ps, warm_worker
@@ -343,7 +342,7 @@ class ByHand:
             make_udp(self.offset),
             make_wire(ours.fileno(), [theirs.getsockname()], no_file, no_file),
         )
-        self._server = make_server(0, [QUICK], make_share(KeySpace(KEYS), 0, 1)), make_service()
+        self._server = make_server(0, 1, KeySpace(KEYS), [QUICK]), make_service()
         self._at_server = make_udp(self.offset), make_sources(poll.fileno())
 
     def work(self) -> Turn:

@@ -35,9 +35,7 @@ class Twins:
     def __init__(self, space: KeySpace, as_plain: bool) -> None:
         self.now = 0
         self.space = space
-        self.server = RpcServer(
-            make_server(PS, JOBS, make_share(space, PS, N_PS)), lambda: self.now, as_plain
-        )
+        self.server = RpcServer(make_server(PS, N_PS, space, JOBS), lambda: self.now, as_plain)
         self.stores = {job: HotsetStore(self.server.state, job) for job in JOBS}
         self.models = {job: ModelStore(space, PS, N_PS) for job in JOBS}
         self.model = ModelServer(PS, self.models, codec, lambda: self.now)

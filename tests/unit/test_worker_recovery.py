@@ -308,12 +308,12 @@ def test_told_twice_of_a_switch_or_late_of_an_earlier_one_nothing_is_pushed_agai
 
 def test_a_file_that_is_no_log_is_told(tmp_path: Path) -> None:
     ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
-    with pytest.raises(LedgerError, match=r"log: has 548 bytes, not 556 for 41 parameters"):
+    with pytest.raises(LedgerError, match=r"log: expected 556 bytes for 41 parameters, got 548"):
         ReplayLog.in_file(SIZE + 1, CAPACITY, 0, tmp_path / "log")
     (tmp_path / "zeros").write_bytes(bytes(48 + 8 * SIZE + 9 * CAPACITY))
-    with pytest.raises(LedgerError, match="zeros: is no replay log"):
+    with pytest.raises(LedgerError, match="zeros: expected a replay log"):
         read_unacked(tmp_path / "zeros", 0)
     with pytest.raises(LedgerError, match="nowhere: cannot be read: No such file"):
         read_unacked(tmp_path / "nowhere", 0)
-    with pytest.raises(LedgerError, match="zeros: is no replay log"):
+    with pytest.raises(LedgerError, match="zeros: expected a replay log"):
         ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "zeros")

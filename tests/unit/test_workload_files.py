@@ -106,7 +106,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
         ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
         ("iteration,worker,key\n1,2,3\n", "1 mini-batch .* for 2 workers"),
         ("", "log.csv: is empty; an update log is Parquet or CSV$"),
-        ("iteration,worker,key\n", "log.csv: has columns and no row; each row is one update$"),
+        ("iteration,worker,key\n", "log.csv: expected a row for each update, got none$"),
     ],
 )
 def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:

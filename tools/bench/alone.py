@@ -9,6 +9,7 @@ import numpy as np
 
 from foundation.compiled import entry_point
 from foundation.designs.interface import NOTHING
+from foundation.protocol.codec import Caller
 from foundation.protocol.header import KEY_BYTES, LANES, WINDOW, Op
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.hotset.ps.rpc import handle
@@ -18,7 +19,7 @@ from hosts.hotset.worker.requests import start, transmit
 from hosts.hotset.worker.state import Calls, make_calls
 from hosts.keys import KeySpace
 from hosts.ps.serve import prefetch_following
-from hosts.ps.share import make_share, table_bits
+from hosts.ps.share import table_bits
 from hosts.ps.values import CELL
 from hosts.udp import BURST, NS, THREAD_CPU
 from nativekit.bits import swap32
@@ -52,7 +53,7 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
 
 def server_of(space: KeySpace) -> Server:
     """The only PS, which has all keys and their cells in memory."""
-    server = make_server(0, [JOB], make_share(space, 0, 1))
+    server = make_server(0, 1, space, [JOB])
     server.cells["value"] = 1  # else the kernel gives it memory while it is timed
     return server
 
@@ -114,7 +115,7 @@ def us_an_operation(op: Op, parameters: int, lanes: int) -> list[float]:
 
     The keys are others in each operation, and all cold.
     """
-    calls = make_calls(JOB, FIRST_WORKER, EPOCH, n_ps=1, parameters=parameters, sparse=None, largest=lanes)
+    calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), 1, KeySpace(parameters), lanes)
     clock, batches, values = np.zeros(2, np.int64), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
         issued, ns = issue_all(calls, op, batches, clock)

@@ -18,7 +18,6 @@ from hosts.keys import KeySpace
 from hosts.ps.core import Core
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, read_note
 from hosts.ps.rpcs import CALLER
-from hosts.ps.share import make_share
 from hosts.worker.machine import COMPILED, plain_machine
 
 _OP_AT = offset_of("op")
@@ -47,7 +46,7 @@ class ParameterServer(Core[ReplyTo]):
         state: Server | None = None,
     ) -> None:
         self._clock = clock
-        made = state or make_server(ps, list(epochs), make_share(space, ps, n_ps), journal_bytes)
+        made = state or make_server(ps, n_ps, space, list(epochs), journal_bytes)
         super().__init__(made, {job: HotsetStore(made, job, replayed) for job in epochs}, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {

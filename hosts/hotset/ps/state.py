@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER
+from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES
 from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
 from hosts.ps.rpcs import needs_room as lacks_room
-from hosts.ps.share import Share
+from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, ValuesHeader, make_cells
 from nativekit.compile import compiled
 from nativekit.records import Octets, Records, RecordTable, Words, one, records
@@ -37,8 +38,9 @@ class Server(NamedTuple):
     share: Share
 
 
-def make_server(ps: int, jobs: Sequence[int], share: Share, journal_bytes: int = 0) -> Server:
+def make_server(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Server:
     """Make a PS that owns its whole share in every job, all values 0; one with a journal is durable."""
+    share = make_share(space, ps, n_ps)
     header = one(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
     cells = make_cells(len(jobs), share)

@@ -54,16 +54,8 @@ class HotsetClient(BaseClient):
         self._space = space
         sums = None if log is None else log.sums
         self._renew = _renew if machine is COMPILED else plain(_renew)
-        state = make_calls(
-            *caller,
-            n_ps=n_ps,
-            parameters=space.size,
-            sparse=space.sparse,
-            largest=space.size if largest is None else largest,
-            window=window,
-            registers=registers,
-            replay_log=sums,
-        )
+        limit = space.size if largest is None else largest
+        state = make_calls(caller, n_ps, space, limit, window, registers=registers, replay_log=sums)
         super().__init__(state, clock, machine, log)
         self._header.unreplayed = sums is not None and bool(sums[UNREPLAYED].any())
 

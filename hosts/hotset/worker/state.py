@@ -16,6 +16,7 @@ from foundation.logs.columns import Row
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import LANES, WINDOW
 from foundation.protocol.rpc import Rpc
+from hosts.keys import KeySpace
 from hosts.worker.arrays import operand_arrays, window_arrays
 from hosts.worker.rpcs import RpcCall, RpcsHeader, space_of
 from hosts.worker.window import Slot, open_window
@@ -110,22 +111,19 @@ class Calls(NamedTuple):
 
 
 def make_calls(
-    job: int,
-    worker: int,
-    epoch: int,
-    *,
+    caller: Caller,
     n_ps: int,
-    parameters: int,
-    sparse: NDArray[np.uint64] | None,
+    space: KeySpace,
     largest: int,
     window: int = WINDOW,
     rows: int = 1024,
+    *,
     registers: bool = False,
     replay_log: NDArray[np.uint32] | None = None,
 ) -> Calls:
     """Make the state of an idle worker; `largest` is the maximum number of keys of an operation."""
     header = one(CallsHeader)
-    free = open_window(header, Caller(job, worker, epoch), window)
+    free = open_window(header, caller, window)
     header.n_ps, header.registers, header.has_replay_log = n_ps, registers, replay_log is not None
     header.first_unsent = header.last_unsent = NOTHING
     header.spare = largest + 1
@@ -140,8 +138,8 @@ def make_calls(
         keys=np.zeros(largest, np.uint64),
         served=np.zeros(largest, np.bool_),
         replay_log=np.zeros((2, 0), np.uint32) if replay_log is None else replay_log,
-        hinted=np.zeros(1 if registers else parameters // 8 + 1, np.uint8),
-        space=space_of(sparse),
+        hinted=np.zeros(1 if registers else space.size // 8 + 1, np.uint8),
+        space=space_of(space.sparse),
         groups=records(largest, Group),
         next_key=np.zeros(largest, np.int32),
         **window_arrays(rows),
