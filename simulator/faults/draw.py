@@ -17,8 +17,8 @@ _MOST_AT_ONCE = 3
 
 
 def draw(fault: str, arm: str, seed: int) -> Schedule:
-    """The schedule of a fault with a seed."""
-    random = Random(f"{fault} {arm} {seed}")
+    """Return the schedule of a fault with a seed; it does not depend on the arm's name."""
+    random = Random(f"{fault} {ARMS[arm].job} {seed}")
     schedule = Schedule(
         fault, arm, random.getrandbits(62),
         rpcs=RPCS + random.randrange(60),

@@ -76,7 +76,7 @@ def overview(sweep: Sweep, found: Sequence[Done]) -> Figure:
 
 
 def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """[DDL] Fig. 1: training time against workers; the baseline has 16 workers on so much less data."""
+    """[DDL] Fig. 1: training time against workers; the ideal is 16 workers on 16/n of the data."""
     x = _x(sweep)
     base = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
@@ -86,7 +86,7 @@ def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
         facts |= {(arm, f"{workers:.0f}"): float(of) for workers, of in zip(x, rate / x, strict=True)}
         if arm_of(arm).baseline is None:
             ideal = 1e6 / (rate[base] / _BASE_WORKERS * x)
-            lines.append(Series("baseline", x, ideal, "#000000", dash=2))
+            lines.append(Series("ideal", x, ideal, "#000000", dash=2))
     return Figure(
         "fig-01",
         "Training time against workers",
@@ -94,7 +94,7 @@ def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
         Axis("s for a million steps", is_log=True),
         [Panel(sweep.title, lines)],
         caption="[DDL] Fig. 1: communication halves the speed-up at 512 workers. What lies between a line "
-        "and the dotted baseline, 16 workers on 16/n of the data, is communication.",
+        "and the dotted ideal, 16 workers on 16/n of the data, is communication.",
         facts=facts,
     )
 

@@ -101,7 +101,7 @@ def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_pat
     result = run("--count", "2", str(folder))
     assert result.stdout.splitlines() == [
         f"{SO_FAR}; offload in round 0 at load 0.8, µs: pull p50 1,000, pull p99 2,000, push p50 10,000, "
-        "push p99 20,000, PS queue 0.5, W queue 12; both in round 0 at load 0.5, µs: "
+        "push p99 20,000, PS queue 0.5, W queue 12; offload-proxy in round 0 at load 0.5, µs: "
         "pull p50 –, pull p99 –, push p50 –, push p99 –, PS queue –, W queue –",
         LATER,
     ]

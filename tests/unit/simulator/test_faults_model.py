@@ -191,7 +191,7 @@ def test_the_command_writes_the_shortest_schedule_that_fails(
     ]
     ran = CliRunner().invoke(hotline, command)
     assert ran.exit_code == 1
-    file = tmp_path / "fault-duplication-both.json"
+    file = tmp_path / "fault-duplication-offload-proxy.json"
     assert f"the shortest schedule that fails is in {file}: hotline faults --replay {file}" in ran.output
     short = Schedule.from_json(file.read_text())
     assert not play_schedule(broken("offload-proxy"), short).holds

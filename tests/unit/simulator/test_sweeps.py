@@ -371,7 +371,7 @@ def test_training_time_is_drawn_beside_16_workers_on_less_data() -> None:
     figure = training(swept, found)
     lines = {series.name: numbers(series.y) for series in figure.panels[0].series}
     assert lines["baseline"] == [1_000, 625, 500] and lines["offload"] == [500, 312.5, 250]
-    assert lines["baseline"] == [1_000, 500, 125]
+    assert lines["ideal"] == [1_000, 500, 125]
     assert figure.facts["baseline", "128"] == 2_000 / 128
     (panel,) = communication(swept, found).panels
     assert numbers(panel.series[0].y) == [0.5] * 3
@@ -396,12 +396,12 @@ def test_figures_show_what_points_have() -> None:
     ]  # fmt: skip
 
 
-def test_the_table_compares_with_neither() -> None:
+def test_the_table_compares_with_the_baseline() -> None:
     point = Point("clusters", "S1", 80, DDL)
     made = table(Sweep("clusters", "Clusters", "workers", (point,)), {("clusters", "S1"): a_result(DDL)})
     (row,) = made.texts()
     assert len(made.columns) == len(row)
     assert (made.columns[3], made.columns[6], made.columns[8]) == (
-        "steps/s: hot", "pull: hot", "servers' CPU: hot",
+        "steps/s: offload", "pull: offload", "servers' CPU: offload",
     )  # fmt: skip
     assert row == ["S1", "100", "–", "+50 %", "–", "–", "-20 %", "–", "-50 %", "2,000", "1,000 sent, 0 lost"]

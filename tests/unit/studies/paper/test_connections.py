@@ -177,7 +177,7 @@ def test_the_figure_has_means_intervals_and_slopes(tmp_path: Path) -> None:
     assert [panel.title for panel in figure.panels] == [
         "baseline: all call", "baseline: 16 call, the others are idle",
         "proxy: all call", "proxy: 16 call, the others are idle",
-        "hot: all call", "both: all call",
+        "offload: all call", "offload-proxy: all call",
     ]  # fmt: skip
     for panel in figure.panels:
         assert [series.name for series in panel.series] == list(WAYS)
