@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,13 @@ from simulator.faults.strikes import FAULTS
 
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
 
-_NUMBERS = ("schedules", "happened", "rpcs", "during", "sent", "lost", "doubled", "misread")
 _COLUMNS = (
-    "fault", "arm", "schedules", "happened", "RPCs", "of them during it", "lanes sent", "lost", "doubled",
-    "misread", "recovery p50, ms", "p99, ms",
+    "fault", "schedules", "RPCs", "of them during it", "lanes sent", "lost, doubled or misread",
+    "recovery p50, ms, by arm", "p99, ms",
 )  # fmt: skip
 
 Cells = Mapping[str, Any]
-"""A row of the table, as JSON has it."""
+"""One fault in one arm, as JSON has it."""
 
 
 def renew_table(page: Path, rows: Sequence[Cells], took_s: float) -> None:
@@ -50,8 +50,15 @@ def table_of(rows: Sequence[Cells], took_s: float) -> Iterator[str]:
     yield f"**{lost:,} lost or doubled**; {took_s / 60:.1f} minutes."
     yield ""
     yield "| " + " | ".join(_COLUMNS) + " |"
-    yield "|---|---|" + "---:|" * (len(_COLUMNS) - 2)
-    for row in rows:
-        counts = [f"{row[name]:,}" for name in _NUMBERS]
-        recovery = [f"{row['recovery_ms'][name]:,.2f}" for name in ("p50", "p99")]
-        yield "| " + " | ".join([FAULTS[row["fault"]], f"*{row['arm']}*", *counts, *recovery]) + " |"
+    yield "|---|" + "---:|" * (len(_COLUMNS) - 1)
+    for fault, of_fault in groupby(rows, key=lambda row: row["fault"]):
+        yield "| " + " | ".join(_cells(fault, list(of_fault))) + " |"
+
+
+def _cells(fault: str, rows: Sequence[Cells]) -> Iterator[str]:
+    """Yield the cells of a fault: sums over its arms, and the times of recovery in the order of the arms."""
+    yield FAULTS[fault]
+    for names in (("schedules",), ("rpcs",), ("during",), ("sent",), ("lost", "doubled", "misread")):
+        yield f"{sum(row[name] for row in rows for name in names):,}"
+    for quantile in ("p50", "p99"):
+        yield ", ".join(f"{row['recovery_ms'][quantile]:,.2f}" for row in rows)
