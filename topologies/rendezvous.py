@@ -147,6 +147,8 @@ class Rendezvous:
         self._ending: asyncio.Future[None] | None = None
         """The end of the last session's servers."""
         self._connections: set[asyncio.Task[None]] = set()
+        self.vanished = 0
+        """Number of workers that have ended without leaving."""
         self.end_requested = asyncio.Event()
         """Set when a client has asked for the end."""
 
@@ -228,7 +230,11 @@ class Rendezvous:
             return
         del session.joined_workers[worker.rank]
         worker.mark_left(is_in_order=how is None)
-        log.info("worker %d %s", worker.rank, how or "has left")
+        if how is None:
+            log.info("worker %d has left", worker.rank)
+        else:
+            self.vanished += 1
+            log.warning("worker %d %s: its last pushes may be lost", worker.rank, how)
         session.incomplete = session.incomplete or f"worker {worker.rank} {how or 'has left'}"
         if how is None:
             session.fail_waiting(
@@ -366,7 +372,7 @@ class _ConnectionHandler:
         if command == "down":
             _check_owner(self._writer)
             rendezvous.end_requested.set()
-            return {"pid": os.getpid(), "workers": rendezvous.workers}
+            return {"pid": os.getpid(), "workers": rendezvous.workers, "vanished": rendezvous.vanished}
         if command == "join":
             if self.worker is not None:
                 raise RequestRefused(f"this is worker {self.worker.rank} already")

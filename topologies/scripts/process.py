@@ -83,8 +83,13 @@ class Script:
             how = "lost its hotline.Worker by an error, and goes on"
         elif status:
             how = f"ended with status {status}"
-        else:
+        elif self.joined is None:
             how = "ended without a hotline.Worker: it has to make one, and to use it"
+        else:
+            how = (
+                "ended with status 0 before its hotline.Worker had left, as by os._exit: "
+                "its last pushes may be lost; call kv.close() before"
+            )
         lines = self.log.read_text(errors="replace").rstrip().splitlines() if self.log.exists() else []
         output = "".join(f"\n  {line}" for line in lines[-_LAST_LINES:])
         who = f"script, worker {self.worker} (rank {self.worker - 1}) in arm {self.arm}"

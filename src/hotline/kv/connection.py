@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import threading
 from collections.abc import Callable
@@ -43,10 +44,11 @@ class Connection:
         self._reading = threading.Thread(target=self._read, name="hotline-news", daemon=True)
         self._reading.start()
 
-    def ask(self, command: str, **values: object) -> Message:
+    def ask(self, command: str, patience_s: float | None = None, **values: object) -> Message:
         """Send a request and return its answer.
 
-        Raises `NotConnected` if it is refused, and `ClusterLost`. Ctrl-C ends the wait.
+        Raises `NotConnected` if it is refused, and `ClusterLost`, also without an answer within `patience_s`.
+        Ctrl-C ends the wait.
         """
         with self._answered:
             self._asked += 1
@@ -55,7 +57,8 @@ class Connection:
             while number not in self._answers:
                 if self._error is not None:
                     raise self._error
-                self._answered.wait()
+                if not self._answered.wait(patience_s):
+                    raise ClusterLost(f"no answer to {command!r} from {self._path} in {patience_s:.0f} s")
             answer = self._answers.pop(number)
         if "error" in answer:
             raise (ClusterLost if answer.get("gone") else NotConnected)(answer["error"])
@@ -72,6 +75,10 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
         if threading.current_thread() is not self._reading:
             self._reading.join()
+
+    def abandon(self) -> None:
+        """Release the socket in a forked process, where the connection still is the parent's."""
+        release(self._socket)
 
     def _send(self, message: Message) -> None:
         if self._error is not None:
@@ -111,6 +118,12 @@ class Connection:
             self._answered.notify_all()
         if not self._is_closed:
             self._on_lost(error)
+
+
+def release(sock: socket.socket) -> None:
+    """Close this process's file descriptor of a socket that another process uses."""
+    with suppress(OSError):  # it has been closed
+        os.close(sock.detach())
 
 
 def _connect(path: Path) -> socket.socket:

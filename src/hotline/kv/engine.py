@@ -27,7 +27,7 @@ from hosts.worker.client import BaseClient
 from hosts.worker.machine import COMPILED
 from hosts.worker.operate import FULL, make_wire, operate
 from hosts.worker.window import WindowState
-from hotline.kv.connection import ClusterLost
+from hotline.kv.connection import ClusterLost, release
 
 MAX_CHUNK = 1 << 16
 """Largest operation of the state machine, in parameters; larger ones are split."""
@@ -113,6 +113,8 @@ class Engine:
         self._changed = threading.Condition()
         self._queue: deque[Operation] = deque()
         self._submitted = self._done = 0
+        self._values_submitted = self._values_answered = 0
+        """Numbers of pushed values."""
         self._callback_errors: dict[int, BaseException] = {}
         """Operation -> error of its callback, which `wait` raises."""
         self._error: ClusterLost | None = None
@@ -133,6 +135,8 @@ class Engine:
             operation.submitted_ns = time.monotonic_ns()
             self._queue.append(operation)
             self._submitted += 1
+            if operation.deltas is not None:
+                self._values_submitted += operation.deltas.size
             self._changed.notify_all()
             return self._submitted - 1
 
@@ -157,6 +161,24 @@ class Engine:
         if last >= 0:
             self.wait(last)
 
+    def flush(self, patience_s: float) -> None:
+        """Wait until no operation is under way, at most `patience_s`; time while paused does not count.
+
+        Raises `ClusterLost`.
+        """
+        with self._changed:
+            while self._done < self._submitted and patience_s > 0:
+                self._check()
+                since, was_open = time.monotonic(), self._is_open
+                self._changed.wait(patience_s)
+                if was_open:
+                    patience_s -= time.monotonic() - since
+
+    @property
+    def values_unanswered(self) -> int:
+        """Number of pushed values that no server or switch has acknowledged yet."""
+        return self._values_submitted - self._values_answered
+
     @property
     def steps(self) -> int:
         """Number of completed training pushes modulo 2^32, which is the step of the next one."""
@@ -180,14 +202,22 @@ class Engine:
             self._error = self._error or error
             self._changed.notify_all()
 
-    def close(self) -> None:
-        """End the thread without executing what is queued."""
+    def close(self, patience_s: float | None = None) -> None:
+        """End the thread without executing what is queued.
+
+        After `patience_s` a thread is left alone that executes a callback; None waits as long as it takes.
+        """
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
         if threading.current_thread() is not self._thread:
-            self._thread.join()
-        self._socket.close()
+            self._thread.join(patience_s)
+        if not self._thread.is_alive():
+            self._socket.close()
+
+    def abandon(self) -> None:
+        """Release the socket in a forked process, which has no thread and shares the parent's socket."""
+        release(self._socket)
 
     def _check(self) -> None:
         if self._is_closing:
@@ -244,6 +274,7 @@ class Engine:
             answered = self._answered if recorder is None else recorder.begin_push(positions, deltas[chunk])
             self.client.push(self.steps, positions, deltas[chunk], answered)
             rpcs += self._drive()
+            self._values_answered += len(positions)
             if recorder is not None:
                 recorder.end_push()
         if recorder is not None:

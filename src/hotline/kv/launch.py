@@ -81,6 +81,11 @@ def down() -> str:
             )
         time.sleep(_LOOK_S)
     left = f"; {pluralize(found['workers'], 'worker')} had not left" if found["workers"] else ""
+    if vanished := found.get("vanished"):
+        left += (
+            f"; {pluralize(vanished, 'worker')} ended without leaving, "
+            f"so {'its' if vanished == 1 else 'their'} last pushes may be lost"
+        )
     return f"down: process {found['pid']} has ended{left}"
 
 

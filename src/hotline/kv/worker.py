@@ -14,9 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from typing_extensions import Self
 
+from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
+from foundation.text import pluralize
 from hosts.sockets import open_udp
+from hotline.kv import process_exit
 from hotline.kv.block_commands import BlockCommandListener
 from hotline.kv.calls import Rows, check_finite, check_keys, check_out, check_values
 from hotline.kv.connection import ClusterLost, Connection, NotConnected
@@ -30,6 +33,16 @@ log = logging.getLogger(__name__)
 
 Floats = NDArray[np.float32]
 Callback = Callable[[], object]
+
+
+EXIT_S = 10.0
+"""Time in which a worker that was not closed delivers what is under way when its script ends, in s."""
+_LEAVE_S = 5.0
+"""Time for the other steps of leaving then, in s each."""
+
+
+class NotDelivered(HotlineError):
+    """A script ended before all that it had pushed was delivered."""
 
 
 class Worker:
@@ -58,7 +71,7 @@ class Worker:
         self._pushed: set[str] = set()
         self._engine: Engine | None = None
         self._block_commands: BlockCommandListener | None = None
-        self._is_closed = False
+        self._is_closed, self._closed_why = False, "this worker has been closed"
         wanted = _rank_of_run() if rank is None else rank
         warm()
         self._connection = Connection(socket_path(connect), self._on_lost)
@@ -76,6 +89,7 @@ class Worker:
         except BaseException:
             self._connection.close()
             raise
+        process_exit.add(self, handles_sigterm=not self._is_run)
 
     def _join(self, terms: Mapping[str, Any]) -> None:
         """Start the engine; in a run it records operations, and obeys the run's commands."""
@@ -85,9 +99,9 @@ class Worker:
             recorder.append(RunRecorder(terms, self.tables.size, largest, self._report_steps))
             return recorder[0]
 
-        is_run = terms["parts"] is not None
-        self._engine = _make_engine(terms, self.tables.size, make_recorder if is_run else None)
-        if is_run:
+        self._is_run = terms["parts"] is not None
+        self._engine = _make_engine(terms, self.tables.size, make_recorder if self._is_run else None)
+        if self._is_run:
             self._block_commands = BlockCommandListener(self._connection, self._engine, recorder[0])
 
     def _report_steps(self, steps: int) -> None:
@@ -191,8 +205,53 @@ class Worker:
     ) -> None:
         if error is None:
             self.close()
+        elif (loss := self.end(error)) is None:
+            return
+        elif isinstance(error, SystemExit):
+            raise NotDelivered(loss) from None
         else:
-            self._leave(is_in_order=False)
+            log.error("%s", loss)
+
+    def end(self, error: BaseException | None) -> str | None:
+        """Leave at the end of a script that does not call `close`, after `error` if that is not None.
+
+        Operations under way are executed for up to `EXIT_S`. They are dropped after Ctrl-C, and after an
+        error in a run, which then has failed. Return a sentence about pushed values not delivered, or None.
+        """
+        if self._is_closed:
+            return None
+        engine, reason = self._open_engine, "the script was interrupted"
+        has_failed = error is not None and not isinstance(error, SystemExit)
+        if has_failed and self._is_run:
+            reason = "the script has failed"
+        elif not isinstance(error, KeyboardInterrupt):
+            try:
+                engine.flush(EXIT_S)
+                reason = f"there was no time for them within {EXIT_S:g} s"
+            except ClusterLost as lost:
+                reason = str(lost)
+            except (KeyboardInterrupt, SystemExit):  # Ctrl-C or SIGTERM during the wait
+                pass
+        is_in_order = not has_failed and engine.values_unanswered == 0
+        self._leave(is_in_order, patience_s=_LEAVE_S)
+        if not (missing := engine.values_unanswered):
+            return None
+        what = pluralize(missing, "pushed value")
+        return (
+            f"worker {self.rank} ended with {what} not delivered: {reason}; "
+            "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
+        )
+
+    def abandon(self) -> None:
+        """Give up the worker in a forked process: its threads and its place are the parent's."""
+        self._is_closed = True
+        self._closed_why = (
+            f"this worker belongs to process {os.getppid()}, which has forked this one: "
+            "make a hotline.Worker here, or train there"
+        )
+        self._connection.abandon()
+        if self._engine is not None:
+            self._engine.abandon()
 
     def _submit(
         self, chosen: Table, rows: Rows, values: Floats | None, out: Floats | None = None,
@@ -214,12 +273,13 @@ class Worker:
             self._pushed.add(chosen.name)
         return number
 
-    def _leave(self, is_in_order: bool = True) -> None:
+    def _leave(self, is_in_order: bool = True, patience_s: float | None = None) -> None:
         if self._is_closed:
             return
         self._is_closed = True
+        process_exit.remove(self)
         if self._engine is not None:
-            self._engine.close()
+            self._engine.close(patience_s)
         last = {} if self._block_commands is None else self._block_commands.close()
         saturated = {name: number for name, number in self.saturated.items() if number}
         for name, number in saturated.items():
@@ -227,7 +287,7 @@ class Worker:
             log.warning("table %s: %d pushed values were beyond ±%g, and became that", name, number, limit)
         try:
             if is_in_order:
-                self._connection.ask("leave", saturated=saturated, **last)
+                self._connection.ask("leave", patience_s, saturated=saturated, **last)
         except ClusterLost:
             log.debug("nobody is left to be told")
         finally:
@@ -245,7 +305,7 @@ class Worker:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise WorkerClosed("this worker has been closed")
+            raise WorkerClosed(self._closed_why)
 
 
 def _rank_of_run() -> int | None:

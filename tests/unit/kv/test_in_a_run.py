@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import hotline
 from foundation.logs.columns import AFTER_ALL_STEPS
 from hosts.worker import ledger
+from hotline.kv import worker
 from hotline.kv.connection import ClusterLost
 from hotline.kv.engine import InvalidCall
 from switch_harness.effort import examples
@@ -194,6 +195,43 @@ def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: M
     wait_for(joined.has_left.is_set)
     assert (joined.final_report["ran"]["steps"], joined.final_report["dropped_rows"]) == (2, 0)
     assert met.send_command(joined, "shut") is None
+
+
+@pytest.mark.parametrize("error", [None, LookupError("mine")])
+def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_has_failed(
+    met: Meeting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    kv, joined = join(met)
+    monkeypatch.setattr(worker, "EXIT_S", PATIENCE_S)
+    opened(met, joined)
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        started.set()
+        go_on.wait(PATIENCE_S)
+
+    kv.push([1], np.ones((1, 2), F32), callback=hold)
+    push(kv, [2, 3])
+    assert started.wait(PATIENCE_S)
+    shutting = threading.Thread(target=shut, args=(met, joined))
+    shutting.start()
+    engine = kv._engine
+    assert engine is not None
+    wait_for(lambda: not engine._is_open)
+    go_on.set()
+    shutting.join(PATIENCE_S)
+    if error is None:
+        losses: list[str | None] = []
+        ending = threading.Thread(target=lambda: losses.append(kv.end(None)))
+        ending.start()
+        opened(met, joined)
+        ending.join(PATIENCE_S)
+        assert losses == [None] and sent(tmp_path) == [0, 0, 1, 1, 1, 1, 1, 1, *[0] * 52]
+        assert joined.final_report["ran"]["steps"] == 1
+    else:
+        loss = kv.end(error)
+        assert loss is not None and "4 pushed values not delivered: the script has failed" in loss
+        wait_for(lambda: joined.is_lost)
 
 
 def test_hints_are_a_hot_set_s_and_one_that_cannot_be_read_is_told(met: Meeting, tmp_path: Path) -> None:

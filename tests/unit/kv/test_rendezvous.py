@@ -87,7 +87,7 @@ def test_servers_that_do_not_start_are_told_and_may_start_later(
 
 def test_whoever_started_it_may_end_it(met: Meeting) -> None:
     connection = Connection(met.place)
-    assert connection.ask("down") == {"id": 1, "pid": os.getpid(), "workers": 0}
+    assert connection.ask("down") == {"id": 1, "pid": os.getpid(), "workers": 0, "vanished": 0}
     assert met.rendezvous.end_requested.is_set()
     connection.close()
 

@@ -237,6 +237,25 @@ def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(
     run(play())
 
 
+def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process has ended with status 0."""
+    monkeypatch.setattr(arm_module, "_END_S", 0.0)
+
+    async def play() -> None:
+        played = Played(tmp_path, each_tells=(3, 9_000))
+        script = await started(played.arm.scripts[0], "print('done')")
+        assert script._ended is not None
+        await script._ended
+        played.arm.joined_workers[0].mark_left(is_in_order=False)
+        with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* os\._exit.* last pushes .*lost.* done"):
+            await session_of(played, tmp_path).run_steps(Planned(HOT, 0, 5))
+
+    (tmp_path / "logs").mkdir()
+    run(play())
+
+
 def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> None:
     async def play() -> None:
         scripts = [

@@ -1,0 +1,88 @@
+"""Deliver the pushes of workers that are still open when their process ends, is terminated, or forks."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from multiprocessing.process import parent_process
+from multiprocessing.util import Finalize
+from types import FrameType
+from typing import Protocol
+
+
+class OpenWorker(Protocol):
+    """A worker that has joined and has not been closed."""
+
+    def end(self, error: BaseException | None) -> str | None:
+        """Deliver what is under way, and leave; return a sentence about values that were not delivered.
+
+        `error` is the exception that ends the script, or None.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Release the file descriptors of the parent's worker in a forked process."""
+        ...
+
+
+_open: list[OpenWorker] = []
+_FINALIZE_PRIORITY = 100
+"""Priority among multiprocessing's finalizers: before those that join its helper threads."""
+
+
+def add(worker: OpenWorker, handles_sigterm: bool) -> None:
+    """Register a worker that has joined; SIGTERM becomes `SystemExit` if it had its default action."""
+    # Multiprocessing ends its processes by os._exit, after its own finalizers.
+    if not _open and parent_process() is not None:
+        Finalize(None, _end_workers, exitpriority=_FINALIZE_PRIORITY)
+    _open.append(worker)
+    if handles_sigterm and _is_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _handle_sigterm)
+
+
+def remove(worker: OpenWorker) -> None:
+    """Forget a worker that leaves. After the last one SIGTERM has its default action again."""
+    if worker in _open:
+        _open.remove(worker)
+    if not _open and _is_main_thread() and signal.getsignal(signal.SIGTERM) is _handle_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _handle_sigterm(number: int, frame: FrameType | None) -> None:
+    if _open:
+        sys.exit(128 + number)
+    # Workers of the parent process, or closed by another thread.
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+def _end_workers() -> None:
+    """End all open workers. End the process with status 1 if values were lost and it would end with 0."""
+    error: BaseException | None = getattr(sys, "last_value", None) or sys.exc_info()[1]
+    losses = [loss for worker in list(_open) if (loss := worker.end(error)) is not None]
+    for loss in losses:
+        print(f"hotline: {loss}", file=sys.stderr)
+    if losses and (error is None or isinstance(error, SystemExit)):
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os._exit(1)  # an exit function cannot change the status in any other way
+
+
+def _abandon_workers() -> None:
+    for worker in _open:
+        worker.abandon()
+    _open.clear()
+
+
+atexit.register(_end_workers)
+os.register_at_fork(after_in_child=_abandon_workers)
+# Importing Polars installs a handler that restarts system calls, so Ctrl-C would not end a wait for a lock.
+signal.siginterrupt(signal.SIGINT, True)

@@ -1,0 +1,184 @@
+"""Scripts that end without closing their worker: what they pushed is delivered, or they say what was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hotline
+from hotline.kv import launch
+from switch_harness.waiting import PATIENCE_S, wait_for
+from tests.harness.loopback import Meeting, meeting
+
+ROWS, PUSHES = 20_000, 50
+BEGIN = f"""
+import multiprocessing, os, signal, sys
+import numpy as np
+import hotline
+from hotline.kv import worker
+def join():
+    global kv
+    kv = hotline.Worker({{"rows": ({ROWS}, 1)}}, scale=1.0, rank=0)
+    return kv
+keys, values = np.arange({ROWS}), np.ones({ROWS}, np.float32)
+def push():
+    for _ in range({PUSHES}):
+        kv.push(keys, values)
+def terminated():
+    os.kill(os.getpid(), signal.SIGTERM)
+def forked(act):
+    if (pid := os.fork()) == 0:
+        act()
+        os._exit(9)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+@pytest.fixture
+def met(tmp_path: Path) -> Iterator[Meeting]:
+    with meeting(tmp_path) as made:
+        yield made
+
+
+@contextmanager
+def started(met: Meeting, code: str) -> Iterator[subprocess.Popen[str]]:
+    """A script of rank 0."""
+    script = subprocess.Popen(
+        [sys.executable, "-c", BEGIN + code],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "HOTLINE_CONNECT": str(met.place)},
+    )  # fmt: skip
+    try:
+        yield script
+    finally:
+        script.kill()
+        script.communicate()
+
+
+def ended(script: subprocess.Popen[str]) -> tuple[int, str]:
+    _, errors = script.communicate(timeout=PATIENCE_S)
+    return script.returncode, errors
+
+
+def other(met: Meeting) -> hotline.Worker:
+    """A worker that keeps the session alive, and can see what arrived."""
+    return hotline.Worker({"rows": (ROWS, 1)}, scale=1.0, connect=met.place, rank=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("join(); push()", 0),
+        ("join(); push(); sys.exit(3)", 3),
+        ("join(); push(); raise LookupError('mine')", 1),
+        ("with join(): push(); sys.exit(0)", 0),
+        ("with join(): push(); raise LookupError('mine')", 1),
+        ("join(); push(); terminated()", 128 + signal.SIGTERM),
+        ("with join(): push(); terminated()", 128 + signal.SIGTERM),
+        ("join(); push(); assert forked(sys.exit) == 0", 0),
+        ("join(); assert forked(terminated) == -signal.SIGTERM; push()", 0),
+        (
+            "train = multiprocessing.get_context('fork').Process(target=lambda: (join(), push()))\n"
+            "train.start(); train.join(); sys.exit(train.exitcode)",
+            0,
+        ),
+    ],
+)
+def test_what_was_pushed_is_delivered_however_a_script_ends(met: Meeting, code: str, status: int) -> None:
+    with other(met) as kv, started(met, code) as script:
+        returned, errors = ended(script)
+        assert returned == status and "not delivered" not in errors
+        assert ("mine" in errors) == ("mine" in code)
+        assert (kv.read() == PUSHES).all()
+        [first] = [joined for joined in met.joined_workers if joined.rank == 0]
+        wait_for(first.has_left.is_set)
+        assert first.is_lost == ("mine" in code)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "reason"),
+    [
+        ("push()", 1, "there was no time for them within 0.1 s"),
+        ("with kv: push(); sys.exit(0)", 1, "there was no time for them within 0.1 s"),
+        ("push(); os.kill(os.getpid(), signal.SIGINT)", -signal.SIGINT, "the script was interrupted"),
+    ],
+)
+def test_a_script_that_cannot_deliver_says_how_much_and_fails(
+    met: Meeting, code: str, status: int, reason: str
+) -> None:
+    begin = (
+        "from hotline.kv import worker\nworker.EXIT_S = 0.1\njoin(); print('joined', flush=True); input()\n"
+    )
+    with started(met, begin + code) as script:
+        assert script.stdout is not None and script.stdout.readline() == "joined\n"
+        for server in met.cluster.servers:
+            server.mute = True
+        _, errors = script.communicate("\n", timeout=PATIENCE_S)
+        assert script.returncode == status
+        assert f"worker 0 ended with {ROWS * PUSHES:,} pushed values not delivered: {reason}" in errors
+        [first] = met.joined_workers
+        wait_for(first.has_left.is_set)
+        assert first.is_lost
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_process_that_vanishes_is_noticed(
+    met: Meeting, end: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with other(met), started(met, f"join(); push(); {end}") as script:
+        ended(script)
+        wait_for(lambda: met.rendezvous.vanished == 1)
+    assert "worker 0 has ended without leaving: its last pushes may be lost" in caplog.text
+    monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
+    monkeypatch.setattr(launch, "is_alive", lambda pid: False)
+    assert "1 worker ended without leaving, so its last pushes may be lost" in launch.down()
+
+
+def test_a_handler_of_the_script_s_stays(rig_handler: list[int], met: Meeting) -> None:
+    with other(met):
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert rig_handler == [signal.SIGTERM]
+
+
+@pytest.fixture
+def rig_handler() -> Iterator[list[int]]:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    yield seen
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_the_default_action_of_sigterm_returns_with_the_last_worker(met: Meeting) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with other(met), pytest.raises(SystemExit) as ended_by:
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert ended_by.value.code == 128 + signal.SIGTERM
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_forked_process_is_told_whose_worker_it_is(met: Meeting) -> None:
+    with other(met) as kv:
+        reading, writing = os.pipe()
+        if (pid := os.fork()) == 0:
+            try:
+                kv.push([1], np.ones(1, np.float32))
+            except hotline.HotlineError as error:
+                os.write(writing, str(error).encode())
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            assert f"process {os.getpid()}" in told.read()
+        kv.wait(kv.push([1], np.ones(1, np.float32)))
