@@ -2,7 +2,7 @@
 
 The protocol is JSON lines over a Unix socket. A request has an `id`, which its answer repeats. An answer has
 an `error` if the request failed, and `gone` if it can never succeed in this session. A line with `gone` and
-without an `id` goes to all workers.
+without an `id` goes to all workers. A line with `note` tells a worker why its request takes long.
 
 The first worker that joins declares the tables, and servers are started for them. When the last worker has
 left, the session ends, and its model is lost with the servers. The next worker that joins begins another
@@ -34,6 +34,8 @@ SOCKET_VARIABLE = "HOTLINE_CONNECT"
 """Environment variable that names another socket."""
 RANK_VARIABLE = "HOTLINE_RANK"
 """Environment variable with the default rank of a worker."""
+NOTE_S = 5.0
+"""Time after which a worker that waits for others is told for which ones, in s."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -109,8 +111,8 @@ class _Session:
     """Why barriers cannot complete any more."""
     failure: str | None = None
     """Why no worker can go on."""
-    barrier: list[asyncio.Future[None]] = field(default_factory=list)
-    """A future for each worker in the barrier."""
+    barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
+    """Rank and future of each worker in the barrier."""
     setters: dict[str, int] = field(default_factory=dict)
     """Table -> rank of the worker that sets it."""
     tables_set: dict[str, asyncio.Future[None]] = field(default_factory=dict)
@@ -118,7 +120,7 @@ class _Session:
 
     def fail_waiting(self, reason: str) -> None:
         """Fail all waits for barriers and tables with this reason."""
-        waiting = [*self.barrier, *self.tables_set.values()]
+        waiting = [*(future for _, future in self.barrier), *self.tables_set.values()]
         for future in waiting:
             if not future.done():
                 future.set_exception(SessionOver(reason))
@@ -260,12 +262,35 @@ class Rendezvous:
         if session.incomplete:
             raise SessionOver(f"{session.incomplete}; close this worker, and start all of them again")
         here = asyncio.get_running_loop().create_future()
-        session.barrier.append(here)
+        session.barrier.append((worker.rank, here))
         if len(session.barrier) == self._backend.size:
-            for each in session.barrier:
-                each.set_result(None)
+            for _, future in session.barrier:
+                future.set_result(None)
             session.barrier.clear()
-        await here
+        await self._wait(worker, here, self._describe_barrier)
+
+    async def _wait(
+        self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]
+    ) -> None:
+        """Wait for an event; after `NOTE_S` send the worker a note that says for whom it waits.
+
+        There are no notes in a run, which lets the workers' calls through only now and then.
+        """
+        session = self._session_of(worker)
+        done, _ = await asyncio.wait([event], timeout=NOTE_S)
+        if not done and session.terms.parts is None:
+            send_line(worker.writer, {"note": describe(session)})
+        await asyncio.shield(event)
+
+    def _describe_barrier(self, session: _Session) -> str:
+        """Return which workers the barrier waits for."""
+        present = {rank for rank, _ in session.barrier}
+        absent = [rank for rank in range(self._backend.size) if rank not in present]
+        states = (
+            f"worker {rank} ({'has not called it' if rank in session.taken else 'has not joined'})"
+            for rank in absent
+        )
+        return f"barrier: waits for {', '.join(states)}"
 
     async def init(self, worker: JoinedWorker, name: str) -> bool:
         """Return True if this worker is to set the table; otherwise wait until it is set and return False."""
@@ -280,7 +305,11 @@ class Rendezvous:
             raise SessionOver(
                 f"worker {setter}, which was to set table {name}, is gone; start all workers again"
             )
-        await asyncio.shield(session.tables_set[name])
+        await self._wait(
+            worker,
+            session.tables_set[name],
+            lambda session: f"init: waits until worker {setter} has set table {name}",
+        )
         return False
 
     def mark_table_set(self, worker: JoinedWorker, name: str) -> None:

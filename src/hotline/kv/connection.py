@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import threading
@@ -14,6 +15,8 @@ from typing import Any
 
 from foundation.errors import HotlineError
 from topologies.rendezvous import SOCKET_VARIABLE
+
+log = logging.getLogger(__name__)
 
 Message = dict[str, Any]
 _CONNECT_S = 5.0
@@ -101,6 +104,8 @@ class Connection:
                 self._answered.notify_all()
         elif "order" in message:
             self.commands.put(message)
+        elif "note" in message:
+            log.warning("%s", message["note"])
         elif "gone" in message:
             self._fail(ClusterLost(message["gone"]))
 

@@ -129,6 +129,23 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
         assert first.is_lost
 
 
+def test_ctrl_c_ends_a_wait_of_the_main_thread(met: Meeting) -> None:
+    """It waits in a barrier, in a system call that Polars's signal handler would let the kernel restart."""
+    with started(met, "import polars; join(); kv.barrier()") as script:
+        wait_for(lambda: met.rendezvous.workers == 1)
+        session = met.rendezvous._session
+        assert session is not None
+        wait_for(lambda: len(session.barrier) == 1 and is_in_futex(script.pid))
+        script.send_signal(signal.SIGINT)
+        status, errors = ended(script)
+        assert status == -signal.SIGINT and "KeyboardInterrupt" in errors
+
+
+def is_in_futex(pid: int) -> bool:
+    """Whether the main thread of a process waits for a lock."""
+    return Path(f"/proc/{pid}/wchan").read_text().startswith("futex")
+
+
 @pytest.mark.parametrize("end", ["os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)"])
 def test_a_process_that_vanishes_is_noticed(
     met: Meeting, end: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

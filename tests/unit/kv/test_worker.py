@@ -27,6 +27,7 @@ from hotline.kv.engine import InvalidCall, ServerTimeout, WorkerClosed
 from switch_harness.effort import examples
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.loopback import JOB, NET, Meeting, meeting
+from topologies import rendezvous
 from topologies.embedding_tables import TableError
 
 TABLES = {"users": (20, 3), "items": (12, 1)}
@@ -289,6 +290,28 @@ def test_barriers_are_for_all_and_end_when_somebody_has_gone(rig: Rig) -> None:
     with pytest.raises(NotConnected, match="worker 1") as refused:
         rig.worker()
     assert "cannot go on" in str(refused.value)
+
+
+def test_who_is_waited_for_is_said(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(rendezvous, "NOTE_S", 0.0)
+    first = rig.worker()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(first.barrier)
+        wait_for(lambda: "barrier: waits for worker 1 (has not joined)" in caplog.text)
+        second = rig.worker()
+        second.barrier()
+        waiting.result(PATIENCE_S)
+        waiting = pool.submit(first.barrier)
+        wait_for(lambda: "barrier: waits for worker 1 (has not called it)" in caplog.text)
+        second.barrier()
+        waiting.result(PATIENCE_S)
+        assert second._connection.ask("init", table="items")["mine"]
+        setting = pool.submit(first.init, ones(12), "items")
+        wait_for(lambda: "init: waits until worker 1 has set table items" in caplog.text)
+        second._connection.ask("set", table="items")
+        assert not setting.result(PATIENCE_S)
 
 
 def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
