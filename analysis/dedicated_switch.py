@@ -48,6 +48,11 @@ class Prediction:
     checks: Sequence[tuple[Metric, Comparison, Comparison]]
     """(metric, simulated, measured) with the cores of the run's machine, for all metrics but counts."""
 
+    @property
+    def misses(self) -> list[tuple[Metric, Comparison, Comparison]]:
+        """The checks whose intervals do not overlap."""
+        return [check for check in self.checks if _are_apart(check[1], check[2])]
+
 
 def predict(summary: Summary) -> Prediction | None:
     """Return the predicted change by a dedicated switch; None if the run was not simulated."""
@@ -89,6 +94,14 @@ def predict(summary: Summary) -> Prediction | None:
             if metric.kind != "count" and _has_ratio(found.shared, metric) and _has_ratio(measured, metric)
         ],
     )
+
+
+def _are_apart(first: Comparison, other: Comparison) -> bool:
+    bounds = (first.ratio_low, first.ratio_high, other.ratio_low, other.ratio_high)
+    if any(bound is None for bound in bounds):
+        return False
+    low, high, other_low, other_high = (bound for bound in bounds if bound is not None)
+    return low > other_high or other_low > high
 
 
 def _has_ratio(of: Mapping[str, Comparison], metric: Metric) -> bool:

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import polars as pl
-from rich import box
-from rich.console import Console, Group, RenderableType
-from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table as TerminalTable
-from rich.text import Text
 
 from analysis.claims import answer, claims, rows_of
 from analysis.dedicated_switch import predict
@@ -21,31 +15,28 @@ from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, of_run
-from analysis.metrics import RPCS, Metric, Tone, shown_in
-from analysis.page.build import Page, build, drawings, glossary
+from analysis.forest import ForestRow, forest
+from analysis.metrics import Tone, shown_in
+from analysis.page.build import FirstScreen, Page, build, drawings, forest_plot, glossary
 from analysis.page.plots import plot
 from analysis.paper import columns, findings
 from analysis.record import RunRecord
 from analysis.statistics import Comparison
-from analysis.summary import ArmSummary, LoadSummary, Summary
+from analysis.summary import LoadSummary, Summary
 from analysis.wording import (
     AnswerText,
     Row,
     Sentence,
     Table,
     difference,
-    in_sentences,
-    interval,
     pairs,
     plain,
     sentences,
-    signed,
     text_of,
     texts,
 )
 from foundation.designs.arms import compared, ordered
 from foundation.designs.interface import Arm
-from foundation.logs.columns import CLASSES
 from foundation.logs.parts import write_text
 
 
@@ -82,6 +73,38 @@ def measured_answer(summary: Summary) -> AnswerText:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of a run, as its first screen shows it."""
+
+    title: str
+    verdict: str
+    is_trusted: bool
+    rows: Sequence[ForestRow]
+    """Rows of the forest plot; empty for a design without a leading arm."""
+    sentences: Sequence[Sentence]
+    """The answer in sentences, in place of rows."""
+    warnings: Sequence[Sentence]
+    notes: Sequence[str]
+
+
+def result(record: RunRecord, summary: Summary) -> Result:
+    """Return the result of a run; its verdict is that for a dedicated switch if this was simulated."""
+    every, predicted = answers(summary), predict(summary) if summary.is_sound else None
+    rows = forest(summary, predicted)
+    context = {"summary": summary, "run": facts(summary)}
+    notes = texts("first_screen_notes", answer(summary), bool(rows), predicted is not None, **context)
+    return Result(
+        title=_line("result_title", record, summary=summary),
+        verdict=every[0].headline,
+        is_trusted=every[0].is_trusted,
+        rows=rows,
+        sentences=() if rows else every[0].sentences,
+        warnings=sentences("warnings", [] if predicted is None else predicted.misses, **context),
+        notes=notes,
+    )
+
+
 def _line(macro: str, *arguments: object, **context: object) -> str:
     [found] = texts(macro, *arguments, **context)
     return found
@@ -96,9 +119,18 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     """Write `summary.json` and `report.html` into the run folder and return the path of the report."""
     found, source = answers(summary), of_run(run)
     drawn = list(figures([source], progress))
-    is_virtual = record.simulation is not None
+    first, is_virtual = result(record, summary), record.simulation is not None
     page = Page(
-        title=_line("page_title", run.name, record, _frame_us(record)),
+        title=first.title,
+        subtitle=_line("page_title", run.name, record, _frame_us(record)),
+        first=FirstScreen(
+            first.verdict,
+            first.is_trusted,
+            forest_plot(first.rows),
+            first.sentences,
+            first.warnings,
+            first.notes,
+        ),
         answers=found,
         ran=what_was_run(record, summary),
         drawings=drawings(summary, record),
@@ -184,7 +216,7 @@ def _frame_us(record: RunRecord) -> float | None:
 def differences(summary: Summary, name: str) -> Iterator[Table]:
     """Yield a table for each baseline, with the changes of its arms in each metric at a load, in %."""
     load = summary.loads[name]
-    for baseline, arms in _by_baseline(summary, load).items():
+    for baseline, arms in by_baseline(summary, load).items():
         rows: list[Row] = [
             (
                 metric.title,
@@ -198,7 +230,8 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
         yield Table(title, head, rows, texts("table_notes" if rows else "no_round", load))
 
 
-def _by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
+def by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
+    """Return baseline -> arms that are compared with it at a load; the baseline alone without arms."""
     return compared(load.differences) or {summary.baseline.name: []}
 
 
@@ -225,97 +258,3 @@ def losses(summary: Summary, name: str) -> Iterator[Sentence]:
         worse = [claim for claim in of_arm if claim.tone == "worse"]
         if worse:
             yield from sentences("worse", name, arm, worse)
-
-
-WIDTH = 100
-"""Maximum width of the report on a terminal, in columns."""
-_ARMS_PER_TABLE = 4
-"""Arms per table, besides their baseline, that fit into this width."""
-_STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
-
-
-def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
-    """Print the report to a file (default: standard output), at most 100 columns wide."""
-    console = Console(file=file)
-    if not console.is_terminal or console.width > WIDTH:
-        console.width = WIDTH
-    console.print(render(summary))
-
-
-def render(summary: Summary) -> RenderableType:
-    """Return the answers, tables and facts of a run for the terminal."""
-    parts: list[RenderableType] = [line for found in answers(summary) for line in (*_answer(found), "")]
-    for name, load in summary.loads.items():
-        for baseline, arms in _by_baseline(summary, load).items():
-            title = _line("terminal_title", name, baseline, summary=summary)
-            parts.append(f"[i]{escape(title)}[/i]")
-            # At least one table, which without other arms has the baseline alone.
-            for first in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
-                parts.append(_terminal_table(summary, name, baseline, arms[first : first + _ARMS_PER_TABLE]))
-        parts += [*texts("table_notes", load), ""]
-    parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
-    return Group(*parts, *fact_sentences(summary))
-
-
-def _answer(found: AnswerText) -> Iterator[RenderableType]:
-    yield Text(f"{found.title}:", style="italic")
-    yield Text(found.headline, style="bold" if found.is_trusted else "bold red")
-    for sentence in found.sentences:
-        yield Padding(Text("• ") + styled(sentence), (0, 0, 0, 1))
-
-
-def styled(sentence: Sentence) -> Text:
-    """Return a sentence with its tones in colours."""
-    return Text.assemble(*((span.text, _STYLES[span.tone]) for span in sentence))
-
-
-def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
-    table = _table([baseline, *(arm.name for arm in arms)])
-    for metric, value, cells in rows_of(summary, name, arms):
-        table.add_row(metric.title, _baseline(value, metric), *(_terminal_cell(*cell) for cell in cells))
-    return table
-
-
-def _baseline(value: float, metric: Metric) -> str:
-    return metric.format_value(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
-
-
-def _table(arms: Sequence[str]) -> TerminalTable:
-    # Two blanks between columns, as there is no room for more.
-    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
-    table.add_column("", no_wrap=True)
-    for arm in arms:
-        table.add_column(arm, justify="right", no_wrap=True)
-    return table
-
-
-def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
-    """Format a difference in %; for a repetition only its interval, which shows the noise."""
-    if found is None or found.ratio is None:
-        return "–"
-    bounds = interval(found).replace("[", "\\[")
-    if arm.is_repetition and bounds:
-        return bounds
-    text = f"{signed(found.ratio)} {bounds}".rstrip()
-    style = _STYLES[tone]
-    return f"[{style}]{text}[/{style}]" if style else text
-
-
-def _breakdown(summary: Summary) -> TerminalTable:
-    """Return a table of means over all loads, without rows that are 0 in every arm."""
-    table = _table([arm.name for arm in summary.run_arms])
-    arms = [summary.arms[arm.name] for arm in summary.run_arms]
-    table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
-    table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.of(RPCS)) for arm in arms))
-    for name in CLASSES:
-        if any(arm.rpcs_per_step_by_class.get(name) for arm in arms):
-            table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
-    for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
-        if any(values := [arm.of(metric) for arm in arms]):
-            table.add_row(metric.title, *map(metric.format_value, values))
-    return table
-
-
-def _of_class(arm: ArmSummary, name: str) -> str:
-    mean = arm.rpc_latency_by_class_us[name].mean
-    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {'–' if mean is None else f'{mean:,.0f}'}"

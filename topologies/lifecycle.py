@@ -14,8 +14,9 @@ from rich.console import Console
 from rich.logging import RichHandler
 
 from analysis.record import AnalysisError, read_record
-from analysis.report import print_summary, write_report
+from analysis.report import write_report
 from analysis.summary import summarise
+from analysis.terminal import print_result
 from experiment.config import FAULTS_LIMIT, Config, Faults, load_config
 from experiment.errors import RunFailed, secondary
 from experiment.folder import create_run_folder, give_to_user, point_to_latest, tidy
@@ -192,8 +193,7 @@ def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
             summary = summarise(run, record)
             report = write_report(run, record, summary)
         reporter.stop()
-        print_summary(summary)
-        print(f"report: {report}")
+        print_result(record, summary, report)
     reporter.stop()
     if account is not None:
         check_accounting(account, run)

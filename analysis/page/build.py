@@ -11,10 +11,11 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from analysis.forest import ForestRow, span
 from analysis.page.plots import Plot
 from analysis.record import RunRecord
 from analysis.summary import Summary
-from analysis.wording import AnswerText, Sentence, Table, pairs
+from analysis.wording import AnswerText, Sentence, Table, pairs, signed
 from foundation.designs.arms import ordered
 from foundation.designs.interface import Arm
 from foundation.logs.columns import at_load
@@ -24,6 +25,19 @@ from foundation.text import pluralize
 def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
     """Return (term, explanation) pairs for a page, beginning with its arms."""
     return pairs("glossary", arms)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """The result of a run: verdict, forest plot, and what a reader has to know about them."""
+
+    verdict: str
+    is_trusted: bool
+    forest: Markup
+    """A table with the plot; empty without rows."""
+    sentences: Sequence[Sentence]
+    warnings: Sequence[Sentence]
+    notes: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +54,10 @@ class Page:
 
     title: str
     plots: Sequence[Plot]
+    first: FirstScreen | None = None
     answers: Sequence[AnswerText] = ()
+    subtitle: str = ""
+    """Name of the run, and the switch that it used."""
     ran: Sequence[tuple[str, str]] = ()
     """(name, value) pairs that describe the run and its machine."""
     drawings: Sequence[Drawing] = ()
@@ -92,12 +109,25 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     ]
 
 
+def forest_plot(rows: Sequence[ForestRow]) -> Markup:
+    """Draw the rows on a common axis, on which the better side is left; empty without rows."""
+    if not rows:
+        return Markup()
+    reach = span(rows)
+
+    def at(share: float) -> float:
+        return round(50 + 50 * max(-1.0, min(1.0, share / reach)), 2)
+
+    has_dedicated = any(row.dedicated for row in rows)
+    return _render("forest.html.j2", rows=rows, at=at, has_dedicated=has_dedicated)
+
+
 def _render(name: str, **context: object) -> Markup:
     """Render a template; text in its context is escaped unless it is `Markup`."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["format"] = format
+    environment.filters |= {"format": format, "signed": signed}
     return Markup(environment.from_string(_text(name)).render(context))
 
 

@@ -57,7 +57,7 @@ def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bo
 
 def _run_report(folder: Path, as_json: bool) -> None:
 
-    from analysis.report import print_summary
+    from analysis.terminal import print_summary
     from hotline.runs import report as report_again
 
     if folder.exists() and not folder.is_dir():
@@ -178,7 +178,7 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
 def _cell(metric: Metric, of: Mapping[str, Comparison]) -> Text:
 
     from analysis.claims import Claim
-    from analysis.report import styled
+    from analysis.terminal import styled
     from analysis.wording import difference
 
     found = of.get(metric.name)

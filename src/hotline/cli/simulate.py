@@ -21,7 +21,7 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     parameter servers at 10 Gbit/s.
     """
 
-    from analysis.report import print_summary
+    from analysis.terminal import print_summary
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import simulate as simulate_run
 

@@ -13,8 +13,9 @@ from analysis.claims import Recommendation, answer
 from analysis.figures.source import curves, of_run
 from analysis.metrics import differences
 from analysis.report import differences as tables
-from analysis.report import print_summary, write_report
+from analysis.report import write_report
 from analysis.summary import Summary, summarise
+from analysis.terminal import print_summary
 from foundation.designs import arms, hotset
 from foundation.designs.hotset import HotSet
 from foundation.designs.interface import Arm

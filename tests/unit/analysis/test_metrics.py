@@ -13,8 +13,9 @@ from rich.console import Console
 from analysis.claims import answer, claimed
 from analysis.metrics import METRICS, Metric
 from analysis.record import Block
-from analysis.report import render, write_report
+from analysis.report import write_report
 from analysis.summary import Summary, summarise
+from analysis.terminal import render
 from hotline.cli.commands import hotline
 from simulator.answer.sides import Busy, Side, Sides
 from simulator.answer.words import differences

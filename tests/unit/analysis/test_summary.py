@@ -12,8 +12,9 @@ import pytest
 from analysis.disturbance import Disturbed
 from analysis.facts import facts
 from analysis.record import AgentCost, AnalysisError, Simulation, read_record
-from analysis.report import durability, print_summary
+from analysis.report import durability
 from analysis.summary import Summary, summarise
+from analysis.terminal import print_summary
 from foundation.logs.columns import CALLS
 from tests.harness.summaries import a_summary
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun

@@ -9,8 +9,9 @@ import pytest
 from analysis.facts import facts
 from analysis.paper import columns
 from analysis.record import CapacityCheck
-from analysis.report import differences, measured_answer, print_summary
+from analysis.report import differences, measured_answer
 from analysis.summary import ArmSummary, Distribution, Summary
+from analysis.terminal import print_summary
 from tests.harness.summaries import a_load, a_summary, of_ratio
 
 NOTHING = Distribution(mean=None, p50=None, p95=None, p99=None)

@@ -22,13 +22,13 @@ from analysis.report import (
     losses,
     measured_answer,
     paper_table,
-    print_summary,
-    render,
+    result,
     what_was_run,
     write_report,
 )
 from analysis.statistics import Comparison
 from analysis.summary import Summary
+from analysis.terminal import print_summary, render
 from analysis.wording import text_of
 from tests.harness.snapshots import assert_snapshot
 from tests.unit.golden.run import GoldenRun, in_the_kernel
@@ -152,7 +152,12 @@ def without_figures(golden: GoldenRun, summary: Summary) -> str:
 
 def test_the_answer_comes_first_on_page_and_terminal_and_in_the_json(golden: GoldenRun) -> None:
     found, page = measured_answer(golden.summary), Page(without_figures(golden, golden.summary))
-    assert page.parts["p"][:2] == [found.title, found.headline]
+    first = result(golden.record, golden.summary)
+    assert page.parts["h1"] == [first.title]
+    assert page.parts["p"][1] == first.verdict == found.headline
+    notes = len(first.notes)
+    assert page.parts["li"][:notes] == list(first.notes)
+    page.parts["li"] = page.parts["li"][notes:]
     assert page.parts["li"][: len(found.sentences)] == found.texts()
     losing = [text_of(line) for line in losses(golden.summary, "0.5")]
     facts = fact_sentences(golden.summary)
@@ -374,7 +379,7 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
     path = write_report(golden.folder, record, golden.summary)
     assert path == golden.folder / "report.html"
     text = path.read_text()
-    assert "<h1>Run 20260102-030405 on &lt;b&gt;&amp;</h1>" in text
+    assert '<p class="about">Run 20260102-030405 on &lt;b&gt;&amp;</p>' in text
     found = re.search(r'<pre tabindex="0">(.*)</pre>', text, re.DOTALL)
     assert found is not None
     shown = json.loads(unescape(found[1]))

@@ -250,7 +250,7 @@ def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
         await script._ended
         played.arm.joined_workers[0].mark_left(is_in_order=False)
         with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* os\._exit.* last pushes .*lost.* done"):
-            await session_of(played, tmp_path).run_steps(Planned(HOT, 0, 5))
+            await session_of(played, tmp_path).run_steps(Planned(OFFLOAD, 0, 5))
 
     (tmp_path / "logs").mkdir()
     run(play())

@@ -1,0 +1,121 @@
+"""The main results of a run as rows of a forest plot: the changes by offload, with their intervals.
+
+Each row has the change with a dedicated switch, which is simulated, and the change measured on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+from analysis.claims import Claim, answer
+from analysis.dedicated_switch import Prediction
+from analysis.metrics import PS_CPU, PS_PACKETS, WORKER_CPU, Better, Metric, Tone
+from analysis.summary import Summary
+
+TITLES: Mapping[str, str] = {
+    PS_PACKETS.name: "packets to servers",
+    "ps_bytes_per_step": "bytes to servers",
+    PS_CPU.name: "servers' CPU",
+    WORKER_CPU.name: "workers' CPU",
+    "pull_mean": "time of a pull",
+    "push_mean": "time of a push",
+}
+"""Metric -> title of its row, in the order of rows; capacity is the last row."""
+MAX_SPAN = 1.0
+"""Largest change that the plot's axis shows, as a share of the baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A change against the baseline, as a share of the baseline, with its interval if there is one."""
+
+    ratio: float
+    low: float | None
+    high: float | None
+    tone: Tone = ""
+    """Whether a better or worse result is claimed; empty without a significant difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """A metric with its effects; None where it is not known."""
+
+    title: str
+    better: Better
+    dedicated: Effect | None
+    here: Effect | None
+
+    @property
+    def effects(self) -> list[Effect]:
+        return [each for each in (self.dedicated, self.here) if each is not None]
+
+    def worse_share(self, ratio: float) -> float:
+        """Return a change as a share that is positive if it is for the worse."""
+        return ratio if self.better == "less" else -ratio
+
+
+def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
+    """Return the rows of a run's lead arm; empty if no difference is known."""
+    measured = answer(summary).claims
+    dedicated = {} if predicted is None else predicted.claims
+    rows = [
+        ForestRow(title, _metric(name, dedicated, measured).better, _effect(dedicated.get(name)), here)
+        for name, title in TITLES.items()
+        if (here := _effect(measured.get(name))) is not None or name in dedicated
+    ]
+    capacity = _capacity(summary, predicted)
+    return [*rows, capacity] if rows and capacity is not None else rows
+
+
+def _metric(name: str, dedicated: Mapping[str, Claim], measured: Mapping[str, Claim]) -> Metric:
+    return (measured.get(name) or dedicated[name]).metric
+
+
+def _effect(claim: Claim | None) -> Effect | None:
+    if claim is None or claim.change.ratio is None:
+        return None
+    change = claim.change
+    return Effect(claim.change.ratio, change.ratio_low, change.ratio_high, claim.tone)
+
+
+def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
+    """Return the row of the rate in a closed loop."""
+    here = _measured_capacity(summary)
+    dedicated = None
+    if predicted is not None:
+        found = predicted.capacity
+        tone: Tone = "better" if found.low > 1 else "worse" if found.high < 1 else ""
+        dedicated = Effect(found.ratio - 1, found.low - 1, found.high - 1, tone)
+    return None if here is None and dedicated is None else ForestRow("capacity", "more", dedicated, here)
+
+
+def _measured_capacity(summary: Summary) -> Effect | None:
+    """Return the mean over the run's measurements, with their range: too few for an interval or a claim."""
+    lead = summary.lead
+    if lead is None or lead.baseline is None or summary.virtual_s is not None:
+        return None
+    every = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
+    ratios = [
+        each[lead.name] / each[lead.baseline]
+        for each in every
+        if lead.name in each and each.get(lead.baseline)
+    ]
+    if not ratios:
+        return None
+    mean = exp(sum(map(log, ratios)) / len(ratios))
+    bounds = (min(ratios) - 1, max(ratios) - 1) if len(ratios) > 1 else (None, None)
+    return Effect(mean - 1, *bounds)
+
+
+def span(rows: Sequence[ForestRow]) -> float:
+    """Return the largest change that the axis shows on either side of 0, as a share of the baseline."""
+    bounds = [
+        abs(bound)
+        for row in rows
+        for each in row.effects
+        for bound in (each.ratio, each.low, each.high)
+        if bound is not None
+    ]
+    return min(max(bounds, default=0.0) * 1.05, MAX_SPAN) or MAX_SPAN

@@ -1,0 +1,161 @@
+"""The report of a run on the terminal: its result on one screen, and all tables and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table as TerminalTable
+from rich.text import Text
+
+from analysis.claims import rows_of
+from analysis.forest import Effect, ForestRow
+from analysis.metrics import RPCS, Metric, Tone, shown_in
+from analysis.record import RunRecord
+from analysis.report import answers, by_baseline, fact_sentences, result
+from analysis.statistics import Comparison
+from analysis.summary import ArmSummary, Summary
+from analysis.wording import AnswerText, Sentence, in_sentences, interval, signed, texts
+from foundation.designs.interface import Arm
+from foundation.logs.columns import CLASSES
+
+RESULT_WIDTH = 80
+"""Width of the result, in columns."""
+WIDTH = 100
+"""Maximum width of the report on a terminal, in columns."""
+_ARMS_PER_TABLE = 4
+"""Arms per table, besides their baseline, that fit into this width."""
+_STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
+
+
+def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
+    """Print the report to a file (default: standard output), at most 100 columns wide."""
+    console = Console(file=file)
+    if not console.is_terminal or console.width > WIDTH:
+        console.width = WIDTH
+    console.print(render(summary))
+
+
+def render(summary: Summary) -> RenderableType:
+    """Return the answers, tables and facts of a run for the terminal."""
+    parts: list[RenderableType] = [line for found in answers(summary) for line in (*_answer(found), "")]
+    for name, load in summary.loads.items():
+        for baseline, arms in by_baseline(summary, load).items():
+            title = " ".join(texts("terminal_title", name, baseline, summary=summary))
+            parts.append(f"[i]{escape(title)}[/i]")
+            # At least one table, which without other arms has the baseline alone.
+            for first in range(0, max(1, len(arms)), _ARMS_PER_TABLE):
+                parts.append(_terminal_table(summary, name, baseline, arms[first : first + _ARMS_PER_TABLE]))
+        parts += [*texts("table_notes", load), ""]
+    parts += ["[i]All loads: RPCs and their latency, means in µs[/i]", _breakdown(summary), ""]
+    return Group(*parts, *fact_sentences(summary))
+
+
+def _answer(found: AnswerText) -> Iterator[RenderableType]:
+    yield Text(f"{found.title}:", style="italic")
+    yield Text(found.headline, style="bold" if found.is_trusted else "bold red")
+    for sentence in found.sentences:
+        yield Padding(Text("• ") + styled(sentence), (0, 0, 0, 1))
+
+
+def styled(sentence: Sentence) -> Text:
+    """Return a sentence with its tones in colours."""
+    return Text.assemble(*((span.text, _STYLES[span.tone]) for span in sentence))
+
+
+def _terminal_table(summary: Summary, name: str, baseline: str, arms: Sequence[Arm]) -> TerminalTable:
+    table = _table([baseline, *(arm.name for arm in arms)])
+    for metric, value, cells in rows_of(summary, name, arms):
+        table.add_row(metric.title, _baseline(value, metric), *(_terminal_cell(*cell) for cell in cells))
+    return table
+
+
+def _baseline(value: float, metric: Metric) -> str:
+    return metric.format_value(value) if value < 1e6 else f"{value / 1e6:,.2f} M"
+
+
+def _table(arms: Sequence[str]) -> TerminalTable:
+    # Two blanks between columns, as there is no room for more.
+    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 1))
+    table.add_column("", no_wrap=True)
+    for arm in arms:
+        table.add_column(arm, justify="right", no_wrap=True)
+    return table
+
+
+def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
+    """Format a difference in %; for a repetition only its interval, which shows the noise."""
+    if found is None or found.ratio is None:
+        return "–"
+    bounds = interval(found).replace("[", "\\[")
+    if arm.is_repetition and bounds:
+        return bounds
+    text = f"{signed(found.ratio)} {bounds}".rstrip()
+    style = _STYLES[tone]
+    return f"[{style}]{text}[/{style}]" if style else text
+
+
+def _breakdown(summary: Summary) -> TerminalTable:
+    """Return a table of means over all loads, without rows that are 0 in every arm."""
+    table = _table([arm.name for arm in summary.run_arms])
+    arms = [summary.arms[arm.name] for arm in summary.run_arms]
+    table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
+    table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.of(RPCS)) for arm in arms))
+    for name in CLASSES:
+        if any(arm.rpcs_per_step_by_class.get(name) for arm in arms):
+            table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
+    for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
+        if any(values := [arm.of(metric) for arm in arms]):
+            table.add_row(metric.title, *map(metric.format_value, values))
+    return table
+
+
+def _of_class(arm: ArmSummary, name: str) -> str:
+    mean = arm.rpc_latency_by_class_us[name].mean
+    return f"{arm.rpcs_per_step_by_class[name]:,.1f} × {'–' if mean is None else f'{mean:,.0f}'}"
+
+
+def print_result(record: RunRecord, summary: Summary, report: Path, file: IO[str] | None = None) -> None:
+    """Print the result to a file (default: standard output) in 80 columns, the verdict last."""
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal or console.width > RESULT_WIDTH:
+        console.width = RESULT_WIDTH
+    found = result(record, summary)
+    console.print(Text(found.title, style="bold"))
+    if found.rows:
+        console.print(_forest_table(found.rows), "")
+    for sentence in found.sentences:
+        console.print(Padding(Text("• ") + styled(sentence), (0, 0, 0, 1)))
+    for note in found.notes:
+        console.print(Text(note, style="dim"))
+    for warning in found.warnings:
+        console.print(Text("Note: ", style="yellow") + styled(warning))
+    console.print(f"report: {report}", soft_wrap=True, markup=False)
+    console.print(f"all numbers: ./hotline report {report.parent}", soft_wrap=True, markup=False)
+    console.print(Text(found.verdict, style="bold" if found.is_trusted else "bold red"))
+
+
+def _forest_table(rows: Sequence[ForestRow]) -> TerminalTable:
+    table = TerminalTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 0, 0, 2))
+    table.add_column("change in %", no_wrap=True)
+    has_dedicated = any(row.dedicated for row in rows)
+    for title in (["dedicated switch"] if has_dedicated else []) + ["this machine"]:
+        table.add_column(title, justify="right", no_wrap=True)
+    for row in rows:
+        effects = (row.dedicated, row.here) if has_dedicated else (row.here,)
+        table.add_row(row.title, *map(_effect, effects))
+    return table
+
+
+def _effect(found: Effect | None) -> Text:
+    if found is None:
+        return Text("–")
+    bounds = (
+        "" if found.low is None or found.high is None else f" [{signed(found.low)}, {signed(found.high)}]"
+    )
+    return Text(f"{signed(found.ratio)}{bounds} {' ' if found.tone else '~'}", style=_STYLES[found.tone])

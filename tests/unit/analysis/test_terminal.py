@@ -1,0 +1,41 @@
+"""The result of a run on one screen: at most 30 lines of 80 columns, the verdict last."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from analysis.record import RunRecord
+from analysis.summary import Summary
+from analysis.terminal import RESULT_WIDTH, print_result
+from tests.harness.snapshots import assert_snapshot
+from tests.unit.analysis.test_record import LEAST
+from tests.unit.analysis.test_sentences import ANSWERS, capacity
+
+MAX_LINES = 30
+REPORT = Path("/home/someone/hotline/runs/20261124-205536-softswitch/report.html")
+
+
+def shown(summary: Summary) -> list[str]:
+    record = RunRecord.model_validate(LEAST | {"config": {"workers": 4, "servers": 2}})
+    output = io.StringIO()
+    print_result(
+        record, summary, Path("/home/someone/hotline/runs/20261124-205536-softswitch/report.html"), output
+    )
+    return output.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_result_fits_a_screen(name: str) -> None:
+    drifted = {"capacity_checks": capacity(end=100), "offered_rate": {"0.5": 100.0, "0.8": 160.0}}
+    lines = shown(ANSWERS[name].model_copy(update=drifted))
+    assert len(lines) <= MAX_LINES
+    # Paths are not broken, so that a terminal opens them.
+    assert all(len(line) <= RESULT_WIDTH for line in lines if "/home/" not in line)
+
+
+def test_all_results() -> None:
+    texts = [f"# {name}\n" + "\n".join(shown(of)) for name, of in ANSWERS.items()]
+    assert_snapshot(Path(__file__).with_name("results.txt"), "\n\n".join(texts))
