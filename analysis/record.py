@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import nan
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -10,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.statistics import ALPHA, Comparison
-from foundation.designs.arms import baseline_of, ordered
+from foundation.designs.arms import baseline_of, ordered, renamed_arm
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 
@@ -315,11 +316,21 @@ def min_capacity(capacity: Mapping[str, float]) -> float:
     return min(capacity_by_arm(capacity).values())
 
 
+class _Arms(BaseModel):
+    """The part of a record that names all arms, whatever else it contains."""
+
+    jobs: dict[str, int]
+
+
 def read_record(run: Path) -> RunRecord:
-    """Read a run folder's `run.json`; raise `AnalysisError` if it is missing or invalid."""
+    """Read a run folder's `run.json`; raise `AnalysisError` if it is missing, old or invalid."""
     file = run / "run.json"
     try:
-        return RunRecord.model_validate_json(file.read_bytes())
+        text = file.read_bytes()
+        with suppress(ValidationError):
+            if message := renamed_arm(_Arms.model_validate_json(text).jobs):
+                raise AnalysisError(f"{file}: {message}")
+        return RunRecord.model_validate_json(text)
     except FileNotFoundError:
         raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
     except ValidationError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from analysis.disturbance import Disturbed, invalidated
 from analysis.learning import common_reports, compared_courses, courses, learning, mean_loss, read_curves
@@ -40,7 +40,7 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import baseline_of, leading, measured, ordered
+from foundation.designs.arms import baseline_of, leading, measured, ordered, renamed_arm
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, load_name
 
@@ -241,8 +241,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     if record.accounting is None or not record.blocks:
         reason = record.error or "no reason recorded"
         raise AnalysisError(f"{run}: the run ended before its report ({reason})")
-    rpc = pl.read_parquet(run / "rpc.parquet").filter(pl.col("round") >= 0)
-    operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
+    rpc, operations = (_read_log(run / f"{log}.parquet") for log in ("rpc", "operations"))
     account = record.accounting
     tried = record.first_attempts()
     lead = leading(baseline_of(record.capacity).design)
@@ -287,6 +286,27 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         arms=_arms(rpc, operations, record.blocks, tried),
         loads=loads,
     )
+
+
+def _read_log(file: Path) -> pl.DataFrame:
+    rows = pl.read_parquet(file)
+    if message := renamed_arm(rows["arm"].unique().drop_nulls().cast(pl.String)):
+        raise AnalysisError(f"{file}: {message}")
+    return rows.filter(pl.col("round") >= 0)
+
+
+def read_summary(run: Path) -> Summary:
+    """Read a run folder's `summary.json`; raise `AnalysisError` if it is missing, old or invalid."""
+    file = run / "summary.json"
+    try:
+        summary = Summary.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise AnalysisError(f"{run}: has no summary.json, `./hotline report` makes it") from error
+    except ValidationError as error:
+        raise AnalysisError(f"{file}: {error.errors()[0]['msg']}") from error
+    if message := renamed_arm(summary.capacity):
+        raise AnalysisError(f"{file}: {message}")
+    return summary
 
 
 def _learned(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as below

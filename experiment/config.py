@@ -28,6 +28,7 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
+from foundation.renamed import find_old_arm
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
@@ -289,6 +290,8 @@ class Config(RunSettings):
         known = {arm.name: arm.baseline for arm in self.every_arm if arm.is_measured}
         needed = {known[name] or name for name in self.arms if name in known}
         if not needed or not needed <= set(self.arms) <= set(known) or len(set(self.arms)) < len(self.arms):
+            if message := find_old_arm(self.arms, known):
+                raise ValueError(message)
             compared_with = " and ".join(name for name, baseline in known.items() if baseline is None)
             raise ValueError(
                 f"arms ({', '.join(self.arms)}) must be some of {', '.join(known)}, with {compared_with}"

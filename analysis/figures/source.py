@@ -11,7 +11,7 @@ import polars as pl
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
 from analysis.record import AnalysisError, RunRecord, read_record
-from foundation.designs.arms import baseline_of, every, ordered
+from foundation.designs.arms import baseline_of, every, ordered, renamed_arm
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -80,8 +80,10 @@ def of_run(run: Path) -> Source:
 
 
 def of_cluster(logs: ClusterLogs) -> Source:
-    """Return the source of a real cluster's logs."""
+    """Return the source of a real cluster's logs; raise `AnalysisError` for an old name of an arm."""
     arms = logs.rpc.select(pl.col("arm").unique()).collect(engine="streaming")["arm"].sort().to_list()
+    if message := renamed_arm(arms):
+        raise AnalysisError(f"{logs.folder}: {message}")
     return Source(
         name=logs.folder.resolve().name or CLUSTER,
         rpc=logs.rpc,

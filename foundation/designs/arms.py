@@ -11,6 +11,7 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import design as find
 from foundation.designs.registry import known
 from foundation.errors import HotlineError
+from foundation.renamed import find_old_arm
 
 
 def arms_of(design: str) -> tuple[Arm, ...]:
@@ -42,8 +43,13 @@ def arm(name: str) -> Arm:
     """The arm of that name; raises `HotlineError`."""
     found = every()
     if name not in found:
-        raise HotlineError(f"arm {name}: there are {', '.join(found)}")
+        raise HotlineError(find_old_arm([name]) or f"expected an arm ({', '.join(found)}), got {name!r}")
     return found[name]
+
+
+def renamed_arm(names: Iterable[str]) -> str | None:
+    """Return the message for the first of these names that is an arm's old one; None if none is."""
+    return find_old_arm(names, every())
 
 
 def ordered(names: Iterable[str]) -> tuple[Arm, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.designs.arms import every
+from foundation.designs.arms import every, renamed_arm
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
 from foundation.logs.errors import DataError
@@ -91,7 +91,8 @@ def _check_rows(path: Path, rows: pl.LazyFrame, rules: Sequence[Rule]) -> None:
     for row in first.iter_rows(named=True):
         rule = next(rule for rule in rules if not first.select(rule.holds.fill_null(False)).item())
         values = ", ".join(f"{name} is {row[name]}" for name in rule.columns)
-        raise DataError(f"{path}, row {row['row']}: {values}; {rule.right}")
+        old = renamed_arm([row["arm"]]) if "arm" in rule.columns else None
+        raise DataError(f"{path}, row {row['row']}: {old or f'{values}; {rule.right}'}")
 
 
 def _rules(log: str) -> list[Rule]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from foundation.designs.arms import arms_to_strike
+from foundation.designs.arms import arms_to_strike, renamed_arm
 from foundation.designs.interface import Arm
 from foundation.designs.registry import NAMES, design
 
@@ -68,4 +68,6 @@ class Schedule:
     def from_json(cls, text: str) -> Schedule:
         """What `to_json` has written."""
         given = json.loads(text)
+        if message := renamed_arm([given["arm"]]):
+            raise ValueError(message)
         return cls(**{**given, "strikes": tuple(Strike(**each) for each in given["strikes"])})

@@ -12,6 +12,7 @@ from scipy.optimize import least_squares
 
 from analysis.record import AnalysisError, read_record
 from experiment.phases.workload import generate_trace, read_data
+from foundation.designs.arms import renamed_arm
 from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
@@ -128,7 +129,7 @@ def fit(run: Path, arms: Sequence[str], progress: Progress, most: int) -> Fit:
     measured = observed_in(run)
     wanted = {cell: of for cell, of in measured.cells.items() if cell[1] in arms}
     if {cell[1] for cell in wanted} != set(arms):
-        raise AnalysisError(f"{run}: has not measured all of the arms {', '.join(arms)}")
+        raise AnalysisError(renamed_arm(arms) or f"{run}: has not measured all of the arms {', '.join(arms)}")
     target = Target(wanted, record.offered_rate, {arm: measured.capacity[arm] for arm in arms})
     names = [name for name in RANGES if record.datapath == "kernel" or name not in _OF_KERNEL]
     base = Hosts.model_validate({**shared_cores(record), "measured": run})

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.statistics import Comparison
-from analysis.summary import LoadSummary, Summary
+from analysis.summary import LoadSummary, Summary, read_summary
 from experiment.config import Config
 from foundation.designs.hotset import OFFLOAD
 
@@ -40,10 +40,7 @@ def read_measured(folder: Path) -> MeasuredRun:
     """Read a run folder that has a report; raises `AnalysisError`."""
     record = read_record(folder)
     try:
-        summary = Summary.model_validate_json((folder / "summary.json").read_bytes())
         config = Config.model_validate(record.config)
-    except OSError as error:
-        raise AnalysisError(f"{folder}: has no summary.json, `./hotline report` makes it") from error
     except ValidationError as error:
         raise AnalysisError(f"{folder}: {error.errors()[0]['msg']}") from error
-    return MeasuredRun(folder, record, summary, config)
+    return MeasuredRun(folder, record, read_summary(folder), config)

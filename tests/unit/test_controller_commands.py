@@ -432,9 +432,9 @@ def test_a_plain_table_is_a_line_for_the_head_and_one_for_each_row() -> None:
     table = common.plain_table(["arm", "job"], [["offload-proxy", 15], ["offload", 4]])
     Console(file=screen, width=40).print(table)
     assert [line.rstrip() for line in screen.getvalue().splitlines()] == [
-        "arm   job",
-        "both   15",
-        "hot     4",
+        "arm            job",
+        "offload-proxy   15",
+        "offload          4",
     ]
 
 

@@ -236,4 +236,4 @@ def test_the_command_compares_run_folders(tmp_path: Path, monkeypatch: pytest.Mo
     assert (compared.exit_code, "4 of 4 comparisons" in compared.output) == (0, True)
     assert "run: 6 rounds, ended by None; 0 blocks run again" in compared.output
     missing = CliRunner().invoke(main, ["null", str(tmp_path)])
-    assert missing.exit_code == 1 and "no summary.json that can be read" in missing.output
+    assert missing.exit_code == 1 and "has no summary.json" in missing.output

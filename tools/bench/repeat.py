@@ -27,8 +27,9 @@ from rich.table import Table
 
 from analysis.claims import claim_of_learning, claims
 from analysis.metrics import LOSS, PS_CPU, PS_PACKETS, Metric, answered
+from analysis.record import AnalysisError
 from analysis.statistics import Comparison
-from analysis.summary import Summary
+from analysis.summary import Summary, read_summary
 from analysis.wording import in_sentences
 from foundation.designs.hotset import BASELINE, OFFLOAD, REPEAT
 from foundation.logs.columns import TRANSFERS
@@ -273,11 +274,11 @@ def make_runs(number: int, settings: Mapping[str, object], folder: Path, with_se
 
 
 def read(run: Path) -> Summary:
-    """The summary of a run folder."""
+    """Return the summary of a run folder; raise `ClickException` if it cannot be read."""
     try:
-        return Summary.model_validate_json((run / "summary.json").read_bytes())
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"{run}: no summary.json that can be read: {error}") from None
+        return read_summary(run)
+    except AnalysisError as error:
+        raise click.ClickException(str(error)) from None
 
 
 @click.command()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[FAULT]...")
-@click.option("--arm", "arms", multiple=True, help="hot, both or none; else each of them.")
+@click.option("--arm", "arms", multiple=True, help="offload, offload-proxy or none. [default: each of them]")
 @click.option(
     "--schedules", type=click.IntRange(1), default=4_000, show_default=True, help="Schedules of each row."
 )
@@ -93,6 +93,7 @@ def faults(
 
 
 def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
+    from foundation.designs.arms import renamed_arm
     from simulator.faults.matrix import ROWS
     from simulator.faults.schedule import ARMS
     from simulator.faults.strikes import FAULTS
@@ -100,7 +101,8 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
     for given, known, what in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
         for name in given:
             if name not in known:
-                raise HotlineError(f"{what} {name!r} is none of {', '.join(known)}")
+                expected = f"expected {what} ({', '.join(known)}), got {name!r}"
+                raise HotlineError(renamed_arm([name]) or expected)
     rows = [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
         raise HotlineError(f"{', '.join(names)} cannot strike {', '.join(arms)}: its design has no such part")
@@ -144,7 +146,7 @@ def _replay(path: Path, as_json: bool) -> None:
     except OSError as error:
         raise HotlineError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError) as error:
-        raise HotlineError(f"{path}: is no schedule: {error}") from error
+        raise HotlineError(f"{path}: expected a schedule: {error}") from error
     outcome = play_schedule(testbed, schedule)
     history = history_of(testbed.operations)
     if as_json:

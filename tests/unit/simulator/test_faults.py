@@ -228,8 +228,8 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["fire"], "fault 'fire' is none of loss, duplication,"),
-        (["--arm", "baseline"], "arm 'baseline' is none of offload, offload-proxy, none"),
+        (["fire"], "expected fault (loss, duplication,"),
+        (["--arm", "baseline"], "expected arm (offload, offload-proxy, none), got 'baseline'"),
         (["hot set", "--arm", "none"], "hot set cannot strike none"),
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],
@@ -247,7 +247,7 @@ def test_a_page_without_marks_and_a_file_without_a_schedule_are_told(tmp_path: P
     assert ran.exit_code == 1 and f"{page}: has no table to renew" in ran.output
     assert not into.exists()
     ran = faults("--replay", str(page))
-    assert ran.exit_code == 1 and f"{page}: is no schedule" in ran.output
+    assert ran.exit_code == 1 and f"{page}: expected a schedule" in ran.output
 
 
 def test_a_schedule_is_played_again_from_its_file(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""Names that users type or that files contain, and what they are called now.
+
+A file or a command line with an old name gets one error with both names. Nothing is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+ARMS = {
+    "neither": "baseline",
+    "again": "repeat",
+    "hot": "offload",
+    "both": "offload-proxy",
+    "none-again": "none-repeat",
+}
+"""Arms of the designs hotset and none."""
+
+
+def expected(what: str, new: str, old: str) -> str:
+    """Return the message for an old name."""
+    return f"expected {what} {new!r}, got its old name {old!r}"
+
+
+def find_old(what: str, names: Mapping[str, str], given: Iterable[str]) -> str | None:
+    """Return the message for the first of the given names that is an old one; None if none is."""
+    return next((expected(what, names[name], name) for name in given if name in names), None)
+
+
+def find_old_arm(given: Iterable[str], known: Iterable[str] = ()) -> str | None:
+    """Return the message for the first old name of an arm; names of known arms are not old."""
+    names = {old: new for old, new in ARMS.items() if old not in known}
+    return find_old("arm", names, given)

@@ -1,0 +1,109 @@
+"""Runs and logs with the old names of arms: one error that has the old name and the new one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from analysis.record import AnalysisError
+from analysis.report import write_report
+from analysis.summary import read_summary, summarise
+from foundation.designs.arms import every
+from foundation.renamed import ARMS
+from hotline.cli.commands import hotline
+from tests.unit.analysis.synthetic import SyntheticRun
+
+EXPECTED = "expected arm 'baseline', got its old name 'neither'"
+OLD = {new: old for old, new in ARMS.items()}
+
+
+def refusal(*command: str) -> str:
+    """Return the error of a command that fails with one line."""
+    result = CliRunner().invoke(hotline, list(command))
+    assert result.exit_code == 1 and result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line
+
+
+def with_old_names(file: Path) -> None:
+    """Give the arms of a log their old names."""
+    rows = pl.read_parquet(file)
+    arms = pl.col("arm").cast(pl.String).replace(OLD).cast(pl.Categorical)
+    rows.with_columns(arms).write_parquet(file)
+
+
+def test_every_old_name_has_a_new_one() -> None:
+    assert set(ARMS.values()) <= set(every()) and not set(ARMS) & set(every())
+
+
+@pytest.mark.parametrize("command", ["report", "fit", "predict", "compare", "figures"])
+def test_a_record_with_old_names_is_refused(synthetic_run: SyntheticRun, command: str) -> None:
+    run = synthetic_run.folder
+    text = (run / "run.json").read_text()
+    for new, old in OLD.items():
+        text = text.replace(json.dumps(new), json.dumps(old))
+    (run / "run.json").write_text(text)
+    options = {"predict": ["--by", str(run)], "compare": [str(run)], "figures": ["-o", str(run / "figures")]}
+    expected = f"Error: {run / 'run.json'}: {EXPECTED}"
+    assert refusal(command, str(run), *options.get(command, [])) == expected
+
+
+@pytest.mark.parametrize("log", ["rpc", "operations"])
+def test_logs_with_old_names_are_refused(synthetic_run: SyntheticRun, log: str) -> None:
+    file = synthetic_run.folder / f"{log}.parquet"
+    with_old_names(file)
+    said = refusal("report", str(synthetic_run.folder))
+    assert said.startswith(f"Error: {file}: expected arm ") and "old name" in said
+
+
+def test_a_check_of_logs_names_the_row(synthetic_run: SyntheticRun) -> None:
+    file = synthetic_run.folder / "operations.parquet"
+    with_old_names(file)
+    assert refusal("logs", "check", str(file)) == f"Error: {file}, row 1: {EXPECTED}"
+
+
+def test_a_summary_with_old_names_is_refused(synthetic_run: SyntheticRun) -> None:
+    run, record = synthetic_run.folder, synthetic_run.record
+    write_report(run, record, summarise(run, record))
+    assert read_summary(run).capacity == record.capacity
+    file = run / "summary.json"
+    file.write_text(file.read_text().replace('"baseline": 200.0', '"neither": 200.0'))
+    with pytest.raises(AnalysisError, match=rf"^{file}: {EXPECTED}$"):
+        read_summary(run)
+
+
+@pytest.mark.parametrize("write", [pl.DataFrame.write_csv, pl.DataFrame.write_parquet])
+def test_a_clusters_logs_with_old_names_are_refused(
+    tmp_path: Path, write: Callable[[pl.DataFrame, Path], None]
+) -> None:
+    times = {f"{metric}_us": 1.0 for metric in ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")}
+    row = {
+        "worker": "w1", "ps": "p1", "iteration": 1, "op": "pull", "t_send_us": 1, "request_bytes": 60,
+        "response_bytes": 60, **times, "arm": "neither",
+    }  # fmt: skip
+    suffix = "csv" if write is pl.DataFrame.write_csv else "parquet"
+    write(pl.DataFrame([row]), tmp_path / f"rpc.{suffix}")
+    assert refusal("report", "--logs", str(tmp_path)) == f"Error: {tmp_path}: {EXPECTED}"
+
+
+@pytest.mark.parametrize("command", ["run", "simulate"])
+def test_a_configuration_with_old_names_is_refused(tmp_path: Path, command: str) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text('arms = ["neither", "hot"]\n')
+    result = CliRunner().invoke(hotline, [command, f"CONFIG={file}" if command == "run" else str(file)])
+    assert result.exit_code == 1 and f"CONFIG={file}: {EXPECTED}" in result.stderr
+
+
+def test_options_and_schedules_with_old_names_are_refused(tmp_path: Path) -> None:
+    assert (
+        refusal("faults", "--arm", "both") == "Error: expected arm 'offload-proxy', got its old name 'both'"
+    )
+    schedule = tmp_path / "fault.json"
+    schedule.write_text('{"fault": "loss", "arm": "hot", "seed": 1, "strikes": []}')
+    said = refusal("faults", "--replay", str(schedule))
+    assert said.endswith("expected arm 'offload', got its old name 'hot'")
