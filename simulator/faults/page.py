@@ -14,7 +14,7 @@ from simulator.faults.strikes import FAULTS
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
 
 _COLUMNS = (
-    "fault", "schedules", "RPCs", "of them during it", "lanes sent", "lost, doubled or misread",
+    "fault", "schedules", "RPCs", "lanes sent", "lost, doubled or misread",
     "recovery p50, ms, by arm", "p99, ms",
 )  # fmt: skip
 
@@ -58,7 +58,7 @@ def table_of(rows: Sequence[Cells], took_s: float) -> Iterator[str]:
 def _cells(fault: str, rows: Sequence[Cells]) -> Iterator[str]:
     """Yield the cells of a fault: sums over its arms, and the times of recovery in the order of the arms."""
     yield FAULTS[fault]
-    for names in (("schedules",), ("rpcs",), ("during",), ("sent",), ("lost", "doubled", "misread")):
+    for names in (("schedules",), ("rpcs",), ("sent",), ("lost", "doubled", "misread")):
         yield f"{sum(row[name] for row in rows for name in names):,}"
     for quantile in ("p50", "p99"):
         yield ", ".join(f"{row['recovery_ms'][quantile]:,.2f}" for row in rows)
