@@ -115,10 +115,10 @@ class _Load:
         while (self.running and self.operations != end) or not self._client.idle:
             if self._client.idle:
                 self._push()
-            while (item := self._client.transmit()) is not None:
-                service = addressing.service(item[1] + 1)
+            for datagram, ps in iter(self._client.transmit, None):
+                service = addressing.service(ps + 1)
                 destination = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
-                inject(self.row.port, frames.build(UdpFrame(source, destination, bytes(item[0]))))
+                inject(self.row.port, frames.build(UdpFrame(source, destination, bytes(datagram))))
             self._client.wake(time.monotonic_ns())
             await asyncio.sleep(_PACE)
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.protocol.codec import MAX_U32, Keys, Message, Values
+from foundation.protocol.codec import MAX_U32, Keys, Values
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import RESPONSE, SLOT_MASK, VALUES, WINDOW, WINDOW_BITS, Header, Op
+from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header, Op
 from hosts.keys import KeySpace
 from tests.harness.bitmap import bitmap_of, lanes_in
-from tests.harness.wire import MODULUS, Codec
+from tests.harness.wire import MODULUS, Codec, reply
 
 _SIGN = 1 << 31
 Positions = NDArray[np.int64]
@@ -131,11 +131,10 @@ class ModelServer:
             row.turns[slot] = turn
             row.added[slot] = added
             counters.refused_lanes += (refused & header.live).bit_count()
-        answer = _answer(header, refused, pulled)
         wall = self._clock() - read
         counters.proc_wall_ns += wall
         took = {"ps_proc": min(wall, MAX_U32), "ps_queue": min(max(0, read - arrival), MAX_U32)}
-        return job, self._codec.build(answer._replace(header=answer.header._replace(**took)))
+        return job, reply(header, 0 if pulled is None else pulled, refused=refused, **took)
 
     def _pull(
         self, job: int, header: Header, keys: Keys | None, carried: Values | None
@@ -170,8 +169,3 @@ class ModelServer:
         store.add(at, deltas)
         self.counters[job].applied_lanes += added.bit_count()
         return added
-
-
-def _answer(request: Header, refused: int, values: Values | None) -> Message:
-    flags = RESPONSE if values is None else RESPONSE | VALUES
-    return Message(request._replace(flags=flags, refused=refused), None, values)

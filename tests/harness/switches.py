@@ -1,21 +1,20 @@
-"""Switches for the testbed: a plain model of the data plane, and the real program behind the same methods."""
+"""The P4 program in a pipeline for the testbed, and two broken variants."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
-
-import numpy as np
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 from controller.tables import CPU_PORT
 from foundation.protocol import codec, frames
 from foundation.protocol.codec import Message
-from foundation.protocol.errors import MalformedDatagram
-from foundation.protocol.frames import UdpEndpoint, UdpFrame
+from foundation.protocol.frames import UdpEndpoint
 from foundation.protocol.hashing import lane_of
-from foundation.protocol.header import KEYS, RESPONSE, SLOT_MASK, VALUES, WINDOW_BITS, Header, Op
+from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW_BITS, Op
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
 from tests.harness.testnet import INGRESS, held, hot_entry, insert, number, write
-from tests.harness.wire import MODULUS
+
+CELLS = INGRESS + "exactly_once.cells"
 
 
 class Attached(NamedTuple):
@@ -25,34 +24,16 @@ class Attached(NamedTuple):
     port: int
 
 
-class Switch(Protocol):
-    """A switch with the tables of p4src/. Frames are whole Ethernet frames, times µs."""
-
-    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]: ...
-
-    def set_job(self, job: int, offload: bool, proxy: bool) -> None: ...
-
-    def add_server(self, job: int, ps: int, server: Attached, service: UdpEndpoint) -> None: ...
-
-    def add_caller(
-        self, job: int, caller: int, epoch: int, row: int, at: Attached, privileged: bool
-    ) -> None: ...
-
-    def remove_caller(self, job: int, caller: int, epoch: int) -> None: ...
-
-    def set_entry(self, job: int, key: int, state: str | None, slot: int) -> None:
-        """Insert, change or (None) delete a key's entry."""
-        ...
-
-    def register(self, key: int, slot: int) -> int: ...
-
-
 class PipelineSwitch:
+    """The compiled P4 program in a pipeline of softswitch."""
+
     def __init__(self, pipeline: Pipeline) -> None:
         self.pipeline = pipeline
         self._states: dict[tuple[int, int], str] = {}
         self._jobs: set[int] = set()
-        self.process = pipeline.process
+
+    def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
+        return self.pipeline.process(port, frame, t_in, now)
 
     def set_job(self, job: int, offload: bool, proxy: bool) -> None:
         entry = insert("identify.jobs", (job,), "identify.set_job", int(offload), int(proxy))
@@ -73,6 +54,7 @@ class PipelineSwitch:
         write(self.pipeline, [gone])
 
     def set_entry(self, job: int, key: int, state: str | None, slot: int) -> None:
+        """Insert, change or (None) delete a key's entry."""
         known = (job, key) in self._states
         change = Change.DELETE if state is None else Change.MODIFY if known else Change.INSERT
         write(self.pipeline, [hot_entry(change, key, state or "", slot, lane_of(key), job)])
@@ -89,121 +71,50 @@ def _numbers(end: UdpEndpoint) -> tuple[int, int, int]:
     return number(end.mac), number(end.address), end.port
 
 
-class _Caller(NamedTuple):
-    row: int
-    at: Attached
-    privileged: bool
+class BrokenSwitch(PipelineSwitch, ABC):
+    """Rewrites the exactly-once cell of each request before the program reads it."""
 
-
-class PlainSwitch:
-    """The rules of docs/design.md in dictionaries. Trusts frames to be well-formed; keeps no counters."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[int, tuple[bool, bool]] = {}
-        self._servers: dict[tuple[int, int], tuple[Attached, UdpEndpoint]] = {}
-        self._callers: dict[tuple[int, int, int], _Caller] = {}
-        self._entries: dict[tuple[int, int], tuple[str, int]] = {}
-        self._registers: dict[tuple[int, int], int] = {}
-        self._cells: dict[tuple[int, int], tuple[int, int, int]] = {}
-
-    def set_job(self, job: int, offload: bool, proxy: bool) -> None:
-        self._jobs[job] = offload, proxy
-
-    def add_server(self, job: int, ps: int, server: Attached, service: UdpEndpoint) -> None:
-        self._servers[job, ps] = server, service
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
+        self._rows: dict[tuple[int, int, int], int] = {}
 
     def add_caller(self, job: int, caller: int, epoch: int, row: int, at: Attached, privileged: bool) -> None:
-        self._callers[job, caller, epoch] = _Caller(row, at, privileged)
-
-    def remove_caller(self, job: int, caller: int, epoch: int) -> None:
-        del self._callers[job, caller, epoch]
-
-    def set_entry(self, job: int, key: int, state: str | None, slot: int) -> None:
-        if state is None:
-            del self._entries[job, key]
-        else:
-            self._entries[job, key] = state, slot
-
-    def register(self, key: int, slot: int) -> int:
-        return self._registers.get((lane_of(key), slot), 0)
+        self._rows[job, caller, epoch] = row
+        super().add_caller(job, caller, epoch, row, at, privileged)
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        if port == CPU_PORT:
-            head, frame = frame[:2], frame[2:]
-            if head != frames.packet_out_header(None):
-                return [Output(int.from_bytes(head, "big") >> 7, frame)]
-        parsed = frames.parse(frame)
-        if parsed.payload[1] == Op.CONTROL:
-            return [Output(CPU_PORT, (port << 7).to_bytes(2, "big") + frame)]
-        try:
-            message = codec.parse(parsed.payload)
-        except MalformedDatagram:
-            return []
-        header = message.header
-        caller = self._callers.get((header.job, header.worker, header.epoch))
-        if caller is None:
-            return []
-        server, service = self._servers[header.job, header.ps]
-        if header.flags & RESPONSE:
-            assert port == server.port
-            return [_out(caller.at, service, parsed.payload)]
-        assert port == caller.at.port
-        offload, proxy = self._jobs[header.job]
-        slots = self._hits(message, offload, caller.privileged)
-        hits = sum(1 << lane for lane in slots)
-        turn = self._turn(caller.row, header, hits)
-        if turn is None:
-            return []
-        is_duplicate, served = turn
-        values = np.zeros(header.count, dtype=np.uint32)
-        for lane, slot in slots.items():
-            register = lane, slot
-            if header.op == Op.PULL:
-                values[lane] = self._registers.get(register, 0)
-            elif not is_duplicate:
-                assert message.values is not None
-                self._registers[register] = (
-                    self._registers.get(register, 0) + int(message.values[lane])
-                ) % MODULUS
-        header = header._replace(served=served)
-        if header.op != Op.EMPTY and (caller.privileged or served == header.live):
-            is_pull = header.op == Op.PULL
-            answer = header._replace(flags=RESPONSE | (VALUES if is_pull else 0))
-            return [_out(caller.at, service, codec.build(Message(answer, None, values if is_pull else None)))]
-        if header.op == Op.PULL and served:
-            header = header._replace(flags=KEYS | VALUES)
-            message = message._replace(values=values)
-        source = service if proxy else parsed.source
-        return [_out(server, source, codec.build(message._replace(header=header)))]
+        if port != CPU_PORT:
+            message = codec.parse(frames.parse(frame).payload)
+            header = message.header
+            row = self._rows.get((header.job, header.worker, header.epoch))
+            if row is not None and header.op in (Op.PULL, Op.PUSH) and not header.flags & RESPONSE:
+                cell = CELLS, row << WINDOW_BITS | header.seq & SLOT_MASK
+                [value] = self.pipeline.read_register(*cell, cell[1] + 1)
+                self.pipeline.write_register(*cell, self.rewritten(value, message))
+        return super().process(port, frame, t_in, now)
 
-    def _hits(self, message: Message, offload: bool, privileged: bool) -> dict[int, int]:
-        """Return the slot by lane of the keys that this caller reaches."""
-        states = {"hot", "reserved", "draining"} if privileged else {"hot"} if offload else set()
-        slots = {}
-        for lane, key in enumerate([] if message.keys is None else message.keys.tolist()):
-            state, slot = self._entries.get((message.header.job, key), ("", 0))
-            if message.header.live >> lane & 1 and state in states and lane == lane_of(key):
-                slots[lane] = slot
-        return slots
-
-    def _turn(self, row: int, header: Header, hits: int) -> tuple[bool, int] | None:
-        """Return whether it is a duplicate and the lanes served; None for a packet out of turn."""
-        cell = row, header.seq & SLOT_MASK
-        epoch, last, stored = self._cells.get(cell, (0, 0, 0))
-        turn = header.seq >> WINDOW_BITS
-        if epoch != header.epoch:
-            last = 0
-        if turn == last + 1:
-            self._cells[cell] = header.epoch, turn, hits
-            return False, hits
-        if turn != last or turn == 0:
-            return None
-        return True, self.served_of_duplicate(header, hits, stored)
-
-    def served_of_duplicate(self, header: Header, hits: int, stored: int) -> int:
-        """Return the served lanes of a duplicate: for a push those of its first copy, which were added."""
-        return stored if header.op == Op.PUSH else hits
+    @abstractmethod
+    def rewritten(self, cell: int, message: Message) -> int:
+        """Return the cell (epoch, turn and served lanes of 32 bits each) for the program."""
 
 
-def _out(to: Attached, source: UdpEndpoint, payload: bytes | bytearray) -> Output:
-    return Output(to.port, frames.build(UdpFrame(source, to.end, bytes(payload))))
+class TodaysHits(BrokenSwitch):
+    """Answers a duplicate push with the lanes that are hot now."""
+
+    def rewritten(self, cell: int, message: Message) -> int:
+        header, keys = message.header, message.keys
+        if header.op != Op.PUSH or keys is None or cell >> 32 & 0xFFFFFFFF != header.seq >> WINDOW_BITS:
+            return cell
+        hot = [
+            lane_of(key) == lane and self._states.get((header.job, key)) == "hot"
+            for lane, key in enumerate(keys.tolist())
+        ]
+        return cell >> 32 << 32 | sum(1 << lane for lane, is_hot in enumerate(hot) if is_hot)
+
+
+class EveryTurnIsNew(BrokenSwitch):
+    """Adds duplicates."""
+
+    def rewritten(self, cell: int, message: Message) -> int:
+        turn = (message.header.seq >> WINDOW_BITS) - 1
+        return (message.header.epoch << 32 | turn) << 32

@@ -22,7 +22,7 @@ from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.ledger import Ledger, Sums
-from tests.harness.switches import Attached, Switch
+from tests.harness.switches import Attached, PipelineSwitch
 
 JOB = 3
 WORKERS = 2
@@ -79,7 +79,7 @@ class Testbed:
 
     def __init__(
         self,
-        switch: Switch,
+        switch: PipelineSwitch,
         random: Random,
         *,
         parameters: int = 64,
@@ -223,8 +223,7 @@ class Testbed:
 
     def transmit(self) -> None:
         for worker in self.workers:
-            while (out := worker.client.transmit()) is not None:
-                datagram, ps = out
+            for datagram, ps in iter(worker.client.transmit, None):
                 self._send(worker.port, worker.end, _end(addressing.service(ps + 1), HOTLINE_PORT), datagram)
             worker.settle()
         for server in self.servers:

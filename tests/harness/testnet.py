@@ -10,6 +10,7 @@ from pathlib import Path
 
 from controller.status import drop_reasons
 from controller.tables import CPU_PORT, SLOTS, CallerKind
+from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HOTLINE_PORT,
@@ -18,7 +19,9 @@ from foundation.protocol.header import (
     PS_RPC_PORT,
     WINDOW_BITS,
 )
+from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
+from softswitch.jit import MachineCode
 from softswitch.load import load_program
 from softswitch.pipeline import ActionCall, Change, ControlPlane, CounterValue, EntryWrite
 
@@ -43,12 +46,24 @@ CALLERS = {
     CONTROLLER_CALLER: (CONTROLLER, CPU_PORT),
 }
 """Worker id -> (end, switch port)."""
+KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
+"""A key of each lane."""
 
 
 @cache
 def program(lanes: int = LANES) -> Program:
     artefact = {LANES: COMPILED / "hotset.json", 64: FOR_64_LANES}[lanes]
     return load_program(artefact.read_bytes())
+
+
+@cache
+def _machine_code() -> MachineCode:
+    return MachineCode(program())
+
+
+def new_switch() -> CompiledPipeline:
+    """Return the compiled program with empty tables."""
+    return CompiledPipeline(program(), _machine_code())
 
 
 def number(text: str) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message
-from foundation.protocol.header import KEYS, RESPONSE, VALUES, Header, Op
+from foundation.protocol.header import KEYS, VALUES, Header, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -24,6 +24,7 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
 from tests.harness.apart import apart
+from tests.harness.wire import reply
 
 US = 1_000
 
@@ -116,8 +117,8 @@ class Timed:
         self, client: HotsetClient, times: ByClass, hot: Collection[int], doubled: Callable[[Header], bool]
     ) -> None:
         sent_at = self.now
-        while (out := client.transmit()) is not None:
-            self._round_trip(client, bytes(out[0]), times, hot, doubled)
+        for datagram, _ in iter(client.transmit, None):
+            self._round_trip(client, bytes(datagram), times, hot, doubled)
             sent_at += US
             self.now = sent_at
 
@@ -134,7 +135,7 @@ class Timed:
         header = request.header
         took = times.of(header.served, header.live)
         if header.served and header.served == header.live:
-            answer = _answer(request)
+            answer = codec.parse(reply(header, 0 if request.values is None else request.values))
         else:
             at_server = bytes(codec.build(request))
             for _ in range(1 + doubled(header)):
@@ -170,10 +171,3 @@ def _serve(request: Message, hot: Collection[int]) -> Message:
         return request._replace(header=header._replace(served=served))
     values = np.zeros(header.count, dtype=np.uint32)
     return Message(header._replace(served=served, flags=KEYS | VALUES), request.keys, values)
-
-
-def _answer(request: Message) -> Message:
-    """Return the switch's answer to a request all of whose lanes it served."""
-    if request.header.op == Op.PUSH:
-        return Message(request.header._replace(flags=RESPONSE))
-    return Message(request.header._replace(flags=RESPONSE | VALUES), None, request.values)

@@ -1,11 +1,14 @@
-"""The wire format in plain terms: what is an RPC, and the requests and answers that the models exchange."""
+"""The wire format in plain terms: the rules of an RPC, and requests and answers for tests and models."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.header import (
     HEADER_BYTES,
@@ -60,6 +63,34 @@ def is_rpc(header: Header, length: int) -> bool:
         fits = bool(used)
     shapes_agree = length == HEADER_BYTES + len(lanes) * _LANE_BYTES[Op(op), flags]
     return shapes_agree and fits and used <= lanes and done <= used and back <= can_be_refused
+
+
+class Sender(Protocol):
+    """A worker's or a PS's calls."""
+
+    def transmit(self) -> tuple[bytes | memoryview, int] | None: ...
+
+
+def sent(sender: Sender) -> list[bytes]:
+    """Return all datagrams that are ready."""
+    return [bytes(datagram) for datagram, _ in iter(sender.transmit, None)]
+
+
+def rpc(op: Op, keys: Sequence[int] = (), values: Sequence[int] | None = None, **fields: int) -> bytes:
+    """Return a request of these keys, of which those that are not `NO_KEY` are live."""
+    live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
+    flags = (KEYS if keys else 0) | (0 if values is None else VALUES)
+    header = Header(op=op, flags=flags, count=len(keys), live=live)._replace(**fields)
+    carried = None if values is None else np.array(values, np.uint32)
+    return codec.build(Message(header, np.array(keys, np.uint64) if keys else None, carried))
+
+
+def reply(request: Header, values: ArrayLike = 0, **fields: int) -> bytes:
+    """Return an answer to a request; a pull's has these values, or one value in all lanes."""
+    is_pull = request.op == Op.PULL
+    header = request._replace(**{"flags": RESPONSE | VALUES if is_pull else RESPONSE, **fields})
+    carried = np.full(header.count, values, np.uint32) if is_pull else None
+    return codec.build(Message(header, None, carried))
 
 
 def requests(

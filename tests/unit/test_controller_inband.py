@@ -21,7 +21,8 @@ from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_VALUES_KEYS, Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VALUES, VERSION, Header, Op
+from foundation.protocol.header import CONTROLLER_CALLER, NO_KEY, RESPONSE, VERSION, Header, Op
+from tests.harness.wire import reply
 
 JOB = 4
 SERVERS = [
@@ -202,7 +203,7 @@ def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptu
         noise = [
             b"no frame",
             framed(b"no RPC"),
-            framed(bytes(codec.build(Message(empty)))),
+            framed(codec.build(Message(empty))),
             framed(frame.payload),
             *(framed(control.build(each)) for each in wrong),
         ]
@@ -228,8 +229,7 @@ def reading(held: dict[int, int]) -> Answer:
         keys = request.keys.tolist()
         served = sum(1 << lane for lane, key in enumerate(keys) if key in held)
         values = np.array([held.get(key, 12345) & 0xFFFFFFFF for key in keys], dtype=np.uint32)
-        header = request.header._replace(flags=RESPONSE | VALUES, served=served)
-        return [framed(bytes(codec.build(Message(header, None, values))))]
+        return [framed(reply(request.header, values, served=served))]
 
     return answer
 

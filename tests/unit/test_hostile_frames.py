@@ -28,9 +28,7 @@ from foundation.protocol.control import Command, Control
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
-    KEYS,
     LANES,
-    NO_KEY,
     PS_CALLER_BASE,
     RESPONSE,
     VALUES,
@@ -50,6 +48,7 @@ from softswitch.pipeline import Change
 from switch_harness.effort import examples
 from tests.harness import frames, testnet
 from tests.harness.frames import Parsed
+from tests.harness.wire import rpc
 
 PROGRAM = testnet.program()
 KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
@@ -299,10 +298,9 @@ class Server:
 
     def send(self, op: Op, keys: list[int], values: list[int], **fields: int) -> Parsed | None:
         """Send a request; return its answer."""
-        flags = (KEYS if keys else 0) | (VALUES if op == Op.PUSH else 0)
-        live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
-        header = Header(op=op, flags=flags, job=JOB, worker=1, epoch=EPOCH, count=len(keys), live=live)
-        datagram = frames.datagram(header._replace(**fields), keys, values if op == Op.PUSH else None)
+        datagram = rpc(
+            op, keys, values if op == Op.PUSH else None, **{"job": JOB, "worker": 1, "epoch": EPOCH, **fields}
+        )
         answered = self.ps.handle(datagram, 0, 0, "worker")
         if answered is None:
             return None

@@ -1,4 +1,4 @@
-"""What a run's files owe, brought home: by servers and workers that a test has let die."""
+"""Recovery of the unreplayed updates that a crashed run left in its files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from foundation.protocol import codec
-from foundation.protocol.codec import Caller, Message
-from foundation.protocol.header import RESPONSE, VERSION, unpack
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import VERSION, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -22,6 +21,7 @@ from hosts.ps.journal import JOURNAL_BYTES
 from hosts.worker.ledger import Ledger
 from hosts.worker.replay import ReplayLog, file_name
 from hotline.cli.commands import hotline
+from tests.harness.wire import reply
 
 SIZE, CAPACITY, JOB, N_PS = 300, 100, 3, 2
 SPACE = KeySpace(SIZE)
@@ -74,12 +74,10 @@ class Run:
             answered = ledger.open(keys, deltas)
             client.push(1, keys, deltas, answered)
             is_last = start + CAPACITY == SIZE
-            n = 0
-            while (out := client.transmit()) is not None:
-                n += 1
+            for n, (datagram, ps) in enumerate(iter(client.transmit, None), start=1):
                 if is_last and n % 3 == 0:
                     continue
-                client.receive(self._answer(out[1], bytes(out[0]), is_switch=n % 2 == 0), 0, 0)
+                client.receive(self._answer(ps, bytes(datagram), is_switch=n % 2 == 0), 0, 0)
             if not is_last:
                 assert client.idle
                 ledger.close()
@@ -88,7 +86,7 @@ class Run:
     def _answer(self, ps: int, request: bytes, is_switch: bool) -> bytes:
         if is_switch:
             h = unpack(request)
-            return bytes(codec.build(Message(h._replace(flags=RESPONSE, served=h.live), None, None)))
+            return reply(h, served=h.live)
         core, durable = self.servers[ps]
         answered = core.handle(request, 0, 0, "worker")
         assert answered is not None
@@ -116,12 +114,8 @@ def test_what_is_owed_is_told_and_brought_home_once(tmp_path: Path) -> None:
     run = Run(tmp_path)
     unreplayed = CrashedRun(tmp_path).unreplayed()
     assert [(each.worker, each.job) for each in unreplayed] == [("worker-1", JOB), ("worker-2", JOB)]
-    missing = run.pushed - run.held()
-    assert (
-        max(each.keys for each in unreplayed)
-        <= np.count_nonzero(missing)
-        <= sum(each.keys for each in unreplayed)
-    )
+    missing, keys = np.count_nonzero(run.pushed - run.held()), [each.keys for each in unreplayed]
+    assert max(keys) <= missing <= sum(keys)
     told = json.loads(owed(tmp_path, "--json").stdout)
     assert told == {"owed": [each._asdict() for each in unreplayed]}
     for _ in range(2):  # which has nothing left to do

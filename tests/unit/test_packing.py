@@ -1,4 +1,4 @@
-"""Which key travels in which lane of which RPC: each once, where it may, in as few RPCs as can be."""
+"""The packing of keys into lanes of RPCs: each key once, in as few RPCs as possible."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.protocol import codec
-from foundation.protocol.codec import Caller, Keys, Message
+from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
-from foundation.protocol.header import LANES, RESPONSE, VALUES, Header
+from foundation.protocol.header import LANES, Header
 from hosts.hotset.worker.client import HotsetClient
 from hosts.hotset.worker.counting import Counted, count_rpcs
 from hosts.keys import KeySpace
@@ -23,6 +23,7 @@ from studies.paper.packing import shape_of
 from switch_harness.effort import examples
 from tests.harness.bitmap import lanes_in
 from tests.harness.packing import COST_AT_PS, pack, share_out
+from tests.harness.wire import reply
 
 FULL = 2**LANES - 1
 
@@ -47,19 +48,14 @@ def requests(cold: Keys, hot: Keys, n_ps: int, machine: Machine = COMPILED) -> l
     sent: list[tuple[Header, Keys]] = []
     while client.rpcs_of_operation > len(sent):
         out = client.transmit()
-        if out is None:  # the window is full: what is sent is answered, as an RPC all of whose lanes hit
+        if out is None:  # the window is full: answer what is sent, as RPCs all of whose lanes hit
             for header, _ in sent[-64:]:
-                _answer(client, header)
+                client.receive(reply(header), 0, 0)
             continue
         header, carried, _ = codec.parse(out[0])
         assert carried is not None and header.ps == out[1]
         sent.append((header, carried))
     return sent
-
-
-def _answer(client: HotsetClient, header: Header) -> None:
-    answer = header._replace(flags=RESPONSE | VALUES)
-    client.receive(bytes(codec.build(Message(answer, None, np.zeros(header.count, np.uint32)))), 0, 0)
 
 
 def chosen(

@@ -1,4 +1,4 @@
-"""The compiled PS, the same functions as plain Python, and a model of it in plain terms: always the same."""
+"""The compiled PS, its plain form and a model in plain terms behave alike on random datagrams."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.protocol import codec
-from foundation.protocol.codec import Message
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import KEYS, LANES, NO_KEY, RESPONSE, VALUES, Header, Op, unpack
+from foundation.protocol.header import LANES, NO_KEY, RESPONSE, Op, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
@@ -23,6 +22,7 @@ from hosts.ps.share import keys_at, keys_of, make_share, places_of
 from nativekit.plain import plain
 from switch_harness.mutation import mutate
 from tests.harness.model_server import ModelServer, ModelStore
+from tests.harness.wire import rpc
 
 SIZE, PS, N_PS, JOBS = 200, 1, 3, (4, 5)
 DENSE = KeySpace(SIZE)
@@ -82,34 +82,29 @@ class Twins:
 def request(random: Random, space: KeySpace) -> bytes:
     """Return an RPC of any shape, of a few callers and slots, so that turns repeat."""
     op = random.choice([Op.PULL, Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
-    count = 0 if op == Op.EMPTY else random.randint(1, LANES)
-    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS]
-    keys = np.array(random.sample(mine.tolist(), min(count, len(mine))), dtype=np.uint64)
-    count = len(keys)
+    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    count = 0 if op == Op.EMPTY else min(random.randint(1, LANES), len(mine))
+    keys = random.sample(mine, count)
     if count and random.random() < 0.1:
         keys[random.randrange(count)] = random.choice([SIZE, NO_KEY - 1, int(space.all()[0])])
     live = (1 << count) - 1
     if count and random.random() < 0.3:
         live &= random.getrandbits(count) | 1
-        keys[[lane for lane in range(count) if not live >> lane & 1]] = NO_KEY
-    served = random.getrandbits(32) & live if random.random() < 0.3 else 0
-    with_values = op == Op.PUSH or (op == Op.PULL and served)
-    flags = (KEYS if count else 0) | (VALUES if with_values else 0)
-    header = Header(
-        op=op, flags=flags, job=random.choice([*JOBS, 6, *JOBS]), worker=random.randint(1, 3),
-        epoch=random.choice([1, 1, 2]), ps=PS if random.random() < 0.95 else 0, count=count,
-        seq=64 * random.randint(0, 4) + random.randrange(3), iteration=random.getrandbits(32), live=live,
-        served=served, t0=random.getrandbits(64),
-    )  # fmt: skip
+        keys = [key if live >> lane & 1 else NO_KEY for lane, key in enumerate(keys)]
+    fields = {
+        "job": random.choice([*JOBS, 6, *JOBS]), "worker": random.randint(1, 3),
+        "epoch": random.choice([1, 1, 2]), "ps": PS if random.random() < 0.95 else 0,
+        "seq": 64 * random.randint(0, 4) + random.randrange(3), "iteration": random.getrandbits(32),
+        "served": random.getrandbits(32) & live if random.random() < 0.3 else 0, "t0": random.getrandbits(64),
+    }  # fmt: skip
     if op == Op.EMPTY and random.random() < 0.7:  # asks about an earlier RPC, or about none
-        asked = random.choice([0, 64 * random.randint(0, 5) + random.randrange(3)])
-        header = header._replace(iteration=asked, t0=random.choice([1, 2, 3]))
+        fields["iteration"] = random.choice([0, 64 * random.randint(0, 5) + random.randrange(3)])
+        fields["t0"] = random.choice([1, 2, 3])
     if random.random() < 0.02:
-        header = header._replace(flags=RESPONSE)
-    values = np.array(
-        [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)], np.uint32
-    )
-    return bytes(codec.build(Message(header, keys if count else None, values if with_values else None)))
+        fields["flags"] = RESPONSE
+    values = [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)]
+    has_values = op == Op.PUSH or (op == Op.PULL and fields["served"])
+    return rpc(op, keys, values if has_values else None, **fields)
 
 
 def is_control(datagram: bytes) -> bool:
@@ -182,14 +177,13 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     twins = Twins(DENSE, as_plain=False)
     for turn in (1, 2):
         for worker in range(1, 2000):
-            header = Header(op=Op.EMPTY, job=4, worker=worker, epoch=1, ps=PS, seq=64 * turn)
-            twins.handle(bytes(codec.build(Message(header))), 0, 0)
-    again = Header(op=Op.EMPTY, job=4, worker=1, epoch=1, ps=PS, seq=64)
-    twins.handle(bytes(codec.build(Message(again))), 0, 0)
+            twins.handle(rpc(Op.EMPTY, job=4, worker=worker, epoch=1, ps=PS, seq=64 * turn), 0, 0)
+    again = {"job": 4, "worker": 1, "epoch": 1, "ps": PS}
+    twins.handle(rpc(Op.EMPTY, **again, seq=64), 0, 0)
     assert twins.server.counters[4].stale == 1
     twins.check()
 
-    many = bytes(codec.build(Message(again._replace(seq=128))))
+    many = rpc(Op.EMPTY, **again, seq=128)
     for _ in range(CONTACTS + 10):
         twins.server.handle(many, 5, 5)
     parts = twins.server.take_contacts()
@@ -205,12 +199,9 @@ def test_callers_whose_rows_begin_at_the_same_place(as_plain: bool) -> None:
     first = next(
         worker for worker in range(1, rows) if find(twins.server.state.callers, 4, worker, 1) == rows - 1
     )
-    key = DENSE.all()[ps_ids_of(DENSE.all(), N_PS) == PS][:1]
+    key = DENSE.all()[ps_ids_of(DENSE.all(), N_PS) == PS][:1].tolist()
     for _ in range(2):
         for worker in range(first, 2**16, rows):
-            header = Header(
-                op=Op.PUSH, flags=KEYS | VALUES, job=4, worker=worker, epoch=1, ps=PS, count=1, seq=64, live=1
-            )
-            twins.handle(bytes(codec.build(Message(header, key, np.array([worker], np.uint32)))), 0, 0)
+            twins.handle(rpc(Op.PUSH, key, [worker], job=4, worker=worker, epoch=1, ps=PS, seq=64), 0, 0)
     assert twins.server.state.header.callers == 2**16 // rows
     twins.check()

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import pytest
 from foundation.protocol import codec, control
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.header import HOTLINE_PORT, KEYS, PS_RPC_PORT, RESPONSE, VALUES, VERSION, Header, Op
+from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT, VERSION, Op
 from hosts.agent import Commands
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
@@ -27,6 +27,7 @@ from hosts.sockets import Address, clock_offset
 from hosts.udp import make_udp
 from nativekit.plain import plain
 from switch_harness.waiting import PATIENCE_S
+from tests.harness.wire import reply, rpc
 
 NET = f"127.86.{os.getpid() % 250}"
 """Of this process: its tests run beside those of others."""
@@ -56,27 +57,20 @@ class Served:
 
 
 @contextmanager
-def caller(number: int) -> Iterator[socket.socket]:
+def bound(address: Address) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind((f"{NET}.{number}", 0))
+        sock.bind(address)
         sock.settimeout(PATIENCE_S)
         yield sock
 
 
+def caller(number: int) -> AbstractContextManager[socket.socket]:
+    return bound((f"{NET}.{number}", 0))
+
+
 def request(op: Op, keys: list[int], seq: int, worker: int, job: int = 1) -> bytes:
-    flags = 0 if op == Op.EMPTY else KEYS | (VALUES if op == Op.PUSH else 0)
-    header = Header(
-        op=op,
-        flags=flags,
-        job=job,
-        worker=worker,
-        epoch=1,
-        count=len(keys),
-        live=(1 << len(keys)) - 1,
-        seq=seq,
-    )
-    values = np.array([key + 1 for key in keys], dtype=np.uint32) if op == Op.PUSH else None
-    return bytes(codec.build(Message(header, np.array(keys, dtype=np.uint64) if keys else None, values)))
+    values = [key + 1 for key in keys] if op == Op.PUSH else None
+    return rpc(op, keys, values, job=job, worker=worker, epoch=1, seq=seq)
 
 
 def call(sock: socket.socket, datagram: bytes) -> Message:
@@ -142,25 +136,16 @@ def test_a_key_moves_by_the_ps_s_own_rpcs() -> None:
     """The PS sends to the service's address, and receives on a port of its own."""
     served = Served()
     seed = Control(Command.SEED, 1, 0, 1, 7, np.array([3], dtype=np.uint64))
-    with closing(served), caller(1) as worker, caller(9) as controller, switch() as service:
+    with closing(served), caller(1) as worker, caller(9) as controller, bound(SERVICE) as service:
         call(worker, request(Op.PUSH, [3], 64, 1))
         controller.sendto(control.build(seed), (HOST, HOTLINE_PORT))
         datagram, ps = service.recvfrom(2048)
         assert ps == (HOST, PS_RPC_PORT)
         push = codec.parse(datagram)
         assert push.values is not None and push.values.sum() == 4  # in the lane of its key
-        answer = push.header._replace(flags=RESPONSE, served=push.header.live)
-        service.sendto(codec.build(Message(answer, None, None)), ps)
+        service.sendto(reply(push.header, served=push.header.live), ps)
         assert control.parse(controller.recv(2048)).status is Status.OK
     assert served.core.stores[1].held().owned.tolist().count(False) == 1
-
-
-@contextmanager
-def switch() -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.bind(SERVICE)
-        sock.settimeout(PATIENCE_S)
-        yield sock
 
 
 def test_a_given_service_time_is_what_the_answer_says() -> None:
@@ -182,9 +167,8 @@ def test_a_given_service_time_is_what_the_answer_says() -> None:
 def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
     served = Served(ns_per_rpc=2_000_000, ns_per_lane=50_000)
     with closing(served), caller(1) as sock:
-        partly = codec.parse(request(Op.PUSH, [1, 2, 3, 4], 64, 1))
-        partly = partly._replace(header=partly.header._replace(served=0b1010))
-        answer = call(sock, bytes(codec.build(partly))).header
+        partly = rpc(Op.PUSH, [1, 2, 3, 4], [1] * 4, job=1, worker=1, epoch=1, seq=64, served=0b1010)
+        answer = call(sock, partly).header
         assert (answer.ps_proc, answer.served) == (2_000_000 + 2 * 50_000, 0b1010)
     assert served.core.server.counters[1].applied_lanes == 2
 

@@ -9,10 +9,11 @@ from foundation.protocol import codec, control
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.hashing import ps_of
-from foundation.protocol.header import KEYS, NO_KEY, RESPONSE, VALUES, Header, Op
+from foundation.protocol.header import NO_KEY, RESPONSE, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from hosts.ps.store import Held
+from tests.harness.wire import reply, rpc
 
 SPACE = KeySpace(64)
 SPARSE = KeySpace(64, np.arange(64, dtype=np.uint64))
@@ -44,18 +45,12 @@ class Bench:
     def call(
         self, op: Op, keys: list[int], seq: int, served: int = 0, values: list[int] | None = None
     ) -> Message | None:
-        live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
-        has_values = op == Op.PUSH or served
-        flags = (KEYS if keys else 0) | (VALUES if has_values else 0)
-        header = Header(
-            op=op, flags=flags, job=1, worker=7, epoch=2, count=len(keys), seq=seq, live=live, served=served
-        )
-        carried = np.array(values or range(1, len(keys) + 1), dtype=np.uint32) if has_values else None
-        request = Message(header, np.array(keys, dtype=np.uint64) if keys else None, carried)
-        out = self.ps.handle(bytes(codec.build(request)), self.now, self.now, "worker")
+        carried = values or range(1, len(keys) + 1) if op == Op.PUSH or served else None
+        request = rpc(op, keys, carried, job=1, worker=7, epoch=2, seq=seq, served=served)
+        out = self.ps.handle(request, self.now, self.now, "worker")
         if out is None:
             return None
-        answer = codec.parse(bytes(out[1]))
+        answer, header = codec.parse(bytes(out[1])), unpack(request)
         echoed = header._replace(flags=answer.header.flags, refused=answer.header.refused)
         assert answer.header == echoed and answer.header.flags & RESPONSE
         return answer
@@ -70,14 +65,8 @@ class Bench:
     def registers(self, served: bool = True, value: int = 0) -> list[Message]:
         """Answer the PS's register RPCs as the switch would."""
         requests = [codec.parse(bytes(datagram)) for datagram in self.ps.transmit()]
-        for request in requests:
-            header = request.header
-            is_pull = header.op == Op.PULL
-            answer = header._replace(
-                flags=RESPONSE | (VALUES if is_pull else 0), served=header.live if served else 0
-            )
-            values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
-            self.ps.receive_own(bytes(codec.build(Message(answer, None, values))), self.now)
+        for header in (request.header for request in requests):
+            self.ps.receive_own(reply(header, value, served=header.live if served else 0), self.now)
         return requests
 
 
@@ -145,9 +134,9 @@ def test_overflow_is_counted() -> None:
 
 def test_times_travel_back() -> None:
     bench = Bench()
-    request = Header(op=Op.EMPTY, job=1, worker=7, epoch=2, seq=64, t0=9)
+    request = rpc(Op.EMPTY, job=1, worker=7, epoch=2, seq=64, t0=9)
     bench.now = 500
-    out = bench.ps.handle(bytes(codec.build(Message(request))), arrival=100, read=300, source="worker")
+    out = bench.ps.handle(request, arrival=100, read=300, source="worker")
     assert out is not None
     answer = codec.parse(bytes(out[1])).header
     assert (answer.ps_queue, answer.ps_proc, answer.t0, bench.counters.proc_wall_ns) == (200, 200, 9, 200)
@@ -284,7 +273,7 @@ def test_a_lost_register_rpc_is_sent_again() -> None:
     bench.now = due
     bench.ps.wake(due)
     (again,) = bench.registers()
-    assert bytes(codec.build(again)) == lost and bench.answers()[0].status is Status.OK
+    assert codec.build(again) == lost and bench.answers()[0].status is Status.OK
 
 
 def test_without_an_entry_in_the_switch_the_value_stays() -> None:
@@ -317,12 +306,11 @@ def test_a_key_of_another_ps_changes_nothing() -> None:
 
 def test_what_is_not_for_this_ps() -> None:
     bench = Bench()
-    good = Header(op=Op.EMPTY, job=1, seq=64)
-    for header in (good._replace(job=2), good._replace(ps=1), good._replace(flags=RESPONSE)):
-        assert bench.ps.handle(bytes(codec.build(Message(header))), 0, 0, "x") is None
+    for field, value in (("job", 2), ("ps", 1), ("flags", RESPONSE)):
+        assert bench.ps.handle(rpc(Op.EMPTY, **{"job": 1, "seq": 64, field: value}), 0, 0, "x") is None
     other = Control(Command.HELLO, 1, 1, 3, 1, np.empty(0, np.uint64))
     assert bench.ps.handle(control.build(other), 0, 0, "x") is None
-    bench.ps.receive_own(bytes(codec.build(Message(good._replace(job=2)))), 0)
+    bench.ps.receive_own(rpc(Op.EMPTY, job=2, seq=64), 0)
     assert bench.ps.server.misdirected == 5
     assert bench.ps.handle(b"", 0, 0, "x") is None
     assert bench.ps.malformed == 1

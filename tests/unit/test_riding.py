@@ -1,9 +1,8 @@
-"""Hot keys in RPCs to any PS: what the switch does not serve of them is added once all the same, and soon."""
+"""Hot keys ride in RPCs to any PS; those that the switch does not serve are added once, and soon."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 from random import Random
 
 import numpy as np
@@ -15,37 +14,23 @@ from foundation.protocol.frames import parse
 from foundation.protocol.hashing import lane_of, ps_of
 from foundation.protocol.header import Header, Op
 from hosts.hotset.worker.client import HotsetClient
-from softswitch.compiled import CompiledPipeline
 from softswitch.interpreter import InterpretedPipeline
-from softswitch.jit import MachineCode
-from tests.harness.switches import PipelineSwitch, PlainSwitch, Switch
+from softswitch.pipeline import Pipeline
+from tests.harness.switches import PipelineSwitch, TodaysHits
 from tests.harness.testbed import JOB, MS, SERVERS, Move, Testbed
-from tests.harness.testnet import lane_stats, program, pushes
+from tests.harness.testnet import lane_stats, new_switch, program, pushes
 
 PARAMETERS = 400
-
-
-@cache
-def code() -> MachineCode:
-    return MachineCode(program())
-
-
-def compiled() -> PipelineSwitch:
-    return PipelineSwitch(CompiledPipeline(program(), code()))
-
-
-def interpreted() -> PipelineSwitch:
-    return PipelineSwitch(InterpretedPipeline(program()))
-
-
-SWITCHES = pytest.mark.parametrize("switch", [compiled, interpreted, PlainSwitch])
+SWITCHES = pytest.mark.parametrize(
+    "pipeline", [new_switch, lambda: InterpretedPipeline(program())], ids=["compiled", "interpreted"]
+)
 
 
 class Bed(Testbed):
     """A testbed that delivers frames in order; tests inspect or remove them."""
 
-    def __init__(self, switch: Switch) -> None:
-        super().__init__(switch, Random(1), parameters=PARAMETERS)
+    def __init__(self, switch: PipelineSwitch | None = None) -> None:
+        super().__init__(switch or PipelineSwitch(new_switch()), Random(1), parameters=PARAMETERS)
         self.client: HotsetClient = self.workers[0].client
         self.requests: list[Header] = []
 
@@ -135,8 +120,8 @@ def ridden(bed: Bed) -> tuple[int, list[int]]:
 
 
 @SWITCHES
-def test_the_switch_serves_what_rides_and_the_ps_the_others(switch: Callable[[], Switch]) -> None:
-    bed = Bed(switch())
+def test_the_switch_serves_what_rides_and_the_ps_the_others(pipeline: Callable[[], Pipeline]) -> None:
+    bed = Bed(PipelineSwitch(pipeline()))
     hot, cold = ridden(bed)
     assert len(bed.finish()) == 1
     assert bed.values(hot, *cold) == [1, 1, 1, 1]
@@ -147,55 +132,37 @@ def test_the_switch_serves_what_rides_and_the_ps_the_others(switch: Callable[[],
     bed.check()
 
 
-def told_what_was_added(bed: Bed) -> None:
+def told_what_was_added(bed: Bed, offload: bool = True) -> None:
     """Lose an RPC whose hot key the switch has added, move the key back, and repeat the RPC."""
     hot, cold = ridden(bed)
     bed.to_switch()
     bed.flying.clear()
     bed.unload(hot)
+    bed.switch.set_job(JOB, offload, proxy=True)
     bed.pass_time(300 * MS)
     bed.finish()
     assert bed.values(hot, *cold) == [1, 1, 1, 1]
 
 
 @SWITCHES
-def test_a_duplicate_push_is_told_what_was_added_then(switch: Callable[[], Switch]) -> None:
-    bed = Bed(switch())
-    told_what_was_added(bed)
+@pytest.mark.parametrize("offload", [True, False])
+def test_a_duplicate_push_is_told_what_was_added_then(
+    pipeline: Callable[[], Pipeline], offload: bool
+) -> None:
+    bed = Bed(PipelineSwitch(pipeline()))
+    told_what_was_added(bed, offload)
     bed.check()
 
 
-@SWITCHES
-def test_a_duplicate_push_without_offload_is_told_what_was_added_with_it(
-    switch: Callable[[], Switch],
-) -> None:
-    bed = Bed(switch())
-    hot, cold = ridden(bed)
-    bed.to_switch()
-    bed.flying.clear()
-    bed.unload(hot)
-    bed.switch.set_job(JOB, offload=False, proxy=True)
-    bed.pass_time(300 * MS)
-    bed.finish()
-    assert bed.values(hot, *cold) == [1, 1, 1, 1]
-
-
-class TodaysHits(PlainSwitch):
-    """Answers a duplicate push with the lanes that are hot now."""
-
-    def served_of_duplicate(self, header: Header, hits: int, stored: int) -> int:
-        return hits
-
-
-def test_todays_hits_show() -> None:
+def test_todays_hits_are_noticed() -> None:
     with pytest.raises(AssertionError):
-        told_what_was_added(Bed(TodaysHits()))
+        told_what_was_added(Bed(TodaysHits(new_switch())))
 
 
 @SWITCHES
-def test_a_duplicate_pull_gets_what_is_there_now(switch: Callable[[], Switch]) -> None:
+def test_a_duplicate_pull_gets_what_is_there_now(pipeline: Callable[[], Pipeline]) -> None:
     """A lane that was served at first is cold at the repeat, and belongs to another PS."""
-    bed = Bed(switch())
+    bed = Bed(PipelineSwitch(pipeline()))
     hot, cold = ridden(bed)
     bed.finish()
     bed.requests.clear()
@@ -210,9 +177,9 @@ def test_a_duplicate_pull_gets_what_is_there_now(switch: Callable[[], Switch]) -
 
 
 @SWITCHES
-def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(switch: Callable[[], Switch]) -> None:
+def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(pipeline: Callable[[], Pipeline]) -> None:
     """All hints are wrong: the refused keys of one burst go densely, in one RPC per PS."""
-    bed = Bed(switch())
+    bed = Bed(PipelineSwitch(pipeline()))
     keys = [key for ps in range(SERVERS) for key in bed.keys(ps)]
     bed.hint(*keys)
     bed.push(*keys)
@@ -236,9 +203,9 @@ def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(switch: Callabl
 
 
 @SWITCHES
-def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(switch: Callable[[], Switch]) -> None:
+def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(pipeline: Callable[[], Pipeline]) -> None:
     """A missed key is refused by its PS, and then sent in its hash lane, less and less often."""
-    bed = Bed(switch())
+    bed = Bed(PipelineSwitch(pipeline()))
     hot, other = bed.keys(0, [20])[0], bed.keys(1, [7])[0]
     bed.load(hot, state="reserved")
     server = bed.servers[0].stores[JOB]
@@ -267,23 +234,23 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(switch: Calla
 
 def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
     """`lane_stats` counts look-ups, `pushes` counts updates."""
-    switch = compiled()
-    bed = Bed(switch)
+    bed = Bed()
     hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
     bed.hint(hot)
     bed.push(hot, *cold)
     bed.finish()
-    looked = [lane_stats(switch.pipeline, lane) for lane in range(32)]
+    pipeline = bed.switch.pipeline
+    looked = [lane_stats(pipeline, lane) for lane in range(32)]
     assert sum(hits for hits, _, _ in looked) == 0
     assert sum(misses for _, misses, _ in looked) == 4 + 1
-    assert not pushes(switch.pipeline, 20)
+    assert not pushes(pipeline, 20)
     assert sum(int(server.stores[JOB].held().updates.sum()) for server in bed.servers) == 4
 
 
 @SWITCHES
-def test_a_single_ps_serves_all_that_the_switch_does_not(switch: Callable[[], Switch]) -> None:
+def test_a_single_ps_serves_all_that_the_switch_does_not(pipeline: Callable[[], Pipeline]) -> None:
     """A wrong hint costs no second RPC, as every key belongs to its share."""
-    bed = Bed(switch())
+    bed = Bed(PipelineSwitch(pipeline()))
     mine = bed.keys(0)
     bed.hint(*mine[:5])
     bed.push(*mine)
@@ -294,8 +261,8 @@ def test_a_single_ps_serves_all_that_the_switch_does_not(switch: Callable[[], Sw
 
 def test_logs_and_counters_agree_to_the_integer() -> None:
     """Hints are right, wrong and missing; a riding key is counted where it is served."""
-    switch = compiled()
-    bed, chance = Bed(switch), np.random.default_rng(3)
+    bed, chance = Bed(), np.random.default_rng(3)
+    pipeline = bed.switch.pipeline
     hot = chance.choice(PARAMETERS, 150, replace=False).tolist()
     bed.load(*hot)
     before = contacts(bed)
@@ -309,7 +276,7 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
         sent[op] += len(keys)
     log = bed.client.records
     assert len(log) and set(log["attempts"]) == {1}
-    looked = np.array([lane_stats(switch.pipeline, lane) for lane in range(32)]).sum(axis=0)
+    looked = np.array([lane_stats(pipeline, lane) for lane in range(32)]).sum(axis=0)
     assert looked[:2].tolist() == [log["served"].sum(), (log["lanes"] - log["served"]).sum()]
     # A PS hears of what the switch does not answer whole, and tells what it has added.
     whole = log["served"] == log["lanes"]
@@ -320,7 +287,7 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
     applied, refused = (sum(int(each[name]) for each in added) for name in ("applied_lanes", "refused_lanes"))
     assert applied + pushed["served"].sum() == sent[Op.PUSH]
     assert refused == log["lanes"].sum() - sum(sent.values()) > 0
-    assert sum(sum(pushes(switch.pipeline, lane).values()) for lane in range(32)) == pushed["served"].sum()
+    assert sum(sum(pushes(pipeline, lane).values()) for lane in range(32)) == pushed["served"].sum()
     bed.check()
 
 
@@ -329,8 +296,8 @@ def contacts(bed: Bed) -> int:
 
 
 @SWITCHES
-def test_no_ps_adds_what_is_not_of_its_share(switch: Callable[[], Switch]) -> None:
-    bed = Bed(switch())
+def test_no_ps_adds_what_is_not_of_its_share(pipeline: Callable[[], Pipeline]) -> None:
+    bed = Bed(PipelineSwitch(pipeline()))
     hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
     bed.hint(hot)
     bed.push(hot, *cold)

@@ -133,7 +133,7 @@ def test_sizes_of_the_papers_order() -> None:
 def broken(field: str, value: int, message: Message | None = None) -> bytes:
     header = Header(op=Op.PULL, flags=KEYS, count=2, live=3)
     good = message or Message(header, np.zeros(2, np.uint64))
-    return bytes(codec.build(good._replace(header=good.header._replace(**{field: value}))))
+    return codec.build(good._replace(header=good.header._replace(**{field: value})))
 
 
 @pytest.mark.parametrize(

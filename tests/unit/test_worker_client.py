@@ -1,4 +1,4 @@
-"""The worker's calls: window, retransmission, refusals, hints; no time passes but by hand."""
+"""The worker's calls: window, retransmission, refusals and hints. Tests set the time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import pytest
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Message
 from foundation.protocol.hashing import lanes_of
-from foundation.protocol.header import HEADER_BYTES, KEYS, RESPONSE, VALUES, Header, Op
+from foundation.protocol.header import HEADER_BYTES, KEYS, Header, Op
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
+from tests.harness import wire
 
 MS = 1_000_000
 SIZE = 200
@@ -32,18 +33,11 @@ class Bench:
         return self.sent()
 
     def sent(self) -> list[Message]:
-        out = []
-        while (item := self.client.transmit()) is not None:
-            out.append(codec.parse(bytes(item[0])))
-        return out
+        return [codec.parse(datagram) for datagram in wire.sent(self.client)]
 
     def answer(self, request: Message, served: int = 0, refused: int = 0, value: int = 0) -> None:
-        is_pull = request.header.op == Op.PULL
-        header = request.header._replace(
-            flags=RESPONSE | (VALUES if is_pull else 0), served=served, refused=refused, ps_proc=1000
-        )
-        values = np.full(header.count, value, dtype=np.uint32) if is_pull else None
-        self.client.receive(bytes(codec.build(Message(header, None, values))), self.now, self.now)
+        answer = wire.reply(request.header, value, served=served, refused=refused, ps_proc=1000)
+        self.client.receive(answer, self.now, self.now)
 
     def timeout(self) -> int:
         return int(self.client.state.header.timeout)
@@ -188,17 +182,13 @@ def test_a_ps_reads_registers_by_the_same_calls() -> None:
             client.pull(0, positions)
         else:
             client.push(0, positions, np.array([2, 4, 8], np.uint32), answered)
-        out = client.transmit()
-        assert out is not None and client.transmit() is None
-        request = codec.parse(bytes(out[0]))
+        [datagram] = wire.sent(client)
+        request = codec.parse(datagram)
         assert request.keys is not None and request.keys[lanes].tolist() == positions.tolist()
         assert request.header.live == sum(1 << lane for lane in lanes.tolist())
         served = request.header.live & ~(1 << int(lanes[1]))
-        header = request.header._replace(
-            flags=RESPONSE | (VALUES if op == Op.PULL else 0), served=served, refused=1 << int(lanes[1])
-        )
-        values = np.arange(100, 100 + header.count, dtype=np.uint32) if op == Op.PULL else None
-        client.receive(bytes(codec.build(Message(header, None, values))), 0, 0)
+        values = np.arange(100, 100 + request.header.count)
+        client.receive(wire.reply(request.header, values, served=served, refused=1 << int(lanes[1])), 0, 0)
         assert client.idle and client.deadline() is None
         assert client.served.tolist() == [True, False, True]
         assert client.values.tolist() == (100 + lanes.astype(np.int64)).tolist()
@@ -228,14 +218,9 @@ def test_an_answer_that_answers_nothing_changes_nothing() -> None:
     bench = Bench()
     request, *_ = bench.push()
     header = request.header
-    for other in (
-        header._replace(epoch=4),
-        header._replace(seq=1000),
-        header._replace(t0=1),
-        header._replace(live=1),
-    ):
-        bench.answer(Message(other))
-    bench.client.receive(bytes(codec.build(request)), 0, 0)
+    for field, value in (("epoch", 4), ("seq", 1000), ("t0", 1), ("live", 1)):
+        bench.answer(Message(header._replace(**{field: value})))
+    bench.client.receive(codec.build(request), 0, 0)
     bench.client.receive(b"no", 0, 0)
     assert (bench.client.unexpected, bench.client.malformed) == (5, 1)
     assert not bench.answered.any() and not len(bench.client.records)
@@ -247,9 +232,9 @@ def test_the_record_has_the_papers_metrics() -> None:
     bench.client.empty(0)
     (request,) = bench.sent()
     assert request.header == Header(op=Op.EMPTY, job=1, worker=2, epoch=3, seq=64, t0=1000)
-    answer = request.header._replace(flags=RESPONSE, ps_proc=10, ps_queue=20, residence=3)
+    answer = wire.reply(request.header, ps_proc=10, ps_queue=20, residence=3)
     bench.now = 6000
-    bench.client.receive(bytes(codec.build(Message(answer))), 4000, 5500)
+    bench.client.receive(answer, 4000, 5500)
     (record,) = bench.client.records
     assert (record.t0, record.arrival, record.w_queue, record.w_proc) == (1000, 4000, 1500, 500)
     assert (record.ps_proc, record.ps_queue, record.residence_us) == (10, 20, 3)

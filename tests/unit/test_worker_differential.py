@@ -1,4 +1,4 @@
-"""The compiled client, its plain twin and the client of plain classes do the same, whatever comes."""
+"""The compiled client, its plain form and a model in classes behave alike on random datagrams."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.protocol import codec
-from foundation.protocol.codec import Caller, Message
-from foundation.protocol.header import RESPONSE, VALUES, Op, unpack
+from foundation.protocol.codec import Caller
+from foundation.protocol.header import unpack
 from foundation.protocol.rpc import BUFFER_BYTES
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.machine import plain_machine
 from switch_harness.effort import examples
+from switch_harness.mutation import mutate
 from tests.harness.model_client import ModelClient, RpcRecord
+from tests.harness.wire import reply
 
 US, MS = 1_000, 1_000_000
 SIZE = 300
@@ -93,7 +95,7 @@ class Three:
             return
         datagram = self._answer(random.choice(self.requests[-70:]))
         if random.random() < 0.3:
-            datagram = mutated(datagram, random)
+            datagram = mutate(datagram, random)
         self.now += random.choice([0, 900, 40 * US])
         arrival = self.now - random.choice([0, 5 * US])
         for client in self.clients:
@@ -101,19 +103,11 @@ class Three:
 
     def _answer(self, request: bytes) -> bytes:
         random, header = self.random, unpack(request)
-        is_pull = header.op == Op.PULL
         served = header.live & random.choice([0, 0, 2**32 - 1, random.getrandbits(32)])
         refused = header.live & ~served & random.choice([0, 0, random.getrandbits(32)])
-        header = header._replace(
-            flags=RESPONSE | (VALUES if is_pull else 0),
-            served=served,
-            refused=refused,
-            ps_proc=random.getrandbits(32),
-            ps_queue=random.getrandbits(32),
-            residence=random.getrandbits(32),
-        )
-        values = np.frombuffer(random.randbytes(4 * header.count), np.uint32) if is_pull else None
-        return bytes(codec.build(Message(header, None, values)))
+        times = {name: random.getrandbits(32) for name in ("ps_proc", "ps_queue", "residence")}
+        values = np.frombuffer(random.randbytes(4 * header.count), np.uint32)
+        return reply(header, values, served=served, refused=refused, **times)
 
     def pass_time(self) -> None:
         self.now += self.random.choice([200 * US, 30 * MS, 2_000 * MS])
@@ -141,23 +135,6 @@ class Three:
         states: list[Any] = [self.compiled.state, self.plain.state]
         for name, compiled, plain in zip(states[0]._fields, *states, strict=True):
             assert compiled.tobytes() == plain.tobytes(), name
-
-
-def mutated(datagram: bytes, random: Random) -> bytes:
-    """Change, cut or add some bytes, mostly in the header."""
-    data = bytearray(datagram)
-    for _ in range(random.randint(1, 3)):
-        at = random.randrange(min(len(data), 60)) if data else 0
-        choice = random.random()
-        if choice < 0.1 or not data:
-            data += random.randbytes(random.randint(1, 16))
-        elif choice < 0.2:
-            del data[random.randrange(len(data)) :]
-        elif choice < 0.6:
-            data[at] ^= 1 << random.randrange(8)
-        else:
-            data[at] = random.choice([0, 1, 4, 255, random.getrandbits(8)])
-    return bytes(data)
 
 
 @settings(max_examples=examples(25))

@@ -1,4 +1,4 @@
-"""A worker whose switch is gone: what it asks, what it pushes again, and its log as a file."""
+"""A worker after a loss of its switch: its questions, its replay, and its log as a file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from foundation.protocol import codec, control
-from foundation.protocol.codec import Caller, Message
+from foundation.protocol import control
+from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.header import RESPONSE, VALUES, Header, Op, unpack
+from foundation.protocol.header import Header, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -20,6 +20,7 @@ from hosts.worker import replay
 from hosts.worker.ledger import LedgerError
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.replay import HELD, UNREPLAYED, ReplayLog, read_unacked
+from tests.harness import wire
 
 SIZE, CAPACITY, JOB = 40, 20, 3
 SPACE = KeySpace(SIZE)
@@ -45,10 +46,7 @@ class Bench:
         return self.sent()
 
     def sent(self) -> list[bytes]:
-        found = []
-        while (out := self.worker.transmit()) is not None:
-            found.append(bytes(out[0]))
-        return found
+        return wire.sent(self.worker)
 
     def by_ps(self, request: bytes) -> bytes:
         answer = self.ps.handle(request, self.now, self.now, "worker")
@@ -58,10 +56,7 @@ class Bench:
     def by_switch(self, request: bytes, served: int | None = None) -> bytes:
         """Return the switch's answer with all lanes served, or these."""
         h = unpack(request)
-        values = np.zeros(h.count, np.uint32) if h.op == Op.PULL else None
-        flags = RESPONSE | (VALUES if h.op == Op.PULL else 0)
-        served = h.live if served is None else served
-        return bytes(codec.build(Message(h._replace(flags=flags, served=served), None, values)))
+        return wire.reply(h, served=h.live if served is None else served)
 
     def take(self, answer: bytes) -> None:
         self.worker.receive(answer, self.now, self.now)
@@ -259,15 +254,12 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     for request in bench.push(1, 2, 3, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert (
-        bench.log.unacked(1).sure[:5].tolist() == [0, 7, 7, 7, 0] and not bench.log.unacked(1).unknown.any()
-    )
+    owed = bench.log.unacked(1)
+    assert owed.sure[:5].tolist() == [0, 7, 7, 7, 0] and not owed.unknown.any()
     bench.worker.replay()
     (request,) = bench.sent()
     lanes = unpack(request).live
-    taken = sum(
-        1 << k for k in range(32) if lanes >> k & 1 and bin(lanes & (1 << k) - 1).count("1") < answered
-    )
+    taken = sum([1 << k for k in range(32) if lanes >> k & 1][:answered])
     answer = bytearray(bench.by_ps(request))
     answer[32:36] = (lanes & ~taken).to_bytes(4, "big")  # refused
     bench.take(bytes(answer))
@@ -284,9 +276,8 @@ def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
     bench.kept[UNREPLAYED, :4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
     bench.kept[UNREPLAYED, :2] = 0
-    assert (
-        bench.log.unacked(0).sure[:5].tolist() == [1, 2, 3, 4, 0] and not bench.log.unacked(0).unknown.any()
-    )
+    owed = bench.log.unacked(0)
+    assert owed.sure[:5].tolist() == [1, 2, 3, 4, 0] and not owed.unknown.any()
     bench.log.restore(0)
     assert bench.kept[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
 

@@ -17,6 +17,7 @@ from hosts.worker.ledger import Ledger
 from hosts.worker.trainer import EmptyCalls, Schedule, Trainer
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import MiniBatch
+from tests.harness.wire import sent
 
 TRACE = generate(replace(R1, parameters=3000, hot=100, keys_per_step=100), workers=2, steps=40, seed=3)
 MS = 1_000_000
@@ -47,9 +48,7 @@ class Loop:
         while not driver.finished:
             turns += 1
             assert turns < MOST_TURNS
-            answers = []
-            while (out := self.client.transmit()) is not None:
-                answers.append(self.server.handle(bytes(out[0]), self.now, self.now, None))
+            answers = [self.server.handle(rpc, self.now, self.now, None) for rpc in sent(self.client)]
             if answers:
                 self.now += TRIP
                 for answer in answers:
@@ -81,8 +80,7 @@ def test_while_calls_are_out_their_retransmission_is_due(empty: bool) -> None:
     loop = Loop(Schedule(first_step=0, steps=1, start_ns=0, period_ns=0))
     driver = EmptyCalls(loop.client, n_ps=1, count=1) if empty else loop.trainer
     driver.wake(loop.now)
-    while loop.client.transmit() is not None:
-        pass  # lost
+    assert sent(loop.client)  # and lost
     due = driver.deadline()
     assert due is not None and due == loop.client.deadline() and due > loop.now
 
