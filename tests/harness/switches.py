@@ -12,7 +12,7 @@ from foundation.protocol.frames import UdpEndpoint
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW_BITS, Op
 from softswitch.pipeline import Change, EntryWrite, Output, Pipeline
-from tests.harness.testnet import INGRESS, held, hot_entry, insert, number, write
+from tests.harness.testnet import INGRESS, held, hot_entry, insert, numbers, write
 
 CELLS = INGRESS + "exactly_once.cells"
 
@@ -42,11 +42,11 @@ class PipelineSwitch:
         write(self.pipeline, [entry._replace(change=change)])
 
     def add_server(self, job: int, ps: int, server: Attached, service: UdpEndpoint) -> None:
-        data = (*_numbers(server.end), server.port, *_numbers(service))
+        data = (*numbers(server.end), server.port, *numbers(service))
         write(self.pipeline, [insert("identify.servers", (job, ps), "identify.set_server", *data)])
 
     def add_caller(self, job: int, caller: int, epoch: int, row: int, at: Attached, privileged: bool) -> None:
-        data = (row, *_numbers(at.end), at.port, int(privileged))
+        data = (row, *numbers(at.end), at.port, int(privileged))
         write(self.pipeline, [insert("identify.workers", (job, caller, epoch), "identify.set_worker", *data)])
 
     def remove_caller(self, job: int, caller: int, epoch: int) -> None:
@@ -65,10 +65,6 @@ class PipelineSwitch:
 
     def register(self, key: int, slot: int) -> int:
         return held(self.pipeline, lane_of(key), slot)
-
-
-def _numbers(end: UdpEndpoint) -> tuple[int, int, int]:
-    return number(end.mac), number(end.address), end.port
 
 
 class BrokenSwitch(PipelineSwitch, ABC):

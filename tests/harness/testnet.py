@@ -1,6 +1,6 @@
 """The committed program with a small network in its tables: two workers, a PS, a controller.
 
-Job 1 offloads and proxies, job 2 does neither. Ports: worker 1 on 1, worker 2 on 2, PS 0 on 3.
+Job 1 offloads and proxies, job 2 does not. Ports: worker 1 on 1, worker 2 on 2, PS 0 on 3.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def number(text: str) -> int:
     )
 
 
+def numbers(end: tuple[str, str, int]) -> tuple[int, int, int]:
+    """Return an end's MAC, address and UDP port as integers."""
+    return number(end[0]), number(end[1]), end[2]
+
+
 def insert(table: str, key: tuple[int, ...], action: str, *args: int) -> EntryWrite:
     return EntryWrite(Change.INSERT, INGRESS + table, key, ActionCall(INGRESS + action, args))
 
@@ -88,13 +93,12 @@ def network() -> list[EntryWrite]:
         if port != CPU_PORT and end is not SERVER_RPC
     ]
     for job, flags in JOBS.items():
-        server = [number(SERVER[0]), number(SERVER[1]), SERVER[2], SERVER_PORT]
-        service = [number(SERVICE[0]), number(SERVICE[1]), SERVICE[2]]
+        server = *numbers(SERVER), SERVER_PORT, *numbers(SERVICE)
         entries.append(insert("identify.jobs", (job,), "identify.set_job", *flags))
-        entries.append(insert("identify.servers", (job, 0), "identify.set_server", *server, *service))
+        entries.append(insert("identify.servers", (job, 0), "identify.set_server", *server))
         for caller, (end, port) in CALLERS.items():
             kind = CallerKind.PRIVILEGED if caller >= PS_CALLER_BASE else CallerKind.WORKER
-            data = (row_of(job, caller), number(end[0]), number(end[1]), end[2], port, kind)
+            data = (row_of(job, caller), *numbers(end), port, kind)
             entries.append(insert("identify.workers", (job, caller, EPOCH), "identify.set_worker", *data))
     return entries
 

@@ -17,12 +17,9 @@ from hypothesis import strategies as st
 
 from foundation.protocol import control
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import WINDOW_BITS, Op
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
-from softswitch.compiled import CompiledPipeline
-from softswitch.jit import MachineCode
 from softswitch.pipeline import Change
 from switch_harness.effort import examples
 from tests.harness import frames, testnet
@@ -30,9 +27,8 @@ from tests.harness.frames import Parsed
 from tests.harness.testnet import EPOCH, OFFLOADED
 from tests.harness.wire import MODULUS
 
-PROGRAM = testnet.program()
-HOT, COLD, MOVING = (next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(3))
-"""A key of the switch, one of the PS, and one that is now here and now there; each in its hash lane."""
+HOT, COLD, MOVING = testnet.KEY_OF[:3]
+"""A key of the switch, one of the PS, and one that moves; each in its hash lane."""
 LANE = {HOT: 0, COLD: 1, MOVING: 2}
 SLOT = 5
 SMALLEST = 2**31
@@ -44,16 +40,11 @@ PUSHES = st.tuples(
 """Worker, and deltas by key."""
 
 
-@pytest.fixture(scope="module")
-def code() -> MachineCode:
-    return MachineCode(PROGRAM)
-
-
 class Rig:
     """Two workers, the switch and the only PS."""
 
-    def __init__(self, code: MachineCode) -> None:
-        self.switch = CompiledPipeline(PROGRAM, code)
+    def __init__(self) -> None:
+        self.switch = testnet.new_switch()
         testnet.write(self.switch, testnet.network())
         self.ps: ParameterServer[str] = ParameterServer(0, 1, KeySpace(10_000), {OFFLOADED: EPOCH}, lambda: 0)
         self._turns: Counter[int] = Counter()
@@ -161,9 +152,9 @@ def play(rig: Rig, happenings: list[tuple[int, dict[int, int]] | None]) -> Itera
 @settings(max_examples=examples(60))
 @given(happenings=st.lists(st.one_of(PUSHES, PUSHES, PUSHES, st.none()), max_size=40))
 def test_sums_are_exact_and_overflows_counted_wherever_a_key_is(
-    code: MachineCode, happenings: list[tuple[int, dict[int, int]] | None]
+    happenings: list[tuple[int, dict[int, int]] | None],
 ) -> None:
-    rig = Rig(code)
+    rig = Rig()
     for model in play(rig, happenings):
         assert rig.sums() == model.sums
         assert rig.overflows() == tuple(model.overflows)
@@ -179,17 +170,17 @@ def test_sums_are_exact_and_overflows_counted_wherever_a_key_is(
         ([2**31 - 1, 1, MODULUS - 1], 2),
     ],
 )
-def test_overflows_by_hand(code: MachineCode, deltas: list[int], overflows: int) -> None:
+def test_overflows_by_hand(deltas: list[int], overflows: int) -> None:
     """Two workers push in turn to a key in the switch and one at the PS."""
-    rig = Rig(code)
+    rig = Rig()
     for n, delta in enumerate(deltas):
         rig.push(1 + n % 2, {HOT: delta, COLD: delta})
     assert rig.overflows() == (overflows, overflows)
     assert rig.sums() == {HOT: sum(deltas) % MODULUS, COLD: sum(deltas) % MODULUS, MOVING: 0}
 
 
-def test_the_smallest_value_comes_home_whole(code: MachineCode) -> None:
-    rig = Rig(code)
+def test_the_smallest_value_comes_home_whole() -> None:
+    rig = Rig()
     rig.push(1, {MOVING: SMALLEST})
     rig.move(at_switch=True)
     assert (rig.sums()[MOVING], rig.overflows()) == (SMALLEST, (0, 0))

@@ -1,21 +1,15 @@
-"""Hostile frames: the right counter, and only that, rises by one; nothing leaves, and nothing else changes.
+"""A hostile or mutated frame raises one drop counter by one, and changes nothing else.
 
-What the switch guards: a caller is known by job, id and epoch and sits on its own port; job, PS and turn are
-ones that there are; only a request that is whole is aggregated. The PS trusts the switch for who calls, and
-guards its own: its jobs, its number, its turns and its share of the keys. A far-ahead turn is hostile at the
-switch only: of what the switch has answered the PS sees nothing but a gap.
-
-A key of another PS than the header's is no way in. The PS refuses the lane, as it has no place for the key.
-Where the key is hot the switch adds the lane whatever the header's PS, as an entry is found by job and key:
-that is no harm, since the sum is the key's own, and the worker might have pushed it by the right name.
-
-Single frames of these kinds are in test_program.py, and mutated ones in test_mutated_frames.py.
+The PS trusts the switch for the caller. A turn far ahead is hostile at the switch only: of the RPCs that the
+switch has answered a PS sees a gap. A hot key is added whatever PS the header names, as its sum is its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import struct
+from collections import Counter
 from dataclasses import dataclass, replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -25,9 +19,11 @@ from hypothesis import strategies as st
 from controller.status import drop_reasons
 from foundation.protocol import control
 from foundation.protocol.control import Command, Control
-from foundation.protocol.hashing import lane_of, ps_of
+from foundation.protocol.errors import MalformedDatagram
+from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
+    HOTLINE_PORT,
     LANES,
     PS_CALLER_BASE,
     RESPONSE,
@@ -37,34 +33,35 @@ from foundation.protocol.header import (
     WINDOW_BITS,
     Header,
     Op,
+    unpack,
 )
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace
 from softswitch.compiled import CompiledPipeline
-from softswitch.jit import MachineCode
 from softswitch.memory.layout import COUNTER_WORDS
 from softswitch.memory.words import WORD_BYTES
 from softswitch.pipeline import Change
 from switch_harness.effort import examples
 from tests.harness import frames, testnet
 from tests.harness.frames import Parsed
+from tests.harness.testnet import KEY_OF, new_switch
 from tests.harness.wire import rpc
 
-PROGRAM = testnet.program()
-KEY_OF = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in range(LANES)]
 HELD = [1000 + lane for lane in range(LANES)]
 """Values of the hot keys, one a lane."""
 SLOT = 5
+MUTATED = 3_000
+USED = 8
+"""Slots of worker 1 that are in use."""
 TURN = 10
 """The last turn of every slot that worker 1 has used."""
-USED = 8
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 
 
 @pytest.fixture(scope="module")
 def switch() -> CompiledPipeline:
     """Return a switch with all of `KEY_OF` hot, and some turns of worker 1 in each job."""
-    pipeline = CompiledPipeline(PROGRAM, MachineCode(PROGRAM))
+    pipeline = new_switch()
     testnet.write(pipeline, testnet.network())
     for lane, key in enumerate(KEY_OF):
         testnet.write(pipeline, [testnet.hot_entry(Change.INSERT, key, "hot", SLOT, lane)])
@@ -117,49 +114,6 @@ def others(bits: int, *known: int) -> st.SearchStrategy[int]:
     return st.integers(0, 2**bits - 1).filter(lambda number: number not in known)
 
 
-@st.composite
-def unknown_worker(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), worker=draw(others(16, *testnet.CALLERS)))
-
-
-@st.composite
-def another_epoch(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), epoch=draw(others(32, testnet.EPOCH)))
-
-
-@st.composite
-def another_job(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), job=draw(others(16, *testnet.JOBS)))
-
-
-@st.composite
-def unknown_server(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), ps=draw(others(16, 0)))
-
-
-@st.composite
-def another_port(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), port=draw(others(9, 1, 255)))
-
-
-@st.composite
-def in_anothers_name(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), worker=draw(st.sampled_from([2, PS_CALLER_BASE, CONTROLLER_CALLER])))
-
-
-@st.composite
-def stale_turn(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), turn=draw(st.integers(0, TURN - 1)))
-
-
-@st.composite
-def far_ahead(draw: st.DrawFn) -> Call:
-    return replace(draw(calls()), turn=draw(st.integers(TURN + 2, (1 << 32 - WINDOW_BITS) - 1)))
-
-
-Hostile = Callable[[], st.SearchStrategy[Call]]
-
-
 def check_dropped(switch: CompiledPipeline, port: int, frame: bytes, reason: str) -> None:
     """Check that a frame changes nothing but one drop counter."""
     drops, state = testnet.drops(switch), guarded(switch)
@@ -179,24 +133,25 @@ def guarded(switch: CompiledPipeline) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("hostile", "reason"),
+    ("field", "wrong", "reason"),
     [
-        (unknown_worker, "unknown_worker"),
-        (another_epoch, "unknown_worker"),
-        (another_job, "unknown_server"),
-        (unknown_server, "unknown_server"),
-        (another_port, "wrong_port"),
-        (in_anothers_name, "wrong_port"),
-        (stale_turn, "stale_turn"),
-        (far_ahead, "ahead_turn"),
+        ("worker", others(16, *testnet.CALLERS), "unknown_worker"),
+        ("worker", st.sampled_from([2, PS_CALLER_BASE, CONTROLLER_CALLER]), "wrong_port"),
+        ("epoch", others(32, testnet.EPOCH), "unknown_worker"),
+        ("job", others(16, *testnet.JOBS), "unknown_server"),
+        ("ps", others(16, 0), "unknown_server"),
+        ("port", others(9, 1, 255), "wrong_port"),
+        ("turn", st.integers(0, TURN - 1), "stale_turn"),
+        ("turn", st.integers(TURN + 2, (1 << 32 - WINDOW_BITS) - 1), "ahead_turn"),
     ],
+    ids=["worker", "name", "epoch", "job", "ps", "port", "stale", "ahead"],
 )
 @settings(max_examples=examples(60))
 @given(data=st.data())
 def test_the_switch_drops_a_request_by_what_is_wrong_with_it(
-    switch: CompiledPipeline, hostile: Hostile, reason: str, data: st.DataObject
+    switch: CompiledPipeline, field: str, wrong: st.SearchStrategy[int], reason: str, data: st.DataObject
 ) -> None:
-    call = data.draw(hostile())
+    call = replace(data.draw(calls()), **{field: data.draw(wrong)})
     check_dropped(switch, call.port, call.frame(), reason)
 
 
@@ -256,9 +211,7 @@ def with_options(frame: bytes, words: int) -> bytes:
 
 
 @settings(max_examples=examples(60))
-@given(
-    call=st.one_of(calls(), unknown_worker()), words=st.integers(1, 10), tag=st.sampled_from(["8100", "88a8"])
-)
+@given(call=calls(), words=st.integers(1, 10), tag=st.sampled_from(["8100", "88a8"]))
 def test_no_rpc_gets_past_the_parser_to_a_ps(
     switch: CompiledPipeline, call: Call, words: int, tag: str
 ) -> None:
@@ -278,6 +231,55 @@ def test_hot_keys_of_one_job_are_out_of_another_jobs_reach(
     [output] = switch.process(1, call.frame(), 0, 0)
     assert output.port == testnet.SERVER_PORT and Parsed(output.frame).rpc.served == 0
     assert [testnet.held(switch, lane, SLOT) for lane in range(LANES)] == HELD
+
+
+def is_rpc(frame: bytes) -> bool:
+    """Whether the frame is a well-formed RPC in an IPv4/UDP packet."""
+    if len(frame) < 42 or frame[12:15] != b"\x08\x00\x45" or frame[23] != 17:
+        return False
+    total_len, fragment = struct.unpack_from(">H2xH", frame, 16)
+    source, destination, udp_length = struct.unpack_from(">HHH", frame, 34)
+    if frames.internet_checksum(frame[14:34]) or fragment & 0x3FFF:
+        return False
+    if HOTLINE_PORT not in (source, destination):
+        return False
+    if total_len != len(frame) - 14 or udp_length != total_len - 20:
+        return False
+    try:
+        return not unpack(frame[42:]).served
+    except MalformedDatagram:
+        return False
+
+
+def mutate(random: Random, frame: bytes) -> bytes:
+    """Change some bytes, cut or extend the tail; sometimes repair the IPv4 checksum."""
+    data = bytearray(frame)
+    for _ in range(random.randint(1, 3)):
+        at = random.randrange(12, 98 if random.random() < 0.8 else len(data))
+        data[at] = random.choice([0, 1, 0xFF, data[at] ^ 1 << random.randrange(8), random.randrange(256)])
+    if random.random() < 0.5:
+        data[24:26] = b"\0\0"
+        data[24:26] = frames.internet_checksum(bytes(data[14:34])).to_bytes(2, "big")
+    if random.random() < 0.4:
+        del data[random.randrange(1, len(data)) :]
+    elif random.random() < 0.1:
+        data += random.randbytes(random.randrange(1, 1500))
+    return bytes(data)
+
+
+def test_mutated_frames_change_only_the_drop_counters(switch: CompiledPipeline) -> None:
+    random, sent, before, dropped = Random(8), 0, guarded(switch), Counter(testnet.drops(switch))
+    while sent < MUTATED:
+        op = random.choice([Op.PULL, Op.PUSH, Op.PUSH, Op.EMPTY])
+        count = 0 if op is Op.EMPTY else random.randint(1, LANES)
+        call = Call(op, {lane: (KEY_OF[lane], 1) for lane in range(count)}, slot=0)
+        frame = mutate(random, call.frame())
+        if not is_rpc(frame):
+            assert switch.process(1, frame, 0, 0) == [], frame.hex()
+            sent += 1
+    reasons = Counter(testnet.drops(switch)) - dropped
+    assert reasons.total() == MUTATED and len(reasons) >= 5
+    assert guarded(switch) == before
 
 
 SPACE = KeySpace(256)
@@ -308,18 +310,10 @@ class Server:
 
     def state(self) -> object:
         """Return cells, turns, counters of answered RPCs, and datagrams to be sent."""
-        state = self.ps.server.state
-        counters = {
-            name: int(self.counters[name]) for name in ("rpcs", "applied_lanes", "refused_lanes", "overflows")
-        }
-        turns = state.callers.turns.tobytes()
-        return (
-            state.cells.tobytes(),
-            turns,
-            counters,
-            list(self.ps.transmit()),
-            list(self.ps.control_answers()),
-        )
+        state, names = self.ps.server.state, ("rpcs", "applied_lanes", "refused_lanes", "overflows")
+        counters = [int(self.counters[name]) for name in names]
+        to_be_sent = [*self.ps.transmit(), *self.ps.control_answers()]
+        return state.cells.tobytes(), state.callers.turns.tobytes(), counters, to_be_sent
 
     def dropped(self) -> dict[str, int]:
         return {
@@ -406,13 +400,12 @@ def test_a_hot_key_is_added_once_whatever_ps_the_header_names(
 
 
 @pytest.fixture(scope="module")
-def both(switch: CompiledPipeline) -> CompiledPipeline:
+def both() -> CompiledPipeline:
     """Return the network with a second PS, number 1."""
-    pipeline = CompiledPipeline(PROGRAM, switch.code)
-    server = [testnet.number(testnet.SERVER[0]), testnet.number(testnet.SERVER[1]), testnet.SERVER[2], 4]
-    service = [testnet.number(testnet.SERVICE[0]), testnet.number(testnet.SERVICE[1]), testnet.SERVICE[2]]
+    pipeline = new_switch()
+    server, service = testnet.numbers(testnet.SERVER), testnet.numbers(testnet.SERVICE)
     second = testnet.insert(
-        "identify.servers", (testnet.OFFLOADED, 1), "identify.set_server", *server, *service
+        "identify.servers", (testnet.OFFLOADED, 1), "identify.set_server", *server, 4, *service
     )
     hot = [testnet.hot_entry(Change.INSERT, key, "hot", SLOT, lane) for lane, key in enumerate(KEY_OF)]
     testnet.write(pipeline, [*testnet.network(), second, *hot])
