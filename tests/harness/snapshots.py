@@ -1,8 +1,9 @@
-"""Texts that are compared with a file as a whole. `UPDATE_SNAPSHOTS=1` writes the files: read their diff."""
+"""Comparison of whole texts. `UPDATE_SNAPSHOTS=1` writes the files of snapshots: read their diff."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 
@@ -12,3 +13,8 @@ def assert_snapshot(file: Path, text: str) -> None:
     if os.environ.get("UPDATE_SNAPSHOTS"):
         file.write_text(shown)
     assert shown.splitlines() == file.read_text().splitlines()
+
+
+def exactly(text: str) -> str:
+    """Return a pattern of this whole text, for `pytest.raises(match=...)`."""
+    return rf"\A{re.escape(text)}\Z"

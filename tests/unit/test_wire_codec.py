@@ -1,4 +1,4 @@
-"""The wire format as codec, Scapy and agents read it, byte for byte; and what is refused."""
+"""Codec, Scapy and agents read and write the same bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
-from foundation.protocol.hashing import lanes_of, ps_ids_of
+from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
 from foundation.protocol.header import (
     HEADER_BYTES,
     KEYS,
@@ -50,24 +50,11 @@ def messages(draw: st.DrawFn) -> Message:
     count = 0 if op == Op.EMPTY else draw(st.integers(1, LANES))
     live = draw(st.integers(1, 2**count - 1)) if count else 0
     served = draw(U32) & live
-    header = Header(
-        op=op,
-        flags=flags,
-        job=draw(U16),
-        worker=draw(U16),
-        epoch=draw(U32),
-        ps=draw(U16),
-        count=count,
-        seq=draw(U32),
-        iteration=draw(U32),
-        live=live,
-        served=served,
-        refused=draw(U32) & live & ~served if flags & RESPONSE else 0,
-        t0=draw(U64),
-        ps_proc=draw(U32),
-        ps_queue=draw(U32),
-        residence=draw(U32),
-    )
+    of_16 = {name: draw(U16) for name in ("job", "worker", "ps")}
+    of_32 = {name: draw(U32) for name in ("epoch", "seq", "iteration", "ps_proc", "ps_queue", "residence")}
+    refused = draw(U32) & live & ~served if flags & RESPONSE else 0
+    bitmaps = {"live": live, "served": served, "refused": refused}
+    header = Header(op=op, flags=flags, count=count, t0=draw(U64), **of_16, **of_32, **bitmaps)
     keys = np.array(draw(st.lists(U64, min_size=count, max_size=count)), dtype=np.uint64)
     values = np.array(draw(st.lists(U32, min_size=count, max_size=count)), dtype=np.uint32)
     return Message(header, keys if flags & KEYS else None, values if flags & VALUES else None)
@@ -110,12 +97,7 @@ def test_requests_carry_every_key_once(seed: int, size: int, n_ps: int, is_push:
                 continue
             assert key not in found
             found[key] = 0 if carried is None else int(carried[lane])
-            is_hashed = hashed >> lane & 1
-            assert (
-                (lanes_of(np.uint64(key)) == lane)
-                if is_hashed
-                else ps_ids_of(np.uint64(key), n_ps) == header.ps
-            )
+            assert lane_of(key) == lane if hashed >> lane & 1 else ps_of(key, n_ps) == header.ps
         assert hashed or header.live == 2**header.count - 1
         assert header.live.bit_length() == header.count
     assert found == dict(zip(keys.tolist(), values.tolist() if is_push else [0] * size, strict=True))
@@ -128,36 +110,6 @@ def test_sizes_of_the_papers_order() -> None:
     packing, _ = pack(np.zeros(LANES, np.uint16), lanes_of(keys), np.zeros(LANES, np.bool_))
     (push,) = requests(Op.PUSH, Caller(1, 1, 1), 0, packing, keys, keys.astype(np.uint32))
     assert len(codec.build(push)) + frames.FRAME_OVERHEAD == 42 + HEADER_BYTES + 32 * (8 + 4) < 500
-
-
-def broken(field: str, value: int, message: Message | None = None) -> bytes:
-    header = Header(op=Op.PULL, flags=KEYS, count=2, live=3)
-    good = message or Message(header, np.zeros(2, np.uint64))
-    return codec.build(good._replace(header=good.header._replace(**{field: value})))
-
-
-@pytest.mark.parametrize(
-    ("datagram", "text"),
-    [
-        (b"", "0 bytes, less than"),
-        (broken("version", 1), "version is 1"),
-        (broken("op", 9), "op 9"),
-        (broken("flags", RESPONSE), "op 1 with flags"),
-        (broken("count", 33), "count is 33"),
-        (broken("reserved", 1), "reserved 1"),
-        (broken("count", 1), f"{HEADER_BYTES + 16} bytes, not {HEADER_BYTES + 8}"),
-        (broken("live", 5), "bitmaps disagree"),
-        (broken("live", 0), "live 0x0"),
-        (broken("served", 4), "bitmaps disagree"),
-        (broken("refused", 1), "bitmaps disagree"),
-        (broken("live", 1, Message(Header(op=Op.EMPTY))), "bitmaps disagree"),
-        (broken("live", 1, Message(Header(op=Op.CONTROL))), "CONTROL has no lanes"),
-    ],
-)
-def test_malformed(datagram: bytes, text: str) -> None:
-    for parse in (codec.parse, scapy_layer.parse):
-        with pytest.raises(MalformedDatagram, match=text):
-            parse(datagram)
 
 
 HEADERS = st.builds(
@@ -249,19 +201,6 @@ def test_control_is_scapys(command: Command, status: Status) -> None:
             assert packet[HotlineControl].values == values.tolist()
 
 
-@pytest.mark.parametrize(
-    ("at", "value", "text"),
-    [(0, 9, "9 is not"), (1, 1, "status 1"), (1, 7, "7 is not"), (7, 3, f"not {HEADER_BYTES + 32}")],
-)
-def test_malformed_control(at: int, value: int, text: str) -> None:
-    datagram = bytearray(control.build(Control(Command.SEED, 1, 2, 3, 4, np.arange(2, dtype=np.uint64))))
-    datagram[HEADER_BYTES + at] = value
-    with pytest.raises(MalformedDatagram, match=text):
-        control.parse(bytes(datagram))
-    with pytest.raises(MalformedDatagram, match="too short"):
-        control.parse(bytes(datagram[:HEADER_BYTES]))
-
-
 def test_frames_are_scapys() -> None:
     source = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 65_535)
     destination = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 5001)
@@ -272,7 +211,3 @@ def test_frames_are_scapys() -> None:
     checksum = packet[IP].chksum
     del packet[IP].chksum
     assert Ether(bytes(packet))[IP].chksum == checksum
-    assert frames.parse(frame) == (source, destination, payload)
-    for bad in (frame[:20], frame[:-1], frame[:12] + b"\x86\xdd" + frame[14:]):
-        with pytest.raises(MalformedDatagram):
-            frames.parse(bad)

@@ -1,4 +1,4 @@
-"""Names, numbers and addresses of the testbed, as docs and logs have them."""
+"""Names, numbers and addresses of the testbed in docs and logs."""
 
 from __future__ import annotations
 
@@ -81,14 +81,8 @@ def test_udp_ports_and_callers() -> None:
 
 
 def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
-    assert {command.name: command.value for command in Command} == {
-        "SEED": 1,
-        "COLLECT": 2,
-        "VALUES": 3,
-        "HELLO": 4,
-        "RENEW": 5,
-        "BUSIEST": 6,
-    }
+    names = ("SEED", "COLLECT", "VALUES", "HELLO", "RENEW", "BUSIEST")
+    assert [(command.name, command.value) for command in Command] == [*zip(names, range(1, 7), strict=True)]
     assert {status.name: status.value for status in Status} == {"OK": 0, "NOT_MINE": 1, "NO_ENTRY": 2}
     assert MAX_KEYS == 128
     # The largest answer with values that an MTU of 1,500 takes: IPv4, UDP, header, 8 B, 12 B a key.
@@ -103,10 +97,8 @@ def test_a_datagram_of_all_lanes() -> None:
 
 
 def test_a_header_is_a_pull_of_nothing_unless_it_is_told() -> None:
-    assert {name: value for name, value in Header()._asdict().items() if value} == {
-        "version": VERSION,
-        "op": Op.PULL,
-    }
+    given = {name: value for name, value in Header()._asdict().items() if value}
+    assert given == {"version": VERSION, "op": Op.PULL}
 
 
 def test_what_is_the_same_for_all_is_not_changed_by_one() -> None:

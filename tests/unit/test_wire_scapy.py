@@ -1,4 +1,4 @@
-"""Scapy's layer as people use it: to read a captured RPC, and to forge one."""
+"""Scapy's layer reads captured RPCs, and forges them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def shown(packet: Hotline) -> list[str]:
 
 
 def test_a_push_as_it_is_shown() -> None:
-    lines = shown(Hotline(bytes(codec.build(PUSH))))
+    lines = shown(Hotline(codec.build(PUSH)))
     assert lines[0] == "###[ Hotline ]###"
     said = {f"version = {VERSION}", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1"}
     assert said | {"seq = 64"} <= set(lines)
@@ -66,12 +66,8 @@ def test_a_command_as_it_is_shown(command: Command) -> None:
     keys = np.arange(0 if command is Command.HELLO else 3, dtype=np.uint64)
     lines = shown(Hotline(control.build(Control(command, 1, 2, 3, 4, keys))))
     at = lines.index("###[ HotlineControl ]###")
-    assert lines[at + 1 : at + 5] == [
-        f"command = {command.name.lower()}",
-        "status = 0",
-        "reserved = 0",
-        f"n = {len(keys)}",
-    ]
+    said = [f"command = {command.name.lower()}", "status = 0", "reserved = 0", f"n = {len(keys)}"]
+    assert lines[at + 1 : at + 5] == said
     assert f"keys = {keys.tolist()}" in lines[at:]
 
 
@@ -95,7 +91,7 @@ def test_a_forged_rpc_has_defaults_and_counts_itself() -> None:
 
 def test_what_is_behind_an_rpc_is_no_part_of_it() -> None:
     """Ethernet pads short frames."""
-    rpc = Hotline(bytes(codec.build(PUSH)) + b"padding")
+    rpc = Hotline(codec.build(PUSH) + b"padding")
     assert (rpc.keys, rpc.values) == (KEYS_OF_IT.tolist(), [5, 0])
     assert bytes(rpc.payload) == b"padding"
 
