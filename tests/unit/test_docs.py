@@ -1,4 +1,4 @@
-"""Pages: links lead somewhere, files that are named are there, and nobody has to scroll sideways."""
+"""Links and file names of the pages exist, and lines of prose fit a window."""
 
 from __future__ import annotations
 

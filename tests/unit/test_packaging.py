@@ -1,19 +1,18 @@
-"""The testbed says what it needs, its switch's needs among it, and is not installed but in place."""
+"""The testbed declares what it and its switch import, and can only be installed in place."""
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomli
 
-ROOT = Path(__file__).parents[2]
+from tests.unit.test_rooms import ROOT, imports
+
 SWITCH = ROOT / "softswitch"
 INSTALLED_AS = {"grpc": "grpcio", "google": "protobuf"}
 
@@ -28,17 +27,6 @@ def requirements(folder: Path) -> set[str]:
 
 def rooms() -> set[str]:
     return {each.parent.name for each in ROOT.glob("*/__init__.py")}
-
-
-def imported(source: Path) -> Iterator[str]:
-    """Yield the full names of the modules that a file imports anywhere."""
-    for node in ast.walk(ast.parse(source.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 and node.module is not None, source
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def test_the_testbed_requires_what_its_switch_requires() -> None:
@@ -66,7 +54,7 @@ def test_the_testbed_requires_what_it_imports() -> None:
         (INSTALLED_AS.get(top, top), source)
         for room in rooms() - {"tests", "tools"}
         for source in (ROOT / room).rglob("*.py")
-        for top in {module.partition(".")[0] for module in imported(source)} - known
+        for top in {module.partition(".")[0] for module in imports(source)} - known
     }
     assert {(top, source) for top, source in wanted if top.replace("_", "-") not in required} == set()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from itertools import chain
@@ -56,7 +56,7 @@ def name_of(file: Path, folder: Path) -> str:
     return ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(file: Path, modules: Container[str]) -> Iterator[str]:
+def imports(file: Path, modules: Container[str] = ()) -> Iterator[str]:
     """Yield what a file imports; `from a import b` gives a.b if that is a module, and else a."""
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -83,28 +83,23 @@ def test_all_rooms_are_known() -> None:
     assert with_code - {"scripts", "runs", "build", "examples"} == AT_THE_TOP
 
 
-def test_arrows_go_down() -> None:
+def going_up(arrows: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the arrows to a room above or beside."""
     floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-    up = [
-        f"{module} -> {imported}"
-        for module, found in modules().items()
-        for imported in found
-        if (ours := module.split(".")[0]) != (theirs := imported.split(".")[0])
-        and floor_of[theirs] >= floor_of[ours]
-    ]
-    assert up == []
+    for module, other in arrows:
+        ours, theirs = module.split(".")[0], other.split(".")[0]
+        if theirs != ours and floor_of[theirs] >= floor_of[ours]:
+            yield module, other
+
+
+def test_arrows_go_down() -> None:
+    found = ((module, imported) for module, found in modules().items() for imported in found)
+    assert [*going_up(found)] == []
 
 
 def test_no_string_names_a_module_of_a_room_above_or_beside() -> None:
-    floor_of = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
-    named = [
-        f"{module} names {text}"
-        for module, file in files().items()
-        for text in strings(file)
-        if text in modules() and (theirs := text.split(".")[0]) != (ours := module.split(".")[0])
-        if floor_of[theirs] >= floor_of[ours]
-    ]
-    assert named == []
+    named = ((module, text) for module, file in files().items() for text in strings(file))
+    assert [*going_up((module, text) for module, text in named if text in modules())] == []
 
 
 def strings(file: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A design of somebody's own takes its folders and one line: loops of sockets, of virtual time, and plain."""
+"""A design outside the repository plugs into the loops of sockets and of virtual time, compiled and plain."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_over_sockets(is_plain: bool) -> None:
         assert isinstance(at_worker, socket.socket)
 
 
-def test_one_that_there_is_not() -> None:
+def test_an_unknown_design_is_an_error() -> None:
     with pytest.raises(DesignError, match="'nothing' is no design; there are hotset, none, switchml, "):
         design("nothing")
     with pytest.raises(DesignError, match=r"'tests\.designs\.nowhere' is no design: No module named"):

@@ -294,11 +294,6 @@ def test_wrong_usage_is_told_by_the_command_line(nowhere: Path, arguments: tuple
     assert run("--switch", NOWHERE, *arguments).exit_code == 2
 
 
-def test_the_help_says_what_watching_costs() -> None:
-    text = " ".join(run("--help").stdout.split())
-    assert "costs CPU time" in text
-
-
 JOB = JOBS["offload"]
 
 

@@ -250,6 +250,7 @@ def test_a_frames_bytes() -> None:
     words = struct.unpack("!10H", frame[14:34])
     assert sum(words) % 0xFFFF == 0 and words[5] != 0
     assert frame[34:] == struct.pack("!HHHH", 5001, 7, 15, 0) + b"payload"
+    assert len(frame) == frames.FRAME_OVERHEAD + len(b"payload")
     assert frames.parse(frame) == (source, destination, b"payload")
     assert frames.parse(frames.build(UdpFrame(source, destination, b""))).payload == b""
 
