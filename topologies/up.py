@@ -34,17 +34,22 @@ from hosts.warm import warm
 from topologies import preflight, routes
 from topologies.agents import Agent, command_in
 from topologies.fleet import provision, server_config, session_terms
+from topologies.joined_worker import Message
 from topologies.placement import Placement, place
 from topologies.rendezvous import Rendezvous, ReportLog, Terms, socket_path
 from topologies.run_lock import hold_run_lock
 
 log = logging.getLogger(__name__)
 
+REPORTS = "reports.jsonl"
+"""What workers of the last session have reported, a line of JSON each."""
+UPDATES_FILE = "updates.parquet"
+"""Update counts of the last session that pushed anything."""
 _STOP_S = 5.0
 
 
 def folder_of(config: Config) -> Path:
-    """Return the folder of `up.log`, logs/, reports.jsonl and updates.parquet."""
+    """Return the folder of `up.log`, logs/, and the sessions' reports.jsonl and updates.parquet."""
     return (config.runs / "up").resolve()
 
 
@@ -72,6 +77,9 @@ class UpBackend:
         self._config, self._placement, self._network = config, placement, network
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
+        self._reports = ReportLog(self._folder / REPORTS)
+        self._has_reports = False
+        """Whether a worker of the present session has reported anything."""
         self._servers: list[Agent] = []
         self._watches: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
@@ -81,12 +89,20 @@ class UpBackend:
     def size(self) -> int:
         return self._config.workers
 
+    def report(self, report: Message) -> None:
+        """Append what a worker reports to the session's file."""
+        if not self._has_reports:
+            set_aside(self._folder / REPORTS)
+            self._has_reports = True
+        self._reports(report)
+
     async def prepare(self) -> None:
         """Give the switch its program and rows."""
         await provision(self._network.address, self._config, [self._arm])
 
     async def begin(self, parameters: int) -> Terms:
         """Start the servers, and return how workers reach them."""
+        self._has_reports = False
         running = self._network.switch.running
         if running is None or running.ended() is not None:
             await self._restart_switch()
@@ -131,7 +147,8 @@ class UpBackend:
         files = last_updates(parts)
         rows = [pl.read_parquet(file, columns=list(UPDATES)) for file in files]
         if rows:
-            pl.concat(rows).write_parquet(self._folder / "updates.parquet")
+            set_aside(self._folder / UPDATES_FILE)
+            pl.concat(rows).write_parquet(self._folder / UPDATES_FILE)
         shutil.rmtree(parts, ignore_errors=True)
         give_to_user(self._folder)
 
@@ -151,6 +168,17 @@ class UpBackend:
             self.rendezvous.mark_broken(str(error))
 
 
+def set_aside(file: Path) -> None:
+    """Rename the file of an earlier session, if there is one, to NAME-1, NAME-2 and so on."""
+    if file.exists():
+        number = len(_set_aside_files(file)) + 1
+        file.rename(file.with_stem(f"{file.stem}-{number}"))
+
+
+def _set_aside_files(file: Path) -> list[Path]:
+    return list(file.parent.glob(f"{file.stem}-*{file.suffix}"))
+
+
 async def serve(config: Config, where: Path) -> None:
     """Serve sessions until a client asks for the end, or a signal comes."""
     # These import Mininet.
@@ -162,7 +190,7 @@ async def serve(config: Config, where: Path) -> None:
         cluster = UpBackend(config, placement, net)
         await cluster.prepare()
         await in_thread(warm, config.design)
-        rendezvous = cluster.rendezvous = Rendezvous(cluster, ReportLog(folder / "reports.jsonl"))
+        rendezvous = cluster.rendezvous = Rendezvous(cluster, cluster.report)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, rendezvous.end_requested.set)
         where.parent.mkdir(parents=True, exist_ok=True)
@@ -194,8 +222,9 @@ def main(settings: Sequence[str]) -> int:
             for name in ("logs", "parts"):
                 shutil.rmtree(folder / name, ignore_errors=True)
                 (folder / name).mkdir(parents=True)
-            for name in ("reports.jsonl", "updates.parquet"):
-                (folder / name).unlink(missing_ok=True)
+            for name in (REPORTS, UPDATES_FILE):
+                for file in (folder / name, *_set_aside_files(folder / name)):
+                    file.unlink(missing_ok=True)
             asyncio.run(serve(config, socket_path()))
             give_to_user(folder)
     except (HotlineError, OSError) as error:

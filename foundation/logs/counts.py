@@ -43,6 +43,8 @@ class Counts:
 
         Raises `DataError`, also where the logs have no update.
         """
+        if not paths:
+            raise DataError("there is no update log: no update was counted")
         names = ", ".join(map(str, paths))
         logs = [_Counted.open(path, job) for path in paths]
         rows = pl.concat([log.scan() for log in logs])

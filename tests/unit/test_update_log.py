@@ -226,3 +226,8 @@ def test_the_first_bytes_and_the_first_line(tmp_path: Path) -> None:
     assert path.read_bytes().startswith(head) and 1000 <= len(head) < 10_000
     assert first_line(ValueError("what is wrong\nand how to\nrepair it")) == "what is wrong"
     assert first_line(ValueError("one line")) == "one line"
+
+
+def test_no_log_at_all_is_an_error_of_the_data() -> None:
+    with pytest.raises(DataError, match="there is no update log"):
+        Counts.of_logs([])

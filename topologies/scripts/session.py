@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from experiment.errors import AgentFailed
+from experiment.errors import AgentFailed, RunFailed
 from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran
 from experiment.sizes import STEP_PATIENCE_S
 from foundation.designs.interface import Arm
@@ -75,8 +75,16 @@ class ScriptSession(RealSession):
         return self._of(arm).has_ended
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
-        """Let an arm's scripts do that many steps each, and return the lanes of a step."""
+        """Let an arm's scripts do that many steps each, and return the lanes of a step.
+
+        Raises `RunFailed` if the scripts end before they have pushed anything.
+        """
         ran = await self.run_steps(Planned(arm, self.take_steps(steps), steps))
+        if not any(each.updates_sent for each in ran):
+            raise RunFailed(
+                f"script: it has ended in arm {arm.name} without a push, so there is nothing to compare; "
+                "a step is a push, with the pulls before it"
+            )
         lanes = sum(each.updates_sent for each in ran) / max(sum(each.steps for each in ran), 1)
         return ObservedWorkload(MAX_STEPS, round(lanes * MAX_STEPS * self.config.workers))
 

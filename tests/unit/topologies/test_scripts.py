@@ -165,6 +165,15 @@ def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
     run(play())
 
 
+def test_scripts_that_end_without_a_push_are_told_what_a_step_is(tmp_path: Path) -> None:
+    async def play() -> None:
+        session = session_of(Played(tmp_path, leaves=(0, 1)), tmp_path)
+        with pytest.raises(RunFailed, match=r"arm offload without a push.*a step is a push"):
+            await session.observe(OFFLOAD, 4)
+
+    run(play())
+
+
 def test_an_arm_has_one_model(tmp_path: Path) -> None:
     async def play() -> None:
         played = Played(tmp_path)
