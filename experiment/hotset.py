@@ -65,5 +65,6 @@ async def select(session: Session) -> list[int]:
         logs = last_updates(session.parts)
         hot = await in_thread(choice.build, logs, session.config.top_k, PROFILE.job)
         choice.write(hot, session.hot_set)
+    session.reporter.message(f"the hot set: {hot.height:,} keys, {hot['share'].sum():.0%} of the updates")
     keys: list[int] = hot["key"].to_list()
     return keys

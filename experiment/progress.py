@@ -74,6 +74,10 @@ class Reporter:
             if not task.finished:
                 self._bars.update(task.id, note=text)
 
+    def message(self, text: str) -> None:
+        """Print a line above the phases under way."""
+        self._console.print(text, markup=False, highlight=False)
+
     @contextmanager
     def phase(self, name: str, total: float | None = None) -> Iterator[Phase]:
         """Show a phase within the context; `total` is in the units of its updates."""

@@ -11,9 +11,11 @@ from typing import TypeVar
 from analysis.disturbance import reasons
 from analysis.record import Block, ProgramUse, ServerUse, min_capacity
 from experiment.config import Config
+from experiment.phases.interim import so_far
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
 from experiment.session import Planned, Ran, Session
+from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
 _Use = TypeVar("_Use", ServerUse, ProgramUse)
@@ -57,6 +59,8 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
             operations = await session.new_operations() if rounds.needs_operations else None
             session.record.ended_by = rounds.end(operations, session.record.blocks)
             session.record.alpha = rounds.alpha
+            if session.record.ended_by is None:
+                _show_first_numbers(session, rounds)
             if all(map(session.has_ended, config.measured)):
                 session.record.ended_by = "script"
             if session.record.ended_by is None and not is_halfway and rounds.is_halfway:
@@ -64,6 +68,16 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
                 begun = session.spent_s()
                 await halfway()
                 rounds.exclude(session.spent_s() - begun)
+
+
+def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
+    """Print the changes so far once after `FIRST_S`, and at every look."""
+    lead = leading(session.config.design)
+    if lead is None or lead not in session.config.measured or not rounds.shows_numbers:
+        return
+    text = so_far(session.record.blocks, session.config.loads[0], lead)
+    if text is not None:
+        session.reporter.message(text)
 
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:

@@ -12,6 +12,7 @@ from analysis.record import Block, End
 from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS, Look, reason_to_stop
 from experiment.config import Config
+from experiment.phases.interim import FIRST_S
 from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
@@ -28,6 +29,7 @@ class RoundCount:
         self.alpha = ALPHA
         """Error rate of the intervals if rounds end now."""
         self._operations: list[pl.DataFrame] = []
+        self._has_shown = False
 
     @property
     def planned(self) -> int:
@@ -57,6 +59,13 @@ class RoundCount:
     def has_time(self) -> bool:
         """Whether a block may be run again."""
         return self._config.rounds is not None or self.spent_s < self._config.budget_s
+
+    @property
+    def shows_numbers(self) -> bool:
+        """Whether the numbers so far are to be printed: once after `FIRST_S`, and at each look."""
+        is_first = not self._has_shown and self.spent_s >= FIRST_S
+        self._has_shown |= is_first
+        return is_first or any(look.rounds == self.done for look in LOOKS)
 
     def exclude(self, seconds: float) -> None:
         """Do not count a time between rounds against the budget."""

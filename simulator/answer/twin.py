@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from analysis.record import RunRecord, Virtual
@@ -9,6 +10,7 @@ from analysis.statistics import Comparison
 from analysis.summary import Summary
 from experiment.phases.workload import generate_trace, read_data
 from foundation.designs.arms import judged
+from hosts.workload.trace import Trace
 from simulator.answer.cluster import SWITCH, on_cores_of_their_own
 from simulator.aside import Made, silent, simulated
 from simulator.config import SimulationConfig
@@ -29,19 +31,27 @@ def virtual(run: Path, record: RunRecord, summary: Summary) -> Virtual:
     trace = read_data(shared, silent()) or generate_trace(shared, lambda done: None)
     with simulated(shared, trace, silent()) as made:
         hosts = corrected(hosts, took(run, record, summary), took(*made))
-    with simulated(_like(record, load, hosts, _ROUNDS), trace, silent()) as made:
-        of_shared = _differences(made)
-        shared_capacity = made.record.capacity
+    shared = _like(record, load, hosts, _ROUNDS)
     own = _like(record, load, on_cores_of_their_own(hosts), _ROUNDS, network=SWITCH)
-    with simulated(own, trace, silent()) as made:
-        return Virtual(
-            load=load,
-            own=_differences(made),
-            shared=of_shared,
-            own_capacity=made.record.capacity,
-            shared_capacity=shared_capacity,
-            network=Network.model_validate(SWITCH).model_dump(mode="json"),
+    # Simulations run without the interpreter's lock.
+    with ThreadPoolExecutor(2) as pool:
+        (of_shared, shared_capacity), (of_own, own_capacity) = pool.map(
+            lambda config: _simulate(config, trace), (shared, own)
         )
+    return Virtual(
+        load=load,
+        own=of_own,
+        shared=of_shared,
+        own_capacity=own_capacity,
+        shared_capacity=shared_capacity,
+        network=Network.model_validate(SWITCH).model_dump(mode="json"),
+    )
+
+
+def _simulate(config: SimulationConfig, trace: Trace) -> tuple[dict[str, Comparison], dict[str, float]]:
+    """Return the lead arm's differences, and the arms' capacities in steps/s."""
+    with simulated(config, trace, silent()) as made:
+        return _differences(made), made.record.capacity
 
 
 def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:

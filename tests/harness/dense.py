@@ -70,8 +70,8 @@ class Bed:
     def step(self) -> None:
         """Send all datagrams that are ready; then deliver one, or let time pass."""
         for w, client in enumerate(self.clients):
-            for datagram, peer in iter(client.transmit, None):
-                self._send(self.n_ps + w, peer, bytes(datagram))
+            for frame, peer in iter(client.transmit, None):
+                self._send(self.n_ps + w, peer, bytes(frame))
         if not self.wire:
             self.now += 5 * MS
             for client in self.clients:

@@ -93,4 +93,6 @@ def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
     assert len(orders) == 3 and ran.stderr.count("pass ") == 3
 
     told = CliRunner().invoke(main, options, catch_exceptions=False).stdout
-    assert "push, p50, offload-proxy" in told and "+100% [+100%, +100%]" in told and "-10% [-10%, -10%]" in told
+    assert (
+        "push, p50, offload-proxy" in told and "+100% [+100%, +100%]" in told and "-10% [-10%, -10%]" in told
+    )

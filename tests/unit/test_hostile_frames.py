@@ -10,6 +10,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,7 +152,8 @@ def guarded(switch: CompiledPipeline) -> bytes:
 def test_the_switch_drops_a_request_by_what_is_wrong_with_it(
     switch: CompiledPipeline, field: str, wrong: st.SearchStrategy[int], reason: str, data: st.DataObject
 ) -> None:
-    call = replace(data.draw(calls()), **{field: data.draw(wrong)})
+    change: dict[str, Any] = {field: data.draw(wrong)}
+    call = replace(data.draw(calls()), **change)
     check_dropped(switch, call.port, call.frame(), reason)
 
 

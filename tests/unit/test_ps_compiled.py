@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,7 +179,7 @@ def test_more_callers_and_contacts_than_there_was_room_for() -> None:
     for turn in (1, 2):
         for worker in range(1, 2000):
             twins.handle(rpc(Op.EMPTY, job=4, worker=worker, epoch=1, ps=PS, seq=64 * turn), 0, 0)
-    again = {"job": 4, "worker": 1, "epoch": 1, "ps": PS}
+    again: dict[str, Any] = {"job": 4, "worker": 1, "epoch": 1, "ps": PS}
     twins.handle(rpc(Op.EMPTY, **again, seq=64), 0, 0)
     assert twins.server.counters[4].stale == 1
     twins.check()

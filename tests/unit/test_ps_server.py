@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -307,7 +309,8 @@ def test_a_key_of_another_ps_changes_nothing() -> None:
 def test_what_is_not_for_this_ps() -> None:
     bench = Bench()
     for field, value in (("job", 2), ("ps", 1), ("flags", RESPONSE)):
-        assert bench.ps.handle(rpc(Op.EMPTY, **{"job": 1, "seq": 64, field: value}), 0, 0, "x") is None
+        fields: dict[str, Any] = {"job": 1, "seq": 64, field: value}
+        assert bench.ps.handle(rpc(Op.EMPTY, **fields), 0, 0, "x") is None
     other = Control(Command.HELLO, 1, 1, 3, 1, np.empty(0, np.uint64))
     assert bench.ps.handle(control.build(other), 0, 0, "x") is None
     bench.ps.receive_own(rpc(Op.EMPTY, job=2, seq=64), 0)

@@ -293,6 +293,17 @@ def test_rounds_end_at_the_first_look_if_it_decides_all() -> None:
     assert (session.new, session.record.alpha, session.halfway) == (first.rounds, first.alpha, 0)
 
 
+def test_the_first_numbers_are_printed_while_rounds_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once after 20 s, and not again before the first look, which here ends the run."""
+    session = PlayedSession(Config(), 0)
+    shown: list[str] = []
+    monkeypatch.setattr(session.reporter, "message", shown.append)
+    monkeypatch.setattr("experiment.phases.rounds.FIRST_S", 0.0)
+    play_on(session)
+    assert len(shown) == 1
+    assert shown[0].startswith("so far (1 round), at the servers: packets ")
+
+
 def test_rounds_go_on_until_they_are_precise() -> None:
     session = play(Config(precise=True)).session
     assert (len(by_round(session)), session.record.ended_by) == (MIN_ROUNDS_FOR_PRECISION, "precision")

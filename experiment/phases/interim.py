@@ -1,0 +1,33 @@
+"""The first numbers of a run, while it goes on: changes so far, without intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.metrics import METRICS, PS_CPU, PS_PACKETS, of_blocks
+from analysis.record import Block
+from foundation.designs.interface import Arm
+from foundation.text import pluralize
+
+FIRST_S = 20.0
+"""Time in the measured phase after which the first numbers are printed, in s."""
+_SHOWN = {PS_PACKETS.name: "packets", "ps_bytes_per_step": "bytes", PS_CPU.name: "CPU"}
+
+
+def so_far(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
+    """Return the changes at the servers by the lead arm at a load; None before both arms have a block."""
+    metrics = [METRICS[name] for name in _SHOWN]
+    of_arms = [
+        [block for block in blocks if block.load == load and block.arm == arm]
+        for arm in (lead.name, lead.baseline)
+    ]
+    if not all(of_arms):
+        return None
+    values, baseline = (of_blocks(of_arm, metrics) for of_arm in of_arms)
+    changes = [
+        f"{noun} {100 * (values[name] / baseline[name] - 1):+.0f} %"
+        for name, noun in _SHOWN.items()
+        if baseline[name]
+    ]
+    rounds = len({block.round for block in of_arms[0]})
+    return f"so far ({pluralize(rounds, 'round')}), at the servers: {', '.join(changes)}"
