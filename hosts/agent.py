@@ -68,7 +68,7 @@ class SignalPipe:
         os.close(self._write)
 
 
-def say(**answer: object) -> None:
+def print_json(**answer: object) -> None:
     print(json.dumps(answer), flush=True)
 
 
@@ -79,9 +79,9 @@ def execute(
     try:
         answer = _dispatch(line, handlers)
         if is_answered:
-            say(ok=True, **answer)
+            print_json(ok=True, **answer)
     except (HotlineError, OSError) as error:
-        say(error=str(error))
+        print_json(error=str(error))
 
 
 def _dispatch(line: str, handlers: Mapping[str, Callable[..., dict[str, object]]]) -> dict[str, object]:
@@ -112,7 +112,7 @@ def load_config(path: Path, model: type[M]) -> M:
         raise AgentConfigError(f"{path}: {setting}: {first['msg']}") from error
 
 
-def settle(cpu: int | None) -> None:
+def prepare_process(cpu: int | None) -> None:
     """Pin the process to a CPU, make timers exact, and disable the garbage collector.
 
     Ctrl-C is ignored: the parent process handles it, and closes standard input. SIGTERM exits regularly, so

@@ -14,7 +14,7 @@ from foundation.settings import Strict
 
 NS_PER_S = 1_000_000_000
 Fsync = Literal["always", "checkpoint", "never"]
-_VERSION_BEFORE_IT_WAS_SENT = 1
+_UNSTATED_VERSION = 1
 
 
 class AgentConfigError(HotlineError):
@@ -57,7 +57,7 @@ class RunSettings(Strict):
     worker: WorkerCost = WorkerCost()
     recovery: Recovery = Recovery()
 
-    def of_agents(self) -> dict[str, object]:
+    def agent_settings(self) -> dict[str, object]:
         """Return these settings as JSON values, for an agent's configuration file."""
         return self.model_dump(mode="json", include=set(RunSettings.model_fields))
 
@@ -80,7 +80,7 @@ class ServiceConfig(Strict):
 class AgentConfig(RunSettings):
     """An agent of a run."""
 
-    wire: int = Field(default=_VERSION_BEFORE_IT_WAS_SENT, validate_default=True)
+    wire: int = Field(default=_UNSTATED_VERSION, validate_default=True)
     """Protocol version of the run; an agent refuses to start in a run of another version."""
     address: str
     log_dir: Path

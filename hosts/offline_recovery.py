@@ -44,7 +44,7 @@ _AGENTS = "logs"
 """Folder of a run with the agents' configurations."""
 
 
-class Unreplayed(NamedTuple):
+class UnreplayedCount(NamedTuple):
     """Number of keys with unreplayed updates in a worker's replay log of one job."""
 
     worker: str
@@ -67,14 +67,14 @@ class CrashedRun:
         self.space = KeySpace(first.parameters) if first.parameters else KeySpace.load(self.folder / KEYS)
         self.jobs = [job.job for job in first.jobs]
 
-    def unreplayed(self) -> list[Unreplayed]:
+    def unreplayed(self) -> list[UnreplayedCount]:
         """Return the replay logs that have unreplayed updates, as the switch is lost."""
         found = []
         for config in self.workers:
             name = f"worker-{config.number}"
             for job in self.jobs:
                 unacked = replay.read_unacked(self.folder / replay.file_name(name, job), replay.NO_SWITCH)
-                found.append(Unreplayed(name, job, int(np.count_nonzero(unacked.sure))))
+                found.append(UnreplayedCount(name, job, int(np.count_nonzero(unacked.sure))))
         return [each for each in found if each.keys]
 
     def recover(self) -> int:
@@ -93,13 +93,13 @@ class CrashedRun:
             for config in self.workers:
                 for job in config.jobs:
                     _replay(servers, config, job.job, self.space, partial)
-            differ = sum(self._differing(servers, job) for job in self.jobs)
+            differ = sum(self._count_mismatches(servers, job) for job in self.jobs)
         self.folder.rename(before)
         partial.rename(self.folder)
         shutil.rmtree(before)
         return differ
 
-    def _differing(self, servers: list[_OfflineServer], job: int) -> int:
+    def _count_mismatches(self, servers: list[_OfflineServer], job: int) -> int:
         held = np.zeros(self.space.size, np.uint32)
         for server in servers:
             held_here = server.core.stores[job].held()
@@ -166,12 +166,12 @@ def _replay(
     driver = Replay(client)
     while not driver.finished:
         driver.wake(time.monotonic_ns())
-        for ps, request in _sent(client):
+        for ps, request in _take_datagrams(client):
             now = time.monotonic_ns()
             client.receive(servers[ps].answer(request), now, now)
 
 
-def _sent(client: BaseClient) -> Iterator[tuple[int, bytes]]:
+def _take_datagrams(client: BaseClient) -> Iterator[tuple[int, bytes]]:
     while (out := client.transmit()) is not None:
         yield out[1], bytes(out[0])
 

@@ -11,7 +11,7 @@ from experiment.phases.measure import take_capacity
 from experiment.session import START_AHEAD_NS, Planned, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
-from hosts.pace import rpc_cost
+from hosts.rpc_cost import measure_rpc_cost
 from hosts.warm import warm
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
     warm(config.design)
     found: dict[str, AgentCost] = {}
     for codec, steps in ((FAST, _COMPILED_STEPS), (config.codec, _STEPS)):
-        cost = rpc_cost(codec, chosen, config.window, steps)
+        cost = measure_rpc_cost(codec, chosen, config.window, steps)
         if cost is None:
             log.warning(
                 "servers of design %s do not answer without a switch: not measured alone", chosen.name

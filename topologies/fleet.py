@@ -110,7 +110,7 @@ def server_config(
     sparse = space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": space.size}
     return {
-        **config.of_agents(),
+        **config.agent_settings(),
         "wire": VERSION,
         "ps": number - 1,
         "address": addressing.server(number).address,
@@ -142,7 +142,7 @@ def _worker_config(
 ) -> Message:
     services = reached_at(config)
     return {
-        **config.of_agents(),
+        **config.agent_settings(),
         "wire": VERSION,
         "number": number,
         "address": addressing.worker(number).address,

@@ -16,7 +16,7 @@ from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import files
 from hosts.workload.generator import generate
-from hosts.workload.hottest import hottest
+from hosts.workload.hottest import restrict_to_hottest
 from hosts.workload.trace import Trace
 
 log = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _origin(configured: float | None) -> str:
 
 def for_design(config: Config, trace: Trace) -> Trace:
     """Return what a design trains of a trace: for a lockstep design the `top_k` hottest parameters."""
-    return hottest(trace, config.top_k) if config.is_lockstep else trace
+    return restrict_to_hottest(trace, config.top_k) if config.is_lockstep else trace
 
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
@@ -111,4 +111,4 @@ def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
     trace = for_design(config, trace)
     # Agents and ledgers allocate every parameter of every job.
-    return trace.touched() if trace.space.size > _MAX_DENSE else trace
+    return trace.compacted() if trace.space.size > _MAX_DENSE else trace

@@ -20,7 +20,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-ADDEND, RESULT, TAKEN = 1, 2, 3
+ADDEND, RESULT, ACK = 1, 2, 3
 MIN_SIZE, MAX_SIZE = 64, 360
 """Values of a full chunk; the largest leaves room for IP and UDP in an MTU of 1,500 bytes."""
 SIZE = 256

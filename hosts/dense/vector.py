@@ -11,7 +11,7 @@ from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import ALL, EMPTY, PULL, PUSH, Rpc
 from hosts.dense.packet import ADDEND, SIZE
-from hosts.dense.wire import as_packet, is_sound, write_head, write_words
+from hosts.dense.wire import as_packet, is_valid, write_head, write_words
 from hosts.worker.arrays import OperandArrays, OperandState, WindowArrays, operand_arrays, window_arrays
 from hosts.worker.vectors import FLOATS, PATIENCE_NS
 from hosts.worker.window import (
@@ -142,10 +142,10 @@ def end(state: VectorState) -> None:
 
 
 @compiled
-def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
+def belongs_to_job(state: VectorState, rpc: Rpc, length: int) -> bool:
     """Return whether a datagram is a packet of this worker's job; count other datagrams."""
     header = state.header
-    if not is_sound(rpc, length):
+    if not is_valid(rpc, length):
         header.malformed += 1
         return False
     if swap16(as_packet(rpc).job) != header.job:
@@ -155,7 +155,7 @@ def is_of_job(state: VectorState, rpc: Rpc, length: int) -> bool:
 
 
 @compiled
-def is_of_vector(state: VectorState, rpc: Rpc) -> bool:
+def belongs_to_vector(state: VectorState, rpc: Rpc) -> bool:
     """Return whether a packet belongs to the current all-reduce and has this worker's chunk size."""
     header, packet = state.header, as_packet(rpc)
     return bool(

@@ -109,7 +109,7 @@ def write_head(
 
 
 @compiled
-def count_of(length: int) -> int:
+def value_count(length: int) -> int:
     """Return the number of values of a datagram of `length` bytes; -1 for an invalid length."""
     left = length - HEADER_BYTES
     if left < 0 or left % VALUE_BYTES or left > MAX_SIZE * VALUE_BYTES:
@@ -118,9 +118,9 @@ def count_of(length: int) -> int:
 
 
 @compiled
-def is_sound(rpc: Rpc, length: int) -> bool:
+def is_valid(rpc: Rpc, length: int) -> bool:
     """Return whether a datagram can be a packet, by its length, sizes and workers."""
-    count, packet = count_of(length), as_packet(rpc)
+    count, packet = value_count(length), as_packet(rpc)
     size = swap16(packet.full)
     return bool(
         0 <= count <= size
@@ -132,7 +132,7 @@ def is_sound(rpc: Rpc, length: int) -> bool:
 
 
 @compiled
-def since(number: int, last: int) -> int:
+def rounds_between(number: int, last: int) -> int:
     """Return the number of rounds from `last` to `number`, 32-bit numbers that wrap."""
     apart = (number - last) & 0xFFFFFFFF
     return apart - ((apart & 1 << 31) << 1)

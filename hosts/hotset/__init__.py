@@ -21,7 +21,7 @@ from hosts.hotset.worker.requests import deadline, start, transmit, wake
 from hosts.hotset.worker.state import Calls
 from hosts.ps.prefetch import prefetch_index, prefetch_values
 from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
-from hosts.ps.rpcs import charge, lanes_left, share_cpu, stamp
+from hosts.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
 from hosts.worker.rpcs import peer
 from hosts.worker.window import octets
 
@@ -37,7 +37,7 @@ WORKER = register_worker_ops(
 SERVER = register_server_ops(
     Server,
     ServerOps(
-        handle, lanes_left, stamp, charge, share_cpu, needs_room,
+        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
         sends_nothing, no_address, no_octets, no_peer, never_wakes, prefetch_index, prefetch_values,
     ),
 )  # fmt: skip

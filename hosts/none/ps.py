@@ -20,13 +20,13 @@ from hosts.ps.rpcs import (
     Job,
     admit,
     charge,
+    check_version,
     end_turn,
-    foreign,
-    lanes_left,
     make_jobs,
     needs_room,
     share_cpu,
     stamp,
+    unserved_lanes,
     write_answer,
 )
 from hosts.ps.share import Share, make_share
@@ -64,7 +64,7 @@ def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journa
 @compiled
 def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
-    mark = foreign(server, rpc, length)
+    mark = check_version(server, rpc, length)
     if mark <= 0:
         return mark
     h = decode(rpc)
@@ -87,7 +87,7 @@ def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
 SERVER = register_server_ops(
     Holder,
     ServerOps(
-        handle, lanes_left, stamp, charge, share_cpu, needs_room,
+        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
         sends_nothing, no_address, no_octets, no_peer, never_wakes,
     ),
 )  # fmt: skip

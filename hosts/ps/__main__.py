@@ -17,7 +17,7 @@ from foundation.errors import HotlineError
 from foundation.logs.parts import save_arrays
 from foundation.protocol.addressing import worker_udp_port
 from foundation.protocol.header import HOTLINE_PORT
-from hosts.agent import Commands, execute, load_config, run_queue_ns, say, settle
+from hosts.agent import Commands, execute, load_config, prepare_process, print_json, run_queue_ns
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.config import PsConfig
@@ -157,11 +157,11 @@ def main(path: Path) -> None:
         offset = clock_offset()
         process = PsProcess(config, offset)
         with closing(process.sockets()) as sockets:
-            settle(config.cpu)
-            say(ready=True, **({"recovered": process.recovered} if config.durable else {}))
+            prepare_process(config.cpu)
+            print_json(ready=True, **({"recovered": process.recovered} if config.durable else {}))
             serve(process, sockets, Commands(sys.stdin.fileno()))
     except (HotlineError, OSError) as error:
-        say(error=str(error))
+        print_json(error=str(error))
         sys.exit(1)
 
 

@@ -47,28 +47,28 @@ class Durable:
         self._largest_journal = largest_journal
         wanted = json.dumps(identity, sort_keys=True)
         with self._errors():
-            self._open = sqlite3.connect(file, isolation_level=None)
-            self._open.execute("PRAGMA journal_mode = WAL")
-            self._open.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[fsync]}")
-            self._open.executescript(_SCHEMA)
-            row = self._open.execute("SELECT what FROM identity").fetchone()
+            self._connection = sqlite3.connect(file, isolation_level=None)
+            self._connection.execute("PRAGMA journal_mode = WAL")
+            self._connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[fsync]}")
+            self._connection.executescript(_SCHEMA)
+            row = self._connection.execute("SELECT what FROM identity").fetchone()
             if row is None:
-                self._open.execute("INSERT INTO identity VALUES (?)", (wanted,))
+                self._connection.execute("INSERT INTO identity VALUES (?)", (wanted,))
         if row is not None and row[0] != wanted:
             raise DurabilityError(f"{file}: expected the file of PS {wanted}, got that of {row[0]}")
 
     def close(self) -> None:
-        self._open.close()
+        self._connection.close()
 
     def parts(self) -> dict[str, bytes]:
         """Return the checkpoint (`hosts.hotset.ps.checkpoint`); empty if there is none."""
         with self._errors():
-            return dict(self._open.execute("SELECT name, content FROM checkpoint"))
+            return dict(self._connection.execute("SELECT name, content FROM checkpoint"))
 
     def notes(self) -> Iterator[bytes]:
         """Yield the journal since the checkpoint, in order (`hosts.ps.journal`)."""
         with self._errors():
-            for (notes,) in self._open.execute("SELECT notes FROM journal ORDER BY number"):
+            for (notes,) in self._connection.execute("SELECT notes FROM journal ORDER BY number"):
                 self.journal_bytes += len(notes)
                 yield notes
 
@@ -76,7 +76,7 @@ class Durable:
         """Commit notes to the journal; raise `DurabilityPaused`, and change nothing, if the disk is full."""
         begun = time.monotonic_ns()
         with self._errors():
-            self._open.execute("INSERT INTO journal (notes) VALUES (?)", (notes,))
+            self._connection.execute("INSERT INTO journal (notes) VALUES (?)", (notes,))
         self.journal_bytes += len(notes)
         self.commits += 1
         self.commit_ns += time.monotonic_ns() - begun
@@ -89,17 +89,17 @@ class Durable:
     def checkpoint(self, parts: Iterable[tuple[str, bytes]]) -> None:
         """Replace checkpoint and journal by a new checkpoint, in one transaction."""
         with self._errors():
-            self._open.execute("BEGIN IMMEDIATE")
+            self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._open.execute("DELETE FROM checkpoint")
-                self._open.executemany("INSERT INTO checkpoint VALUES (?, ?)", parts)
-                self._open.execute("DELETE FROM journal")
-                self._open.execute("COMMIT")
+                self._connection.execute("DELETE FROM checkpoint")
+                self._connection.executemany("INSERT INTO checkpoint VALUES (?, ?)", parts)
+                self._connection.execute("DELETE FROM journal")
+                self._connection.execute("COMMIT")
                 # Free the disk space of SQLite's own log.
-                self._open.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             except sqlite3.Error:
-                if self._open.in_transaction:
-                    self._open.execute("ROLLBACK")
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 raise
         self.journal_bytes = 0
 

@@ -98,8 +98,8 @@ class ServerSockets:
         self._foreign: set[tuple[int, Address]] = set()
         """Protocol versions and senders of foreign datagrams that were reported."""
         self._open: list[socket.socket] = []
-        self._data = self._add(open_udp(self._local, shared=True))
-        self._own = self._add(open_udp((address, PS_RPC_PORT)))
+        self._data = self._add_socket(open_udp(self._local, shared=True))
+        self._own = self._add_socket(open_udp((address, PS_RPC_PORT)))
         self._receiver = Receiver(self._own, offset)
         self._signals = SignalPipe()
         self._poll.register(self._signals.fd, select.EPOLLIN)
@@ -123,7 +123,7 @@ class ServerSockets:
         for sock in self._open:
             sock.close()
 
-    def _add(self, sock: socket.socket) -> socket.socket:
+    def _add_socket(self, sock: socket.socket) -> socket.socket:
         self._open.append(sock)
         self._poll.register(sock.fileno(), select.EPOLLIN)
         return sock
@@ -133,13 +133,13 @@ class ServerSockets:
         self._sources.state.commands = commands.fd
         self._poll.register(commands.fd, select.EPOLLIN)
         try:
-            while self._turn() != COMMAND:
+            while self._serve_once() != COMMAND:
                 pass
             commands.read()
         finally:
             self._poll.unregister(commands.fd)
 
-    def _turn(self) -> int:
+    def _serve_once(self) -> int:
         """Run the loop until Python is needed, and do that work; return the reason."""
         if self._is_paused and not self._persist():
             return self._wait_for_room()
@@ -215,7 +215,7 @@ class ServerSockets:
         """Open a connected socket for a worker; datagrams queued at the shared one are still read there."""
         if job in self._connected and peer not in self.peers:
             self.peers.add(peer)
-            self._add(open_udp(self._local, shared=True)).connect(peer)
+            self._add_socket(open_udp(self._local, shared=True)).connect(peer)
 
     def _send_own(self) -> None:
         for datagram in self._core.transmit():

@@ -27,7 +27,7 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     """Prefetch the turns of a request's caller, and the index of its keys' places."""
     _prefetch_caller(server, rpc)
-    share, j, left = server.share, find_job(server, swap16(rpc.job)), _lanes_left(rpc)
+    share, j, left = server.share, find_job(server, swap16(rpc.job)), _unserved_lanes(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
     cells = int64(server.cells[max(j, 0)].ctypes.data)
     for lane in range(min(int64(rpc.count), LANES)):
@@ -48,7 +48,7 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     """Prefetch the cells of a request's keys if their places depend on the ranks."""
     if len(server.share.ranks) == 0:
         return
-    j, left = find_job(server, swap16(rpc.job)), _lanes_left(rpc)
+    j, left = find_job(server, swap16(rpc.job)), _unserved_lanes(rpc)
     cells = int64(server.cells[max(j, 0)].ctypes.data)
     for lane in range(min(int64(rpc.count), LANES)):
         if left >> lane & 1:
@@ -56,7 +56,7 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
 
 
 @compiled
-def _lanes_left(rpc: Rpc) -> int:
+def _unserved_lanes(rpc: Rpc) -> int:
     """Return the bitmap of the lanes that the switch has not served."""
     return int64(swap32(int64(rpc.live) & ~int64(rpc.served)))
 

@@ -124,7 +124,7 @@ _MAX_FOREIGN_REPORTS = 8
 
 
 @compiled
-def foreign(server: PsState, rpc: Rpc, length: int) -> int:
+def check_version(server: PsState, rpc: Rpc, length: int) -> int:
     """Return 1 for a datagram of this version; otherwise FOREIGN, or NO_REPLY after the first ones."""
     header = server.header
     if length < HEADER_BYTES or rpc.version == VERSION:
@@ -190,7 +190,7 @@ def write_answer(answer: Rpc, rpc: Rpc, h: Header, refused: int) -> int:
 
 
 @compiled
-def lanes_left(server: PsState, rpc: Rpc) -> int:
+def unserved_lanes(server: PsState, rpc: Rpc) -> int:
     """Return the number of lanes of a request that the switch has not served."""
     return int64(popcount(int64(rpc.live) & ~int64(rpc.served)))
 

@@ -13,7 +13,7 @@ from foundation.designs.interface import FOREIGN as IS_FOREIGN
 from foundation.designs.interface import NEVER, NOTHING, SERVER_OPS, ServerState
 from foundation.protocol.rpc import ALL, BUFFER_BYTES, Rpc
 from hosts.ps.machine import server_states
-from hosts.ps.service import Service, begin, hold, is_given, next_slot, release, room
+from hosts.ps.service import Service, assign_core, free_slots, hold, is_configured, next_slot, release
 from hosts.sockets import Address
 from hosts.udp import (
     BURST,
@@ -83,7 +83,7 @@ class _SourcesState:
     own: int
     port: int  # socket for datagrams that answer nothing
     fd: int
-    """Socket of the last burst, of which `taken` datagrams came and whose answers may be `unsent`."""
+    """Socket of the last burst, of which `taken` datagrams arrived and whose answers may be `unsent`."""
     taken: int
     unsent: int
     marked: int  # whether some datagrams of that burst are marked
@@ -119,7 +119,7 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
     while True:
         if state.unsent:
             state.unsent = 0
-            send_noted(service, udp, sources)
+            send_persisted(service, udp, sources)
             if state.marked:
                 return MARKED
         if needs_room(server, BURST):
@@ -152,13 +152,13 @@ def serve(server: ServerState, service: Service, udp: Udp, sources: Sources, unt
 
 
 @compiled
-def send_noted(service: Service, udp: Udp, sources: Sources) -> None:
+def send_persisted(service: Service, udp: Udp, sources: Sources) -> None:
     """Send the answers to a persisted burst; the commit counts as processing time."""
     state = sources.state
     taken, commit_ns = int64(state.taken), clock(udp, MONOTONIC) - int64(state.noted_at)
     state.delayed += taken
     state.delay_ns += taken * commit_ns
-    if not is_given(service):
+    if not is_configured(service):
         for k in range(taken):
             answer = udp.outbox[k]
             answer.ps_proc = swap32(min(swap32(answer.ps_proc) + commit_ns, ALL))
@@ -202,7 +202,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
     Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
     """
-    n = take(udp, fd, room(service))
+    n = take(udp, fd, free_slots(service))
     sources.state.fd, sources.state.taken = fd, n
     if n == 0:
         return False
@@ -219,7 +219,7 @@ def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
         sources.marks[k] = mark
         marked |= mark != ANSWERED
         read = clock(udp, MONOTONIC)
-    share_cpu(server, 0 if is_given(service) else clock(udp, THREAD_CPU) - began)
+    share_cpu(server, 0 if is_configured(service) else clock(udp, THREAD_CPU) - began)
     return marked
 
 
@@ -234,21 +234,21 @@ def prefetch_following(server: ServerState, inbox: Records[Rpc], k: int, n: int)
 @compiled
 def answer_one(server: ServerState, service: Service, udp: Udp, fd: int, k: int, read: int) -> int:
     """Answer datagram k of the inbox with the next flush, or when due; return the result of `handle`."""
-    rpc, came = udp.inbox[k], arrival(udp, k, read)
-    if not is_given(service):
+    rpc, arrived = udp.inbox[k], arrival(udp, k, read)
+    if not is_configured(service):
         answer = udp.outbox[k]
-        length = handle(server, rpc, length_of(udp, k), came, answer)
+        length = handle(server, rpc, length_of(udp, k), arrived, answer)
         if length > 0:
-            stamp(server, answer, clock(udp, MONOTONIC) - read, read - came)
+            stamp(server, answer, clock(udp, MONOTONIC) - read, read - arrived)
             queue(udp, int64(udp.outbox.ctypes.data) + k * BUFFER_BYTES, length, name_of(udp, k))
         return length
     slot = next_slot(service)
     answer = service.answers[slot]
-    length = handle(server, rpc, length_of(udp, k), came, answer)
+    length = handle(server, rpc, length_of(udp, k), arrived, answer)
     if length > 0:
-        begin(service, read, lanes(server, rpc))
+        assign_core(service, read, lanes(server, rpc))
         service_ns = int64(service.header.due - service.header.start)
-        stamp(server, answer, service_ns, int64(service.header.start) - came)
+        stamp(server, answer, service_ns, int64(service.header.start) - arrived)
         charge(server, answer, service_ns)
         hold(service, slot, fd, length, udp.state.names[k])
     return length

@@ -53,17 +53,17 @@ def make_service(ns_per_rpc: int = 0, ns_per_lane: int = 0, cores: int = 1) -> S
 
 
 @compiled
-def is_given(service: Service) -> bool:
+def is_configured(service: Service) -> bool:
     return int64(service.header.ns_per_rpc | service.header.ns_per_lane) != 0
 
 
 @compiled
-def room(service: Service) -> int:
+def free_slots(service: Service) -> int:
     return int64(BURST - service.header.held)
 
 
 @compiled
-def begin(service: Service, read: int, lanes: int) -> None:
+def assign_core(service: Service, read: int, lanes: int) -> None:
     """Assign an RPC read at `read` to the first free core: set `header.start` and `header.due`.
 
     `lanes` is the number of lanes that the switch has not served.

@@ -23,7 +23,7 @@ from nativekit.reference import as_ref
 
 Places = NDArray[np.int64]
 
-_FULLEST = 0.6
+_LOAD_FACTOR = 0.6
 """Load factor of the table: linear probing then takes about two probes for a stored key."""
 _CHUNK = 1 << 20
 _FACTOR, _HALF = np.uint64(MULTIPLIER), np.uint64(32)
@@ -60,15 +60,15 @@ def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
     header = one(ShareHeader)
     share = Share(header, records(0, Rank), np.zeros(0, np.uint64))
     if space.sparse is not None:
-        return _tabled(share, space.sparse, ps, n_ps)
+        return _with_table(share, space.sparse, ps, n_ps)
     header.keys = header.places = space.size
     if n_ps > 1:
         share = share._replace(ranks=records(-(-space.size // 32), Rank))
-        header.places = rank_all(share, ps, n_ps)
+        header.places = fill_ranks(share, ps, n_ps)
     return share
 
 
-def _tabled(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
+def _with_table(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
     # The keys are mapped from a file, which may be larger than memory.
     chunks = range(0, len(keys), _CHUNK)
     n_keys = sum(count_share(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
@@ -81,7 +81,7 @@ def _tabled(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
 
 
 def table_bits(keys: int) -> int:
-    return max(int(np.ceil(np.log2(max(keys, 1) / _FULLEST))), 1)
+    return max(int(np.ceil(np.log2(max(keys, 1) / _LOAD_FACTOR))), 1)
 
 
 def keys_of(share: Share) -> tuple[Places, Keys]:
@@ -121,24 +121,24 @@ def keys_at(share: Share, places: Places) -> Keys:
 @compiled
 def locate(share: Share, key: Key) -> int:
     """Return the place of a key; `places` for a key of another share."""
-    nowhere = int64(share.header.places)
+    outside = int64(share.header.places)
     if len(share.table):
         if key == NOBODY:
-            return nowhere
+            return outside
         at = first_slot_of(share, key)
         while share.table[at] != key:
             if share.table[at] == NOBODY:
-                return nowhere
-            at = (at + 1) & (nowhere - 1)
+                return outside
+            at = (at + 1) & (outside - 1)
         return at
     if key >= np.uint64(share.header.keys):
-        return nowhere
+        return outside
     place = int64(key)
     if len(share.ranks) == 0:
         return place
     rank, bit = share.ranks[place >> 5], place & 31
     if not int64(rank.bits) >> bit & 1:
-        return nowhere
+        return outside
     return int64(rank.before + popcount(int64(rank.bits) & (1 << bit) - 1))
 
 
@@ -160,7 +160,7 @@ def locate_all(share: Share, keys: Keys, places: Places) -> None:
 
 
 @entry_point
-def rank_all(share: Share, ps: int, n_ps: int) -> int:
+def fill_ranks(share: Share, ps: int, n_ps: int) -> int:
     """Fill the rank index; return the number of keys in the share."""
     share = as_ref(share)
     size, before = int64(share.header.keys), int64(0)

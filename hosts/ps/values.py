@@ -64,19 +64,19 @@ def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None
 
     Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
     """
-    at, nowhere = server.header.at, int64(server.share.header.places)
+    at, outside = server.header.at, int64(server.share.header.places)
     for lane in range(count):
-        at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else nowhere
+        at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else outside
 
 
 @compiled
 def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
     """Write the values of all lanes, those of the switch included; return the bitmap of refused lanes."""
-    brought = h.served if h.flags & VALUES else int64(0)
+    with_value = h.served if h.flags & VALUES else int64(0)
     refused = int64(0)
-    locate_lanes(server, rpc, h.count, ~brought)
+    locate_lanes(server, rpc, h.count, ~with_value)
     for lane in range(h.count):
-        if brought >> lane & 1:
+        if with_value >> lane & 1:
             answer.words[lane] = rpc.words[2 * h.count + lane]
         else:
             cell = server.cells[j, server.header.at[lane]]

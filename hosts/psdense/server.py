@@ -22,11 +22,11 @@ from foundation.protocol.rpc import BUFFER_BYTES, Rpc, rpcs
 from hosts.dense.packet import ADDEND, MAX_SIZE, MIN_SIZE, RESULT
 from hosts.dense.wire import (
     as_packet,
-    count_of,
-    is_sound,
+    is_valid,
     read_added,
     read_words,
-    since,
+    rounds_between,
+    value_count,
     write_head,
     write_words,
 )
@@ -116,10 +116,10 @@ def make_adder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal
 def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Add a push; answer it if its chunk is complete (`ServerOps.handle`)."""
     header = server.header
-    if not is_sound(rpc, length):
+    if not is_valid(rpc, length):
         header.malformed += 1
         return NO_REPLY
-    packet, count = as_packet(rpc), count_of(length)
+    packet, count = as_packet(rpc), value_count(length)
     j, r = find_job(server, swap16(packet.job)), _row_of(server, rpc, count)
     if r == NOTHING:
         header.misdirected += 1
@@ -128,14 +128,14 @@ def handle(server: Adder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> i
     job.packets += 1
     job.bytes += length
     job.in_burst += 1
-    age = since(swap32(packet.number), int64(row.number))
+    age = rounds_between(swap32(packet.number), int64(row.number))
     bit = 1 << int64(packet.worker)
     if age < 0:
         job.stale += 1
         return NO_REPLY
     if age > 0:
-        _write(server, r, rpc, count)
-    elif not _belongs(row, rpc, count):
+        _start_round(server, r, rpc, count)
+    elif not _fits_round(row, rpc, count):
         header.misdirected += 1
         return NO_REPLY
     elif int64(row.seen) & bit:
@@ -168,7 +168,7 @@ def _row_of(server: Adder, rpc: Rpc, count: int) -> int:
 
 
 @compiled
-def _belongs(row: ChunkRow, rpc: Rpc, count: int) -> bool:
+def _fits_round(row: ChunkRow, rpc: Rpc, count: int) -> bool:
     """Return whether a push has the form and size of the round's earlier ones."""
     packet = as_packet(rpc)
     return bool(
@@ -180,7 +180,7 @@ def _belongs(row: ChunkRow, rpc: Rpc, count: int) -> bool:
 
 
 @compiled
-def _write(server: Adder, r: int, rpc: Rpc, count: int) -> None:
+def _start_round(server: Adder, r: int, rpc: Rpc, count: int) -> None:
     """Start a new round of a chunk with its first push, which replaces the old sums."""
     packet, row = as_packet(rpc), server.rows[r]
     row.number, row.seen, row.unsent = swap32(packet.number), 0, 0

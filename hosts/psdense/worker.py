@@ -20,17 +20,17 @@ from hosts.dense.packet import RESULT
 from hosts.dense.vector import (
     VectorHeader,
     begin,
+    belongs_to_job,
+    belongs_to_vector,
     deadline,
     encode,
     finish,
-    is_of_job,
-    is_of_vector,
     open_vector,
     slot_of,
     take_next,
     wake,
 )
-from hosts.dense.wire import as_packet, count_of, read_words
+from hosts.dense.wire import as_packet, read_words, value_count
 from hosts.keys import KeySpace
 from hosts.worker.window import Slot, next_resend, octets
 from nativekit.bits import swap32
@@ -98,11 +98,11 @@ def peer(state: Pusher, s: int) -> int:
 def receive(state: Pusher, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Handle a sum (`WorkerOps.receive`)."""
     header = state.header
-    if not is_of_job(state, rpc, length):
+    if not belongs_to_job(state, rpc, length):
         return NOTHING
-    packet, count = as_packet(rpc), count_of(length)
+    packet, count = as_packet(rpc), value_count(length)
     chunk = swap32(packet.chunk)
-    s = slot_of(state, chunk) if packet.kind == RESULT and is_of_vector(state, rpc) else NOTHING
+    s = slot_of(state, chunk) if packet.kind == RESULT and belongs_to_vector(state, rpc) else NOTHING
     if s == NOTHING or packet.worker != header.worker - 1 or count != _values_in(state, chunk):
         header.unexpected += 1
         return NOTHING

@@ -17,9 +17,9 @@ from hosts.keys import KeySpace
 from hosts.worker.window import Slot
 from nativekit.records import Ints, Octets, Records, Words, one, records
 
-ACKS = 256
+MAX_ACKS = 256
 """Maximum number of waiting acknowledgements; chunks that come while the queue is full are retransmitted."""
-OUT = 16
+ACK_BUFFERS = 16
 """Number of acknowledgement buffers, more than a burst sends."""
 
 
@@ -29,8 +29,8 @@ class MemberHeader(VectorHeader):
     # numba converts a record to one with the same first fields: those of another design must differ.
     OWN_FIELDS_FIRST = True
 
-    part: int  # number of values of a part
-    in_part: int  # number of chunks of a part
+    part_size: int  # number of values of a part
+    chunks_per_part: int  # number of chunks of a part
     next_ack: int  # index of the first entry of the ring `waiting`
     acks: int  # number of entries in that ring
     next_out: int
@@ -58,7 +58,7 @@ class Member(NamedTuple):
     sent: Records[Rpc]  # [WINDOW + OUT]: datagrams by slot, then those of acknowledgements
     free: Ints
     resends: Ints
-    got: Octets  # uint8[c]: whether each chunk has come, with room for a ring of 32
+    received: Octets  # uint8[c]: whether each chunk has come, with room for a ring of 32
     waiting: Records[Ack]  # [ACKS], a ring
     early: Records[Rpc]
     """[WINDOW]: chunks of the next vector, which came before this worker started to add it up."""
@@ -81,9 +81,9 @@ def make_member(
     chunks = 2 * (space.size // MIN_SIZE + 2 * WORKERS)
     return Member(
         header=header,
-        got=np.zeros(chunks, np.uint8),
-        waiting=records(ACKS, Ack),
+        received=np.zeros(chunks, np.uint8),
+        waiting=records(MAX_ACKS, Ack),
         early=rpcs(WINDOW),
         early_lengths=records(WINDOW, Early),
-        **open_vector(header, caller, n_ps, space.size, largest, window, rows, OUT),
+        **open_vector(header, caller, n_ps, space.size, largest, window, rows, ACK_BUFFERS),
     )

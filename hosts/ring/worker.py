@@ -16,15 +16,15 @@ from __future__ import annotations
 from foundation.designs.interface import NOTHING, WorkerOps, register_worker_ops
 from foundation.protocol.header import WINDOW
 from foundation.protocol.rpc import Rpc
-from hosts.dense.packet import ADDEND, TAKEN
+from hosts.dense.packet import ACK, ADDEND
 from hosts.dense.vector import (
     begin,
+    belongs_to_job,
+    belongs_to_vector,
     deadline,
     encode,
     end,
     finish,
-    is_of_job,
-    is_of_vector,
     slot_of,
     take_next,
     wake,
@@ -32,13 +32,13 @@ from hosts.dense.vector import (
 from hosts.dense.wire import (
     HEADER_BYTES,
     as_packet,
-    count_of,
     read_added,
     read_words,
-    since,
+    rounds_between,
+    value_count,
     write_head,
 )
-from hosts.ring.state import ACKS, OUT, Member
+from hosts.ring.state import ACK_BUFFERS, MAX_ACKS, Member
 from hosts.worker.window import next_resend
 from nativekit.bits import swap32
 from nativekit.compile import compiled, int64
@@ -50,19 +50,19 @@ def start(state: Member, op: int, iteration: int, n_keys: int) -> None:
     header = state.header
     n = begin(state, op, iteration, n_keys)
     workers = int64(header.workers)
-    header.part = (n + workers - 1) // workers
-    header.in_part = (header.part + header.full - 1) // header.full
-    header.calls = 2 * (workers - 1) * header.in_part
+    header.part_size = (n + workers - 1) // workers
+    header.chunks_per_part = (header.part_size + header.full - 1) // header.full
+    header.calls = 2 * (workers - 1) * header.chunks_per_part
     header.pending = 2 * header.calls
     if n and header.calls == 0:  # a single worker has the sum already
         end(state)
     if n == 0:
         return
-    state.got[: int64(header.calls)] = 0
+    state.received[: int64(header.calls)] = 0
     for e in range(WINDOW):
         length = int64(state.early_lengths[e].length)
         state.early_lengths[e].length = 0
-        if length and is_of_vector(state, state.early[e]):
+        if length and belongs_to_vector(state, state.early[e]):
             _handle_chunk(state, state.early[e], length)
 
 
@@ -77,10 +77,10 @@ def transmit(state: Member, now: int) -> int:
     chunk = int64(header.unsent)
     if s != NOTHING or chunk == header.calls or header.free == 0:
         return s
-    if chunk >= header.in_part and not state.got[chunk - int64(header.in_part)]:
+    if chunk >= header.chunks_per_part and not state.received[chunk - int64(header.chunks_per_part)]:
         return NOTHING
     s = take_next(state, now)
-    part = _rank(state) - chunk // int64(header.in_part)
+    part = _rank(state) - chunk // int64(header.chunks_per_part)
     encode(state, s, _first(state, part, chunk), _values_in(state, part, chunk))
     return s
 
@@ -101,15 +101,15 @@ def _first(state: Member, part: int, chunk: int) -> int:
     """Return the index of a chunk's first value in the vector; parts are counted round the ring."""
     header = state.header
     part = (part + 2 * int64(header.workers)) % int64(header.workers)
-    return part * int64(header.part) + chunk % int64(header.in_part) * int64(header.full)
+    return part * int64(header.part_size) + chunk % int64(header.chunks_per_part) * int64(header.full)
 
 
 @compiled
 def _values_in(state: Member, part: int, chunk: int) -> int:
     """Return the number of values of a chunk; at the end of a part or the vector it is smaller, or 0."""
     header = state.header
-    first, of_part = _first(state, part, chunk), chunk % int64(header.in_part) * int64(header.full)
-    return max(0, min(int64(header.full), int64(header.part) - of_part, int64(header.n) - first))
+    first, of_part = _first(state, part, chunk), chunk % int64(header.chunks_per_part) * int64(header.full)
+    return max(0, min(int64(header.full), int64(header.part_size) - of_part, int64(header.n) - first))
 
 
 @compiled
@@ -117,12 +117,12 @@ def _acknowledge(state: Member) -> int:
     """Write the acknowledgement that has waited longest; return its slot."""
     header = state.header
     ack = state.waiting[header.next_ack]
-    header.next_ack = (header.next_ack + 1) % ACKS
+    header.next_ack = (header.next_ack + 1) % MAX_ACKS
     header.acks -= 1
     s = WINDOW + int64(header.next_out)
-    header.next_out = (header.next_out + 1) % OUT
+    header.next_out = (header.next_out + 1) % ACK_BUFFERS
     write_head(
-        state.sent[s], TAKEN, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.full),
+        state.sent[s], ACK, 0, int64(header.job), _rank(state), int64(ack.workers), int64(header.full),
         int64(ack.number), int64(ack.chunk),
     )  # fmt: skip
     return s
@@ -143,19 +143,19 @@ def peer(state: Member, s: int) -> int:
 def receive(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -> int:
     """Handle a chunk or an acknowledgement; return the log row of the latter's chunk, or NOTHING."""
     header = state.header
-    if not is_of_job(state, rpc, length):
+    if not belongs_to_job(state, rpc, length):
         return NOTHING
     packet = as_packet(rpc)
-    if packet.kind == TAKEN:
+    if packet.kind == ACK:
         return _handle_ack(state, rpc, length, arrival, read)
-    age = since(swap32(packet.number), int64(header.number))
+    age = rounds_between(swap32(packet.number), int64(header.number))
     if packet.kind != ADDEND or age > 1:
         header.unexpected += 1
     elif age == 1:
         _store_early(state, rpc, length)
     elif age < 0:
         _queue_ack(state, rpc)  # a duplicate of an earlier vector
-    elif is_of_vector(state, rpc) and _handle_chunk(state, rpc, length):
+    elif belongs_to_vector(state, rpc) and _handle_chunk(state, rpc, length):
         header.progress = read
         if header.pending == 0:
             end(state)
@@ -171,7 +171,7 @@ def _store_early(state: Member, rpc: Rpc, length: int) -> None:
         early.kind, early.form, early.job, early.full = packet.kind, packet.form, packet.job, packet.full
         early.worker, early.workers = packet.worker, packet.workers
         early.number, early.chunk = packet.number, packet.chunk
-        for i in range(count_of(length)):
+        for i in range(value_count(length)):
             early.words[i] = packet.words[i]
         state.early_lengths[chunk].length = length
 
@@ -180,19 +180,19 @@ def _store_early(state: Member, rpc: Rpc, length: int) -> None:
 def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
     """Add a chunk, or store it if it is a sum; return False for a duplicate or an unexpected one."""
     header, packet = state.header, as_packet(rpc)
-    chunk, count = swap32(packet.chunk), count_of(length)
+    chunk, count = swap32(packet.chunk), value_count(length)
     if chunk >= header.calls or packet.worker != _next_to(state, -1):
         header.unexpected += 1
         return False
-    step = chunk // int64(header.in_part)
+    step = chunk // int64(header.chunks_per_part)
     part = _rank(state) - 1 - step
     if count != _values_in(state, part, chunk):
         header.unexpected += 1
         return False
     _queue_ack(state, rpc)
-    if state.got[chunk]:
+    if state.received[chunk]:
         return False
-    state.got[chunk] = 1
+    state.received[chunk] = 1
     header.pending -= 1
     if step < header.workers - 1:
         read_added(rpc, state.vector, _first(state, part, chunk), count, int64(header.is_float))
@@ -205,9 +205,9 @@ def _handle_chunk(state: Member, rpc: Rpc, length: int) -> bool:
 def _queue_ack(state: Member, rpc: Rpc) -> None:
     """Queue the acknowledgement of a chunk."""
     header, packet = state.header, as_packet(rpc)
-    if header.acks == ACKS:
+    if header.acks == MAX_ACKS:
         return
-    ack = state.waiting[(header.next_ack + header.acks) % ACKS]
+    ack = state.waiting[(header.next_ack + header.acks) % MAX_ACKS]
     ack.number, ack.chunk, ack.workers = swap32(packet.number), swap32(packet.chunk), packet.workers
     header.acks += 1
 
@@ -222,7 +222,7 @@ def _handle_ack(state: Member, rpc: Rpc, length: int, arrival: int, read: int) -
     if s == NOTHING:
         header.unexpected += 1
         return NOTHING
-    count = count_of(int64(state.slots[s].length))
+    count = value_count(int64(state.slots[s].length))
     return finish(state, s, _next_to(state, 1), length, count, arrival, read)
 
 

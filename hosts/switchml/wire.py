@@ -22,7 +22,7 @@ from nativekit.records import Octets, checked
 CHUNK = checked(
     np.dtype(
         {
-            "names": ["octets", "halves"],
+            "names": ["octets", "halfwords"],
             "formats": [("u1", (HEADER.size,)), ("u2", (OCTETS // 2,))],
             "offsets": [0, 0],
             "itemsize": BUFFER_BYTES,
@@ -40,7 +40,7 @@ class Chunk:
     """A `CHUNK` record in a datagram's buffer."""
 
     octets: Octets
-    halves: NDArray[np.uint16]
+    halfwords: NDArray[np.uint16]
 
 
 def _as_chunk_plain(rpc: Rpc) -> Chunk:
@@ -64,9 +64,9 @@ def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: i
     """Write the header of a request, and the exponent, -128 to 127."""
     packet = as_chunk(rpc)
     packet.octets[0], packet.octets[1] = _FIRST, job & 0xFF
-    packet.halves[_CHUNK_AT] = swap16(chunk >> 16 & 0xFFFF)
-    packet.halves[_CHUNK_AT + 1] = swap16(chunk & 0xFFFF)
-    packet.halves[_POOL_INDEX_AT] = swap16(slot | set_ * _SET)
+    packet.halfwords[_CHUNK_AT] = swap16(chunk >> 16 & 0xFFFF)
+    packet.halfwords[_CHUNK_AT + 1] = swap16(chunk & 0xFFFF)
+    packet.halfwords[_POOL_INDEX_AT] = swap16(slot | set_ * _SET)
     packet.octets[_EXPONENT_AT], packet.octets[_EXPONENT_AT + 1] = exponent & 0xFF, 0
 
 
@@ -74,14 +74,14 @@ def write_head(rpc: Rpc, job: int, chunk: int, slot: int, set_: int, exponent: i
 def write_value(rpc: Rpc, i: int, value: int) -> None:
     """Write value `i`, modulo 2^32."""
     packet, at = as_chunk(rpc), _VALUES_AT + 2 * i
-    packet.halves[at], packet.halves[at + 1] = swap16(value >> 16 & 0xFFFF), swap16(value & 0xFFFF)
+    packet.halfwords[at], packet.halfwords[at + 1] = swap16(value >> 16 & 0xFFFF), swap16(value & 0xFFFF)
 
 
 @compiled
 def value_of(rpc: Rpc, i: int) -> int:
     """Return value `i` as a signed integer."""
     packet, at = as_chunk(rpc), _VALUES_AT + 2 * i
-    word = swap16(packet.halves[at]) << 16 | swap16(packet.halves[at + 1])
+    word = swap16(packet.halfwords[at]) << 16 | swap16(packet.halfwords[at + 1])
     return int64(word - ((word & 1 << 31) << 1))
 
 
@@ -97,7 +97,7 @@ def is_result(rpc: Rpc, length: int, job: int) -> bool:
 @compiled
 def chunk_of(rpc: Rpc) -> int:
     packet = as_chunk(rpc)
-    return int64(swap16(packet.halves[_CHUNK_AT]) << 16 | swap16(packet.halves[_CHUNK_AT + 1]))
+    return int64(swap16(packet.halfwords[_CHUNK_AT]) << 16 | swap16(packet.halfwords[_CHUNK_AT + 1]))
 
 
 @compiled

@@ -68,11 +68,11 @@ def _begin(state: Reducer, size: int) -> None:
     for s in range(WINDOW):
         state.slots[s].busy = state.slots[s].queued = 0
     for packet in range(int64(header.batch)):
-        _prepare(state, packet)
+        _queue_first(state, packet)
 
 
 @compiled
-def _prepare(state: Reducer, packet: int) -> None:
+def _queue_first(state: Reducer, packet: int) -> None:
     """Queue a packet for its first transmission, in the slot of the packet a batch before."""
     s = packet % int64(state.header.batch)
     slot = state.slots[s]
@@ -203,20 +203,20 @@ def receive(state: Reducer, rpc: Rpc, length: int, arrival: int, read: int) -> i
     if slot.attempts == 1:
         sample(header, read - slot.t0)
     header.incomplete += missing_of(rpc) > 0
-    _take(state, rpc, packet)
+    _store_result(state, rpc, packet)
     row = _log(state, slot, arrival, read)
     slot.busy = 0
     header.progress = read
     header.pending -= 1
     if packet + header.batch < header.total:
-        _prepare(state, packet + int64(header.batch))
+        _queue_first(state, packet + int64(header.batch))
     if header.pending == 0:
         _end(state)
     return row
 
 
 @compiled
-def _take(state: Reducer, rpc: Rpc, packet: int) -> None:
+def _store_result(state: Reducer, rpc: Rpc, packet: int) -> None:
     """Store a result's values, and the exponent of the chunk a batch later."""
     header, chunk = state.header, packet
     if header.is_float:

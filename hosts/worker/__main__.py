@@ -19,7 +19,7 @@ from foundation.errors import HotlineError
 from foundation.logs.columns import AFTER_ALL_STEPS
 from foundation.logs.parts import save_arrays
 from foundation.protocol.codec import Caller
-from hosts.agent import Commands, SignalPipe, execute, load_config, run_queue_ns, say, settle
+from hosts.agent import Commands, SignalPipe, execute, load_config, prepare_process, print_json, run_queue_ns
 from hosts.config import AgentConfigError
 from hosts.designs import AGENTS
 from hosts.model import LogisticRegression, Model, SyntheticGradient
@@ -152,7 +152,7 @@ class WorkerProcess:
         )
         measured = (start + discard_ns, first_step + discard_steps)
         origin = Origin(self._config.number, job, own.arm, round, load, *measured)
-        answer = self._drive(trainer, own, origin, lambda: say(progress=len(trainer.losses)))
+        answer = self._drive(trainer, own, origin, lambda: print_json(progress=len(trainer.losses)))
         self._logs.write_operations(trainer.operations, origin)
         return {
             "steps": len(trainer.losses),
@@ -280,11 +280,11 @@ def main(path: Path) -> None:
         with ExitStack() as stack:
             worker = WorkerProcess(config, commands, stack)
             warm_worker(config.design)  # load machine code now, not during the first block
-            settle(config.cpu)
-            say(ready=True)
+            prepare_process(config.cpu)
+            print_json(ready=True)
             serve(worker, commands)
     except (HotlineError, OSError) as error:
-        say(error=str(error))
+        print_json(error=str(error))
         sys.exit(1)
 
 

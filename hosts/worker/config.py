@@ -17,7 +17,7 @@ class WorkerJobConfig(JobConfig):
     udp_port: int = Field(gt=0, lt=2**16)
 
 
-class ReachedConfig(ServiceConfig):
+class PsServiceConfig(ServiceConfig):
     """The service address of a PS, which the switch owns."""
 
     ps: int = Field(ge=0, lt=2**15)
@@ -29,7 +29,7 @@ class WorkerConfig(AgentConfig):
     number: int = Field(ge=1, lt=2**15)
     trace: Path
     jobs: list[WorkerJobConfig] = Field(min_length=1)
-    services: list[ReachedConfig] = Field(min_length=1)
+    services: list[PsServiceConfig] = Field(min_length=1)
     seed: int = 1
     scale: float = Field(default=SCALE, gt=0, allow_inf_nan=False)
     """Fixed-point units per 1.0."""

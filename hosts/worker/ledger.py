@@ -90,7 +90,7 @@ class Ledger:
         self._head["open"] = 0
 
     def sums(self) -> Sums:
-        return _settle(self._head, self._arrays)
+        return _read_sums(self._head, self._arrays)
 
 
 @entry_point
@@ -112,7 +112,7 @@ def read(path: Path) -> Sums:
     check_file(path, _HEAD, _MAGIC, _sections, "ledger")
     content = np.fromfile(path, dtype=np.uint8)
     head = content[: _HEAD.itemsize].view(_HEAD)[0]
-    return _settle(*_views(content, int(head["size"]), int(head["capacity"])))
+    return _read_sums(*_views(content, int(head["size"]), int(head["capacity"])))
 
 
 def check_file(
@@ -162,7 +162,7 @@ def _views(content: NDArray[np.uint8], size: int, capacity: int) -> tuple[np.voi
     return row, _LedgerArrays(sums, positions, deltas, before, answered.view(np.bool_))
 
 
-def _settle(head: np.void, arrays: _LedgerArrays) -> Sums:
+def _read_sums(head: np.void, arrays: _LedgerArrays) -> Sums:
     sent = np.array(arrays.sums)
     unknown = np.zeros_like(sent)
     n, lanes = int(head["open"]), int(head["lanes"])

@@ -15,7 +15,7 @@ from hosts.agent import Commands, SignalPipe
 from hosts.sockets import Address
 from hosts.udp import BURST, Udp
 from hosts.worker.client import BaseClient
-from hosts.worker.operate import CALLED, FULL, Wire, make_wire, operate
+from hosts.worker.operate import FULL, INTERRUPTED, Wire, make_wire, operate
 from nativekit.records import records
 
 _REPORT_NS = 500_000_000
@@ -91,7 +91,7 @@ class JobSocket:
             reason = self._sockets.operate(client.state, self._sockets.udp, self._wire, until)
             if reason == FULL:
                 swap()
-            elif reason == CALLED:
+            elif reason == INTERRUPTED:
                 self._handle_wakeup()
 
     @property

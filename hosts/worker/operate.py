@@ -34,11 +34,11 @@ from nativekit.reference import as_ref
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
 transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
 
-ENDED, LATE, FULL, CALLED = 0, 1, 2, 3
+ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
 """Why the loop returned: the operation ended; the time came; the log is full; a signal or command came."""
 SEND_BURST = 8
 """Datagrams of a burst: few, so that answers wait briefly and requests leave soon after their time stamp."""
-_LOOK_NS = 1_000_000
+_CHECK_NS = 1_000_000
 """Interval, in ns, of checks for signals and commands while the loop is busy."""
 _POLLIN = 1
 _POLLED = 3
@@ -51,7 +51,7 @@ class _WireState:
     """Three struct pollfd: socket, commands, signals."""
     patience: Annotated[Ints, 2]
     fd: int
-    looked: int
+    checked_at: int
 
 
 class Wire(NamedTuple):
@@ -84,14 +84,14 @@ def operate(calls: WorkerState, udp: Udp, wire: Wire, until: int) -> int:
         if is_running and header.pending == 0:
             return ENDED
         if now >= until:
-            return LATE
+            return TIMED_OUT
         if busy == 0:
             if wait(wire, min(int64(header.due), until) - clock(udp, MONOTONIC)):
-                return CALLED
-        elif now - wire.state.looked >= _LOOK_NS:
-            wire.state.looked = now
+                return INTERRUPTED
+        elif now - wire.state.checked_at >= _CHECK_NS:
+            wire.state.checked_at = now
             if wait(wire, 0):
-                return CALLED
+                return INTERRUPTED
 
 
 @compiled

@@ -11,7 +11,7 @@ MINIMUM, MAXIMUM = 20 * MS, 1000 * MS
 """Bounds of the timeout, in ns. The minimum covers a descheduled process; RFC 6298 has 1 s."""
 
 
-class Timed(Protocol):
+class TimeoutState(Protocol):
     """A record with the state of the timeout, in ns."""
 
     smoothed: float
@@ -21,7 +21,7 @@ class Timed(Protocol):
 
 
 @compiled
-def sample(header: Timed, round_trip: int) -> None:
+def sample(header: TimeoutState, round_trip: int) -> None:
     """Update the timeout by one round trip in ns (RFC 6298 §2); this ends a back-off."""
     if header.smoothed != 0:
         header.variation += (abs(header.smoothed - round_trip) - header.variation) / 4
@@ -33,7 +33,7 @@ def sample(header: Timed, round_trip: int) -> None:
 
 
 @compiled
-def expired(header: Timed, sent: int, now: int) -> None:
+def expired(header: TimeoutState, sent: int, now: int) -> None:
     """Double the timeout after an RPC sent at `sent` timed out, once for all RPCs in flight together."""
     if sent >= header.backed_off_at:
         header.backed_off_at = now

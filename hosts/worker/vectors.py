@@ -13,7 +13,6 @@ from foundation.protocol.codec import Values
 from hosts.worker.client import ClientHeader, DesignClient
 
 Vector = NDArray[np.float32] | NDArray[np.int32]
-_NS = 1_000_000_000
 INTEGERS, FLOATS = 5, 6
 """Operations of these designs besides the common ones: an all-reduce of integers, or of floats."""
 PATIENCE_NS = 10_000_000_000
@@ -95,7 +94,7 @@ class VectorClient(DesignClient):
         """Retransmit what is overdue; raise `StalledError` after `header.patience` without any arrival."""
         super().wake(now)
         if self.is_stalled:
-            waited_s = (now - int(self._header.progress)) / _NS
+            waited_s = (now - int(self._header.progress)) / 1e9
             raise StalledError(f"worker {self._header.worker}: {self.why_stalled(waited_s)}")
 
 

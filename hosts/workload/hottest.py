@@ -15,7 +15,7 @@ _BATCHES = 256
 """Mini-batches that are restricted at once; temporary arrays for all lanes may exceed memory."""
 
 
-def hottest(trace: Trace, limit: int) -> Trace:
+def restrict_to_hottest(trace: Trace, limit: int) -> Trace:
     """Return the same mini-batches and samples with only the `limit` parameters that most mini-batches have.
 
     Of parameters with equal counts the first are taken. Keys are unchanged. A sample keeps its remaining

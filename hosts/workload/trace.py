@@ -82,7 +82,7 @@ class Trace:
         x = None if data.x is None else data.x[entries]
         return MiniBatch(positions, label, sample, data.column[entries], x)
 
-    def touched(self) -> Trace:
+    def compacted(self) -> Trace:
         """Return the trace over only the parameters that it has; their keys are unchanged."""
         keys, position = np.unique(self.position, return_inverse=True)
         space = KeySpace(len(keys), self.space.keys(keys))

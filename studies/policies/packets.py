@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.settings import Strict
-from hosts.hotset.worker.counting import Counted, count_operations
+from hosts.hotset.worker.counting import RpcCounts, count_operations
 from hosts.keys import KeySpace
 from studies.policies.log import PULL, Log
 
@@ -81,6 +81,6 @@ def _mean(sample: Sample, servers: int, hits: Mapping[int, NDArray[np.bool_]]) -
         (sample.positions[step], sample.space.keys(sample.positions[step][hits[step]]))
         for step in sample.steps
     )
-    counted: list[Counted] = list(count_operations(sample.space, servers, operations, sample.largest))
+    counted: list[RpcCounts] = list(count_operations(sample.space, servers, operations, sample.largest))
     rpcs, to_servers = np.mean(counted, axis=0).tolist()
     return RpcMeans(rpcs=rpcs, to_servers=to_servers)

@@ -147,7 +147,7 @@ def test_one_that_is_interrupted_leaves_all_as_it_was(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(CrashedRun, "_differing", interrupt)
+        patched.setattr(CrashedRun, "_count_mismatches", interrupt)
         with pytest.raises(KeyboardInterrupt):
             CrashedRun(tmp_path).recover()
     assert run.held().tolist() == before and len(CrashedRun(tmp_path).unreplayed()) == 2

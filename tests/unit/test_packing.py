@@ -15,7 +15,7 @@ from foundation.protocol.codec import Caller, Keys
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of
 from foundation.protocol.header import LANES, Header
 from hosts.hotset.worker.client import HotsetClient
-from hosts.hotset.worker.counting import Counted, count_rpcs
+from hosts.hotset.worker.counting import RpcCounts, count_rpcs
 from hosts.keys import KeySpace
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
@@ -111,7 +111,7 @@ def test_what_is_chosen_finds_room(keys_per_step: int, servers: int) -> None:
     ):
         keys = trace.space.keys(batch)
         pure, calls = chosen(ps_ids_of(keys, servers), lanes_of(keys), is_hot[batch], servers)
-        assert found == Counted(pure + sum(calls.values()), sum(calls.values()))
+        assert found == RpcCounts(pure + sum(calls.values()), sum(calls.values()))
 
 
 @pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
@@ -161,7 +161,7 @@ def test_counted_is_what_is_sent() -> None:
         is_hot = np.isin(keys, hot)
         sent = requests(keys[~is_hot], keys[is_hot], 4)
         cold = set(keys[~is_hot].tolist())
-        assert found == Counted(len(sent), sum(bool(cold & set(of.tolist())) for _, of in sent))
+        assert found == RpcCounts(len(sent), sum(bool(cold & set(of.tolist())) for _, of in sent))
     assert all(each.rpcs == each.to_servers for each in count_rpcs(space, 4, None, batches, 700))
 
 

@@ -150,15 +150,15 @@ def test_what_was_not_kept_is_not_there(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(tmp_path: Path) -> None:
     durable = Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30)
-    pages = durable._open.execute("PRAGMA page_count").fetchone()[0]
-    durable._open.execute(f"PRAGMA max_page_count = {pages + 2}")
+    pages = durable._connection.execute("PRAGMA page_count").fetchone()[0]
+    durable._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     durable.append(b"x" * 100)
     with pytest.raises(DurabilityPaused, match=r"ps\.db: database or disk is full"):
         durable.append(b"y" * 100_000)
     with pytest.raises(DurabilityPaused):
         durable.checkpoint([("cells 0 0", b"z" * 100_000)])
     assert (list(durable.notes()), durable.parts()) == ([b"x" * 100], {})
-    durable._open.execute("PRAGMA max_page_count = 1000000")
+    durable._connection.execute("PRAGMA max_page_count = 1000000")
     durable.append(b"y" * 100_000)
     durable.checkpoint([("cells 0 0", b"z")])
     assert (list(durable.notes()), durable.parts()) == ([], {"cells 0 0": b"z"})
@@ -179,8 +179,8 @@ def test_a_journal_ends_in_a_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
 def test_the_policy_is_sqlites(tmp_path: Path, fsync: Fsync, number: int) -> None:
     durable = Durable(tmp_path / "ps.db", IDENTITY, fsync, 1000)
-    assert durable._open.execute("PRAGMA synchronous").fetchone() == (number,)
-    assert durable._open.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert durable._connection.execute("PRAGMA synchronous").fetchone() == (number,)
+    assert durable._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_another_ps_s_file_and_what_is_none_are_told(tmp_path: Path) -> None:

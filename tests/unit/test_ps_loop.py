@@ -175,7 +175,7 @@ def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
 
 def test_rpcs_go_to_the_core_that_is_free_first() -> None:
     service = make_service(ns_per_rpc=100, ns_per_lane=10, cores=2)
-    begin = plain(service_time.begin)
+    begin = plain(service_time.assign_core)
     found = []
     for read, lanes in ((0, 0), (0, 5), (10, 0), (10, 0), (500, 1)):
         begin(service, read, lanes)

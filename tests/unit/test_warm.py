@@ -76,7 +76,7 @@ def run_a_worker(folder: Path) -> None:
     assert [entry.signatures for entry in WORKERS] == signatures
 
 
-PS: list[Any] = [*CALLED, serve, share.locate_all, share.rank_all, share.count_share, share.insert_share]
+PS: list[Any] = [*CALLED, serve, share.locate_all, share.fill_ranks, share.count_share, share.insert_share]
 
 
 def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import BURST, make_udp
 from hosts.worker.loop import JobSocket, LoopContext, make_operate
-from hosts.worker.operate import CALLED, ENDED, FULL, LATE, make_wire, wait
+from hosts.worker.operate import ENDED, FULL, INTERRUPTED, TIMED_OUT, make_wire, wait
 from nativekit.libc import ppoll
 from nativekit.plain import plain
 from nativekit.records import records
@@ -145,14 +145,14 @@ def test_what_is_no_rpc_is_counted(bench: Bench) -> None:
 
 def test_the_loop_keeps_time(bench: Bench) -> None:
     began = time.monotonic_ns()
-    assert bench.run(0.05) == LATE
+    assert bench.run(0.05) == TIMED_OUT
     assert time.monotonic_ns() - began >= 50_000_000
 
 
 @pytest.mark.parametrize("end", ["command", "signal"])
 def test_the_loop_is_called_back(bench: Bench, end: str) -> None:
     os.write(getattr(bench, end), b"x")
-    assert bench.run() == CALLED
+    assert bench.run() == INTERRUPTED
 
 
 def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
@@ -169,7 +169,7 @@ def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
     noise.start()
     try:
         os.write(bench.command, b"x")
-        assert bench.run() == CALLED
+        assert bench.run() == INTERRUPTED
     finally:
         stop.set()
         noise.join()
@@ -246,5 +246,5 @@ def test_scapy_disagrees_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(scapy_layer, "parse", refuse)
         bench.client.empty(0)
         while bench.client.malformed < 2:
-            assert bench.run(0.2) == LATE
+            assert bench.run(0.2) == TIMED_OUT
         assert not bench.client.idle

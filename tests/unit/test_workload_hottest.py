@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hosts.keys import KeySpace
 from hosts.workload import hottest as module
-from hosts.workload.hottest import hottest
+from hosts.workload.hottest import restrict_to_hottest
 from hosts.workload.trace import Samples, Trace
 
 PARAMETERS = 9
@@ -81,7 +81,7 @@ def test_samples_keep_the_hottest_of_their_features(
     trace = trace_of(found, has_values)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BATCHES", at_once)
-        hot = hottest(trace, most)
+        hot = restrict_to_hottest(trace, most)
     counts = Counter(key for batch in found for key in parameters_of(batch))
     by_heat = sorted(range(PARAMETERS), key=lambda key: (-counts[key], key))
     kept = set(by_heat[:most])
@@ -101,6 +101,6 @@ def test_samples_keep_the_hottest_of_their_features(
 
 def test_an_update_log_has_no_samples() -> None:
     trace = trace_of([[(1, {3: 1.0, 5: 1.0})], [(0, {5: 1.0})]], True)
-    hot = hottest(Trace("log", 1, 2, trace.space, trace.key_start, trace.position), 1)
+    hot = restrict_to_hottest(Trace("log", 1, 2, trace.space, trace.key_start, trace.position), 1)
     assert hot.samples is None and hot.space.all().tolist() == [35]
     assert [hot.batch(1, step).positions.tolist() for step in (0, 1)] == [[0], [0]]

@@ -36,7 +36,9 @@ def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Ite
                     yield f"{name} {j} {start}", part.tobytes()
 
 
-def put_back(server: Server, movers: Mapping[int, Mover[ReplyTo]], parts: Mapping[str, bytes]) -> None:
+def restore_checkpoint(
+    server: Server, movers: Mapping[int, Mover[ReplyTo]], parts: Mapping[str, bytes]
+) -> None:
     """Restore a new PS from the parts of a checkpoint; there must be room for its callers."""
     server.jobs[:] = np.frombuffer(parts["jobs"], server.jobs.dtype)
     for caller in np.frombuffer(parts["callers"], CALLER):

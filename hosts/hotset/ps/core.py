@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from foundation.protocol import control
 from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
-from hosts.hotset.ps.checkpoint import put_back, take_checkpoint
+from hosts.hotset.ps.checkpoint import restore_checkpoint, take_checkpoint
 from hosts.hotset.ps.moves import Mover, ReplyTo
 from hosts.hotset.ps.state import Server, make_server
 from hosts.hotset.ps.store import HotsetStore
@@ -103,7 +103,7 @@ class ParameterServer(Core[ReplyTo]):
         state, notes = self.server.state, 0
         if parts:
             self.server.make_room(len(parts["callers"]) // CALLER.itemsize)
-            put_back(self.server.state, self._movers, parts)
+            restore_checkpoint(self.server.state, self._movers, parts)
         state.header.is_durable = 0
         for part in journal:
             notes += self._replay_notes(np.array(np.frombuffer(part, np.uint8)))
@@ -111,7 +111,7 @@ class ParameterServer(Core[ReplyTo]):
         self.server.state.header.is_durable = 1
         if notes or parts:
             for store in self.stores.values():
-                store.count_from_here()
+                store.restart_counts()
         return notes
 
     def _replay_notes(self, notes: NDArray[np.uint8]) -> int:

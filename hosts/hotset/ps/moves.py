@@ -86,7 +86,7 @@ class Mover(Generic[ReplyTo]):
             if control.command is Command.RENEW:
                 self._renew(int(control.keys[0]))
             self._queue[control.identity] = control, reply_to
-            self._go_on()
+            self._advance()
 
     def _renew(self, epoch: int) -> None:
         """Continue with the switch of an epoch; commands for another switch are dropped."""
@@ -119,7 +119,7 @@ class Mover(Generic[ReplyTo]):
     def receive(self, datagram: bytes | memoryview, read: int) -> None:
         """Handle the switch's answer to a register RPC, read at `read` (ns)."""
         self._switch.receive(datagram, read, read)
-        self._go_on()
+        self._advance()
 
     def transmit(self) -> memoryview | None:
         """Return the next register RPC to send to this PS's own service address, or None."""
@@ -161,7 +161,7 @@ class Mover(Generic[ReplyTo]):
         """Number of datagrams at the PS's own port that were no RPCs."""
         return self._switch.malformed
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         """Advance the command in progress by one step, and begin the next when it is done."""
         while self._queue and self._switch.idle:
             identity, (control, reply_to) = next(iter(self._queue.items()))

@@ -16,7 +16,7 @@ from foundation.protocol.header import HEADER_BYTES, SLOT_MASK, WINDOW_BITS, Hea
 from foundation.protocol.rpc import ALL, CONTROL, EMPTY, PULL, PUSH, Rpc, decode
 from hosts.hotset.ps.state import Server
 from hosts.ps.journal import FROM_WORKER, note
-from hosts.ps.rpcs import NEW, STALE, admit, end_turn, find_caller, foreign, write_answer
+from hosts.ps.rpcs import NEW, STALE, admit, check_version, end_turn, find_caller, write_answer
 from hosts.ps.values import lanes_to_serve, pull, push
 from nativekit.compile import compiled, int64
 
@@ -24,7 +24,7 @@ from nativekit.compile import compiled, int64
 @compiled
 def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
-    header, mark = server.header, foreign(server, rpc, length)
+    header, mark = server.header, check_version(server, rpc, length)
     if mark <= 0:
         return mark
     if length >= HEADER_BYTES and rpc.op == CONTROL:
@@ -41,7 +41,7 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
         added = push(server, j, h, rpc) if is_new else int64(caller.added[slot])
         refused = lanes_to_serve(h) & ~added
     elif h.op == EMPTY and h.iteration:
-        refused = ALL & ~close(server, h)
+        refused = ALL & ~close_turn(server, h)
     if is_new:
         end_turn(server, j, c, h, added, refused)
     if header.is_durable and ((is_new and h.op == PUSH) or (h.op == EMPTY and h.iteration)):
@@ -50,7 +50,7 @@ def handle(server: Server, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
 
 
 @compiled
-def close(server: Server, h: Header) -> int:
+def close_turn(server: Server, h: Header) -> int:
     """Return the lanes that the push an EMPTY asks about has added; no duplicate of it will add more."""
     earlier = server.callers[find_caller(server, h.job, h.worker, h.t0 & ALL)]
     slot, turn = h.iteration & SLOT_MASK, h.iteration >> WINDOW_BITS

@@ -52,7 +52,7 @@ class HotsetStore(Store):
         self._cells.updates[at] &= AWAY - 1
         self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0
 
-    def count_from_here(self) -> None:
+    def restart_counts(self) -> None:
         """Make `busiest` count only later updates, after a restart."""
         self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
 

@@ -9,8 +9,8 @@ from foundation.designs.interface import NOTHING
 from foundation.protocol.header import SLOT_MASK, Header
 from foundation.protocol.rpc import EMPTY, PULL, Rpc, decode, ps_of
 from hosts.hotset.worker.calls import drop_call
-from hosts.hotset.worker.recovery import log_acknowledged, take_back
-from hosts.hotset.worker.refusals import miss, refuse
+from hosts.hotset.worker.recovery import apply_push_status, log_acknowledged
+from hosts.hotset.worker.refusals import queue_missed, queue_refused
 from hosts.hotset.worker.state import Call, Calls, hint
 from hosts.worker.rpcs import is_expected
 from hosts.worker.window import Slot, free_slot, log_answer, time_round_trip
@@ -27,7 +27,7 @@ def receive(state: Calls, rpc: Rpc, length: int, arrival: int, read: int) -> int
     slot = state.slots[h.seq & SLOT_MASK]
     time_round_trip(state, slot, read)
     row = NOTHING if header.registers else log_answer(state, slot, h, length, arrival, read)
-    _take_in(state, state.calls[slot.call], rpc, h, read)
+    _apply_answer(state, state.calls[slot.call], rpc, h, read)
     end_call(state, slot)
     return row
 
@@ -39,12 +39,12 @@ def end_call(state: Calls, slot: Slot) -> None:
 
 
 @compiled
-def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
+def _apply_answer(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
     """Store values, mark acknowledged deltas, and update hints; refused lanes are queued again."""
     header = state.header
     if h.op == EMPTY:
         if call.asked:
-            take_back(state, call, h, now)
+            apply_push_status(state, call, h, now)
         else:
             header.pending = 0
         return
@@ -62,11 +62,11 @@ def _take_in(state: Calls, call: Call, rpc: Rpc, h: Header, now: int) -> None:
         state.served[i] = bool(h.served >> lane & 1)
     header.pending -= popcount(done)
     if not header.registers and (h.refused or h.served != call.hashed):
-        _learn(state, call, h, now)
+        _correct_hints(state, call, h, now)
 
 
 @compiled
-def _learn(state: Calls, call: Call, h: Header, now: int) -> None:
+def _correct_hints(state: Calls, call: Call, h: Header, now: int) -> None:
     """Update the hints by an answer that contradicts them; queue the refused lanes."""
     for lane in range(h.count):
         if not h.live >> lane & 1:
@@ -79,7 +79,7 @@ def _learn(state: Calls, call: Call, h: Header, now: int) -> None:
                 hint(state, at, served)
         elif ps_of(state.keys[i], int64(state.header.n_ps)) == call.ps:
             hint(state, at, True)
-            refuse(state, i, int64(call.refusals), now)
+            queue_refused(state, i, int64(call.refusals), now)
         else:
             hint(state, at, False)
-            miss(state, i, now)
+            queue_missed(state, i, now)

@@ -21,7 +21,7 @@ from nativekit.compile import int64
 from nativekit.reference import as_ref
 
 
-class Counted(NamedTuple):
+class RpcCounts(NamedTuple):
     """Number of RPCs of one operation, a pull or a push, with correct hints."""
 
     rpcs: int  # number of RPCs that the worker sends
@@ -30,7 +30,7 @@ class Counted(NamedTuple):
 
 def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
-) -> Iterator[Counted]:
+) -> Iterator[RpcCounts]:
     """Yield the counts of operations on the parameters at these positions, each at most `largest`.
 
     The switch holds the `hot` keys; None sends all RPCs to servers.
@@ -43,7 +43,7 @@ def count_operations(
     servers: int,
     operations: Iterable[tuple[NDArray[np.integer], Keys | None]],
     largest: int,
-) -> Iterator[Counted]:
+) -> Iterator[RpcCounts]:
     """Yield the counts of operations that each have their own hot keys."""
     client = HotsetClient(Caller(0, 1, 0), servers, space, lambda: 0, largest=largest)
     state, hinted = client.state, None
@@ -52,12 +52,12 @@ def count_operations(
             client.hint(hot)
             hinted = hot
         state.positions[: len(positions)] = positions
-        to_servers = _count(state, len(positions))
-        yield Counted(client.rpcs_of_operation, to_servers)
+        to_servers = _count_operation(state, len(positions))
+        yield RpcCounts(client.rpcs_of_operation, to_servers)
 
 
 @entry_point
-def _count(state: Calls, n_keys: int) -> int:
+def _count_operation(state: Calls, n_keys: int) -> int:
     """Pack an operation, and drop its calls; return the number of RPCs that reach servers."""
     state = as_ref(state)
     header = state.header

@@ -82,13 +82,13 @@ def _plan_rpcs(state: Calls) -> int:
     largest = int64(0)
     for lane in range(LANES):
         largest = max(largest, int64(state.buckets[lane].keys))
-    best, lowest_cost, extra, riding = largest, largest, int64(0), int64(0)
+    best, lowest_cost, extra, left_over = largest, largest, int64(0), int64(0)
     for hot_only_rpcs in range(largest - 1, -1, -1):
         for lane in range(LANES):
-            riding += state.buckets[lane].keys > hot_only_rpcs
-        more = max(riding - room + LANES - 1, 0) // LANES
+            left_over += state.buckets[lane].keys > hot_only_rpcs
+        more = max(left_over - room + LANES - 1, 0) // LANES
         cost = hot_only_rpcs + _COST_AT_PS * more
-        # A call has each lane once, so a lane's largest bucket limits how many keys ride.
+        # A call has each lane once, so it takes at most one key of each bucket.
         if largest - hot_only_rpcs > calls + more or _COST_AT_PS * more > lowest_cost:
             break
         if cost < lowest_cost:
@@ -142,10 +142,10 @@ def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
     while c != NOTHING and waiting:
         call = state.calls[c]
         cold = state.buckets[LANES + call.ps]
-        riding = min(int64((cold.room + cold.calls - 1) // cold.calls), waiting)
-        cold.room -= riding
+        n_hot = min(int64((cold.room + cold.calls - 1) // cold.calls), waiting)
+        cold.room -= n_hot
         cold.calls -= 1
-        _take_largest_buckets(state, c, riding)
+        _take_largest_buckets(state, c, n_hot)
         while waiting and state.buckets[state.order[waiting - 1]].keys == hot_only_rpcs:
             waiting -= 1
         c = int64(call.next)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from foundation.protocol.header import WINDOW, Header
 from foundation.protocol.rpc import ALL, PUSH
 from hosts.hotset.worker.calls import queue_call
-from hosts.hotset.worker.refusals import refuse
+from hosts.hotset.worker.refusals import queue_refused
 from hosts.hotset.worker.state import Call, Calls
 from hosts.worker.replay import HELD, UNREPLAYED
 from nativekit.bits import popcount
@@ -56,7 +56,7 @@ def renew(state: Calls, epoch: int) -> None:
 
 
 @compiled
-def take_back(state: Calls, call: Call, h: Header, now: int) -> None:
+def apply_push_status(state: Calls, call: Call, h: Header, now: int) -> None:
     """Handle a PS's answer about a push: mark the lanes that it has added, and queue the others again."""
     added = int64(call.live) & ~h.refused
     for lane in range(int64(call.count)):
@@ -66,7 +66,7 @@ def take_back(state: Calls, call: Call, h: Header, now: int) -> None:
                 state.answered[i] = True
                 state.served[i] = False
             else:
-                refuse(state, i, int64(call.refusals), now)
+                queue_refused(state, i, int64(call.refusals), now)
     state.header.pending -= popcount(added)
 
 

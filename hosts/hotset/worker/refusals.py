@@ -18,19 +18,19 @@ MAX_DOUBLINGS = 7
 
 
 @compiled
-def refuse(state: Calls, i: int, refusals: int, now: int) -> None:
+def queue_refused(state: Calls, i: int, refusals: int, now: int) -> None:
     """Queue key `i`, which its own PS has now refused `refusals` + 1 times."""
-    _put_off(state, i, refusals + 1, now)
+    _add_to_group(state, i, refusals + 1, now)
 
 
 @compiled
-def miss(state: Calls, i: int, now: int) -> None:
+def queue_missed(state: Calls, i: int, now: int) -> None:
     """Queue key `i`, which another PS refused as the switch did not have it."""
-    _put_off(state, i, 0, now)
+    _add_to_group(state, i, 0, now)
 
 
 @compiled
-def _put_off(state: Calls, i: int, refusals: int, now: int) -> None:
+def _add_to_group(state: Calls, i: int, refusals: int, now: int) -> None:
     group = state.groups[_group_of(state, refusals, now)]
     state.next_key[i] = NOTHING
     if group.first == NOTHING:
@@ -58,21 +58,21 @@ def _group_of(state: Calls, refusals: int, now: int) -> int:
 @compiled
 def resend_refused(state: Calls, now: int) -> None:
     """Queue new calls for the keys whose delay has passed."""
-    header, stay = state.header, int64(0)
+    header, n_waiting = state.header, int64(0)
     for g in range(int64(header.groups)):
         group = state.groups[g]
         if group.due > now:
-            stays = state.groups[stay]
-            stays.refusals, stays.due, stays.first, stays.last = (
+            target = state.groups[n_waiting]
+            target.refusals, target.due, target.first, target.last = (
                 group.refusals, group.due, group.first, group.last
             )  # fmt: skip
-            stay += 1
+            n_waiting += 1
             continue
         if group.refusals:
             _resend_hashed(state, int64(group.first), int64(group.refusals))
         else:
             _resend_missed(state, int64(group.first))
-    header.groups = stay
+    header.groups = n_waiting
 
 
 @compiled

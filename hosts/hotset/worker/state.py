@@ -154,7 +154,7 @@ def is_hinted(state: Calls, at: int) -> bool:
 
 
 @compiled
-def hint(state: Calls, at: int, goes: bool) -> None:
+def hint(state: Calls, at: int, is_hot: bool) -> None:
     """Set whether the key at a position goes to its hash lane."""
     bit = 1 << (at & 7)
-    state.hinted[at >> 3] = int64(state.hinted[at >> 3]) & ~bit | (bit if goes else 0)
+    state.hinted[at >> 3] = int64(state.hinted[at >> 3]) & ~bit | (bit if is_hot else 0)

@@ -13,7 +13,7 @@ import click
 
 from foundation.errors import HotlineError
 from foundation.settings import Strict
-from hosts.agent import Commands, execute, load_config, say, settle
+from hosts.agent import Commands, execute, load_config, prepare_process, print_json
 
 Handlers = Mapping[str, Callable[..., dict[str, object]]]
 
@@ -61,8 +61,8 @@ def _run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], P
         config: ConfigT = load_config(path, model)
         commands = Commands(sys.stdin.fileno())
         with raise_file_limit(), closing(make(config, commands)) as process:
-            settle(config.cpu)
-            say(ready=True)
+            prepare_process(config.cpu)
+            print_json(ready=True)
             while not commands.closed:
                 line = commands.next()
                 if line is None:
@@ -70,7 +70,7 @@ def _run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], P
                 else:
                     execute(line, process.handlers())
     except (HotlineError, OSError) as error:
-        say(error=str(error))
+        print_json(error=str(error))
         sys.exit(1)
 
 

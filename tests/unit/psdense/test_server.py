@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from foundation.designs.interface import NO_REPLY, NOTHING
 from foundation.designs.psdense import PSDENSE
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
-from hosts.dense.packet import ADDEND, MAX_SIZE, MIN_SIZE, RESULT, TAKEN, DensePacket, parse
+from hosts.dense.packet import ACK, ADDEND, MAX_SIZE, MIN_SIZE, RESULT, DensePacket, parse
 from hosts.keys import KeySpace
 from hosts.psdense.server import SERVER, Adder, make_adder
 from nativekit.plain import plain
@@ -129,7 +129,7 @@ def test_rounds_are_numbered_beyond_32_bits() -> None:
 @pytest.mark.parametrize(
     ("packet", "counter"),
     [
-        (push(0, kind=TAKEN), "misdirected"),
+        (push(0, kind=ACK), "misdirected"),
         (push(0, job=JOB + 1), "misdirected"),
         (push(0, chunk=2), "misdirected"),  # another server's
         (push(0, chunk=2 * 6 + 1), "misdirected"),  # behind the vector's end

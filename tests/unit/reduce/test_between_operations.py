@@ -15,7 +15,7 @@ from foundation.designs.interface import Design
 from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from hosts.dense.client import DenseClient
-from hosts.dense.packet import HEADER, TAKEN, DensePacket, parse
+from hosts.dense.packet import ACK, HEADER, DensePacket, parse
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.sockets import clock_offset, open_udp
@@ -95,7 +95,7 @@ def test_a_worker_that_has_ended_acknowledges_what_comes_again(
     other.sendto(again, sock.getsockname())
     line.drain_between_blocks(first)
     answer = parse(other.recv(2048))
-    assert (answer.kind, answer.chunk, answer.worker) == (TAKEN, parse(again).chunk, 0)
+    assert (answer.kind, answer.chunk, answer.worker) == (ACK, parse(again).chunk, 0)
     assert first.unexpected == first.malformed == 0 and len(first.records) == 0
 
 

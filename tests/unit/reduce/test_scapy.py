@@ -6,13 +6,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hosts.dense.packet import ADDEND, HEADER, MAX_SIZE, TAKEN, DensePacket
+from hosts.dense.packet import ACK, ADDEND, HEADER, MAX_SIZE, DensePacket
 from hosts.dense.scapy_layer import Dense, inward, outward
 
 octet = st.integers(0, 255)
 packets = st.builds(
     DensePacket,
-    kind=st.integers(ADDEND, TAKEN),
+    kind=st.integers(ADDEND, ACK),
     is_float=st.integers(0, 1),
     worker=octet,
     workers=octet,

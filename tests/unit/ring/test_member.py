@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from foundation.designs.ring import DESIGN, RING
-from hosts.dense.packet import ADDEND, RESULT, TAKEN, DensePacket, parse
+from hosts.dense.packet import ACK, ADDEND, RESULT, DensePacket, parse
 from switch_harness.effort import examples
 from tests.harness.dense import Bed, integers
 
@@ -88,11 +88,11 @@ def test_a_chunk_leaves_when_that_of_the_step_before_has_come() -> None:
     [(to, first)] = outgoing(client)
     assert (to, first.chunk, first.values) == (3, 0, (1,) * 64)  # peer 0 is the server
     client.receive(chunk(at=1).build(), 0, 0)
-    assert [(to, packet.kind, packet.chunk) for to, packet in outgoing(client)] == [(1, TAKEN, 1)]
+    assert [(to, packet.kind, packet.chunk) for to, packet in outgoing(client)] == [(1, ACK, 1)]
     client.receive(chunk(at=0).build(), 0, 0)
     found = [(packet.kind, packet.chunk, packet.values[:1]) for _, packet in outgoing(client)]
     # Its own is 1: the sums of the first steps, each with what has come.
-    assert found == [(TAKEN, 0, ()), (ADDEND, 1, (6,)), (ADDEND, 2, (6,))]
+    assert found == [(ACK, 0, ()), (ADDEND, 1, (6,)), (ADDEND, 2, (6,))]
 
 
 def test_a_chunk_that_comes_again_is_acknowledged_again_and_not_added() -> None:
@@ -101,7 +101,7 @@ def test_a_chunk_that_comes_again_is_acknowledged_again_and_not_added() -> None:
     for _ in range(3):
         client.receive(chunk().build(), 0, 0)
     found = outgoing(client)
-    assert [packet.kind for _, packet in found] == [TAKEN] * 3 + [ADDEND]
+    assert [packet.kind for _, packet in found] == [ACK] * 3 + [ADDEND]
     assert found[-1][1].values == (6,) * 64
 
 
@@ -112,11 +112,11 @@ def test_who_has_ended_goes_on_acknowledging() -> None:
         bed.step()
     client, result = bed.clients[1], bed.clients[1].result.copy()
     client.receive(chunk().build(), 0, 0)
-    assert [(packet.kind, packet.round) for _, packet in outgoing(client)] == [(TAKEN, 1)]
+    assert [(packet.kind, packet.round) for _, packet in outgoing(client)] == [(ACK, 1)]
     assert client.idle and client.result.tolist() == result.tolist()
     client.all_reduce(np.ones(192, np.int32), 3)
     client.receive(chunk(number=1).build(), 0, 0)  # of the vectors before
-    assert [(packet.kind, packet.round) for _, packet in outgoing(client)] == [(TAKEN, 1), (ADDEND, 2)]
+    assert [(packet.kind, packet.round) for _, packet in outgoing(client)] == [(ACK, 1), (ADDEND, 2)]
 
 
 def test_chunks_of_the_next_vectors_are_kept_until_it_begins_with_them() -> None:
@@ -127,7 +127,7 @@ def test_chunks_of_the_next_vectors_are_kept_until_it_begins_with_them() -> None
     assert outgoing(client) == []
     client.all_reduce(np.ones(192, np.int32), 3)
     found = [(packet.kind, packet.chunk, packet.values[:1]) for _, packet in outgoing(client)]
-    assert found == [(TAKEN, 0, ()), (ADDEND, 0, (1,)), (ADDEND, 1, (10,))]
+    assert found == [(ACK, 0, ()), (ADDEND, 0, (1,)), (ADDEND, 1, (10,))]
 
 
 def test_no_more_than_a_window_is_on_the_way() -> None:
@@ -136,7 +136,7 @@ def test_no_more_than_a_window_is_on_the_way() -> None:
     client.all_reduce(np.ones(1000, np.int32), 2)
     found = outgoing(client)
     assert [packet.chunk for _, packet in found] == [0, 1]
-    client.receive(found[1][1]._replace(kind=TAKEN, worker=1, values=()).build(), 0, 0)
+    client.receive(found[1][1]._replace(kind=ACK, worker=1, values=()).build(), 0, 0)
     assert [packet.chunk for _, packet in outgoing(client)] == [2]
 
 
@@ -148,8 +148,8 @@ def test_no_more_than_a_window_is_on_the_way() -> None:
         (chunk(values=(5,) * 63), "unexpected"),
         (chunk(number=3), "unexpected"),
         (chunk(kind=RESULT), "unexpected"),
-        (chunk(kind=TAKEN, at=1, worker=2, values=()), "unexpected"),  # has not been sent
-        (chunk(kind=TAKEN, worker=0, values=()), "unexpected"),  # not of the next worker
+        (chunk(kind=ACK, at=1, worker=2, values=()), "unexpected"),  # has not been sent
+        (chunk(kind=ACK, worker=0, values=()), "unexpected"),  # not of the next worker
         (chunk(job=RING.job + 1), "unexpected"),
         (chunk(size=63), "malformed"),
     ],

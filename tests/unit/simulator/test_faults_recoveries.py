@@ -55,8 +55,8 @@ def server_forgets(name: str) -> Break:
     def put_back(server: Any, movers: Any, parts: Any) -> None:
         really(server, movers, {key: b"" if key.startswith(name) else part for key, part in parts.items()})
 
-    really = checkpoint.put_back
-    return lambda patched: patched.setattr(core, "put_back", put_back)
+    really = checkpoint.restore_checkpoint
+    return lambda patched: patched.setattr(core, "restore_checkpoint", put_back)
 
 
 def server_forgets_its_checkpoint(patched: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from experiment.config import Config
 from foundation.designs.registry import DEFAULT, NAMES, design
-from hosts import pace
-from hosts.pace import RpcCost, rpc_cost
+from hosts import rpc_cost
+from hosts.rpc_cost import RpcCost, measure_rpc_cost
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
 
@@ -24,7 +24,7 @@ ALONE = [name for name in NAMES if not design(name).is_lockstep]
     "name", [pytest.param(name, marks=[] if name == DEFAULT else pytest.mark.soak) for name in ALONE]
 )
 def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> None:
-    fast, scapy = (rpc_cost(codec, design(name), 4, 1) for codec in ("fast", "scapy"))
+    fast, scapy = (measure_rpc_cost(codec, design(name), 4, 1) for codec in ("fast", "scapy"))
     assert fast is not None and scapy is not None
     assert min(fast) > 0
     assert scapy.worker_us > 20 * fast.worker_us and scapy.server_us > 20 * fast.server_us
@@ -41,8 +41,8 @@ def test_a_cost_is_each_thread_s_cpu_time_over_the_rpcs_behind_the_warm_up(
         clock_gettime=lambda _: next(readings["server"]),
         pthread_getcpuclockid=lambda _: 0,
     )
-    monkeypatch.setattr(pace, "time", fake)
-    cost = rpc_cost("fast", design("none"), 64, 2)
+    monkeypatch.setattr(rpc_cost, "time", fake)
+    cost = measure_rpc_cost("fast", design("none"), 64, 2)
     assert cost == RpcCost(8 / 256 * 1e6, 4 / 256 * 1e6)
 
 
@@ -50,10 +50,10 @@ def test_a_server_that_does_not_answer_has_no_cost_and_leaves_no_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(
-        pace, "codec_hooks", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
+        rpc_cost, "codec_hooks", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
     )
     before = threading.active_count()
-    assert rpc_cost("fast", design("none"), 64, 1, patience_s=0.05) is None
+    assert measure_rpc_cost("fast", design("none"), 64, 1, timeout_s=0.05) is None
     assert threading.active_count() == before
 
 
@@ -65,10 +65,10 @@ def test_a_run_measures_its_agents_and_compiled_ones_alike(monkeypatch: pytest.M
         asked.append((codec, rest[0].name, rest[1]))
         return costs[codec]
 
-    monkeypatch.setattr(room, "rpc_cost", cost)
+    monkeypatch.setattr(room, "measure_rpc_cost", cost)
     monkeypatch.setattr(room, "warm", lambda _: None)
     found = measure_agent_costs(Config(codec="scapy", design="none", window=3))
     assert {codec: (each.worker_us, each.server_us) for codec, each in found.items()} == costs
     assert asked == [("fast", "none", 3), ("scapy", "none", 3)]
-    monkeypatch.setattr(room, "rpc_cost", lambda *_: None)
+    monkeypatch.setattr(room, "measure_rpc_cost", lambda *_: None)
     assert measure_agent_costs(Config(codec="scapy")) == {}

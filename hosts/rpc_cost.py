@@ -37,7 +37,7 @@ _KEYS = 64 * LANES
 """Keys of an operation: they take 64 RPCs or a few more."""
 _TURN_NS = 5_000_000
 """Interval in ns at which the server checks whether to stop."""
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class RpcCost(NamedTuple):
@@ -47,8 +47,8 @@ class RpcCost(NamedTuple):
     server_us: float
 
 
-def rpc_cost(
-    codec: str, design: Design, window: int, steps: int, patience_s: float = PATIENCE_S
+def measure_rpc_cost(
+    codec: str, design: Design, window: int, steps: int, timeout_s: float = TIMEOUT_S
 ) -> RpcCost | None:
     """Return the mean cost over `steps` steps of full RPCs, after one to warm up.
 
@@ -64,7 +64,7 @@ def rpc_cost(
         wire = make_wire(at_worker.fileno(), peers, _NO_FILE, _NO_FILE)
 
         def completes() -> bool:
-            until = time.monotonic_ns() + int(patience_s * 1e9)
+            until = time.monotonic_ns() + int(timeout_s * 1e9)
             return operate(client.state, udp, wire, until) == ENDED
 
         with _serving(codec, design, space, at_server.fileno(), peers[1:]) as cpu_s:
