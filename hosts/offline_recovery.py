@@ -40,8 +40,7 @@ M = TypeVar("M", bound=BaseModel)
 FOLDER = "owed"
 """Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
 KEYS = "keys.npy"
-_AGENTS = "logs"
-"""Folder of a run with the agents' configurations."""
+_AGENTS = "logs"  # folder of a run with the agents' configurations
 
 
 class UnreplayedCount(NamedTuple):

@@ -33,10 +33,8 @@ from hosts.worker.operate import ENDED, make_wire
 _JOB, _EPOCH, _WORKER = 0, 0, 1
 _ANY_PORT = ("127.0.0.1", 0)
 _NO_FILE = -1
-_KEYS = 64 * LANES
-"""Keys of an operation: they take 64 RPCs or a few more."""
-_TURN_NS = 5_000_000
-"""Interval in ns at which the server checks whether to stop."""
+_KEYS = 64 * LANES  # keys of an operation: they take 64 RPCs or a few more
+_TURN_NS = 5_000_000  # interval in ns at which the server checks whether to stop
 TIMEOUT_S = 20.0
 
 

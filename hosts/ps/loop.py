@@ -39,8 +39,7 @@ from hosts.udp import BURST, address_of, datagram_of, make_udp
 
 log = logging.getLogger(__name__)
 
-_FULL_DISK_S = 0.1
-"""Interval in s between two attempts to write to a full disk."""
+_FULL_DISK_S = 0.1  # interval in s between two attempts to write to a full disk
 
 
 class CodecHooks(NamedTuple):

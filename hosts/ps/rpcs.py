@@ -1,6 +1,7 @@
 """Common parts of servers that speak Hotline's RPC: callers and their turns, jobs and their costs.
 
-A caller reuses a slot only after its RPC was answered, so a server stores only the last turn of each slot."""
+A caller reuses a slot only after its RPC was answered, so a server stores only the last turn of each slot.
+"""
 
 from __future__ import annotations
 

@@ -58,8 +58,7 @@ _EVENT = checked(
             "itemsize": EPOLL_EVENT.itemsize,
         }
     )
-)
-"""struct epoll_event; numpy's records have an attribute `data` already."""
+)  # struct epoll_event; numpy's records have an attribute `data` already
 
 
 class _Event:

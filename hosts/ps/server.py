@@ -29,7 +29,8 @@ class RpcServer:
     """A server that answers workers' RPCs. `clock` (monotonic, ns) measures the processing time.
 
     `as_plain` runs the same functions as plain Python; a state with a journal is durable
-    (`hosts.ps.journal`)."""
+    (`hosts.ps.journal`).
+    """
 
     state: Any  # of the design's class: a `JobsState`, and `Journalled` if it is durable
 

@@ -46,7 +46,7 @@ _SETS = 2
 class AdderHeader(PsHeader):
     """Scalars of the state."""
 
-    OWN_FIELDS_FIRST = True
+    OWN_FIELDS_FIRST = True  # as in `hosts.ring.state`
 
     n_ps: int
     next_row: int
@@ -61,8 +61,8 @@ class ChunkRow:
     number: UInt32  # the round
     seen: UInt32  # bitmap of the workers that have pushed
     unsent: UInt32  # bitmap of the workers that the sum must be sent to
-    full: UInt16
-    count: UInt16
+    full: UInt16  # number of values of a full chunk
+    count: UInt16  # number of values of this one
     form: UInt8
     workers: UInt8
     queued: UInt16

@@ -55,11 +55,11 @@ class Member(NamedTuple):
 
     header: MemberHeader
     slots: Records[Slot]
-    sent: Records[Rpc]  # [WINDOW + OUT]: datagrams by slot, then those of acknowledgements
+    sent: Records[Rpc]  # [WINDOW + ACK_BUFFERS]: datagrams by slot, then those of acknowledgements
     free: Ints
     resends: Ints
     received: Octets  # uint8[c]: whether each chunk has come, with room for a ring of 32
-    waiting: Records[Ack]  # [ACKS], a ring
+    waiting: Records[Ack]  # [MAX_ACKS], a ring
     early: Records[Rpc]
     """[WINDOW]: chunks of the next vector, which came before this worker started to add it up."""
     early_lengths: Records[Early]  # [WINDOW]

@@ -13,7 +13,8 @@ As in p4lang/p4app-switchML at b5c74a0 (`headers.p4`, `dpdk_worker_thread_utils.
 
 Their workers write `tsi` in host byte order, from 0 in each all-reduce. Here it is in network order and
 counts on across all-reduces, so that a switch can compare it. Both continue the pool index across
-all-reduces."""
+all-reduces.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A worker's calls for one job, for Python: it starts operations, and may send and receive their datagrams.
 
-Designs extend it. The state machine behind it is compiled; its plain twin leaves the same bytes."""
+Designs extend it. The state machine behind it is compiled; its plain twin leaves the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class ClientState(WorkerState, OperandState, Protocol):
 class BaseClient:
     """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
 
-    A client with unreplayed updates has a replay log."""
+    A client with unreplayed updates has a replay log.
+    """
 
     state: ClientState
     _header: ClientHeader

@@ -38,8 +38,7 @@ ENDED, TIMED_OUT, FULL, INTERRUPTED = 0, 1, 2, 3
 """Why the loop returned: the operation ended; the time came; the log is full; a signal or command came."""
 SEND_BURST = 8
 """Datagrams of a burst: few, so that answers wait briefly and requests leave soon after their time stamp."""
-_CHECK_NS = 1_000_000
-"""Interval, in ns, of checks for signals and commands while the loop is busy."""
+_CHECK_NS = 1_000_000  # interval, in ns, of checks for signals and commands while the loop is busy
 _POLLIN = 1
 _POLLED = 3
 

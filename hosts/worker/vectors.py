@@ -35,7 +35,8 @@ class LockstepHeader(ClientHeader, Protocol):
 class VectorClient(DesignClient):
     """All workers of a job make the same calls, in the same order, and wait for each other.
 
-    A pull reads the worker's own model; a push adds what all push to it."""
+    A pull reads the worker's own model; a push adds what all push to it.
+    """
 
     _header: LockstepHeader
     min_workers: ClassVar[int] = 1
@@ -70,11 +71,10 @@ class VectorClient(DesignClient):
         self._header.workers = workers
 
     def all_reduce(self, vector: Vector, workers: int) -> None:
-        """Start to add up the vectors [n] of `workers` workers, with equal n and type; the client must be
-        idle.
+        """Start to add up the vectors [n] of `workers` workers; the client must be idle.
 
-        float32 is added as the design adds floats, int32 modulo 2^32. Raise `ValueError` for a vector that
-        cannot be added.
+        All have equal n and type: float32 is added as the design adds floats, int32 modulo 2^32. Raise
+        `ValueError` for a vector that cannot be added.
         """
         n = len(vector)
         if not 0 < n <= self.largest:

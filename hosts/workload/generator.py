@@ -20,13 +20,11 @@ from hosts.workload.trace import Samples, Trace, distinct_columns
 
 _SHIFT = 10.0
 """Flattens the law's head, so that no feature is in every sample: click data has no such feature left in."""
-_PLANTED_SPREAD = 0.7
-"""Standard deviation of the planted weights."""
+_PLANTED_SPREAD = 0.7  # standard deviation of the planted weights
 _CHUNK_DRAWS = 2_000_000
 _EXACT_RANKS = 1_000
 _BINS = 2_000
-_TOLERANCE = 0.05
-"""Maximum deviation of a calibrated workload from its shape."""
+_TOLERANCE = 0.05  # maximum deviation of a calibrated workload from its shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,6 @@ def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
 
     Raise `DataError` if a mini-batch has too many keys for the hot ones to have their share.
     """
-
     wanted = float(shape.keys_per_step)
     edges = _bins(shape.parameters, shape.hot)
 

@@ -68,10 +68,10 @@ class HotsetStore(Store):
         self._cells.updates[: self._share.header.places] &= AWAY - 1
 
     def busiest(self, limit: int) -> tuple[Keys, Values]:
-        """Return the `limit` keys with most updates since the last call, and their counts: descending, [n]
-        each.
+        """Return the `limit` keys with most updates since the last call, and their counts.
 
-        Before them is NO_KEY with the updates of all keys together, at most 2^32 - 1.
+        Both are [n], in descending order. Before them is NO_KEY with the updates of all keys together, at
+        most 2^32 - 1.
         """
         updates = self._cells.updates & np.uint32(AWAY - 1)
         counts = updates - self._last_updates

@@ -22,8 +22,7 @@ from hosts.hotset.worker.state import Calls, is_hinted
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
 
-_COST_AT_PS = 2
-"""Cost of an RPC that reaches a PS, in RPCs that only the switch answers."""
+_COST_AT_PS = 2  # cost of an RPC that reaches a PS, in RPCs that only the switch answers
 
 
 @compiled
