@@ -9,7 +9,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test coverage paper map simulate sweeps zoo faults soak fuzz mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test coverage paper map simulate sweeps allreduce zoo faults soak fuzz mutants check bench repeat lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -42,8 +42,11 @@ simulate: setup ## the experiment in virtual time, [DDL]'s cluster or CONFIG=: n
 sweeps: setup ## many of them side by side: [DDL] S1 to S6, Fig. 1, top-k, skew, bandwidth, incast, connections
 	@./hotline sweep $(ARGS)
 
-zoo: setup ## SwitchML, servers, a ring and the hot set side by side in virtual time: 3 minutes; QUICK=1 does fewer points
-	@./hotline zoo $(if $(QUICK),--quick) $(ARGS)
+allreduce: setup ## SwitchML, servers, a ring and the hot set side by side, simulated: 3 minutes; QUICK=1 does fewer points
+	@./hotline allreduce $(if $(QUICK),--quick) $(ARGS)
+
+zoo:
+	@echo "make: expected target 'allreduce', got its old name 'zoo'" >&2; exit 2
 
 faults: setup ## schedules of faults in virtual time: is anything lost? (ARGS="--schedules 10000"; no root)
 	@./hotline faults --page docs/reliability.md $(ARGS)

@@ -176,7 +176,7 @@ class Accounting(_Model):
     """Rows missing in the logs, because the disk was too slow."""
     restarts: dict[str, int] = Field(default_factory=dict)
     """Restarts of each PS, and of the switch, that was restarted."""
-    owed: dict[str, int] = Field(default_factory=dict)
+    unreplayed: dict[str, int] = Field(default_factory=dict)
     """Dead worker -> keys with updates in its replay log that may be unreplayed."""
 
 

@@ -15,6 +15,34 @@ ARMS = {
     "none-again": "none-repeat",
 }
 """Arms of the designs hotset and none."""
+VERBS = {"owed": "recover", "zoo": "allreduce"}
+"""Verbs of `hotline`."""
+OPTIONS = {
+    ("recover", "--bring-home"): "--apply",
+    ("overlap", "--most"): "--max-concurrent",
+    ("follow", "--every"): "--period-s",
+    ("follow", "--moves"): "--max-moves",
+    ("policies", "--every"): "--period-s",
+    ("policies", "--learn"): "--train-share",
+    ("policies", "--writes"): "--writes-per-s",
+    ("predict", "--by"): "--from",
+    ("sweep", "--along"): "--vary",
+}
+"""(verb, old name) -> new name of an option."""
+VERBS = {"owed": "recover", "zoo": "allreduce"}
+"""Verbs of `hotline`."""
+OPTIONS = {
+    ("recover", "--bring-home"): "--apply",
+    ("overlap", "--most"): "--max-concurrent",
+    ("follow", "--every"): "--period-s",
+    ("follow", "--moves"): "--max-moves",
+    ("policies", "--every"): "--period-s",
+    ("policies", "--learn"): "--train-share",
+    ("policies", "--writes"): "--writes-per-s",
+    ("predict", "--by"): "--from",
+    ("sweep", "--along"): "--vary",
+}
+"""(verb, old name) -> new name of an option."""
 
 
 def expected(what: str, new: str, old: str) -> str:

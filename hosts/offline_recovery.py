@@ -37,7 +37,7 @@ from hosts.worker.replay import ReplayLog
 from hosts.worker.trainer import Replay
 
 M = TypeVar("M", bound=BaseModel)
-FOLDER = "owed"
+FOLDER = "unreplayed"
 """Folder of a run with the files of its servers, and the replay logs and ledgers of its workers."""
 KEYS = "keys.npy"
 _AGENTS = "logs"  # folder of a run with the agents' configurations

@@ -81,7 +81,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     found = settle(lanes, is_logged)
     found.overflows, found.changed_arms, found.dropped_rows = overflows, changed, dropped
     found.restarts = restarts
-    found.owed = unreplayed.found
+    found.unreplayed = unreplayed.found
     found.collected, found.uncollected = collector.updates, at_servers - collector.updates
     return found
 
@@ -139,10 +139,10 @@ def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
 
     `hosts.offline_recovery` applies these updates to the servers' stores later.
     """
-    unreplayed = {} if record.accounting is None else record.accounting.owed
+    unreplayed = {} if record.accounting is None else record.accounting.unreplayed
     parts, into = run / "parts", run / FOLDER
     for worker, keys in unreplayed.items():
-        log.warning("%s owes the servers what it had pushed to %s", worker, pluralize(keys, "key"))
+        log.warning("%s died with unreplayed updates of %s", worker, pluralize(keys, "key"))
     if not unreplayed or not any(parts.glob(_UNREPLAYED_FILES[0])):
         return
     into.mkdir()
@@ -152,4 +152,4 @@ def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
     sparse = run / "trace" / KEYS
     if sparse.exists():
         shutil.copyfile(sparse, into / KEYS)
-    log.warning("`./hotline owed %s --bring-home` gives it to the servers' files", run)
+    log.warning("`./hotline recover %s --apply` adds these updates to the servers' files", run)

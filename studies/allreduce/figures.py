@@ -21,23 +21,24 @@ def figures_of(numbers: Numbers) -> Iterator[Figure]:
     n, workers = f"{numbers.values:,} values", f"{numbers.workers} workers"
     goodput = Axis("million values/s of a worker", is_log=True)
     yield Figure(
-        "zoo-workers", "Goodput against workers", Axis("workers", is_log=True), goodput,
+        "allreduce-workers", "Goodput against workers", Axis("workers", is_log=True), goodput,
         list(_panels(numbers.goodput_by_workers, _MILLIONS)),
         caption=f"An all-reduce of {n}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
     yield Figure(
-        "zoo-packets", "Goodput against packet size", Axis("values of a packet"), goodput,
+        "allreduce-packets", "Goodput against packet size", Axis("values of a packet"), goodput,
         list(_panels(numbers.goodput_by_packet, _MILLIONS)), kind="points",
         caption=f"{n}, {workers}. SwitchML has packets of 64 values here.",
     )  # fmt: skip
     yield Figure(
-        "zoo-loss", "Goodput against loss", Axis("share of the frames that are lost", is_log=True), goodput,
+        "allreduce-loss", "Goodput against loss",
+        Axis("share of the frames that are lost", is_log=True), goodput,
         list(_panels(numbers.goodput_by_loss, _MILLIONS)), kind="points",
         caption=f"{n}, {workers}. The leftmost points are without loss. Median of the seeds, and their "
         "range. What is lost is sent again after 20 ms or more.",
     )  # fmt: skip
     yield Figure(
-        "zoo-length", "Time of an all-reduce against its length", Axis("values", is_log=True),
+        "allreduce-length", "Time of an all-reduce against its length", Axis("values", is_log=True),
         Axis("ms", is_log=True), list(_panels(numbers.ms_by_length, 1.0)),
         caption=f"{workers}; hosts take no time, and nothing is lost.",
     )  # fmt: skip
@@ -74,7 +75,7 @@ def breakdown(limits: Sequence[Limit], what: str) -> Figure:
         ]
         panels.append(Panel(f"{gbit:g} Gbit/s", series))
     return Figure(
-        "zoo-parts", "What the time of an all-reduce is made of", Axis("times the limit for values"),
+        "allreduce-parts", "What the time of an all-reduce is made of", Axis("times the limit for values"),
         Axis(""), panels, kind="bars",
         caption=f"{what}; hosts take no time, and nothing is lost. The text below explains the parts.",
     )  # fmt: skip
@@ -82,8 +83,8 @@ def breakdown(limits: Sequence[Limit], what: str) -> Figure:
 
 def _courses(training: Sequence[TrainingRow]) -> Iterator[Figure]:
     for name, along, title in (
-        ("zoo-loss-steps", "step", "mini-batches of all workers"),
-        ("zoo-loss-time", "ms", "ms"),
+        ("allreduce-loss-steps", "step", "mini-batches of all workers"),
+        ("allreduce-loss-time", "ms", "ms"),
     ):
         panels = []
         for question in dict.fromkeys(each.question for each in training):

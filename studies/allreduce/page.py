@@ -39,7 +39,7 @@ def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -
     """
     figures = list(figures_of(numbers))
     page = Page(
-        title="The zoo: designs side by side",
+        title="All-reduce: designs side by side",
         ran=ran,
         plots=[plot(figure) for figure in figures],
         tables=tables_of(numbers),

@@ -66,7 +66,7 @@ def _main(quick: bool) -> Iterator[Stage]:
     yield Stage("r1", 55, {**_QUICK, "arms": _ALL}) if quick else Stage("r1", 155)
     if not quick:
         yield Stage("r2", 110, {**_SHORT, "arms": _ALL, "trace_steps": 1000, "workload": _R2})
-    fig_9 = {"rounds": 1, "most": 1024} if quick else {"rounds": 6, "most": 4096}
+    fig_9 = {"rounds": 1, "max-connections": 1024} if quick else {"rounds": 6, "max-connections": 4096}
     yield Stage("connections", 50 if quick else 340, fig_9, is_run=False)
 
 

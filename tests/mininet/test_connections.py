@@ -30,7 +30,7 @@ def start(output: Path, *options: str) -> subprocess.Popen[str]:
 def test_every_setting_is_measured_through_the_switch(tmp_path: Path) -> None:
     """Callers that the switch did not know, or a server that missed a socket, would have no answer."""
     output = tmp_path / "found" / "c.parquet"
-    process = start(output, "--rounds", "1", "--most", "20")
+    process = start(output, "--rounds", "1", "--max-connections", "20")
     output_text, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors.count("Traceback")) == (0, 0), errors
     rows = pl.read_parquet(output)

@@ -107,9 +107,9 @@ def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_R
     assert (accounting["lost"], accounting["mismatched_keys"]) == (0, 0), (accounting, run.errors)
     assert sum(accounting["restarts"].values()) >= number - ends
     assert accounting["sent"] > 50_000 and (ends or accounting["unknown"] == 0)
-    assert not accounting["owed"] or set(accounting["owed"]) == {last.process}
-    if accounting["owed"]:
-        ran = CliRunner().invoke(hotline, ["owed", str(run.folder), "--bring-home", "--json"])
+    assert not accounting["unreplayed"] or set(accounting["unreplayed"]) == {last.process}
+    if accounting["unreplayed"]:
+        ran = CliRunner().invoke(hotline, ["recover", str(run.folder), "--apply", "--json"])
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
 

@@ -111,9 +111,9 @@ def test_wrong_usage_is_told_by_the_command_line() -> None:
     [
         (("--top-k", "0"), "0 is not in the range 1<=x<=131072"),
         (("--top-k", "131073"), "131073 is not in the range 1<=x<=131072"),
-        (("--every", "-1"), "-1.0 is not in the range 0.2<=x<=86400"),
+        (("--period-s", "-1"), "-1.0 is not in the range 0.2<=x<=86400"),
         (("--margin", "0.9"), "0.9 is not in the range 1<=x<=1000"),
-        (("--moves", "0"), "0 is not in the range x>=1"),
+        (("--max-moves", "0"), "0 is not in the range x>=1"),
         (("--periods", "0"), "0 is not in the range x>=1"),
     ],
 )
@@ -130,7 +130,7 @@ def test_what_cannot_be_followed_is_told_in_one_line(option: tuple[str, str], to
         ("answer", "--workers", "4", "--servers", "2", "--skew"),
         ("registers", "--job", "1", "--scale"),
         ("watch", "--interval"),
-        ("follow", "--job", "1", "--top-k", "5", "--every"),
+        ("follow", "--job", "1", "--top-k", "5", "--period-s"),
         ("follow", "--job", "1", "--top-k", "5", "--margin"),
     ],
 )

@@ -211,14 +211,15 @@ class Follower:
 
 def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotline.cli.follow.Follower", Follower)
-    asked = ("follow", "--job", "4", "--top-k", "20000", "--every", "0.2", "--periods", "2")
+    asked = ("follow", "--job", "4", "--top-k", "20000", "--period-s", "0.2", "--periods", "2")
     assert output(*asked) == (
         "beginning: 20,000 in, 0 out: 20,000 keys; took 2.25 s\n"
         "period 1: 1 in, 1 out: 20,000 keys; 250,000 updates, 49.3% of them in the switch; took 0.50 s\n"
         "period 2: 0 in, 0 out: 20,000 keys; 0 updates; took 1.00 s\n"
     )
     lines = [
-        json.loads(line) for line in output(*asked, "--margin", "2", "--moves", "7", "--json").splitlines()
+        json.loads(line)
+        for line in output(*asked, "--margin", "2", "--max-moves", "7", "--json").splitlines()
     ]
     assert lines[1] == {
         "period": 1, "updates": 250_000, "in_switch": 123_250, "keys_in": 1, "keys_out": 1, "keys": 20_000,

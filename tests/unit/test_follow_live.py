@@ -270,7 +270,7 @@ FOLLOW = ("follow", "--job", str(JOB), "--top-k", "20")
 def test_the_command() -> None:
     async def scenario(net: LiveNet) -> None:
         await net.work(40)
-        code, output, errors = await hotline(net, *FOLLOW, "--every", "0.2", "--periods", "2", "--json")
+        code, output, errors = await hotline(net, *FOLLOW, "--period-s", "0.2", "--periods", "2", "--json")
         assert (code, errors) == (0, "")
         lines = [json.loads(line) for line in output.splitlines()]
         assert [line["period"] for line in lines] == [0, 1, 2]
@@ -308,7 +308,7 @@ def test_ctrl_c_between_periods_and_in_a_move() -> None:
         assert returned == 130 and "interrupted" in told and "follow again" in told and told.count("\n") == 1
         for server in net.servers:
             server.mute_after = None
-        process = await start_hotline(net, *everything, "--every", "3600")
+        process = await start_hotline(net, *everything, "--period-s", "3600")
         assert process.stdout is not None
         line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
         assert line.startswith(b"beginning: ")
@@ -321,7 +321,7 @@ def test_ctrl_c_between_periods_and_in_a_move() -> None:
 
 def test_the_command_ends_where_another_controller_takes_over() -> None:
     async def scenario(net: LiveNet) -> None:
-        process = await start_hotline(net, *FOLLOW, "--every", "0.2")
+        process = await start_hotline(net, *FOLLOW, "--period-s", "0.2")
         assert process.stdout is not None
         await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
         async with Controller(net.address):

@@ -24,7 +24,7 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
 NEED_NOTHING = {"down", "explain", "whatif"}
-ADDED = {"answer": ["--hosts", "none.toml"], "zoo": ["--into", "/proc/none"]}
+ADDED = {"answer": ["--hosts", "none.toml"], "allreduce": ["--into", "/proc/none"]}
 """To fail soon."""
 
 

@@ -106,24 +106,24 @@ class Run:
         return held
 
 
-def owed(run: Path, *options: str) -> Result:
-    return CliRunner().invoke(hotline, ["owed", str(run), *options], catch_exceptions=False)
+def recover(run: Path, *options: str) -> Result:
+    return CliRunner().invoke(hotline, ["recover", str(run), *options], catch_exceptions=False)
 
 
-def test_what_is_owed_is_told_and_brought_home_once(tmp_path: Path) -> None:
+def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     run = Run(tmp_path)
     unreplayed = CrashedRun(tmp_path).unreplayed()
     assert [(each.worker, each.job) for each in unreplayed] == [("worker-1", JOB), ("worker-2", JOB)]
     missing, keys = np.count_nonzero(run.pushed - run.held()), [each.keys for each in unreplayed]
     assert max(keys) <= missing <= sum(keys)
-    told = json.loads(owed(tmp_path, "--json").stdout)
-    assert told == {"owed": [each._asdict() for each in unreplayed]}
+    told = json.loads(recover(tmp_path, "--json").stdout)
+    assert told == {"unreplayed": [each._asdict() for each in unreplayed]}
     for _ in range(2):  # which has nothing left to do
-        ran = owed(tmp_path, "--bring-home")
+        ran = recover(tmp_path, "--apply")
         assert ran.exit_code == 0, ran.output
         assert run.held().tolist() == run.pushed.tolist()
         assert CrashedRun(tmp_path).unreplayed() == []
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", FOLDER, "run.json"]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["logs", "run.json", FOLDER]
 
 
 def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
     log = ReplayLog.reopen(tmp_path / FOLDER / file_name("worker-2", JOB), 0)
     lost = int(np.flatnonzero(log.sums.any(axis=0))[0])
     log.sums[:, lost] = 0
-    ran = owed(tmp_path, "--bring-home")
+    ran = recover(tmp_path, "--apply")
     assert ran.exit_code == 1 and "1 key differ" in ran.output
     assert np.flatnonzero(run.held() != run.pushed).tolist() == [lost]
 
@@ -155,8 +155,8 @@ def test_one_that_is_interrupted_leaves_all_as_it_was(
 
 
 def test_a_run_of_which_nothing_is_owed_is_told(tmp_path: Path) -> None:
-    ran = owed(tmp_path)
+    ran = recover(tmp_path)
     assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output
     (tmp_path / "run.json").write_text("{}")
-    ran = owed(tmp_path)
-    assert ran.exit_code == 1 and f"{tmp_path}: has no folder owed" in ran.output
+    ran = recover(tmp_path)
+    assert ran.exit_code == 1 and f"{tmp_path}: has no folder unreplayed" in ran.output

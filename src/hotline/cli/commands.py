@@ -7,6 +7,8 @@ from itertools import chain
 
 import click
 
+from foundation.renamed import OPTIONS, VERBS, expected, find_old
+from hotline.cli.allreduce import allreduce
 from hotline.cli.answer import answer
 from hotline.cli.explain import explain
 from hotline.cli.faults import faults
@@ -16,9 +18,9 @@ from hotline.cli.interruption import INTERRUPTED, interrupted
 from hotline.cli.layers import layers
 from hotline.cli.logs import logs
 from hotline.cli.overlap import overlap
-from hotline.cli.owed import owed
 from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
+from hotline.cli.recover import recover
 from hotline.cli.registers import registers
 from hotline.cli.report import compare, figures, report
 from hotline.cli.run import down, run, up
@@ -28,16 +30,29 @@ from hotline.cli.sweep import sweep
 from hotline.cli.switch import load, offload, proxy, unload
 from hotline.cli.watch import watch
 from hotline.cli.whatif import whatif
-from hotline.cli.zoo import zoo
 
 
 class _Commands(click.Group):
     """The group of all commands, with our own message and exit code for Ctrl-C."""
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; refuse the old name of one with the new one."""
+        if message := find_old("verb", VERBS, args[:1]):
+            ctx.fail(message)
+        return super().resolve_command(ctx, args)
+
     def invoke(self, context: click.Context) -> object:
         """Run a command; turn Ctrl-C into one line and exit code 130, where Click has "Aborted!" and 1."""
         try:
             return super().invoke(context)
+        except click.NoSuchOption as error:
+            verb = "" if error.ctx is None else error.ctx.command.name or ""
+            new = OPTIONS.get((verb, error.option_name))
+            if new is None:
+                raise
+            raise click.UsageError(expected("option", new, error.option_name), error.ctx) from None
         except KeyboardInterrupt:
             click.echo(interrupted(), err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
@@ -64,9 +79,9 @@ def hotline(verbose: bool) -> None:
 
 
 GROUPS = {
-    "Runs and their reports": (run, report, figures, compare, logs, watch, owed),
+    "Runs and their reports": (run, report, figures, compare, logs, watch, recover),
     "Answers without a network or root": (answer, explain, hotset, policies, whatif, overlap, layers),
-    "Virtual time": (simulate, sweep, zoo, faults, fit, predict),
+    "Virtual time": (simulate, sweep, allreduce, faults, fit, predict),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),
 }

@@ -23,7 +23,7 @@ from hotline.cli.common import Number, job_option, json_option, on_switch, switc
 @job_option
 @click.option("--top-k", type=click.IntRange(1, MAX_KEYS), required=True, help="Number of hot keys.")
 @click.option(
-    "--every",
+    "--period-s",
     default=10.0,
     show_default=True,
     type=Number(0.2, 86_400),
@@ -34,16 +34,16 @@ from hotline.cli.common import Number, job_option, json_option, on_switch, switc
     help="A key replaces another only if it is updated this many times as often.",
 )  # fmt: skip
 @click.option(
-    "--moves",
+    "--max-moves",
     default=WAVE,
     show_default=True,
     type=click.IntRange(min=1),
-    help="At most so many replacements a period.",
+    help="Maximum number of replacements in a period.",
 )
 @click.option("--periods", type=click.IntRange(min=1), help="Stop after this many periods.")
 @json_option
 def follow(
-    address: str, device_id: int, job: int, top_k: int, every: float, margin: float, moves: int,
+    address: str, device_id: int, job: int, top_k: int, period_s: float, margin: float, max_moves: int,
     periods: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Keep the most updated keys of a job in the switch.
@@ -58,9 +58,9 @@ def follow(
 
     async def action(controller: Controller) -> None:
         nonlocal follower
-        follower = Follower(controller, job, Rule(top_k, margin, moves))
+        follower = Follower(controller, job, Rule(top_k, margin, max_moves))
         number = 0
-        async for period in periods_of(follower, every, periods):
+        async for period in periods_of(follower, period_s, periods):
             click.echo(_as_json(number, period) if as_json else "; ".join(_line(number, period)))
             number += 1
 

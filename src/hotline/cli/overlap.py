@@ -57,12 +57,11 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
     help="With k under way a byte takes 1 + SHARING·(k - 1) times as long; 1 is a fairly shared link.",
 )
 @click.option(
-    "--most",
-    "max_at_once",
+    "--max-concurrent",
     default=2,
     show_default=True,
     type=click.IntRange(1, 8),
-    help="Largest number of all-reduces under way at a time.",
+    help="Maximum number of concurrent all-reduces.",
 )
 @click.option(
     "--scheduler",
@@ -85,7 +84,7 @@ _MODELS = ("resnet152", "densenet201", "inceptionv4", "bert-base", "bert-large")
 @into_option("Folder for a page with timelines, and its figures.")
 @json_option
 def overlap(
-    models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, max_at_once: int,
+    models: tuple[str, ...], alpha_ms: float, beta_ns: float, sharing: float, max_concurrent: int,
     names: tuple[str, ...], tensors: bool, step_ms: float | None, show_gaps: bool, packets: bool,
     into: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
@@ -101,7 +100,7 @@ def overlap(
     from studies.dense.schedulers import SCHEDULERS
 
     network = AlphaBetaModel(
-        alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, max_at_once=max_at_once
+        alpha_us=alpha_ms * 1e3, beta_ns=beta_ns, sharing=sharing, max_at_once=max_concurrent
     )
     if show_gaps:
         if models or names or tensors or step_ms or packets or into:

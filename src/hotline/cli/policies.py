@@ -60,7 +60,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 )
 @click.option("--only", metavar="NAME,...", help="Compare only these policies, for example top-k,lru.")
 @click.option(
-    "--learn",
+    "--train-share",
     type=Number(0, 1, min_open=True, max_open=True),
     default=0.5,
     show_default=True,
@@ -72,8 +72,10 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     show_default=True,
     help="Steps/s of all workers, for moves/s and periods.",
 )
-@_above_0("--every", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
-@_above_0("--writes", help="Table writes/s of the control plane. [default: what softswitch takes, 417,000]")
+@_above_0("--period-s", help="Length of a period in seconds. [default: 10, or a twentieth of a short log]")
+@_above_0(
+    "--writes-per-s", help="Table writes/s of the control plane. [default: what softswitch takes, 417,000]"
+)
 @click.option(
     "--servers",
     type=click.IntRange(1, 1000),
@@ -88,8 +90,8 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 @json_option
 def policies(
     files: tuple[Path, ...], built_in: str | None, steps: int, half_life: float | None, shift: bool,
-    sizes: str | None, only: str | None, learn: float, rate: float, every: float | None, writes: float | None,
-    servers: int, samples_per_step: int, into: Path, as_json: bool,
+    sizes: str | None, only: str | None, train_share: float, rate: float, period_s: float | None,
+    writes_per_s: float | None, servers: int, samples_per_step: int, into: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare cache policies for the keys in the switch.
 
@@ -108,10 +110,10 @@ def policies(
         settings = Settings(
             sizes=_sizes(sizes) or Settings().sizes,
             policies=names,
-            learn=learn,
+            learn=train_share,
             rate=rate,
-            every=every,
-            writes_per_s=writes or WRITES_PER_S,
+            every=period_s,
+            writes_per_s=writes_per_s or WRITES_PER_S,
             servers=servers,
             samples_per_step=samples_per_step,
         )

@@ -70,21 +70,22 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
     help="TOML file with the table [hosts], as `hotline fit` writes it of another run.",
 )
 @click.option(
-    "--by",
+    "--from",
+    "predictor",
     type=click.Path(path_type=Path, file_okay=False),
     help="Compare with another real run instead: how well do runs predict each other?",
 )
 @json_option
-def predict(run: Path, hosts_of: Path | None, by: Path | None, as_json: bool) -> None:
+def predict(run: Path, hosts_of: Path | None, predictor: Path | None, as_json: bool) -> None:
     """Simulate a real run, and compare both arm by arm.
 
     RUN is simulated at the rates that it was offered. A prediction holds if means are within 15 % of RUN's,
     p99 within 30 %, and differences have the same sign wherever RUN shows one.
     """
-    if (hosts_of is None) == (by is None):
-        raise click.UsageError("give either --hosts FILE or --by DIRECTORY, which RUN is compared with")
+    if (hosts_of is None) == (predictor is None):
+        raise click.UsageError("give either --hosts FILE or --from DIRECTORY, which RUN is compared with")
     with one_line_errors():
-        found = _simulated(run, hosts_of) if hosts_of is not None else _measured(run, by or run)
+        found = _simulated(run, hosts_of) if hosts_of is not None else _measured(run, predictor or run)
     if as_json:
         print_json(_as_json(found))
     else:

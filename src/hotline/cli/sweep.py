@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[SWEEP]...")
 @click.option(
-    "--config", type=click.Path(path_type=Path), help="Configuration for --along. [default: [DDL]'s cluster]"
+    "--config", type=click.Path(path_type=Path), help="Configuration for --vary. [default: [DDL]'s cluster]"
 )
 @click.option(
-    "--along",
+    "--vary",
     metavar="SETTING=V1,V2,...",
     help="Sweep a setting of your own, for example network.rate_mbit=100,1000.",
 )
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 @processes_option
 @json_option
 def sweep(
-    names: tuple[str, ...], config: Path | None, along: str | None, into: Path, scheduler: str | None,
+    names: tuple[str, ...], config: Path | None, vary: str | None, into: Path, scheduler: str | None,
     processes: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Simulate the points of sweeps side by side.
@@ -58,7 +58,7 @@ def sweep(
     from simulator.sweeps.spread import do_points
 
     with one_line_errors():
-        swept = _wanted(names, config, along)
+        swept = _wanted(names, config, vary)
         points = list(points_of(swept))
         with named_progress_bar("simulating") as progress:
             results = do_points(points, into, scheduler, processes, progress)
@@ -77,10 +77,10 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
 
     if setting is None:
         if config is not None:
-            raise click.UsageError("--config is of a sweep of your own: say --along SETTING=V1,V2,..., too")
+            raise click.UsageError("--config is of a sweep of your own: say --vary SETTING=V1,V2,..., too")
         return sweeps(names)
     if names:
-        raise click.UsageError(f"{names[0]} and --along exclude each other")
+        raise click.UsageError(f"{names[0]} and --vary exclude each other")
     base = DDL if config is None else load_config_as(SimulationConfig, [f"CONFIG={config}"])
     name, _, values = setting.partition("=")
     try:
@@ -89,7 +89,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
     except json.JSONDecodeError:
         found, numbers = [values], []
     if len(numbers) < len(found):
-        raise click.UsageError(f"--along {setting}: is not SETTING=V1,V2,... with numbers")
+        raise click.UsageError(f"--vary {setting}: is not SETTING=V1,V2,... with numbers")
     return [along(base, name, numbers)]
 
 

@@ -24,7 +24,7 @@ _NO_RESULT = "nothing was measured to the end"
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="Parquet file to write.")
 @click.option("--rounds", type=click.IntRange(min=1), default=6, show_default=True)
 @click.option(
-    "--most",
+    "--max-connections",
     "max_connections",
     type=click.IntRange(1, 4096),
     default=4096,

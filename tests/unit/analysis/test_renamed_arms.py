@@ -48,7 +48,11 @@ def test_a_record_with_old_names_is_refused(synthetic_run: SyntheticRun, command
     for new, old in OLD.items():
         text = text.replace(json.dumps(new), json.dumps(old))
     (run / "run.json").write_text(text)
-    options = {"predict": ["--by", str(run)], "compare": [str(run)], "figures": ["-o", str(run / "figures")]}
+    options = {
+        "predict": ["--from", str(run)],
+        "compare": [str(run)],
+        "figures": ["-o", str(run / "figures")],
+    }
     expected = f"Error: {run / 'run.json'}: {EXPECTED}"
     assert refusal(command, str(run), *options.get(command, [])) == expected
 

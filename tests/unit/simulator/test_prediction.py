@@ -202,9 +202,9 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     means = [of for of in latencies if of["metric"].endswith("mean")]
     assert all(of["holds"] for of in means), means
     # A run predicts itself, and another one, as they are alike.
-    itself = command("predict", str(other), "--by", str(other), "--json")
+    itself = command("predict", str(other), "--from", str(other), "--json")
     assert {of["off"] for of in json.loads(itself.stdout)["latencies"]} == {0}
-    alike = command("predict", str(other), "--by", str(one), "--json")
+    alike = command("predict", str(other), "--from", str(one), "--json")
     assert max(abs(of["off"]) for of in json.loads(alike.stdout)["latencies"]) > 0
     # And with other costs it does not.
     (tmp_path / "wrong.toml").write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
@@ -251,10 +251,10 @@ def test_what_cannot_be_fitted_or_predicted_is_told(tmp_path: Path) -> None:
     assert f"Error: {run}: has not measured all of the arms baseline, offload-proxy" in result.output
     result = command("fit", str(tmp_path))
     assert result.exit_code == 1 and "not a run folder" in result.output
-    for options in ((), ("--by", str(run), "--hosts", "hosts.toml")):
+    for options in ((), ("--from", str(run), "--hosts", "hosts.toml")):
         result = command("predict", str(run), *options)
         assert result.exit_code == 2 and all(
-            name in result.output for name in ("--hosts FILE", "--by DIRECTORY")
+            name in result.output for name in ("--hosts FILE", "--from DIRECTORY")
         )
     result = command("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
     assert result.exit_code == 1 and "nowhere.toml: No such file" in result.output

@@ -239,7 +239,7 @@ def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.soak
 def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
-    result = sweep(tmp_path, "--along", "top_k=20,40", "--json")
+    result = sweep(tmp_path, "--vary", "top_k=20,40", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["top_k"]
     assert {name: of["x"] for name, of in found.items()} == {"20": 20, "40": 40}
@@ -253,11 +253,11 @@ def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--along", "top_k"), "--along top_k: is not SETTING=V1,V2,... with numbers"),
-        (("--along", "top_k=5,many"), "--along top_k=5,many: is not SETTING=V1,V2,... with numbers"),
-        (("--along", "top_k=true"), "--along top_k=true: is not SETTING=V1,V2,... with numbers"),
-        (("--along", "top_k=0"), "top_k = 0: Input should be greater than or equal to 1"),
-        (("--along", "top_k=5", "skew"), "skew and --along exclude each other"),
+        (("--vary", "top_k"), "--vary top_k: is not SETTING=V1,V2,... with numbers"),
+        (("--vary", "top_k=5,many"), "--vary top_k=5,many: is not SETTING=V1,V2,... with numbers"),
+        (("--vary", "top_k=true"), "--vary top_k=true: is not SETTING=V1,V2,... with numbers"),
+        (("--vary", "top_k=0"), "top_k = 0: Input should be greater than or equal to 1"),
+        (("--vary", "top_k=5", "skew"), "skew and --vary exclude each other"),
         ((), "--config is of a sweep of your own"),
     ],
 )
@@ -276,7 +276,7 @@ def test_updates_that_are_lost_fail_and_the_page_stays(
         return [(0, a_result(config, lost=3).model_dump_json())]
 
     monkeypatch.setattr(task_cache, "side_by_side", simulate)
-    result = sweep(tmp_path, "--along", "top_k=20")
+    result = sweep(tmp_path, "--vary", "top_k=20")
     assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost, at 2 keys" in result.output
     assert (tmp_path / "sweeps" / "report.html").exists()
 
@@ -308,7 +308,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
         str(tmp_path / "s"),
     ]
     process = subprocess.Popen(
-        [*command, "--along", "rounds=50000", "--processes", "1"],
+        [*command, "--vary", "rounds=50000", "--processes", "1"],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "TMPDIR": str(scratch)},
         stderr=subprocess.PIPE,

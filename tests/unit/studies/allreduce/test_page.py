@@ -161,20 +161,20 @@ def test_figures_have_what_tables_have() -> None:
     found = numbers()
     drawn: dict[str, Figure] = {figure.name: figure for figure in figures_of(found)}
     assert set(drawn) == {
-        "zoo-workers", "zoo-packets", "zoo-loss", "zoo-length", "zoo-parts", "zoo-loss-steps",
-        "zoo-loss-time",
+        "allreduce-workers", "allreduce-packets", "allreduce-loss", "allreduce-length", "allreduce-parts",
+        "allreduce-loss-steps", "allreduce-loss-time",
     }  # fmt: skip
     for figure in drawn.values():
         assert not figure.is_empty
-    [first, second] = drawn["zoo-workers"].panels
+    [first, second] = drawn["allreduce-workers"].panels
     assert (first.title, second.title) == ("10 Gbit/s", "100 Gbit/s")
     assert [series.name for series in first.series] == [each.name for each in SCHEMES]
     assert first.series[0].y.tolist() == [1e-6 * y for y in found.goodput_by_workers[0].y]
-    bars = drawn["zoo-parts"].panels[0].series
+    bars = drawn["allreduce-parts"].panels[0].series
     assert sum(series.y[0] for series in bars) == pytest.approx(
         found.limits[0].ms / found.limits[0].payload_ms
     )
-    assert len(drawn["zoo-loss-time"].panels) == len(trainings(SMALL))
+    assert len(drawn["allreduce-loss-time"].panels) == len(trainings(SMALL))
 
 
 # -- doing it
@@ -216,14 +216,16 @@ def test_what_is_done_is_not_done_again(
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
-    run = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo"), "--json"])
+    run = CliRunner().invoke(
+        hotline, ["allreduce", "--quick", "--into", str(tmp_path / "allreduce"), "--json"]
+    )
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
     monkeypatch.setattr("studies.report.write_figures", skip_figures)
-    second = CliRunner().invoke(hotline, ["zoo", "--quick", "--into", str(tmp_path / "zoo")])
-    assert second.stdout == f"report: {tmp_path / 'zoo' / 'report.html'}\n"
-    assert (tmp_path / "zoo" / "figures" / "zoo-workers.csv").exists()
+    second = CliRunner().invoke(hotline, ["allreduce", "--quick", "--into", str(tmp_path / "allreduce")])
+    assert second.stdout == f"report: {tmp_path / 'allreduce' / 'report.html'}\n"
+    assert (tmp_path / "allreduce" / "figures" / "allreduce-workers.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list
         (["--processes", "0"], 2, "0 is not in the range"),
         (["--scheduler", "nowhere"], 1, "--scheduler nowhere"),
         (["--into", "file"], 2, "is a file"),
-        (["--into", "file/zoo"], 1, "file/zoo: cannot be made: Not a directory"),
+        (["--into", "file/allreduce"], 1, "file/allreduce: cannot be made: Not a directory"),
         (["ring"], 2, "unexpected extra argument (ring)"),
     ],
 )
@@ -241,9 +243,9 @@ def test_refusals(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    run = CliRunner().invoke(hotline, ["zoo", *options])
+    run = CliRunner().invoke(hotline, ["allreduce", *options])
     assert (run.exit_code, run.stdout) == (code, "") and message in run.stderr
-    assert not Path("runs/zoo/report.html").exists()
+    assert not Path("runs/allreduce/report.html").exists()
 
 
 def test_ctrl_c_keeps_what_is_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:

@@ -88,7 +88,7 @@ def test_output_begins_with_the_settings(mine: Path) -> None:
     output = invoke("whatif", mine, "--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")[1]
     for message in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
         assert message in output
-    output = invoke("overlap", mine, "--alpha-ms", 2, "--most", 3)[1]
+    output = invoke("overlap", mine, "--alpha-ms", 2, "--max-concurrent", 3)[1]
     assert "α, start-up: 2 ms" in output and "at once, at most: 3" in output
 
 
@@ -163,7 +163,7 @@ def test_refusals(
         (("whatif", "--packets", "--aggregation", "switch"), "leave out --aggregation switch"),
         (("whatif", "--packets", "--utilisation", "0.5"), "leave out --utilisation"),
         (("overlap", "--scheduler", "asc"), "'asc' is not one of 'wfbp'"),
-        (("overlap", "--most", "0"), "0 is not in the range"),
+        (("overlap", "--max-concurrent", "0"), "0 is not in the range"),
         (("overlap", "--gaps", "vgg16"), "--gaps uses random models"),
         (("overlap", "--gaps", "--into", "here"), "--gaps uses random models"),
     ],

@@ -133,8 +133,10 @@ def test_settings_as_toml() -> None:
 def test_a_run_and_fig_9_are_commands_of_this_checkout(tmp_path: Path) -> None:
     run = stages._command(Stage("r1", 1), tmp_path, tmp_path / "run.toml")
     assert run == [str(ROOT / "hotline"), "run", f"CONFIG={tmp_path}/run.toml"]
-    fig_9 = stages._command(Stage("c", 1, {"rounds": 2, "most": 64}, is_run=False), tmp_path, tmp_path / "x")
+    fig_9 = stages._command(
+        Stage("c", 1, {"rounds": 2, "max-connections": 64}, is_run=False), tmp_path, tmp_path / "x"
+    )
     assert fig_9[1:] == [
         "-m", "studies.paper.connections", "-o", f"{tmp_path}/c/connections.parquet",
-        "--rounds=2", "--most=64",
+        "--rounds=2", "--max-connections=64",
     ]  # fmt: skip

@@ -41,7 +41,7 @@ def share(report: dict[str, Any], policy: str, size: int) -> float:
 
 def test_all_of_it(log: Path, tmp_path: Path) -> None:
     into = tmp_path / "out"
-    report = studied(log, "--sizes", SIZES, "--every", 0.04, "--into", into)
+    report = studied(log, "--sizes", SIZES, "--period-s", 0.04, "--into", into)
     assert {(each["policy"], each["size"]) for each in report["outcomes"]} == {
         (name, size) for name in BY_NAME for size in (5, 10, 50)
     }
@@ -83,10 +83,12 @@ def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
 
 
 def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
-    drifts = policies(log, "--sizes", 10, "--every", 0.04, "--into", tmp_path / "a", "--only", "top-k,window")
+    drifts = policies(
+        log, "--sizes", 10, "--period-s", 0.04, "--into", tmp_path / "a", "--only", "top-k,window"
+    )
     assert "wrong choice here: window has" in drifts.output
-    slow = policies(log, "--sizes", 10, "--every", 0.04, "--into", tmp_path / "b", "--only", "top-k,window",
-                    "--writes", 1)  # fmt: skip
+    slow = policies(log, "--sizes", 10, "--period-s", 0.04, "--into", tmp_path / "b", "--only",
+                    "top-k,window", "--writes-per-s", 1)  # fmt: skip
     assert "wrong choice" not in slow.output and "too slow" in slow.output
 
 
@@ -178,7 +180,7 @@ def test_a_generated_log(tmp_path: Path) -> None:
         (("LOG", "--sizes", "131073"), 2, "integers from 1 to 131,072"),
         (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; expected one of belady, top-k, window"),
         (("LOG", "--only", ""), 1, "'' is no policy"),
-        (("LOG", "--learn", "1"), 2, "0<x<1"),
+        (("LOG", "--train-share", "1"), 2, "0<x<1"),
         (("LOG", "--rate", "nan"), 2, "'nan' is not a finite number"),
         (("gone.csv",), 1, "gone.csv: cannot be read: No such file"),
     ],

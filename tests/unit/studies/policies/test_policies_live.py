@@ -53,7 +53,7 @@ def test_a_runs_hit_share_is_the_predicted_one(tmp_path: Path, skew: float, seed
     pl.concat(pl.read_parquet(part) for part in parts).write_parquet(log)
     run_hotline("simulate", _written(tmp_path / "run.toml", CONFIG.format(log=log, runs=tmp_path / "runs")))
     summary = json.loads((tmp_path / "runs" / "latest" / "summary.json").read_text())
-    given = ("--sizes", 400, "--only", "top-k", "--learn", 0.2, "--into", tmp_path / "out", "--json")
+    given = ("--sizes", 400, "--only", "top-k", "--train-share", 0.2, "--into", tmp_path / "out", "--json")
     (predicted,) = run_hotline("policies", log, *given)["outcomes"]
     share = predicted["hits"] / predicted["updates"]
     assert share == pytest.approx(summary["hot_update_share"], abs=POINTS)

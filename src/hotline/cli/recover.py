@@ -1,4 +1,4 @@
-"""`hotline owed`: list and apply the updates that only the replay logs of an aborted run have."""
+"""`hotline recover`: list and apply the updates that only the replay logs of an aborted run have."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hotline.cli.common import json_option, one_line_errors, plain_table, print_
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--bring-home", is_flag=True, help="Add these updates to the servers' files.")
+@click.option("--apply", is_flag=True, help="Add these updates to the servers' files.")
 @json_option
-def owed(run: Path, bring_home: bool, as_json: bool) -> None:
+def recover(run: Path, apply: bool, as_json: bool) -> None:
     """List updates that only the replay logs of dead workers have.
 
     The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, with
@@ -28,15 +28,17 @@ def owed(run: Path, bring_home: bool, as_json: bool) -> None:
     with one_line_errors():
         left = CrashedRun(run)
         unacknowledged = left.unreplayed()
-        differ = left.recover() if bring_home else None
+        differ = left.recover() if apply else None
         if as_json:
             unreplayed = [each._asdict() for each in unacknowledged]
-            print_json({"owed": unreplayed, **({} if differ is None else {"keys_that_differ": differ})})
+            print_json({"unreplayed": unreplayed, **({} if differ is None else {"keys_that_differ": differ})})
         else:
             rows: list[list[object]] = [
                 [updates.worker, updates.job, f"{updates.keys:,}"] for updates in unacknowledged
             ]
-            Console().print(plain_table(["worker", "job", "keys"], rows) if rows else "nothing is owed")
+            Console().print(
+                plain_table(["worker", "job", "keys"], rows) if rows else "no update is unreplayed"
+            )
             if differ == 0:
                 click.echo(f"the servers' files in {left.folder} have all that workers have pushed")
         if differ:

@@ -1,4 +1,4 @@
-"""`hotline zoo`: compare all-reduce schemes and the hot set by simulation."""
+"""`hotline allreduce`: compare all-reduce schemes and the hot set by simulation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hotline.cli.common import (
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Shorter vectors, fewer workers, no table of layers: 3 minutes.")
-@into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/zoo"))
+@into_option("Folder of the results; those of the same settings and code are reused.", Path("runs/allreduce"))
 @side_by_side_option
 @processes_option
 @json_option
-def zoo(quick: bool, into: Path, scheduler: str | None, processes: int, as_json: bool) -> None:
+def allreduce(quick: bool, into: Path, scheduler: str | None, processes: int, as_json: bool) -> None:
     """Compare all-reduce schemes, and the hot set.
 
     Simulates SwitchML, parameter servers and a ring at 10 and 100 Gbit/s: goodput, bytes, limits by links,
