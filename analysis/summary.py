@@ -320,10 +320,10 @@ def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
     """Return the fields of a script's run, which has reports instead of mini-batches with known losses."""
     curves = read_curves(run)
     reports = common_reports(curves)
-    seconds, steps = defaultdict[str, float](float), defaultdict[str, int](int)
+    steps = defaultdict[str, int](int)
     for block in record.blocks:
-        seconds[block.arm] += block.duration_ms / 1e3
         steps[block.arm] += block.steps
+    seconds = _seconds_of_steps(run, record)
     return {
         "learning": compared_courses(courses(curves)),
         "reports": reports,
@@ -332,6 +332,24 @@ def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
             arm.name: steps[arm.name] / seconds[arm.name] for arm in ordered(steps) if seconds[arm.name]
         },
     }
+
+
+def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
+    """Return the time of each arm's blocks in s; the last one ends with its last step.
+
+    If the script ends in a block, the block goes on until all of its processes have left, which takes as long
+    as the script likes.
+    """
+    seconds, last = defaultdict[str, float](float), dict[str, Block]()
+    for block in record.blocks:
+        seconds[block.arm] += block.duration_ms / 1e3
+        last[block.arm] = block
+    steps = pl.scan_parquet(run / "operations.parquet").filter(pl.col("op").cast(pl.String) == "step")
+    ends = steps.group_by(pl.col("arm").cast(pl.String)).agg(pl.col("end_us").max()).collect()
+    for arm, end_us in ends.rows():
+        if arm in last and last[arm].begun_us < end_us < last[arm].ended_us:
+            seconds[arm] -= (last[arm].ended_us - end_us) / 1e6
+    return seconds
 
 
 def _loads(blocks: Iterable[Block]) -> list[float]:

@@ -236,7 +236,9 @@ class Rendezvous:
             log.info("worker %d has left", worker.rank)
         else:
             self.vanished += 1
-            log.warning("worker %d %s: its last pushes may be lost", worker.rank, how)
+            # A run says it itself.
+            level = logging.WARNING if session.terms.parts is None else logging.INFO
+            log.log(level, "worker %d %s: its last pushes may be lost", worker.rank, how)
         session.incomplete = session.incomplete or f"worker {worker.rank} {how or 'has left'}"
         if how is None:
             session.fail_waiting(

@@ -27,8 +27,22 @@ class Backlog(Generic[T]):
         if sum(not future.done() for future, _ in self._writing) >= self._limit:
             self.dropped += len(batch)
             return False
-        self._writing.append((self._thread.submit(write, batch), batch))
+        self._writing.append((self._submit(batch, write), batch))
         return True
+
+    def _submit(self, batch: T, write: Callable[[T], None]) -> Future[None]:
+        try:
+            return self._thread.submit(write, batch)
+        except RuntimeError:
+            # At the interpreter's exit the other thread has ended, and has written all earlier batches.
+            done: Future[None] = Future()
+            try:
+                write(batch)
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+            return done
 
     def take_written(self) -> list[T]:
         """Batches at the head that have been written, which nobody needs any more."""

@@ -81,10 +81,16 @@ def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path, wor
 
 
 @pytest.mark.soak
-def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path) -> None:
+@pytest.mark.parametrize("closes", [True, False])
+def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path, closes: bool) -> None:
     small = {**SMALL, "rounds": None, "budget_s": 60.0}
     small.pop("rounds")
-    with run_topo(tmp_path, small=small, script=script(tmp_path, steps=300)) as run:
+    file = script(tmp_path, steps=300)
+    if not closes:
+        text = Path(file).read_text()
+        assert "with hotline.Worker(" in text and ") as kv:" in text
+        Path(file).write_text(text.replace("with hotline", "if kv := hotline").replace(") as kv:", "):"))
+    with run_topo(tmp_path, small=small, script=file) as run:
         assert run.wait() == 0, run.errors
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["ended_by"] == "script" and record["accounting"]["lost"] == 0
@@ -124,6 +130,17 @@ def test_a_script_that_ends_at_once_is_told_to_go_on_longer(tmp_path: Path) -> N
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, steps=5)) as run:
         assert run.wait() == 1
     assert "hotline: script: it has ended in arm baseline, offload" in run.errors
+
+
+@pytest.mark.soak
+def test_a_script_that_only_pulls_is_told_what_a_step_is(tmp_path: Path) -> None:
+    file = script(tmp_path, steps=300)
+    text = Path(file).read_text()
+    assert "kv.push(keys, -0.2 * wrong)" in text
+    Path(file).write_text(text.replace("kv.push(keys, -0.2 * wrong)", "pass").replace("kv.init", "print"))
+    with run_topo(tmp_path, small=SMALL, script=file) as run:
+        assert run.wait() == 1
+    assert "without a push" in run.errors and "Traceback" not in run.errors
 
 
 @pytest.mark.soak

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -60,3 +61,16 @@ def test_every_row_is_written_or_counted(batches: list[list[int]], limit: int) -
         backlog.settle()
     assert disk.written == [row for batch in batches[:limit] for row in batch]
     assert backlog.dropped == sum(map(len, batches[limit:]))
+
+
+def test_what_comes_after_the_thread_has_ended_is_written_at_once() -> None:
+    """At the interpreter's exit, executors are shut down before exit functions are called."""
+    written: list[int] = []
+    backlog = Backlog[list[int]]()
+    backlog.put([1], written.extend)
+    backlog.close()
+    assert backlog.put([2], written.extend) and written == [1, 2]
+    assert backlog.settle() == [[1], [2]]
+    backlog.put([3], lambda batch: written.remove(batch[0]))
+    with pytest.raises(ValueError, match="not in list"):
+        backlog.settle()

@@ -6,6 +6,7 @@ import json
 from math import exp
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from analysis.learning import FILE, common_reports, compared_courses, courses, read_curves
@@ -84,6 +85,21 @@ def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticR
     assert summary.learning["offload"].baseline == pytest.approx(1.0)
     ran = dict(what_was_run(synthetic_run.record, summary))
     assert ran["script"].startswith("train.py --epochs 3:")
+
+
+def test_the_time_that_a_script_takes_to_end_is_in_no_rate(synthetic_run: SyntheticRun) -> None:
+    of_a_script(synthetic_run)
+    blocks = [block for block in synthetic_run.record.blocks if block.arm == "offload"]
+    steps = pl.read_parquet(synthetic_run.folder / "operations.parquet").filter(
+        pl.col("op").cast(pl.String) == "step", pl.col("arm").cast(pl.String) == "offload"
+    )
+    last_step_us = steps["end_us"].max()
+    assert isinstance(last_step_us, int)
+    # The last block's steps have taken a second, and then its script took 9 s to end.
+    blocks[-1].begun_us, blocks[-1].ended_us = last_step_us - 1_000_000, last_step_us + 9_000_000
+    blocks[-1].duration_ms = 10_000.0
+    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    assert summary.steps_per_s["offload"] == pytest.approx(200)
 
 
 def test_the_loss_of_each_arm_is_drawn(synthetic_run: SyntheticRun) -> None:

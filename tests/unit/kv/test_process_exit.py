@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import hotline
+from hosts.worker import ledger
 from hotline.kv import launch
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.loopback import Meeting, meeting
+from tests.harness.loopback import JOB, Meeting, meeting
 
 ROWS, PUSHES = 20_000, 50
 BEGIN = f"""
@@ -101,6 +102,21 @@ def test_what_was_pushed_is_delivered_however_a_script_ends(met: Meeting, code: 
         [first] = [joined for joined in met.joined_workers if joined.rank == 0]
         wait_for(first.has_left.is_set)
         assert first.is_lost == ("mine" in code)
+
+
+def test_a_script_of_a_run_delivers_and_writes_its_logs_when_its_block_comes(
+    met: Meeting, tmp_path: Path
+) -> None:
+    met.cluster.parts = str(tmp_path)
+    with started(met, "join(); push(); print('pushed', flush=True)") as script:
+        wait_for(lambda: met.joined_workers != [])
+        [joined] = met.joined_workers
+        block = {"start_ns": 0, "round": 1, "load": 0.0, "discard_ns": 0, "discard_steps": 0}
+        assert met.send_command(joined, "open", **block) == {}
+        assert ended(script) == (0, "")
+    assert joined.final_report["ran"]["steps"] == PUSHES and not joined.is_lost
+    sums = ledger.read(tmp_path / f"ledger-worker-1-job-{JOB}-epoch-1.bin")
+    assert (sums.sent == PUSHES).all() and not sums.unknown.any()
 
 
 @pytest.mark.parametrize(
