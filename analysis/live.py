@@ -12,8 +12,8 @@ import polars as pl
 from analysis.metrics import METRICS, by_round, complete_rounds
 from analysis.record import read_record
 from foundation.designs.arms import ordered
+from foundation.errors import DataError, reason_of
 from foundation.logs.columns import OPERATIONS, RPC, TRANSFERS
-from foundation.logs.errors import DataError, reason_of
 
 _OPERATIONS = ("worker", "arm", "round", "load", "op", "scheduled_us", "latency_us", "measured")
 _RPCS = ("arm", "round", "load", "op", "t_send_us", "ps_queue_us", "w_queue_us", "measured")

@@ -1,11 +1,13 @@
-"""The `Control` of each design: its table rows, and how it reads the switch."""
+"""The `ControllerOps` of each design: its table rows, and how it reads the switch."""
 
 from __future__ import annotations
 
-from foundation.designs.interface import Control
+from controller.controller import Controller
+from controller.tables import Row
+from foundation.designs.interface import ControllerOps
 from foundation.designs.registry import Parts
 
-CONTROL = Parts[Control](
+CONTROL = Parts[ControllerOps[Controller, Row]](
     "controller",
     "CONTROL",
     {

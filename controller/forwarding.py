@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from controller.controller import Controller
 from controller.tables import Route, Settings
-from foundation.designs.interface import Control, Hosts
+from foundation.designs.interface import ControllerOps, Hosts
 from foundation.protocol import addressing
 
 
@@ -21,4 +22,4 @@ def _rows(hosts: Hosts, _arms: object, _epoch: int) -> list[Settings]:
     return list(routes(hosts))
 
 
-CONTROL = Control(_rows)
+CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)

@@ -20,10 +20,10 @@ from controller.client import SwitchClient
 from controller.errors import MoveRefused, NoAnswer
 from controller.tables import Server
 from foundation.concurrency import gather_or_cancel
+from foundation.errors import MalformedDatagram
 from foundation.protocol import addressing, codec, control, frames
 from foundation.protocol.codec import Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import (

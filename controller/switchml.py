@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from controller.controller import Controller
 from controller.forwarding import routes
 from controller.tables import Group, Ipv4, Mac, Replica, Row, Settings
-from foundation.designs.interface import Arm, Control, Hosts
+from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.designs.switchml import settings_of
 from foundation.errors import HotlineError
 from foundation.protocol import addressing
@@ -80,4 +81,4 @@ def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
     yield Group(group, tuple(replicas))
 
 
-CONTROL = Control(_rows)
+CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)

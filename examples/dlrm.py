@@ -1,9 +1,10 @@
-"""Who clicks on what: DLRM (Naumov et al. 2019) on data of Criteo's shape, 13 numbers and 26 categories.
+"""DLRM (Naumov et al. 2019) on synthetic clicks of the shape of Criteo's: 13 numbers and 26 categories.
 
 Each category has a table at the servers, `hotline.torch.EmbeddingBag`. The dense part, two perceptrons, is
-one more table, with a value a row. A worker pulls the rows of its mini-batch and all of the dense part. It
-pushes the gradients of both, times minus their rate: asynchronous SGD. So nothing is averaged. There is one
-model, at the servers. Each mini-batch of each worker is a step of it, by gradients of what was pulled before.
+one more table, with one value a row. A worker pulls the rows of its mini-batch and the whole dense part. It
+pushes the gradients of both, multiplied by the negative learning rate: asynchronous SGD, in which nothing is
+averaged. There is one model, at the servers. Each mini-batch of each worker is a step of it, with gradients
+of the values pulled before.
 """
 
 import argparse
@@ -17,16 +18,17 @@ import hotline
 
 NUMBERS, CATEGORIES, DIM = 13, 26, 8
 ROWS = [round(4 * 1.3**k) for k in range(CATEGORIES)]
-"""Of each category: from 4 to 2,822."""
+"""Number of rows of each category: from 4 to 2,822."""
 BATCH, SCALE = 128, 2.0**20
 RATE, RATE_OF_ROWS, SPREAD = 0.4, 6.0, 0.3
-"""A row is in few samples of a mini-batch, so its gradients are small."""
+"""Learning rates of the dense part and of rows, and standard deviation of initial rows. A row is in few
+samples of a mini-batch, so its gradients are small."""
 REPORTED = 10
-"""Steps whose mean loss is reported."""
+"""Number of steps whose mean loss is reported."""
 
 
 def clicks(number: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Numbers [n, 13], categories [n, 26], and whether it was clicked [n]: few rows are in most samples."""
+    """Return numbers [n, 13], categories [n, 26] and clicks [n]; few rows are in most samples."""
     random = np.random.default_rng(1)
     numbers = random.normal(size=(number, NUMBERS))
     popular = [1 / np.arange(1, rows + 1) for rows in ROWS]
@@ -39,7 +41,7 @@ def clicks(number: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class Dense(torch.nn.Module):
-    """What is above and below the embeddings; `flat` has all its parameters, one after the other."""
+    """The two perceptrons around the embeddings; `flat` is a vector of all their parameters."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,15 +56,13 @@ class Dense(torch.nn.Module):
         torch.nn.utils.vector_to_parameters(self.flat, self.parameters())  # which are views of it now
 
     def gradient(self) -> Tensor:
-        """As `flat`; it is zero then."""
+        """Return the gradient in the order of `flat`, and zero it."""
         found = torch.cat([parameter.grad.reshape(-1) for parameter in self.parameters()])
         self.zero_grad()
         return found
 
 
 class Model:
-    """A worker's DLRM."""
-
     def __init__(self, kv: hotline.Worker, dense: Dense) -> None:
         self.kv, self.dense, self.keys = kv, dense, np.arange(len(dense.flat))
         self.bags = [
@@ -75,13 +75,13 @@ class Model:
         kv.barrier()
 
     def prefetch(self, categories: Tensor) -> None:
-        """Begin to pull what `logits` needs."""
+        """Begin to pull the parameters that `logits` needs."""
         self.pulled = self.kv.pull(self.keys, self.dense.flat.numpy(), "dense")
         for k, bag in enumerate(self.bags):
             bag.prefetch(categories[:, k : k + 1])
 
     def logits(self, numbers: Tensor, categories: Tensor) -> Tensor:
-        """Of samples that were prefetched [n]."""
+        """Return the logits [n] of samples that were prefetched."""
         self.kv.wait(self.pulled)
         bottom = self.dense.bottom(numbers)
         rows = [bag(categories[:, k : k + 1]) for k, bag in enumerate(self.bags)]
@@ -91,7 +91,7 @@ class Model:
         return self.dense.top(torch.cat([bottom, pairs], 1))[:, 0]
 
     def step(self, numbers: Tensor, categories: Tensor, clicked: Tensor) -> float:
-        """Push what a mini-batch changes; returns its log loss."""
+        """Push the updates of a mini-batch, and return its log loss."""
         loss = functional.binary_cross_entropy_with_logits(self.logits(numbers, categories), clicked)
         loss.backward()  # pushes the rows' gradients
         self.kv.push(self.keys, (-RATE * self.dense.gradient()).numpy(), "dense")
@@ -99,7 +99,7 @@ class Model:
 
 
 def main() -> None:
-    """Train, and tell how well."""
+    """Train, and print the log loss of held-out samples."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--samples", type=int, default=20_000)

@@ -1,7 +1,7 @@
-"""Who likes which film: matrix factorisation by asynchronous SGD, on ratings of MovieLens-100K's shape.
+"""Matrix factorisation by asynchronous SGD, on synthetic ratings of the shape of MovieLens-100K's.
 
 A rating is the mean plus the product of two rows, the user's and the film's. Each worker has its share of the
-ratings. It pulls the rows of a mini-batch, and pushes what a step of SGD changes of them.
+ratings. It pulls the rows of a mini-batch, and pushes the update of a step of SGD.
 """
 
 import argparse
@@ -18,7 +18,7 @@ Floats = NDArray[np.float32]
 
 
 def ratings(number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Users [number], films [number], and ratings [number] from 1 to 5: few films have most of them."""
+    """Return users, films and ratings from 1 to 5, each [number]; few films have most of the ratings."""
     random = np.random.default_rng(1)
     users, films = random.normal(size=(USERS, 3)), random.normal(size=(FILMS, 3))
     popular = 1 / np.arange(1, FILMS + 1) ** 0.8
@@ -29,20 +29,23 @@ def ratings(number: int) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
 
 
 def error(users: Floats, films: Floats, rated: Floats) -> Floats:
-    """Of rows [n, DIM] each, and ratings [n]."""
+    """Return the errors [n] of predictions from rows [n, DIM] of users and films, for ratings [n]."""
     return (MEAN + np.einsum("nd,nd->n", users, films) - rated).astype(np.float32)
 
 
 def step(kv: hotline.Worker, user: NDArray[np.int64], film: NDArray[np.int64], rated: Floats) -> float:
-    """One mini-batch [n]; returns its mean squared error."""
-    (mine, of_user), (theirs, of_film) = (np.unique(each, return_inverse=True) for each in (user, film))
-    users, films = np.empty((len(mine), DIM), np.float32), np.empty((len(theirs), DIM), np.float32)
-    kv.pull(mine, users, "users")
-    kv.wait(kv.pull(theirs, films, "films"))
+    """Train on one mini-batch [n], and return its mean squared error."""
+    (user_keys, of_user), (film_keys, of_film) = (
+        np.unique(each, return_inverse=True) for each in (user, film)
+    )
+    users = np.empty((len(user_keys), DIM), np.float32)
+    films = np.empty((len(film_keys), DIM), np.float32)
+    kv.pull(user_keys, users, "users")
+    kv.wait(kv.pull(film_keys, films, "films"))
     wrong = error(users[of_user], films[of_film], rated)
     for name, keys, at, rows, others in (
-        ("users", mine, of_user, users, films[of_film]),
-        ("films", theirs, of_film, films, users[of_user]),
+        ("users", user_keys, of_user, users, films[of_film]),
+        ("films", film_keys, of_film, films, users[of_user]),
     ):
         gradient = np.zeros_like(rows)
         np.add.at(gradient, at, wrong[:, None] * others + DECAY * rows[at])
@@ -52,7 +55,7 @@ def step(kv: hotline.Worker, user: NDArray[np.int64], film: NDArray[np.int64], r
 
 
 def main() -> None:
-    """Train, and tell how well."""
+    """Train, and print the error of held-out ratings."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--ratings", type=int, default=100_000)

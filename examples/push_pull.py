@@ -1,4 +1,4 @@
-"""Workers add to the rows of one table, and see each other's sums."""
+"""Workers add to the rows of one table, and pull each other's sums."""
 
 import numpy as np
 

@@ -1,1 +1,1 @@
-"""What all rooms stand on: the wire, designs, formats of logs, machine code, switches, errors, settings."""
+"""Code that all other rooms use: the wire format, designs, logs, compiled entry points, errors, settings."""

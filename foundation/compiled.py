@@ -1,7 +1,7 @@
-"""Entry points of the agents' compiled code, cached on disk and compiled anew when a source changes.
+"""Entry points of the agents' compiled code, cached on disk and compiled again when a source changes.
 
-State is a `NamedTuple` of arrays of records, and functions take it as their first argument: nothing is
-allocated and nothing raised on the way of a datagram. Keys alone are unsigned.
+State is a `NamedTuple` of arrays of records, and functions take it as their first argument. Functions that
+handle a datagram allocate nothing and raise nothing. Keys are the only unsigned integers.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ T = TypeVar("T", bound=NamedTuple)
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
 _ROOMS = ("foundation/protocol", "foundation/designs", "hosts")
-"""Compiled functions of these rooms call each other."""
+"""Folders whose compiled functions call each other."""
 
 
 def entry_point(function: F) -> F:
-    """Decorate a function that Python calls: runs without the GIL, is compiled once and cached on disk."""
+    """Decorate a function that Python calls: compiled once, cached on disk, and run without the GIL."""
     return cached_entry_point(function, _HERE, sources(Path(function.__code__.co_filename).parent))
 
 
 def sources(*folders: Path) -> tuple[Path, ...]:
-    """All that compiled functions may be made of: what designs share, and these folders.
+    """Return the sources of what designs share and of these folders, of which compiled functions may be made.
 
-    A cached function is stale when any of it changes. Functions of other rooms may call any design's.
+    A cached function is stale when any of them changes. Functions outside `hosts` may call any design's.
     """
     inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
-    theirs = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
-    found = {source for folder in theirs for source in folder.rglob("*.py") if source.stem != "__main__"}
+    searched = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
+    found = {source for folder in searched for source in folder.rglob("*.py") if source.stem != "__main__"}
     return tuple(sorted({*_shared(), *found}))
 
 
 @cache
 def _shared() -> tuple[Path, ...]:
-    """What is of no design: in `hosts` a design has a folder of its name."""
+    """Return the sources that belong to no design. In `hosts`, a design has a folder of its name."""
     designs = {description.stem for description in (_ROOT / "foundation" / "designs").glob("*.py")}
     return tuple(
         source
@@ -55,25 +55,26 @@ def _shared() -> tuple[Path, ...]:
 
 
 StateClasses = Callable[[Any], Sequence[tuple[Generic, type]]]  # each loop's own first argument
-"""Returns, for a first argument, a generic function and the class of its state, for each state in it."""
+"""Returns, for a first argument, a pair of a generic function and the class of a state, for each state in
+it."""
 
 
-def loop(state_classes: StateClasses, home: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
+def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
     """Decorate an entry point whose first argument is, or has, states of designs.
 
-    Its machine code is kept with the package at `home`, and is also made of the sources `below`.
+    Its machine code is cached with the package in `package`, and becomes stale with the sources `below`, too.
     """
 
     def decorate(function: F) -> F:
-        return cast(F, update_wrapper(Loop(function, state_classes, home, below), function))
+        return cast(F, update_wrapper(Loop(function, state_classes, package, below), function))
 
     return decorate
 
 
 def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses) -> T:
-    """Return an interface whose functions of these names Python calls, each for the state it is given.
+    """Return an interface whose functions of these names are entry points, compiled for each class of state.
 
-    `generics` are those of `nativekit.generic.generics`; what is not named keeps its default.
+    `generics` are those of `nativekit.generic.generics`; a function that is not named keeps its default.
     """
     make = cast(Callable[..., T], type(generics))
     return make(**{name: _entry_point(getattr(generics, name), state_classes) for name in names})
@@ -88,7 +89,7 @@ def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
 
 
 def body(state: object, *rest: object) -> object:
-    """Stand for the function that an entry point calls: in its globals it has this name."""
+    """Stand for the function that an entry point calls: the entry point's globals have it by this name."""
     raise NotImplementedError
 
 
@@ -97,31 +98,30 @@ def _call_body(state: object, *rest: object) -> object:
 
 
 class Loop:
-    """A function of Python, and an entry point of each design that it is called for."""
+    """A Python function, and an entry point for each combination of state classes that it was called with."""
 
     def __init__(
-        self, function: Function, state_classes: StateClasses, home: Path, below: Sequence[Path]
+        self, function: Function, state_classes: StateClasses, package: Path, below: Sequence[Path]
     ) -> None:
         self.py_func = function
-        self._state_classes, self._home, self._below = state_classes, home, below
+        self._state_classes, self._package, self._below = state_classes, package, below
         self._made: dict[tuple[type, ...], Compiled] = {}
 
     def __call__(self, first: object, *rest: object) -> object:
-        """Call the entry point for the class of the first argument."""
         return self.of(first)(first, *rest)
 
     @property
     def signatures(self) -> list[Signature]:
-        """That it has been compiled for, of all designs."""
+        """Signatures that it was compiled for, of all classes of state."""
         return [each for made in self._made.values() for each in made.signatures]
 
     def of(self, first: object) -> Compiled:
-        """The entry point for what has states of these classes."""
+        """Return the entry point for the classes of the states in a first argument."""
         state_classes = self._state_classes(unwrap_ref(first))
         owners = tuple([owner for _, owner in state_classes])
         if owners not in self._made:
             folders = {generic.folder_of(owner) for generic, owner in state_classes}
             self._made[owners] = cached_entry_point(
-                self.py_func, self._home, (*sources(*folders), *self._below)
+                self.py_func, self._package, (*sources(*folders), *self._below)
             )
         return self._made[owners]

@@ -7,7 +7,8 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 T = TypeVar("T")
 _POLL_S = 0.1
@@ -29,18 +30,17 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
 
-    # What is given is a result or an exception.
-    def settle(give: Callable[[Any], None], value: object) -> None:
+    def settle(set_outcome: Callable[[], None]) -> None:
         if not result.done():
-            give(value)
+            set_outcome()
 
     def run() -> None:
         try:
-            outcome: tuple[Callable[[Any], None], object] = result.set_result, function(*arguments)
+            set_outcome = partial(result.set_result, function(*arguments))
         except BaseException as error:
-            outcome = result.set_exception, error
+            set_outcome = partial(result.set_exception, error)
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(settle, *outcome)
+            loop.call_soon_threadsafe(settle, set_outcome)
 
     threading.Thread(target=run, daemon=True).start()
     return await result

@@ -1,7 +1,23 @@
-"""The base of all errors that a user may be told."""
+"""Errors that are shown to users: their base, and those of the wire format, of logs and of data files."""
 
 from __future__ import annotations
 
 
 class HotlineError(Exception):
-    """Its text is one clear line: the value, where it stands, and what would be right."""
+    """An error for a user. Its text is one line: the value, where it was found, and what was expected."""
+
+
+class MalformedDatagram(HotlineError):
+    """A datagram that is no valid RPC; the text names the field and its value."""
+
+
+class DataError(HotlineError):
+    """A log, training set or trace that cannot be used; the text names the file and the line."""
+
+
+def reason_of(error: Exception) -> str:
+    """Return in one line why a file could not be written; numpy reports a full disk as a short write."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    line = str(error).partition("\n")[0]
+    return f"{line}: the disk may be full" if isinstance(error, OSError) else line

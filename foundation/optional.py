@@ -1,4 +1,4 @@
-"""What set-up does not install: who needs it asks here."""
+"""Imports of packages that set-up does not install."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from types import ModuleType
 from foundation.errors import HotlineError
 
 
-class Missing(HotlineError, ImportError):
-    """A package that is not here; the text says how to install it."""
+class MissingPackage(HotlineError, ImportError):
+    """A package that is not installed; the text says how to install it."""
 
 
-def torch_here() -> ModuleType:
-    """PyTorch; raises `Missing` where it is not installed."""
+def import_torch() -> ModuleType:
+    """Import PyTorch; raises `MissingPackage` if it is not installed."""
     try:
         import torch
     except ImportError as error:
-        raise Missing(
+        raise MissingPackage(
             f"PyTorch is not here ({error}): .venv/bin/pip install 'torch>=2.1', which is the extra `torch`"
         ) from error
     return torch  # type: ignore[no-any-return]  # where it is not installed it is nothing to type checkers

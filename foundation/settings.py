@@ -1,4 +1,4 @@
-"""Settings and records that refuse what they do not know."""
+"""The base class of settings and records that refuse unknown fields."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Strict(BaseModel):
-    """A model without unknown fields, which is not changed once it is made."""
+    """A frozen pydantic model that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from foundation.designs.interface import Agents
 from foundation.designs.registry import Parts
+from hosts.ps.core import Core
+from hosts.ps.rpcs import JobsState
+from hosts.ps.store import Store
+from hosts.worker.client import BaseClient
 
-AGENTS = Parts[Agents](
+# Core's parameter is the type of an address, which differs between sockets and simulation.
+AGENTS = Parts[Agents[BaseClient, JobsState, Store, Core[Any]]](
     "hosts",
     "AGENTS",
     {

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from typing_extensions import Self
 
 from foundation.designs.interface import NEVER
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from nativekit.records import Records, one, records
 from simulator.state import QUANTILES, Costs, Link, Outage

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from analysis.figures.files import write_figures
 from analysis.figures.model import Figure
 from analysis.page.build import Page, build
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 
 

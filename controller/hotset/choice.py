@@ -18,8 +18,8 @@ import polars as pl
 from controller.dask_cluster import cluster_at, threads_of
 from controller.errors import HotSetError
 from controller.tables import SLOTS
+from foundation.errors import DataError
 from foundation.logs.counts import PART_ROWS, Counts
-from foundation.logs.errors import DataError
 from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line, read_head
 from foundation.protocol.hashing import lanes_of
 from foundation.protocol.header import LANES, NO_KEY

@@ -8,7 +8,7 @@ from controller.controller import Controller
 from controller.forwarding import routes
 from controller.tables import CallerKind, Job, Server, Settings, Worker
 from foundation.designs.hotset import settings_of
-from foundation.designs.interface import Arm, Control, Hosts
+from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.protocol import addressing
 from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
 
@@ -85,4 +85,4 @@ async def _overflows(controller: Controller) -> int:
     return sum(lane.overflows for lane in (await controller.counters()).lanes)
 
 
-CONTROL = Control(_rows, _is_changed, _values, _overflows)
+CONTROL = ControllerOps(_rows, _is_changed, _values, _overflows)

@@ -11,7 +11,7 @@ from experiment.config import Config
 from experiment.errors import PreflightError
 from experiment.progress import Reporter
 from foundation.concurrency import in_thread
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.protocol.header import LANES
 from hosts.model.hyperparameters import Hyperparameters, chance_loss, choose
 from hosts.workload import files

@@ -1,1 +1,1 @@
-"""Designs of in-network aggregation: what one is (`interface`), and which there are (`registry`)."""
+"""Designs of in-network aggregation: their interface (`interface`) and the list of them (`registry`)."""

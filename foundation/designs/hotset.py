@@ -1,4 +1,4 @@
-"""The hot set: the switch keeps the parameters that are updated most, and is a proxy for connections."""
+"""Design `hotset`: the switch holds the most updated parameters, and is a proxy for connections."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ NAME = "hotset"
 
 @dataclass(frozen=True, slots=True)
 class HotSet:
-    """What of the switch an arm uses."""
+    """The functions of the switch that an arm uses."""
 
     offload: bool = False
-    """The hot set is in the switch, in slots of its own."""
+    """Whether the switch holds the hot set, in slots of this arm's own."""
     proxy: bool = False
-    """The switch is the workers' one connection to each PS."""
+    """Whether the switch is the workers' one connection to each PS."""
 
     @property
     def aggregates(self) -> bool:
-        """With the hot set in it the switch adds up what is pushed."""
         return self.offload
 
     @property
     def proxies(self) -> bool:
-        """The proxy."""
         return self.proxy
 
 
@@ -80,7 +78,7 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> HotSet:
-    """What an arm of this design uses; raises `TypeError` for another design's."""
+    """Return the settings of an arm of this design; raises `TypeError` for another design's."""
     if not isinstance(arm.settings, HotSet):
         raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
     return arm.settings

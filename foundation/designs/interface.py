@@ -1,14 +1,14 @@
-"""What a design of aggregation is. Whoever writes one reads this first.
+"""The interface of a design of aggregation: read this first to write one.
 
-A design is a P4 program, what its workers and its servers do, what a controller does for it, and the arms in
+A design is a P4 program, the code of its workers and servers, the code of its controller, and the arms in
 which it is measured. Each part has a folder of the design's name: `p4src/<design>/`, `hosts/<design>/`,
-`controller/<design>`. `<design>.py` beside this file describes it, one line of `registry.py` names it, and
-a line of `designs.py` in `hosts` and `controller` says where its part is.
+`controller/<design>`. `<design>.py` beside this file describes it, one line of `registry.py` names it, and a
+line of `designs.py` in `hosts` and `controller` names the module of its part.
 
-On a host a design is two *halves*. Each is a class of state, a `NamedTuple` of arrays of records, and
-compiled functions over it (`halves.py`). The loops, of sockets and of virtual time, call these functions
-and know nothing else: which body a call has is chosen by the class of the state, when the loop is compiled
-(`foundation.native.generic`).
+On a host, a design is a class of state for workers and one for servers, each a `NamedTuple` of arrays of
+records, and compiled functions over it: `WorkerOps` and `ServerOps`. The loops over sockets and over
+simulated time call these functions and know nothing else of a design. The class of the state selects the
+implementation of a call when the loop is compiled (`nativekit.generic`).
 
 All times are ns of one monotonic clock. A *peer* is a number: 0.. are the servers, `n_ps`.. the workers.
 """
@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from typing_extensions import NamedTuple
 
@@ -31,65 +31,64 @@ from nativekit.generic import generics, implement
 from nativekit.records import Records
 
 NEVER = 1 << 62
-"""Time of an event that is not scheduled, in ns. A duration can be added to it within an int64."""
 NOTHING = -1
-"""No slot, no row."""
+"""Returned instead of a slot or of a row of the log."""
 NO_REPLY = 0
-"""Length of an answer that is none."""
+"""Returned instead of an answer's length if there is no answer."""
 LOCKSTEP_WORKERS = (2, 32)
-"""How many may push together: a bit each."""
+"""Minimum and maximum number of workers that push together: a bitmap of 32 bits has one bit for each."""
 COMMAND, FOREIGN = -1, -2
-"""Marks instead of a length: a datagram is the controller's, for the design's Python; it is of another
-version of the wire."""
+"""Returned instead of a length: COMMAND for a controller message, which the design's Python handles, FOREIGN
+for another version of the wire format."""
 
 
 @compiled
 def no_prefetch(_state: object, _datagram: Rpc) -> None:
-    """There is nothing to be fetched."""
+    """Do nothing, as the default of `prefetch_index` and `prefetch_values`."""
 
 
 @compiled
 def no_prefetch_next(_state: object) -> None:
-    """There is nothing to be fetched."""
+    """Do nothing, as the default of `prefetch_next`."""
 
 
 @compiled
 def nothing_unreplayed(_state: object) -> int:
-    """Nothing that was acknowledged could be lost."""
+    """Return 0: this design has no acknowledged updates that could be lost."""
     return 0
 
 
 @compiled
 def take_nothing(_state: object, _n: int) -> None:
-    """There is nothing to be pushed again."""
+    """Do nothing: this design replays no updates."""
 
 
 class WorkerHeader(Protocol):
-    """What `header` of every worker's state has."""
+    """Fields that `header` of every worker's state has."""
 
     op: int
     pending: int
-    """What is to come of the operation; 0 between operations."""
+    """Remaining RPCs or chunks of the operation; 0 between operations."""
     due: int
     """Time before which `wake` has nothing to do."""
     rows: int
-    """Answered RPCs in the log."""
+    """Number of answered RPCs in the log."""
     unreplayed: int
-    """Not 0 while something is to be pushed again before anything else."""
+    """Not 0 while updates must be replayed before any other operation."""
 
 
 class LoggedRow(Protocol):
-    """What a row of the log has for loops (`foundation.logs.columns`)."""
+    """Fields of a row of the log that loops write (`foundation.logs.columns`)."""
 
     w_proc: int
 
 
 class WorkerState(Protocol):
-    """What every worker's state has."""
+    """Arrays that every worker's state has."""
 
     @property
     def header(self) -> WorkerHeader:
-        """The record of numbers."""
+        """The record of scalars."""
 
     @property
     def sent(self) -> Records[Rpc]:
@@ -101,42 +100,43 @@ class WorkerState(Protocol):
 
 
 S = TypeVar("S")
-"""The class of a design's state, of which loops know a `WorkerState` or a `ServerState`."""
+"""The class of a design's state, which loops use as a `WorkerState` or a `ServerState`."""
 
 
 class WorkerOps(NamedTuple, Generic[S]):
-    """What a worker's loop calls, of states of class `S`."""
+    """Functions that a worker's loop calls on states of class `S`."""
 
     start: Callable[[S, int, int, int], None]
     """(state, op, iteration, n_keys): begin to pull or push the parameters at the first `n_keys`
     positions."""
     transmit: Callable[[S, int], int]
-    """(state, now): the slot whose datagram is to be sent at once, or NOTHING. A burst of datagrams is sent
-    together: they must stay as they are until the next begins."""
+    """(state, now): return the slot whose datagram must be sent next, or NOTHING. Datagrams are sent in
+    bursts: they must not change before the next burst begins."""
     octets: Callable[[S, int], int]
-    """(state, slot): length of its datagram."""
+    """(state, slot): return the length of its datagram in bytes."""
     peer: Callable[[S, int], int]
-    """(state, slot): whom it goes to."""
+    """(state, slot): return the peer that its datagram goes to."""
     wake: Callable[[S, int], None]
-    """(state, now): do what is due."""
+    """(state, now): handle the timeouts that are due."""
     deadline: Callable[[S], int]
-    """(state): when `wake` is due next, or NEVER."""
+    """(state): return the time at which `wake` is due next, or NEVER."""
     receive: Callable[[S, Rpc, int, int, int], int]
-    """(state, datagram, length, arrival, read): take it in; its row of the log, or NOTHING. The loop writes
-    the row's `w_proc`."""
+    """(state, datagram, length, arrival, read): handle a datagram, and return its row of the log, or NOTHING.
+    The loop writes the row's `w_proc`."""
     next_unreplayed: Callable[[S], int] = nothing_unreplayed
     """(state): while `header.unreplayed` is not 0, write the next updates to be replayed into the state's
-    positions and deltas; returns the number of keys."""
+    positions and deltas, and return the number of keys."""
     take_unreplayed: Callable[[S, int], None] = take_nothing
-    """(state, n): that part, of n keys, is no longer owed: it is to be pushed now."""
+    """(state, n): remove the updates of `next_unreplayed`, n keys, from those to be replayed: they are pushed
+    now."""
     prefetch_next: Callable[[S], None] = no_prefetch_next
-    """(state): have the caches fetch what the next `transmit` will read and write. Like the next two it
-    changes nothing, and only makes virtual time fast, where workers take turns."""
+    """(state): prefetch what the next `transmit` will read and write. This and the next two change nothing
+    but the time that a simulation of many workers takes."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
-    """(state, datagram): have the caches fetch what tells which request a datagram answers, which may be
-    anything."""
+    """(state, datagram): prefetch the index entry of the request that a datagram answers. The datagram may
+    hold anything."""
     prefetch_values: Callable[[S, Rpc], None] = no_prefetch
-    """(state, datagram): and, a while later, have them fetch what it answers."""
+    """(state, datagram): prefetch the request that a datagram answers, some time after `prefetch_index`."""
 
 
 class ServerHeader(Protocol):
@@ -144,62 +144,64 @@ class ServerHeader(Protocol):
 
     ps: int
     callers: int
-    """Grows when a worker comes for the first time."""
+    """Number of known callers; it grows with the first RPC of each."""
     noted: int
-    """Not 0 when something is to be kept before an answer leaves."""
+    """Bytes of journal entries that must be written before an answer leaves; 0 if there are none."""
     due: int
     """Time before which `wake` has nothing to do."""
 
 
 class ServerState(Protocol):
-    """What every server's state has."""
+    """Arrays that every server's state has."""
 
     @property
     def header(self) -> ServerHeader:
-        """The record of numbers."""
+        """The record of scalars."""
 
 
 class ServerOps(NamedTuple, Generic[S]):
     """Functions that a server's loop calls on states of class `S`.
 
-    `hosts.ps.reply_only` has `transmit` to `wake` for a server that only answers."""
+    `hosts.ps.reply_only` has `transmit` to `wake` for a server that only answers.
+    """
 
     handle: Callable[[S, Rpc, int, int, Rpc], int]
-    """(state, datagram, length, arrival, answer): write the answer, which goes to the sender. Returns its
-    length, NO_REPLY, or a mark: COMMAND or FOREIGN."""
+    """(state, datagram, length, arrival, answer): write the answer, which goes to the sender, and return its
+    length, NO_REPLY, COMMAND or FOREIGN."""
     lanes: Callable[[S, Rpc], int]
-    """(state, datagram): parameters that the server looks up for it, which its service time grows with."""
+    """(state, datagram): return the number of parameters that the server looks up for it, which its service
+    time grows with."""
     stamp: Callable[[S, Rpc, int, int], None]
-    """(state, answer, ps_proc, ps_queue): write what it took into an answer."""
+    """(state, answer, ps_proc, ps_queue): write the times of processing and queueing into an answer."""
     charge: Callable[[S, Rpc, int], None]
-    """(state, answer, ns): add CPU time to what the answer's job has cost."""
+    """(state, answer, ns): add CPU time to the costs of the answer's job."""
     share_cpu: Callable[[S, int], None]
     """(state, ns): divide a burst's CPU time among the jobs."""
     needs_room: Callable[[S, int], bool]
-    """(state, datagrams): whether that many might not find room in logs and tables."""
+    """(state, datagrams): return whether that many datagrams might not fit into logs and tables."""
     transmit: Callable[[S, int], int]
-    """(state, now): the slot whose datagram is to be sent at once, or NOTHING: more than one answer, or of
-    itself."""
+    """(state, now): return the slot whose datagram must be sent next, or NOTHING. It serves designs that send
+    several answers, or datagrams that answer nothing."""
     address: Callable[[S, int], int]
-    """(state, slot): where its datagram begins in memory."""
+    """(state, slot): return the memory address of its datagram."""
     octets: Callable[[S, int], int]
-    """(state, slot): length of its datagram."""
+    """(state, slot): return the length of its datagram in bytes."""
     peer: Callable[[S, int], int]
-    """(state, slot): whom it goes to."""
+    """(state, slot): return the peer that its datagram goes to."""
     wake: Callable[[S, int], None]
-    """(state, now): do what is due, at `header.due`."""
+    """(state, now): handle the timeouts that are due; called at `header.due`."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
-    """(state, datagram): have the caches fetch what tells where the parameters of a datagram are, which may
-    be anything. Like the next it changes nothing, and only makes `handle` fast."""
+    """(state, datagram): prefetch the index entries of a datagram's parameters. The datagram may hold
+    anything. This and the next change nothing but the time that `handle` takes."""
     prefetch_values: Callable[[S, Rpc], None] = no_prefetch
-    """(state, datagram): and, a while later, have them fetch the parameters."""
+    """(state, datagram): prefetch the parameters, some time after `prefetch_index`."""
 
 
 W = TypeVar("W", bound=WorkerState)
 P = TypeVar("P", bound=ServerState)
 WORKER_OPS: WorkerOps[WorkerState] = generics(WorkerOps)
 SERVER_OPS: ServerOps[ServerState] = generics(ServerOps)
-"""What loops call; numba chooses the implementation by the class of the state."""
+"""The functions that loops call; numba selects the implementation by the class of the state."""
 
 
 def register_worker_ops(state: type[W], ops: WorkerOps[W]) -> WorkerOps[W]:
@@ -215,54 +217,58 @@ def register_server_ops(state: type[P], ops: ServerOps[P]) -> ServerOps[P]:
 
 
 class ScapyLayer(Protocol):
-    """A module that has Scapy dissect a design's frames."""
+    """A module that encodes and decodes a design's datagrams by Scapy."""
 
     @staticmethod
     def outward(datagram: bytes) -> bytes:
-        """Pass a datagram of an agent through Scapy's layer."""
+        """Return a datagram that an agent sends, as Scapy's layer encodes it."""
 
     @staticmethod
     def inward(datagram: bytes) -> bytes:
-        """Pass a datagram on its way into an agent through Scapy's layer; what is none becomes nothing."""
+        """Return a datagram for an agent, as Scapy's layer decodes it; empty if it cannot be decoded."""
 
 
-class Agents(NamedTuple):
-    """What agents, real or simulated, make of a design (`hosts.designs`)."""
+C_co = TypeVar("C_co", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
+P_co = TypeVar("P_co", covariant=True)
+A_co = TypeVar("A_co", covariant=True)
 
-    # What these return is of a room above, which this one cannot name.
-    client: Callable[..., Any]
-    """(caller, n_ps, space, clock, window, *, largest, machine, log): a worker's calls for one job, a
+
+class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
+    """Constructors of a design's agents, for real and simulated hosts (`hosts.designs`)."""
+
+    client: Callable[..., C_co]
+    """(caller, n_ps, space, clock, window, *, largest, machine, log): return a worker's client for one job, a
     `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
-    server: Callable[..., Any]
-    """(ps, n_ps, space, jobs, journal_bytes): the state of a server that has all of its share, all values
-    0."""
-    store: Callable[..., Any]
-    """(state, job, replayed): the parameters of a job at a server, a `hosts.ps.store.Store`."""
-    core: Callable[..., Any]
-    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state): a server with what
-    Python does for it, a `hosts.ps.core.Core`; `state` is one that there is already, or None."""
+    server: Callable[..., T_co]
+    """(ps, n_ps, space, jobs, journal_bytes): return the state of a server that holds its whole share, all
+    values 0."""
+    store: Callable[..., P_co]
+    """(state, job, replayed): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
+    core: Callable[..., A_co]
+    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state): return a server with its
+    Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
-    """Name of the `ScapyLayer`."""
+    """Name of the module that is the `ScapyLayer`."""
 
     @property
     def wire(self) -> ScapyLayer:
-        """That module: it takes half a second to import."""
+        """The module `scapy`, whose import takes half a second."""
         return cast(ScapyLayer, import_module(self.scapy))
 
 
 class Hosts(NamedTuple):
-    """Who is at a switch; numbers are from 1 on."""
+    """The hosts at a switch. Workers and servers have numbers from 1 on."""
 
     workers: int
     servers: int
     workers_at_a_port: int = 1
 
     def worker_port(self, number: int) -> int:
-        """Port of a worker, which all of its rack share."""
+        """Return the switch port of a worker, which all workers of its rack share."""
         return addressing.worker_port(number, self.workers_at_a_port)
 
     def server_port(self, number: int) -> int:
-        """Port of a server."""
         return addressing.server_port(self.workers, number, self.workers_at_a_port)
 
 
@@ -278,27 +284,32 @@ async def _never_overflows(_controller: object) -> int:
     return 0
 
 
-class Control(NamedTuple):
-    """What a controller does for a design (`controller.designs`). Where the switch holds no
-    parameters between operations, rows are all that there is."""
+K_contra = TypeVar("K_contra", contravariant=True)
+R = TypeVar("R")
 
-    # Controllers and rows are of a room above, which this one cannot name.
-    rows: Callable[[Hosts, Sequence[Arm], int], list[Any]]
-    """(hosts, arms, epoch): what is in the switch's tables from the beginning; callers have that epoch."""
-    is_changed: Callable[[Any, Arm], Awaitable[bool]] = _is_never_changed
-    """(controller, arm): whether somebody has changed what the arm uses of the switch."""
-    held: Callable[[Any, Arm], Awaitable[dict[int, int]]] = _holds_nothing
-    """(controller, arm): key -> value of all parameters that the switch holds."""
-    overflows: Callable[[Any], Awaitable[int]] = _never_overflows
-    """(controller): additions at the switch that overflowed."""
+
+class ControllerOps(NamedTuple, Generic[K_contra, R]):
+    """Functions of a controller that a design implements (`controller.designs`).
+
+    A design whose switch holds no parameters between operations has `rows` alone.
+    """
+
+    rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
+    """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
+    is_changed: Callable[[K_contra, Arm], Awaitable[bool]] = _is_never_changed
+    """(controller, arm): return whether the switch no longer has the arm's settings."""
+    held: Callable[[K_contra, Arm], Awaitable[dict[int, int]]] = _holds_nothing
+    """(controller, arm): return the values of all parameters that the switch holds, by key."""
+    overflows: Callable[[K_contra], Awaitable[int]] = _never_overflows
+    """(controller): return the number of additions in the switch that overflowed."""
 
 
 class Settings(Protocol):
-    """What an arm sets of its design: a frozen dataclass of the design's own."""
+    """The settings of a design in an arm: a frozen dataclass that the design defines."""
 
     @property
     def aggregates(self) -> bool:
-        """Whether the switch adds up parameters. Arms in which it does train alike, and so do the others."""
+        """Whether the switch adds up parameters. Arms with an equal value train the same model."""
 
     @property
     def proxies(self) -> bool:
@@ -307,74 +318,76 @@ class Settings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Forwarding:
-    """The switch forwards, and does nothing else: there is nothing to be set."""
+    """The settings of designs whose switch only forwards; there is nothing to set."""
 
     @property
     def aggregates(self) -> bool:
-        """The switch adds nothing up."""
         return False
 
     @property
     def proxies(self) -> bool:
-        """Each worker has a connection of its own to each server that it asks."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One way to run the same steps."""
+    """One of the configurations in which a run measures the same steps."""
 
     name: str
     job: int
     design: str
     settings: Settings
     colour: str
-    """In figures, on white and on black."""
+    """Colour in figures, readable on white and on black."""
     about: str
-    """What it is: "the arm ..."."""
+    """The rest of the sentence "the arm ...", which defines it."""
     note: str = ""
-    """What a reader of its numbers should know, as a sentence."""
+    """A sentence that helps to interpret its results; may be empty."""
     baseline: str | None = None
-    """The arm that it is compared with; None for one that others are compared with."""
+    """Name of the arm that it is compared with; None for a baseline."""
     is_measured: bool = True
     is_lead: bool = False
-    """Whether it is the arm that its design is judged by."""
     sentence_prefix: str = ""
-    """How an answer's sentences about another arm begin; an answer does not mention it if this is empty."""
+    """Beginning of an answer's sentences about an arm that does not lead; empty if answers do not mention
+    it."""
     is_repetition: bool = False
-    """Whether it is its baseline again (an A/A test): what it differs by is what noise looks like."""
+    """Whether it repeats its baseline (an A/A test), so that their difference is noise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What all rooms have to know of a design. Each room has its own part of it: `hosts.designs`,
-    `controller.designs`, `experiment.designs` and `simulator.contents` know where."""
+    """The properties of a design that all rooms use.
+
+    Each room has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
+    `simulator.contents` list them.
+    """
 
     name: str
     summary: str
-    """In a line: what the switch does."""
+    """One line about the work of the switch."""
     promise: str
-    """In a line: what is never lost, and when."""
+    """One line with the guarantee: the updates that are never lost, and the condition."""
     program: Path
-    """p4c's BMv2 JSON."""
+    """BMv2 JSON that p4c wrote."""
     arms: tuple[Arm, ...]
-    """In the order of tables."""
+    """Arms in the order of tables."""
     module: str
     """Name of the module that describes it."""
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Room -> module with the design's part there, for rooms that do not know the design by its name
+    """Module with the design's part in a room, by room, where the room does not know the design by its name
     (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
     has_services: bool = False
-    """Workers send to service addresses, which are the switch's, and not to servers' own."""
+    """Whether workers send to service addresses, which belong to the switch, instead of the servers'
+    addresses."""
     udp_port: int = HOTLINE_PORT
-    """That they send to."""
+    """UDP port that workers send to."""
     is_durable: bool = False
-    """Servers can keep a journal, and workers a replay log."""
+    """Whether servers can write a journal, and workers a replay log."""
     is_lockstep: bool = False
-    """All workers push together and wait for each other, and each of them holds all parameters. The hottest
-    ones of a workload are trained (`top_k`), as one vector, in a closed loop."""
+    """Whether all workers push together and wait for each other, and each holds all parameters. Such a design
+    trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""
 
     @property
     def p4info(self) -> Path:
-        """Its P4Info, beside the program."""
+        """Path of the P4Info, beside the program."""
         return self.program.with_suffix(".p4info.txtpb")

@@ -1,4 +1,4 @@
-"""Servers only: the switch forwards. What every other design is to be better than."""
+"""Design `none`: the switch only forwards. It is the baseline of every other design."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Dense vectors at parameter servers: they add up the vectors of all workers, and the switch forwards.
+"""Design `psdense`: parameter servers add up the dense vectors of all workers, and the switch forwards.
 
-It runs the program of `none`."""
+It runs the program of `none`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which designs there are. A new one is a line of `NAMES`, and a module of its name beside this one."""
+"""The list of designs. A new one is a line of `NAMES` and a module of its name beside this one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 
 class DesignError(HotlineError):
-    """There is no such design."""
+    """An unknown design, or a room without a part of a design."""
 
 
 def design(name: str) -> Design:
-    """A design by its name; of somebody else's by that of a module with a `DESIGN`, as `package.mine`.
+    """Return a design by its name, or by the name of a module outside this repository that has a `DESIGN`.
 
-    Raises `DesignError`, which lists those there are.
+    A name with a dot, as `package.design`, is a module's. Raises `DesignError`, which lists the designs.
     """
     if name not in NAMES and "." not in name:
         raise DesignError(
@@ -42,18 +42,18 @@ _of_others: dict[str, Design] = {}
 
 
 def known() -> tuple[str, ...]:
-    """Names of the designs that come along, and of those of somebody else's that have been asked for."""
+    """Return the names of the built-in designs, and of the others that were looked up in this process."""
     return (*NAMES, *_of_others)
 
 
 @dataclass(frozen=True)
 class Parts(Generic[T]):
-    """What one room has for each design: an attribute of a module, which is imported at its first use."""
+    """The parts that one room has of all designs: an attribute of a module each, imported at first use."""
 
     room: str
     attribute: str
     modules: Mapping[str, str]
-    """Name of a design -> module in this room."""
+    """Modules in this room by the name of a design."""
 
     def module_for(self, design: Design) -> str | None:
         """Return the name of the module with a design's part, None if the room has none for it."""

@@ -1,6 +1,7 @@
-"""A ring: workers add up dense vectors by reduce-scatter and all-gather, and the switch forwards.
+"""Design `ring`: workers add up dense vectors by reduce-scatter and all-gather, and the switch forwards.
 
-It runs the program of `none`."""
+It runs the program of `none`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SwitchML (Sapio et al., NSDI 2021): the switch adds up dense vectors of all workers, chunk by chunk."""
+"""Design `switchml` (Sapio et al., NSDI 2021): the switch adds up dense vectors, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ UDP_PORT = 0xBEE0
 
 @dataclass(frozen=True, slots=True)
 class SwitchML:
-    """What an arm uses; what they published has neither."""
+    """The extensions of SwitchML that an arm uses; SwitchML as published has neither."""
 
     check: bool = False
-    """The switch compares the numbers of chunks, so that a late copy changes nothing."""
+    """Whether the switch compares the numbers of chunks, so that a late copy changes nothing."""
     patience_us: int = 0
-    """After so long what is sent again completes a chunk for everybody, without workers that are missing; it
-    needs `check`. 0 is never."""
+    """Time in µs after which a retransmission completes a chunk for all workers, without those that are
+    missing; 0 means never. It needs `check`."""
 
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:
@@ -27,12 +27,10 @@ class SwitchML:
 
     @property
     def aggregates(self) -> bool:
-        """The switch adds up all."""
         return True
 
     @property
     def proxies(self) -> bool:
-        """There are no connections to servers."""
         return False
 
 
@@ -60,7 +58,7 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> SwitchML:
-    """What an arm of this design uses; raises `TypeError` for another design's."""
+    """Return the settings of an arm of this design; raises `TypeError` for another design's."""
     if not isinstance(arm.settings, SwitchML):
         raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
     return arm.settings

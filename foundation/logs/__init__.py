@@ -1,1 +1,1 @@
-"""What a run logs: its columns, part files and how they become one log."""
+"""Logs of a run: their columns, the part files that agents write, and their merge into one file a log."""

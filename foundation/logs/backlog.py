@@ -1,4 +1,4 @@
-"""What waits to be written by another thread: whoever logs never waits, and what is dropped is counted."""
+"""A queue of batches that a thread writes: `put` never blocks, and counts the rows that it drops."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Sized)
 LIMIT = 16
-"""Batches that wait at most. Of an agent's 2^16 rows each that is a million, and 70 MB."""
+"""Maximum number of batches that wait. With an agent's 2^16 rows a batch it is a million rows, and 70 MB."""
 
 
 class Backlog(Generic[T]):
-    """Batches of rows, written in order. More than `limit` of them mean a disk too slow: they are dropped."""
+    """Batches of rows, written in order. While `limit` of them wait for a slow disk, others are dropped."""
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.dropped = 0
-        """Rows that were not written, so far."""
+        """Number of rows that were dropped."""
         self._limit = limit
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: deque[tuple[Future[None], T]] = deque()
 
     def put(self, batch: T, write: Callable[[T], None]) -> bool:
-        """Have `write` called with the batch; False where too many wait, and its rows are dropped."""
+        """Queue a call of `write` with the batch; returns False, and drops the batch, if too many wait."""
         if sum(not future.done() for future, _ in self._writing) >= self._limit:
             self.dropped += len(batch)
             return False
@@ -45,14 +45,14 @@ class Backlog(Generic[T]):
             return done
 
     def take_written(self) -> list[T]:
-        """Batches at the head that have been written, which nobody needs any more."""
+        """Remove the batches at the head of the queue that are written, and return them for reuse."""
         written = []
         while self._writing and (future := self._writing[0][0]).done() and not future.exception():
             written.append(self._writing.popleft()[1])
         return written
 
     def settle(self) -> list[T]:
-        """Wait until all is written, and take it; raises, once, what has failed first."""
+        """Wait until all is written, and return the batches; raises the first error of a write, once."""
         writing, self._writing = self._writing, deque()
         wait([future for future, _ in writing])
         for future, _ in writing:
@@ -60,5 +60,4 @@ class Backlog(Generic[T]):
         return [batch for _, batch in writing]
 
     def close(self) -> None:
-        """End the thread."""
         self._thread.shutdown()

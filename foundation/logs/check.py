@@ -1,6 +1,6 @@
-"""Whether a log holds what its columns promise, and if not, the first row that does not.
+"""Check that a log holds what its columns promise, and name the first row that does not.
 
-Row by row, so that memory does not grow with the log.
+It reads row by row, so that memory does not grow with the log.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from pathlib import Path
 import polars as pl
 
 from foundation.designs.arms import every, renamed_arm
+from foundation.errors import DataError
 from foundation.logs.columns import LOGS, METRICS
 from foundation.logs.counts import Counts
-from foundation.logs.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 from foundation.protocol.header import LANES, NO_KEY
 
 _ROUNDING = 2**-20
-"""Part of a sum that 32-bit floats may lose."""
+"""Relative error of a sum of 32-bit floats."""
 _MICROSECOND = 1.0
-"""What two times in whole µs may be off together."""
+"""Maximum difference of two times that are rounded to whole µs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What must hold in each row, and the columns that a message about it shows."""
+    """A condition that holds in each row, and the columns that a message about a broken row shows."""
 
     right: str
     holds: pl.Expr
@@ -34,7 +34,7 @@ class Rule:
 
 
 def check(path: Path) -> dict[str, int]:
-    """File -> rows, of a run folder, one log of a run or somebody's own update log.
+    """Check a run folder, one log of a run or a user's update log, and return the rows of each file.
 
     Raises `DataError` that names the file, the row and the value.
     """
@@ -64,7 +64,7 @@ def _check_file(path: Path) -> int:
 
 
 def _kind(path: Path, log: UpdateLog) -> str | None:
-    """Which log of a run it is: by its columns, or else by its name; None for somebody's own update log."""
+    """Return which log of a run it is, by its columns or else by its name; None for a user's update log."""
     if not log.is_parquet:
         return None
     fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
@@ -81,7 +81,7 @@ def _check_columns(path: Path, found: Mapping[str, pl.DataType], right: Mapping[
 
 
 def _fits(found: pl.DataType, right: pl.DataType) -> bool:
-    """Names of arms were an Enum of those that there were."""
+    """Return whether a column has the right type. Logs of older versions have names of arms as an Enum."""
     return found == right or (right == pl.Categorical and isinstance(found, pl.Enum))
 
 
@@ -106,9 +106,9 @@ def _job() -> Rule:
     return Rule(f"an arm is a job: {jobs}", job == pl.col("job"), ["arm", "job"])
 
 
-def _time(name: str, least: float = 0.0) -> Rule:
-    right = "a finite time expected" if least < 0 else "a finite time from 0 expected"
-    return Rule(right, pl.col(name).is_finite() & (pl.col(name) >= least), [name])
+def _time(name: str, minimum: float = 0.0) -> Rule:
+    right = "a finite time expected" if minimum < 0 else "a finite time from 0 expected"
+    return Rule(right, pl.col(name).is_finite() & (pl.col(name) >= minimum), [name])
 
 
 _PARTS = [f"{metric}_us" for metric in METRICS]

@@ -1,7 +1,7 @@
-"""The logs of a real cluster, as CSV or Parquet with the columns of [DDL] §2.2: one row an RPC.
+"""Logs of a real cluster, as CSV or Parquet with the columns of [DDL] §2.2: one row an RPC.
 
-DIR/rpc.csv or DIR/rpc.parquet, and where there are any `connections` and `updates` beside it. What columns
-they have is in docs/logs.md.
+They are DIR/rpc.csv or DIR/rpc.parquet, and optionally `connections` and `updates` beside it. docs/logs.md
+lists their columns.
 """
 
 from __future__ import annotations
@@ -12,35 +12,36 @@ from pathlib import Path
 
 import polars as pl
 
+from foundation.errors import DataError
 from foundation.logs.columns import METRICS, TRANSFERS
 from foundation.logs.counts import Counts
-from foundation.logs.errors import DataError
 from foundation.logs.parts import whole
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
 CLUSTER = "cluster"
-"""The arm of RPCs without a column `arm`."""
+"""Name of the arm of RPCs in logs without a column `arm`."""
 _NAMES = ("worker", "ps")
 _TIMES = tuple(f"{metric}_us" for metric in METRICS)
 RPC = (*_NAMES, "iteration", "op", "t_send_us", "request_bytes", "response_bytes", *_TIMES)
-"""Columns that there must be; `arm` may be."""
+"""Required columns; `arm` is optional."""
 CONNECTIONS = ("time_us", "ps", "worker")
 _SUFFIXES = (".parquet", ".csv")
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLogs:
-    """Logs that hold what they should; not read yet."""
+    """Checked logs, which are read lazily."""
 
     folder: Path
     rpc: pl.LazyFrame
-    """`RPC`, `arm` and `latency_us`: names are text, times 64-bit floats, all else 64-bit integers."""
+    """Columns `RPC`, `arm` and `latency_us`: names are text, times 64-bit floats, all else 64-bit
+    integers."""
     connections: pl.LazyFrame | None
     updates: Sequence[Path]
 
 
 def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
-    """Check the logs in a folder; CSV becomes Parquet in `scratch`, which is read many times.
+    """Check the logs in a folder. CSV is converted to Parquet in `scratch`, as it is read many times.
 
     Raises `DataError` that names the file, the row and the value.
     """
@@ -96,7 +97,7 @@ def _typed(name: str) -> pl.Expr:
 
 
 def _right(name: str) -> tuple[pl.Expr, str]:
-    """What holds for a typed column, and what to say where it does not."""
+    """Return the condition that a typed column must meet, and the end of the message where it does not."""
     column = pl.col(name)
     if name in (*_NAMES, "arm"):
         return column.str.len_chars() > 0, "a name or a number expected"
@@ -109,7 +110,7 @@ def _right(name: str) -> tuple[pl.Expr, str]:
 
 
 def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
-    """Raise `DataError` for the first row that does not hold."""
+    """Raise `DataError` for the first row with a value that is not allowed, and for a log without rows."""
     names = typed.collect_schema().names()
     wrong = [(~_right(name)[0].fill_null(False)).alias(name) for name in names]
     faults = typed.select(wrong).with_row_index("row")
@@ -118,7 +119,7 @@ def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool)
         name = next(name for name in names if row[name])
         value = raw.select(name).slice(row["row"], 1).collect().item()
         where = f"row {row['row'] + 1}" if is_parquet else f"line {row['row'] + 2}"
-        told = "empty" if value is None else repr(value)
-        raise DataError(f"{file}, {where}: column {name} is {told}; {_right(name)[1]}")
+        shown = "empty" if value is None else repr(value)
+        raise DataError(f"{file}, {where}: column {name} is {shown}; {_right(name)[1]}")
     if typed.select(pl.len()).collect().item() == 0:
         raise DataError(f"{file}: has no row")

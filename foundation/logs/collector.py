@@ -1,7 +1,7 @@
-"""The log collector: each PS sends it how often its parameters were updated, and it adds up ([DDL] §2.2).
+"""The log collector: each PS sends it the update counts of its parameters, and it adds them up ([DDL] §2.2).
 
-A PS connects to a Unix socket, writes how many rows there are (`COUNT`), then the rows (`ROW`), and closes
-its half. The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` when nothing was kept.
+A PS connects to a Unix socket, writes the number of rows (`COUNT`) and the rows (`ROW`), and closes its half.
+The answer is a line of JSON: `{"updates": <sum>}`, or `{"error": <text>}` if nothing was saved.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.concurrency import in_thread
+from foundation.errors import DataError
 from foundation.logs.columns import UPDATES
-from foundation.logs.errors import DataError
 from foundation.logs.parts import Parts
 from foundation.text import pluralize
 
 COUNT = struct.Struct("<Q")
 ROW = np.dtype([("job", "<u2"), ("ps", "<u2"), ("key", "<u8"), ("updates", "<u8")])
-"""Of `updates`: what one PS has counted of one parameter of one job, ever."""
-_PATIENCE_S = 30.0
+"""Row of the log `updates`: the total number of updates that one PS has counted for one parameter of one
+job."""
+_TIMEOUT_S = 30.0
 
 
 class Collector:
-    """What was received: a PS counts on, so that its newest statistics take the place of those before.
+    """The statistics received from each PS. Counts are cumulative: new ones replace those before.
 
-    They are kept in `directory` as parts of the log `updates`, whatever becomes of this process.
+    They are saved in `directory` as parts of the log `updates`, so that they survive this process.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -41,16 +42,19 @@ class Collector:
 
     @property
     def updates(self) -> int:
-        """Of all parameters at all PSs."""
+        """Sum of the updates of all parameters at all PSs."""
         return sum(self._sums.values())
 
     @property
     def servers(self) -> int:
-        """PSs that have sent theirs."""
+        """Number of PSs that have sent statistics."""
         return len(self._sums)
 
     def receive(self, octets: bytes) -> int:
-        """Keep what a PS has sent; the sum of its updates. Raises `DataError`, and keeps nothing of it."""
+        """Save the statistics that a PS has sent, and return the sum of its updates.
+
+        Raises `DataError`, and saves nothing of them.
+        """
         rows = _parse(octets)
         ps, updates = int(rows["ps"][0]), int(rows["updates"].sum())
         before = self._sums.get(ps, 0)
@@ -62,7 +66,6 @@ class Collector:
         return updates
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection."""
         try:
             answer: dict[str, object] = {"updates": await in_thread(self.receive, await reader.read())}
         except DataError as error:
@@ -73,16 +76,16 @@ class Collector:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except ConnectionError:
-            pass  # It will find its own way to keep them.
+            pass  # The PS saves its statistics itself if it gets no answer.
         finally:
             writer.close()
 
 
 @asynccontextmanager
 async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
-    """A collector that listens at a path as long as this lasts, and keeps what comes in a directory.
+    """Run a collector that listens at a path and saves into a directory while the context lasts.
 
-    The path is nobody else's: a socket that a killed one has left there is replaced. Raises `OSError`.
+    A socket that a killed process left at the path is replaced. Raises `OSError`.
     """
     collector = Collector(directory)
     server = await asyncio.start_unix_server(collector.answer, path)
@@ -95,10 +98,10 @@ async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
 
 
 def send(rows: NDArray[np.void], path: Path) -> None:
-    """Send the statistics of one PS, [n] of `ROW`, to the collector; `DataError` unless it has them."""
+    """Send the statistics of one PS, [n] of `ROW`, to the collector; raises `DataError` if that fails."""
     try:
         with socket.socket(socket.AF_UNIX) as connected:
-            connected.settimeout(_PATIENCE_S)
+            connected.settimeout(_TIMEOUT_S)
             connected.connect(str(path))
             connected.sendall(COUNT.pack(len(rows)))
             connected.sendall(rows.tobytes())

@@ -12,42 +12,42 @@ TRANSFERS = ("pull", "push")
 """Operations that move parameters, each a series of RPCs."""
 OPS = (*TRANSFERS, "step")
 CALLS = (*TRANSFERS, "empty")
-"""What an RPC asks for."""
+"""Operations of RPCs; an empty one carries no parameters."""
 CLASSES = ("all_hit", "mixed", "cold")
 METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 """The five metrics of [DDL] §2.2; together they are the latency of an RPC."""
 
 ARM = pl.Categorical()
-"""Its name. Which there are is not the logs' business: so a run of before there was one stays readable."""
+"""Type of a column with an arm's name. It lists no names, so that logs of removed arms stay readable."""
 
 AFTER_ALL_STEPS = 1 << 32
 """Sentinel larger than any iteration number."""
 CLOSED_LOOP = 0.0
-"""The load of blocks in which workers take their next step when they are ready for it."""
+"""Load of blocks in a closed loop, in which a worker begins its next step when the last has ended."""
 
 
 _CLOSED = "closed loop"
 
 
 def load_name(load: float) -> str:
-    """A load as records and results name it: 0.5 -> "0.5"."""
+    """Return a load as records and results name it: 0.5 -> "0.5"."""
     return _CLOSED if load == CLOSED_LOOP else f"{load:g}"
 
 
 def at_load(name: str) -> str:
-    """As sentences have it: "at load 0.5"."""
+    """Return a load's name for sentences: "at load 0.5"."""
     return f"in a {_CLOSED}" if name == _CLOSED else f"at load {name}"
 
 
 def load_title(name: str) -> str:
-    """As titles have it: "load 0.5"."""
+    """Return a load's name for titles: "load 0.5"."""
     return name if name == _CLOSED else f"load {name}"
 
 
 class Row:
-    """An answered RPC as workers of all designs have it before it is logged.
+    """An answered RPC in the memory of a worker, before it is logged.
 
-    Times are in ns, sizes in bytes of the UDP payload; the switch has served `served` of the `lanes`.
+    Times are in ns, sizes in bytes of the UDP payload. The switch has served `served` of the `lanes`.
     """
 
     t0: int
@@ -126,4 +126,4 @@ CONNECTIONS = _schema({"time_us": pl.Int64, "ps": pl.UInt16, "worker": pl.UInt16
 UPDATES = _schema({"job": pl.UInt16, "ps": pl.UInt16, "key": pl.UInt64, "updates": pl.UInt64})
 
 LOGS = {"rpc": RPC, "operations": OPERATIONS, "connections": CONNECTIONS, "updates": UPDATES}
-"""Logs of a run: name of the file, without suffix -> its columns."""
+"""Columns of the logs of a run, by the name of the file without its suffix."""

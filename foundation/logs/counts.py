@@ -1,4 +1,4 @@
-"""How often each key was updated, added up from logs of every form, which may be larger than memory."""
+"""Update counts of each key, added up from logs of any form, which may be larger than memory."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.logs.libsvm import read_samples
 from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
 from foundation.text import one_line, pluralize, shortened
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
-"""Rows whose keys are counted at a time; some 2 GB when all differ."""
+"""Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
 _COUNTS = ("key", "updates")
-_MOST_UPDATES = 2**63
+_UPDATES_LIMIT = 2**63
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What logs hold, of which only the sums have been read so far."""
+    """The update counts in logs; only their totals have been read."""
 
     names: str
-    """Of the files, as messages call them."""
+    """Names of the files, for messages."""
     rows: int
     total: int
-    """Updates of all keys."""
+    """Sum of the updates of all keys."""
     parts: int
-    """How often the logs will be read: the keys are taken in so many parts."""
+    """Number of parts that the keys are divided into; the logs are read once for each part."""
     _rows: pl.LazyFrame
     _logs: Sequence[_Counted]
 
     @staticmethod
     def of_logs(paths: Sequence[Path], job: int | None = None, *, part_rows: int = PART_ROWS) -> Counts:
-        """Of Parquet or CSV with either the columns key, updates (counts) or iteration, worker, key (one
-        update a row). `job` keeps only the rows of that job, of logs that have the column.
+        """Return the counts in Parquet or CSV logs.
 
-        Raises `DataError`, also where the logs have no update.
+        A log has the columns key, updates (counts) or iteration, worker, key (one update a row). `job`
+        selects the rows of one job, in logs that have the column. Raises `DataError`, also if the logs have
+        no update.
         """
         if not paths:
             raise DataError("there is no update log: no update was counted")
@@ -59,7 +60,7 @@ class Counts:
             empty = f"{pluralize(nulls, 'row has', 'rows have')} an empty column"
             raise DataError(_fault(logs) or f"{names}: {empty}")
         # Sums are of 64 bits and would wrap silently.
-        if magnitude >= _MOST_UPDATES:
+        if magnitude >= _UPDATES_LIMIT:
             raise DataError(f"{names}: the updates add up to {magnitude:.4g}; they must stay below 2^63")
         if not total:
             raise DataError(f"{names}: no update{'' if job is None else f' of job {job}'} in it")
@@ -67,7 +68,7 @@ class Counts:
 
     @staticmethod
     def of_training_set(path: Path, samples_per_step: int) -> Counts:
-        """Of a libsvm file: a mini-batch of so many samples updates each of its keys once.
+        """Return the counts of a libsvm file: a mini-batch updates each of its keys once.
 
         Raises `DataError`.
         """
@@ -81,22 +82,22 @@ class Counts:
         return Counts(str(path), len(rows), updates.total(), 1, rows.lazy(), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:
-        """Key and updates, each key that has any once, in parts of which each fits into memory.
+        """Yield the keys with their updates, in parts that fit into memory; a key with none is left out.
 
-        Raises `DataError` where a log cannot be read.
+        Raises `DataError` if a log cannot be read.
         """
         for part in range(self.parts):
             yield self.of_part(part)
 
     def of_part(self, part: int) -> pl.DataFrame:
-        """One of these parts."""
+        """Return one part of the keys with their updates, by its number from 0."""
         rows = self._rows if self.parts == 1 else self._rows.filter(pl.col("key") % self.parts == part)
         sums = rows.group_by("key").agg(pl.col("updates").sum()).filter(pl.col("updates") > 0)
         return _collect(sums, self.names, self._logs)
 
-    def in_parts(self, least: int) -> Counts:
-        """The same in so many parts at least, as for as many machines."""
-        return replace(self, parts=max(self.parts, least))
+    def in_parts(self, minimum: int) -> Counts:
+        """Return the same counts in at least this many parts, as for as many machines."""
+        return replace(self, parts=max(self.parts, minimum))
 
 
 def _collect(frame: pl.LazyFrame, names: str, logs: Sequence[_Counted]) -> pl.DataFrame:
@@ -112,7 +113,7 @@ def _fault(logs: Sequence[_Counted]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A log, the columns that are read of it, and the job whose rows are."""
+    """A log, the columns to be read, and the job whose rows are selected."""
 
     log: UpdateLog
     columns: tuple[str, ...]
@@ -134,7 +135,7 @@ class _Counted:
         return _Counted(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:
-        """Rows of key and updates, not read yet; updates are null where any column is."""
+        """Return a lazy frame of key and updates; updates are null where any column is."""
         rows = self.log.scan(self.columns)
         if self.job is not None:
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())

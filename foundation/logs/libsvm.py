@@ -1,4 +1,4 @@
-"""libsvm training sets: `label index:value index:value ...`, one sample a line, `#` begins a comment."""
+"""Reader of libsvm training sets: `label index:value ...`, one sample a line; `#` begins a comment."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.protocol.header import NO_KEY
 
 SAMPLES_PER_STEP = 150
-"""Size of a mini-batch where nothing else is said."""
+"""Default size of a mini-batch."""
 _LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
 _LARGEST = float(np.finfo(np.float32).max)
 _TAKEN = "read as libsvm; an update log is Parquet, or CSV with iteration,worker,key in its first line"
@@ -20,7 +20,7 @@ Sample = tuple[int, list[int], list[float]]
 
 
 def read_samples(path: Path) -> Iterator[Sample]:
-    """Label (0 or 1), indices and values of each line; raises `DataError` with the line's number."""
+    """Yield label (0 or 1), indices and values of each line; raises `DataError` with the line's number."""
     negative: int | None = None
     try:
         with path.open(encoding="ascii") as lines:

@@ -1,4 +1,4 @@
-"""The agents' part files -> one Parquet file a log.
+"""The merge of the agents' part files into one Parquet file a log.
 
 An agent writes `<log>-<worker|ps>-<number>[-job-<job>]-<part>.parquet`, each part complete in itself.
 """
@@ -12,47 +12,46 @@ from pathlib import Path
 
 import polars as pl
 
+from foundation.errors import DataError
 from foundation.logs.columns import LOGS, UPDATES
-from foundation.logs.errors import DataError
 from foundation.logs.parts import whole
 
 _PART = re.compile(r"(?P<log>\w+)-(?P<agent>(?:worker|ps)-\d+(?:-job-\d+)?)-(?P<part>\d+)\.parquet")
 
 Window = tuple[int, int]
-"""From when to when, Unix time in µs, both included."""
+"""First and last time of a window, Unix time in µs, both included."""
 
 OPERATIONS_TIME = "scheduled_us"
 _TIMES = {"rpc": "t_send_us", "operations": OPERATIONS_TIME}
-"""Of logs whose last column is `measured`: the column with a row's time."""
+"""Column with a row's time, for logs whose last column is `measured`."""
 
 
 def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
     """Write the four logs of a run from the part files in `parts`, and remove the parts.
 
-    What lies in the windows of blocks that were `repeated` is not measured.
-    Streams, so the logs may be larger than memory. A log without parts becomes an empty file. Raises
-    DataError, and keeps all parts, when one of them has other columns than its log, or when a log cannot be
-    written.
+    Rows in the windows of `repeated` blocks are marked as not measured. The merge streams, so the logs may be
+    larger than memory. A log without parts becomes an empty file. Raises `DataError`, and removes no part, if
+    a part lacks a column of its log or a log cannot be written.
     """
     files = sorted(parts.glob("*.parquet"))
     for log, schema in LOGS.items():
-        mine = _parts_of(log, files)
+        found = _parts_of(log, files)
         columns = [pl.col(name).cast(dtype) for name, dtype in schema.items()]
         if log in _TIMES:
             columns = [*columns[:-1], measured(_TIMES[log], repeated)]
-        _merge(_last_parts(mine) if schema is UPDATES else mine, schema, columns, run / f"{log}.parquet")
+        _merge(_last_parts(found) if schema is UPDATES else found, schema, columns, run / f"{log}.parquet")
     for file in files:
         file.unlink()
 
 
 def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
-    """Column `measured` without what lies in these windows, by a column of times."""
+    """Return the column `measured`, false for rows whose time lies in one of these windows."""
     inside = [pl.col(time).is_between(begun, ended) for begun, ended in repeated]
     return pl.col("measured") & ~pl.any_horizontal(inside) if inside else pl.col("measured")
 
 
 def finish_merge(run: Path) -> None:
-    """Merge what is in `parts` of a run that was killed, if anything is, and remove the folder."""
+    """Merge the parts of a run that was killed, if it has any, and remove their folder."""
     parts = run / "parts"
     if not parts.is_dir():
         return
@@ -63,7 +62,7 @@ def finish_merge(run: Path) -> None:
 
 
 def last_updates(parts: Path) -> list[Path]:
-    """The newest update log of each PS; counts are cumulative, so it holds all of them."""
+    """Return the newest update log of each PS; counts are cumulative, so it has all of them."""
     return _last_parts(_parts_of("updates", parts.glob("*.parquet")))
 
 

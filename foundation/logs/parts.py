@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: Parquet parts of a log, .npz archives, texts."""
+"""Atomic writes of files: Parquet parts of a log, .npz archives, texts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A path to write to, which becomes `path` at the end; DataError, and no file, when that fails."""
+    """Yield a path to write to, which is renamed to `path` at the end.
+
+    If that fails, there is no file, and `DataError` is raised.
+    """
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial
@@ -28,13 +31,13 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file."""
+    """Write a text file; raises `DataError`."""
     with whole(path) as partial:
         partial.write_text(text)
 
 
 def write_into_folder(path: Path, text: str) -> None:
-    """Write a text file into a folder that is made if it is not there; raises `DataError`."""
+    """Write a text file into a folder, which is created if it is missing; raises `DataError`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -42,7 +45,7 @@ def write_into_folder(path: Path, text: str) -> None:
     write_text(path, text)
 
 
-Column: TypeAlias = Any  # an array, or a number or text for all rows: what polars takes
+Column: TypeAlias = Any  # an array, or a number or text for all rows: whatever `pl.DataFrame` takes
 
 
 class Parts:
@@ -55,9 +58,10 @@ class Parts:
         self._next = len(list(directory.glob(f"{name}-*.parquet")))
 
     def write(self, columns: Mapping[str, Column]) -> None:
-        """Write a part, if there is anything to write; it appears whole or not at all.
+        """Write a part, if it has rows.
 
-        `columns` has an array, or a number or text for all rows, for each column of the log.
+        `columns` has, for each column of the log, an array, or a number or text for all rows. Raises
+        `DataError`, and `ValueError` if a column is missing or unknown.
         """
         if set(columns) != set(self._schema):
             raise ValueError(f"{self._name}: columns {sorted(columns)}, not {sorted(self._schema)}")
@@ -70,6 +74,6 @@ class Parts:
 
 
 def save_arrays(path: Path, arrays: Mapping[str, NDArray[np.generic]]) -> None:
-    """Write arrays by name as an .npz archive."""
+    """Write arrays by name as an .npz archive; raises `DataError`."""
     with whole(path) as partial, partial.open("wb") as out:
         np.savez(out, **arrays)  # type: ignore[arg-type]  # the stub takes them for its own flag

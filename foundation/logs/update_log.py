@@ -1,4 +1,4 @@
-"""Update logs: Parquet or CSV with columns of integers from 0 to 2^64 - 1; anything else is refused."""
+"""Reader of update logs: Parquet or CSV with columns of integers from 0 to 2^64 - 1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.text import one_line, pluralize
 
 log = logging.getLogger(__name__)
@@ -20,18 +20,19 @@ UPDATES = ("iteration", "worker", "key")
 """Columns of a log with one update a row."""
 PARQUET_MAGIC = b"PAR1"
 UNREADABLE = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""What Polars raises where it cannot read a file; a panic, for one that is damaged, is no `Exception`."""
+"""Errors that Polars raises for a file that it cannot read; for a damaged one it panics, which is no
+`Exception`."""
 _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
-"""Gzip, Zstandard and zlib, which polars unpacks."""
+"""Magic numbers of gzip, Zstandard and zlib, which Polars decompresses."""
 _DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateLog:
-    """A log whose header has been read; its rows may be more than fit into memory."""
+    """A log whose header has been read; its rows may be larger than memory."""
 
     path: Path
     names: tuple[str, ...]
@@ -39,7 +40,7 @@ class UpdateLog:
 
     @staticmethod
     def open(path: Path, right: str = "an update log is Parquet or CSV") -> UpdateLog:
-        """Read the header; raises `DataError`, with what would be `right` where it is no table at all."""
+        """Read the header; raises `DataError`, which ends with `right` if the file is not a table."""
         head = read_head(path)
         is_parquet = head.startswith(PARQUET_MAGIC)
         if not (is_parquet or head.startswith(_COMPRESSED)):
@@ -54,9 +55,9 @@ class UpdateLog:
         return UpdateLog(path, tuple(names), is_parquet)
 
     def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
-        """Some columns as UInt64, and others as text, not read yet.
+        """Return a lazy frame of some columns as UInt64, and of others as text.
 
-        Reading raises polars' errors; `fault` tells the place.
+        Reading it raises Polars' errors; `fault` finds the place.
         """
         if not self.is_parquet:
             return _scan_csv(self.path, columns).select(*columns, *texts)
@@ -71,7 +72,10 @@ class UpdateLog:
         )
 
     def fault(self, columns: Sequence[str]) -> str | None:
-        """Where these columns first hold no such integer. Slow: for logs that are known to be wrong."""
+        """Return where these columns first hold no integer from 0 to 2^64 - 1; None if they all do.
+
+        It is slow, and meant for logs whose reading has failed.
+        """
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
             found = next(faults, None)
@@ -107,7 +111,7 @@ class UpdateLog:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a data file; raises `DataError` unless it is a file that can be read twice."""
+    """Return the first bytes of a data file; raises `DataError` unless it is a regular, readable file."""
     try:
         if path.exists() and not path.is_file():
             raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
@@ -118,12 +122,12 @@ def read_head(path: Path) -> bytes:
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether it could be a compressed CSV log; raises `DataError`."""
+    """Return whether a file may be a compressed CSV log; raises `DataError`."""
     return read_head(path).startswith(_COMPRESSED)
 
 
 def is_update_log(path: Path) -> bool:
-    """Whether a data file is an update log rather than a libsvm training set; raises `DataError`.
+    """Return whether a data file is an update log rather than a libsvm training set; raises `DataError`.
 
     It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
     """
@@ -143,7 +147,7 @@ def is_update_log(path: Path) -> bool:
 
 
 def check_text(path: Path, head: bytes, right: str) -> None:
-    """Raise `DataError`, with what would be `right`, unless a file that is not Parquet is text."""
+    """Raise `DataError`, which ends with `right`, unless a file that is not Parquet is text."""
     if not head.strip():
         raise DataError(f"{path}: is empty; {right}")
     if _CONTROL.search(head):
@@ -151,7 +155,7 @@ def check_text(path: Path, head: bytes, right: str) -> None:
 
 
 def first_line(error: BaseException) -> str:
-    """The part of polars' errors that tells what is wrong."""
+    """Return the first line of an error of Polars, which says what is wrong."""
     if isinstance(error, pl.exceptions.PanicException):
         return "it is damaged"
     return one_line(str(error).partition("\n")[0])

@@ -1,6 +1,6 @@
-"""Bytes <-> RPCs, for who has time: the controller, tests, and agents on Scapy (`hosts.scapy_udp`).
+"""Conversion between bytes and RPCs for the controller, tests, and agents on Scapy, which need no speed.
 
-The agents' own reading is `rpc.py`; `scapy_layer.py` reads the same bytes in its own way.
+Compiled agents read datagrams by `rpc.py`. `scapy_layer.py` decodes the same bytes by Scapy.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, KEYS, LAYOUT, VA
 
 Keys = NDArray[np.uint64]
 Values = NDArray[np.uint32]
-"""32-bit two's complement fixed point, held as the residue mod 2^32."""
+"""Values in 32-bit two's complement fixed point, stored as the residue mod 2^32."""
 MAX_U32 = 2**32 - 1
 
 
 class Message(NamedTuple):
-    """One RPC datagram. `keys` and `values` have shape [count], or are None where the section is absent."""
+    """One RPC datagram. `keys` and `values` have shape [count], or are None if the section is absent."""
 
     header: Header
     keys: Keys | None = None
@@ -27,7 +27,7 @@ class Message(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """Who calls: the identity in every request's header."""
+    """The sender's identity in the header of every request."""
 
     job: int
     worker: int
@@ -35,7 +35,7 @@ class Caller(NamedTuple):
 
 
 def parse(datagram: bytes | memoryview) -> Message:
-    """An RPC, checked, but for what is behind a CONTROL's header; raises `MalformedDatagram`."""
+    """Decode and check an RPC, but nothing behind a CONTROL's header; raises `MalformedDatagram`."""
     header = unpack(datagram)
     at = HEADER_BYTES
     keys = values = None
@@ -48,7 +48,7 @@ def parse(datagram: bytes | memoryview) -> Message:
 
 
 def build(message: Message) -> bytes:
-    """The datagram of a message, whose sections must agree with its flags and count."""
+    """Encode a message, whose sections must agree with its flags and count."""
     datagram = LAYOUT.pack(*message.header)
     if message.keys is not None:
         datagram += message.keys.astype(">u8").tobytes()

@@ -1,10 +1,10 @@
 """CONTROL: the controller's commands to a PS, in-band by packet-out and packet-in.
 
 After the header: command (1 B), status (1 B, 0 in a request), zero (2 B), n (4 B), n keys of 8 B, and in the
-answer to VALUES or BUSIEST n values of 4 B. The header's job and ps say whose keys; its seq is its number.
-A command is idempotent: the controller repeats it until an answer with the same seq comes. As for RPCs, a
-number is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the last: a number below
-the latest of its slot is a late copy, however far other slots have got.
+answer to VALUES or BUSIEST n values of 4 B. The header's job and ps say whose keys they are; its seq is the
+number of the command. A command is idempotent: the controller repeats it until an answer with the same seq
+comes. As for RPCs, a number is turn * SLOTS + slot, and a slot's next turn comes only after the answer to the
+last. So a number below the latest of its slot is a late copy, however far other slots have got.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import MAX_U32, Keys, Values
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
     HEADER_BYTES,
@@ -31,49 +31,49 @@ from foundation.protocol.header import (
 
 
 class Command(IntEnum):
-    """What the controller asks of a PS."""
+    """Commands of the controller to a PS."""
 
     SEED = 1
-    """Give the keys away: move their values into the switch."""
+    """Move the values of the keys into the switch."""
     COLLECT = 2
-    """Take the keys home: move their values out of the switch."""
+    """Move the values of the keys out of the switch."""
     VALUES = 3
-    """Tell the values that the PS holds (0 for a key that is given away)."""
+    """Return the values that the PS holds (0 for a key whose value is in the switch)."""
     HELLO = 4
-    """Is anybody there?"""
+    """Check that the PS is running."""
     RENEW = 5
-    """The switch is the one in which the PS's own RPCs have the epoch that is the only key. If the PS has
-    known another, that one is gone: it takes home what the switch had of it
+    """Tell the PS the epoch of its RPCs in the current switch, which is the only key. If the PS has known
+    another epoch, that switch is gone: the PS reclaims the values that it held
     (`hosts.hotset.ps.store.HotsetStore.restore`)."""
     BUSIEST = 6
-    """Tell the most updated keys, most updates first, with how many since rank 0 was last asked for.
+    """Return the most updated keys, most updates first, with the updates since rank 0 was last requested.
 
-    Its two keys are a rank, from which the answer goes on as far as a datagram does, and how many keys are to
-    be ranked. Rank 0 is all keys together, as NO_KEY; the ranking is kept until this is asked for again.
-    """
+    The command's two keys are the first rank to return, and the number of keys to be ranked. The answer has
+    as many ranks as a datagram takes. Rank 0 is the sum over all keys, as NO_KEY. The ranking stays until
+    rank 0 is requested again."""
 
 
 class Status(IntEnum):
-    """How a command ended."""
+    """Result of a command."""
 
     OK = 0
-    NOT_MINE = 1
+    NOT_OWNED = 1
     """A key is not in this PS's share; nothing was changed."""
     NO_ENTRY = 2
-    """A key has no entry in the switch; it stays where it was, the command's other keys moved."""
+    """A key has no entry in the switch, and was not moved; the command's other keys were."""
 
 
 SLOTS = 4
-"""Commands under way at a PS for one job."""
+"""Maximum number of concurrent commands to a PS for one job."""
 MAX_KEYS = 128
-"""Keys of one SEED or COLLECT."""
+"""Maximum number of keys of one SEED or COLLECT."""
 MAX_VALUES_KEYS = 117
-"""Keys of an answer with values, 12 B a key, which must not be fragmented (MTU 1500)."""
+"""Maximum number of keys of an answer with values, 12 B a key, which must not be fragmented (MTU 1500)."""
 
 _BODY = struct.Struct("!BBHI")
 _NO_KEYS = np.empty(0, dtype=np.uint64)
 WITH_VALUES = (Command.VALUES, Command.BUSIEST)
-"""Answered with keys and values."""
+"""Commands whose answers have keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +92,22 @@ class Control:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """What makes two datagrams the same command."""
+        """Epoch and seq, which are equal in all copies of a command and in its answers."""
         return self.epoch, self.seq
 
     def answer(self, status: Status, values: Values | None = None) -> Control:
-        """The PS's answer; only one with values repeats the keys."""
+        """Return the PS's answer; only an answer with values repeats the keys."""
         return replace(self, is_answer=True, status=status, values=values)
 
     def page(self, keys: Keys, counts: Values) -> Control:
-        """The PS's answer to BUSIEST, of all that it has ranked [n]: as much from the rank on as it takes."""
+        """Return the PS's answer to BUSIEST: what fits of the ranked keys [n] and their counts [n]."""
         first = int(self.keys[0])
         some = slice(first, first + MAX_VALUES_KEYS)
         return replace(self, keys=keys[some], is_answer=True, values=counts[some])
 
 
 def build(control: Control) -> bytes:
-    """The datagram of a command or answer."""
+    """Encode a command or answer."""
     header = Header(
         op=Op.CONTROL,
         flags=RESPONSE if control.is_answer else 0,
@@ -126,7 +126,7 @@ def build(control: Control) -> bytes:
 
 
 def parse(datagram: bytes | memoryview) -> Control:
-    """A command or answer; raises `MalformedDatagram`. An answer without values has no keys."""
+    """Decode a command or answer; raises `MalformedDatagram`. An answer without values has no keys."""
     header = unpack(datagram)
     if header.op != Op.CONTROL or header.worker != CONTROLLER_CALLER:
         raise MalformedDatagram(f"op {header.op} of worker {header.worker:#x} is no CONTROL")

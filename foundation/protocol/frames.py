@@ -1,6 +1,6 @@
-"""Whole Ethernet frames around a datagram, for packet-outs, packet-ins and tests.
+"""Ethernet frames around a datagram, for packet-outs, packet-ins and tests.
 
-Always IPv4 without options or fragments, and UDP checksum 0, which is how the agents' frames look.
+As in the agents' frames, IPv4 has no options and no fragments, and the UDP checksum is 0.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from foundation.protocol.errors import MalformedDatagram
+from foundation.errors import MalformedDatagram
 
 _ETHERNET = struct.Struct("!6s6sH")
 _IPV4 = struct.Struct("!BBHHHBBH4s4s")
@@ -21,7 +21,7 @@ FRAME_OVERHEAD = _ETHERNET.size + _IPV4.size + _UDP.size
 
 
 class UdpEndpoint(NamedTuple):
-    """One end of a datagram's way: MAC and IPv4 address in text, UDP port."""
+    """Source or destination of a datagram: MAC and IPv4 address in text, UDP port."""
 
     mac: str
     address: str
@@ -37,19 +37,18 @@ class UdpFrame(NamedTuple):
 
 
 DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
-"""Where a frame says whom it is for: MAC address, IPv4 address, UDP port."""
+"""Slices of a frame with its destination: MAC address, IPv4 address, UDP port."""
 
 
 def packet_out_header(egress_port: int | None) -> bytes:
     """Return the header of a packet-out (p4src/hotset/headers.p4).
 
-    With None as its port the program processes the frame as if it had arrived on the CPU port.
+    If the port is None, the program processes the frame as if it had arrived on the CPU port.
     """
     return (_SUBMIT_TO_INGRESS if egress_port is None else egress_port << 7).to_bytes(2, "big")
 
 
 def build(frame: UdpFrame) -> bytes:
-    """The frame's bytes."""
     source, destination, payload = frame
     udp_bytes = _UDP.size + len(payload)
     ipv4 = _IPV4.pack(
@@ -62,7 +61,7 @@ def build(frame: UdpFrame) -> bytes:
 
 
 def parse(frame: bytes) -> UdpFrame:
-    """A frame as `build` makes them; raises `MalformedDatagram`."""
+    """Decode a frame of the form that `build` makes; raises `MalformedDatagram`."""
     if len(frame) < FRAME_OVERHEAD:
         raise MalformedDatagram(f"a frame of {len(frame)} bytes holds no UDP datagram")
     destination_mac, source_mac, ether_type = _ETHERNET.unpack_from(frame)
@@ -89,7 +88,7 @@ def _packed_address(address: str) -> bytes:
 
 
 def _checksum(header: bytes) -> int:
-    """The IPv4 header checksum (RFC 1071) of a header whose checksum field is 0."""
+    """Return the checksum (RFC 1071) of an IPv4 header whose checksum field is 0."""
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     total = (total & 0xFFFF) + (total >> 16)
     return int(~(total + (total >> 16)) & 0xFFFF)

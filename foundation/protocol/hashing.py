@@ -1,4 +1,4 @@
-"""Which lane and which parameter server a key belongs to: one multiplicative hash that everyone uses.
+"""The hash that selects the lane and the parameter server of a key: one multiplicative hash for all hosts.
 
 Knuth, TAOCP 3, 6.4 (Fibonacci hashing): the top bits of key * 2^64/phi are the lane, the bits 16..47 the PS.
 """
@@ -16,12 +16,12 @@ LANE_SHIFT = 64 - (LANES - 1).bit_length()
 
 
 def lane_of(key: int) -> int:
-    """Lane (0..LANES-1) of a key in the switch."""
+    """Return the lane (0..LANES-1) of a key in the switch."""
     return (key * MULTIPLIER & _MASK64) >> LANE_SHIFT
 
 
 def ps_of(key: int, n_ps: int) -> int:
-    """0-based id of the PS that owns a key's share."""
+    """Return the 0-based id of the PS whose share has a key."""
     return ((key * MULTIPLIER & _MASK64) >> 16 & 0xFFFFFFFF) * n_ps >> 32
 
 
@@ -31,13 +31,13 @@ def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
 
 
 def lanes_of(keys: ArrayLike) -> NDArray[np.uint8]:
-    """`lane_of` of each key; shape of `keys`."""
+    """Return `lane_of` of each key, in the shape of `keys`."""
     lanes: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(LANE_SHIFT)).astype(np.uint8)
     return lanes
 
 
 def ps_ids_of(keys: ArrayLike, n_ps: int) -> NDArray[np.uint16]:
-    """`ps_of` of each key; shape of `keys`."""
+    """Return `ps_of` of each key, in the shape of `keys`."""
     middle = _hashes(keys) >> np.uint64(16) & np.uint64(0xFFFFFFFF)
     ids: NDArray[np.uint16] = (middle * np.uint64(n_ps) >> np.uint64(32)).astype(np.uint16)
     return ids

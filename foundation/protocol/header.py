@@ -1,7 +1,7 @@
-"""The RPC header: `Header` is its layout, and all else that knows it follows from there. Network order.
+"""The RPC header, whose layout is derived from the fields of `Header`. All numbers are in network order.
 
-What follows the header: `count` 64-bit keys if the flag KEYS is set, then `count` 32-bit values if VALUES is.
-A lane that is not live holds `NO_KEY` and the value 0. docs/design.md has the table.
+After the header come `count` 64-bit keys if the flag KEYS is set, then `count` 32-bit values if VALUES is. A
+lane that is not live has the key `NO_KEY` and the value 0. docs/design.md has the table.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Annotated, NamedTuple, TypeAlias, get_type_hints
 
 import numpy as np
 
-from foundation.protocol.errors import MalformedDatagram
+from foundation.errors import MalformedDatagram
 
 LANES = 32
 """Lanes of one RPC: 8, 16, 32 or 64. The P4 program is compiled for the same number."""
 
 VERSION = 2
-"""2: lanes may have keys of other shares than the PS's, which it refuses. 1: all keys are of its share."""
+"""Version 2: lanes may have keys of other shares than the PS's, which it refuses. In version 1 all keys are
+of its share."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
 """UDP port of a PS's own register RPCs."""
@@ -42,7 +43,7 @@ VALUE_BYTES = 4
 
 
 class Op(IntEnum):
-    """What an RPC asks for."""
+    """Operation of an RPC."""
 
     PULL = 1
     PUSH = 2
@@ -59,9 +60,9 @@ Bitmap: TypeAlias = Annotated[int, _A_BIT_A_LANE]
 
 
 class Header(NamedTuple):
-    """The header's fields in wire order, as `rpc_t` has them (p4src/hotset/headers.p4).
+    """The header's fields in wire order, as in `rpc_t` (p4src/hotset/headers.p4).
 
-    `t0`, `ps_proc`, `ps_queue` in ns, `residence` in µs.
+    `t0`, `ps_proc`, `ps_queue` are in ns, `residence` in µs.
     """
 
     version: U8 = VERSION
@@ -85,24 +86,24 @@ class Header(NamedTuple):
 
 
 def bits_of_fields(lanes: int = LANES) -> dict[str, int]:
-    """Field -> bits, in wire order, in a program of 8, 16, 32 or 64 lanes."""
+    """Return the bits of each field, in wire order, for a program of 8, 16, 32 or 64 lanes."""
     kinds = get_type_hints(Header, include_extras=True)
     return {name: kinds[name].__metadata__[0] or lanes for name in Header._fields}
 
 
 def layout(lanes: int = LANES) -> struct.Struct:
-    """The header as `struct` packs it."""
+    """Return the header's format for `struct`."""
     codes = {8: "B", 16: "H", 32: "I", 64: "Q"}
     return struct.Struct("!" + "".join(codes[bits] for bits in bits_of_fields(lanes).values()))
 
 
 def dtype(lanes: int = LANES) -> np.dtype[np.void]:
-    """The header as a record of numpy's."""
+    """Return the header's structured type for numpy."""
     return np.dtype([(name, f">u{bits // 8}") for name, bits in bits_of_fields(lanes).items()])
 
 
 def offset_of(field: str, lanes: int = LANES) -> int:
-    """Byte offset of a header field."""
+    """Return the byte offset of a header field."""
     fields = dtype(lanes).fields
     assert fields is not None
     return int(fields[field][1])
@@ -111,7 +112,7 @@ def offset_of(field: str, lanes: int = LANES) -> int:
 LAYOUT = layout()
 HEADER_BYTES = LAYOUT.size
 BITMAP_DTYPE = dtype()["live"].newbyteorder("<")
-"""A bitmap of lanes as numpy's packbits (bitorder little) makes it."""
+"""Type of a bitmap of lanes, as numpy's packbits (bitorder little) returns it."""
 
 _SHAPES = {
     Op.PULL: (KEYS, KEYS | VALUES, RESPONSE | VALUES),
@@ -123,7 +124,7 @@ SHAPES: dict[tuple[int, int], int] = {
     for op, allowed in _SHAPES.items()
     for flags in allowed
 }
-"""Bytes a lane takes in each shape, by (op, flags), of every RPC but CONTROL."""
+"""Bytes of a lane by (op, flags), for all allowed combinations but CONTROL's."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
 _NO_SHAPE, _OF_CONTROL = -1, -2
@@ -134,9 +135,10 @@ _EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
 
 
 def first_fault(h: Header, length: int) -> int:
-    """The first rule that the header of a datagram of `length` bytes breaks, by number; 0 for none.
+    """Return the number of the first rule that the header of a datagram of `length` bytes breaks, or 0.
 
-    Of a CONTROL it judges the header alone: what follows is `control.py`'s. Agents compile it (`rpc.py`).
+    Of a CONTROL, only the header is checked: `control.py` checks the rest. Agents compile this function
+    (`rpc.py`).
     """
     if h.version != VERSION:
         return 1
@@ -172,15 +174,17 @@ _FAULTS = (
 
 
 def check(header: Header, length: int) -> None:
-    """Raises `MalformedDatagram` for the first fault of a datagram of `length` bytes."""
+    """Raise `MalformedDatagram` for the first rule that the header of a datagram of `length` bytes breaks."""
     if fault := first_fault(header, length):
         wanted = HEADER_BYTES + header.count * SHAPES.get((header.op, header.flags), 0)
-        told = _FAULTS[fault - 1].format(h=header, length=length, wanted=wanted, VERSION=VERSION, LANES=LANES)
-        raise MalformedDatagram(told)
+        message = _FAULTS[fault - 1].format(
+            h=header, length=length, wanted=wanted, VERSION=VERSION, LANES=LANES
+        )
+        raise MalformedDatagram(message)
 
 
 def unpack(datagram: bytes | memoryview) -> Header:
-    """The header of a datagram, checked; raises `MalformedDatagram`."""
+    """Decode and check the header of a datagram; raises `MalformedDatagram`."""
     if len(datagram) < HEADER_BYTES:
         raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
     header = Header._make(LAYOUT.unpack_from(datagram))

@@ -1,6 +1,6 @@
-"""RPCs for keys in their hash lanes, as who reads the switch's registers makes them.
+"""Assignment of keys to RPCs by their hash lanes, for readers of the switch's registers.
 
-What workers do is `hosts.hotset.worker.packing`.
+Workers pack by `hosts.hotset.worker.packing`.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ class Packing:
 
     size: int
     position: NDArray[np.int32]
-    """[n, LANES]: index of the lane's key in the operation; `size` where the lane is not live."""
+    """[n, LANES]: index of the lane's key in the operation; `size` if the lane is not live."""
     ps: NDArray[np.uint16]
-    """[n]: id of the PS."""
     count: NDArray[np.uint8]
-    """[n]: lanes of the RPC."""
+    """[n]: number of lanes of the RPC."""
     live: NDArray[np.unsignedinteger]
-    """[n]: bitmap of the lanes in use."""
+    """[n]: bitmap of the live lanes."""
 
     def __len__(self) -> int:
         return len(self.ps)
 
 
 def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> Packing:
-    """Of RPCs whose lanes have the keys at `position` [n, LANES], and whose PS are `ps` [n]."""
+    """Return the packing with the keys at `position` [n, LANES] in the lanes, and `ps` [n] as servers."""
     used = position != size
     return Packing(
         size=size,
@@ -44,7 +43,7 @@ def packing(size: int, position: NDArray[np.int32], ps: NDArray[np.uint16]) -> P
 
 
 def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
-    """Give each key its hash lane in an RPC to its PS (both [size]), in turn for each PS."""
+    """Assign each key to its hash lane in an RPC to its PS (both [size]); the RPCs of the PSs take turns."""
     size = len(ps)
     n_ps = int(ps.max()) + 1 if size else 1
     # Keys of one PS and lane compete for it.
@@ -56,7 +55,7 @@ def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
 
 
 def _rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-    """How many earlier elements are in the same group."""
+    """Return the number of earlier elements in the same group, for each element."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes

@@ -1,7 +1,7 @@
-"""A datagram in its buffer, for compiled code: a record over it, in network order.
+"""A record over a datagram in its buffer, in network order, for compiled code.
 
-Fields, their places and the rules are header.py's. A bitmap is a signed 64-bit integer here, so an RPC has up
-to 32 lanes.
+`header.py` defines the fields, their offsets and the rules. A bitmap is a signed 64-bit integer here, so an
+RPC has up to 32 lanes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from nativekit.records import Records, Words, checked, records
 assert LANES <= 32
 assert HEADER_BYTES % 4 == 0, "it is copied word by word"
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
-NOBODY = np.uint64(NO_KEY)
-"""The key of a lane that is not live."""
+NO_KEY_U64 = np.uint64(NO_KEY)
+"""Key of a lane that is not live."""
 ALL = 2**32 - 1
 BUFFER_BYTES = 2048
 _types: Module = types
@@ -59,7 +59,8 @@ RPC = checked(
         }
     )
 )
-"""A datagram; values begin at word 2 * count behind keys, else at word 0. (numpy's records have `flags`.)"""
+"""Record type of a datagram. Values begin at word 2 * count if there are keys, else at word 0. (`flags` is an
+attribute of numpy's records.)"""
 
 
 class Rpc:
@@ -89,25 +90,24 @@ class Rpc:
 
     if TYPE_CHECKING:
 
-        def tobytes(self) -> bytes:
-            """Return its buffer, as numpy's records do."""
+        def tobytes(self) -> bytes: ...
 
 
 assert tuple(Rpc.__annotations__) == RPC.names
 Key: TypeAlias = np.uint64
-"""A parameter's key, in this machine's order."""
+"""A parameter's key in this machine's byte order."""
 _HASH, _LANE_BITS = np.uint64(MULTIPLIER), np.uint64(LANE_SHIFT)
 _first_fault = compiled(first_fault)
 
 
 def rpcs(n: int) -> Records[Rpc]:
-    """n empty buffers."""
+    """Return n zeroed buffers."""
     made: Records[Rpc] = records(n, RPC)
     return made
 
 
 class Request(NamedTuple):
-    """The fields that a request says; the others have their defaults."""
+    """Header fields that a request sets; the others have their defaults."""
 
     op: int
     flags: int
@@ -128,7 +128,7 @@ def _decode_plain(rpc: Rpc) -> Header:
 
 @leaf(_decode_plain)
 def decode(_typing: TypingContext, rpc: Kind) -> Generated:
-    """The header in this machine's order, all fields signed 64-bit."""
+    """Decode the header: all fields become signed 64-bit integers in this machine's byte order."""
     header = _types.NamedUniTuple(types.int64, len(Header._fields), Header)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
@@ -146,7 +146,7 @@ def _encode_plain(rpc: Rpc, request: Request) -> None:
 
 @leaf(_encode_plain)
 def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
-    """Write a request's header."""
+    """Encode a request's header."""
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         for name, default in Header._field_defaults.items():
@@ -175,30 +175,30 @@ def _swapped(builder: ir.IRBuilder, word: Value) -> Value:
 
 @compiled
 def echo(answer: Rpc, rpc: Rpc) -> None:
-    """Write the header of a request into its answer."""
+    """Copy the header of a request into its answer."""
     for k in range(HEADER_BYTES // 4):
         answer.head[k] = rpc.head[k]
 
 
 @compiled
 def well_formed(h: Header, length: int) -> bool:
-    """Whether a datagram of `length` bytes breaks none of the header's rules."""
+    """Return whether a datagram of `length` bytes breaks none of the header's rules."""
     return _first_fault(h, length) == 0
 
 
 @compiled
 def hash_of(key: Key) -> Key:
-    """The hash that lanes and servers are taken from (`foundation.protocol.hashing`)."""
+    """Return the hash of a key, which selects its lane and its server (`foundation.protocol.hashing`)."""
     return key * _HASH
 
 
 @compiled
 def ps_of(key: Key, n_ps: int) -> int:
-    """0-based id of the PS that owns the key's share."""
+    """Return the 0-based id of the PS whose share has the key."""
     return (int64(hash_of(key) >> np.uint64(16)) & ALL) * n_ps >> 32
 
 
 @compiled
 def lane_of(key: Key) -> int:
-    """Lane of the key in the switch."""
+    """Return the lane of the key in the switch."""
     return int64(hash_of(key) >> _LANE_BITS)

@@ -1,4 +1,4 @@
-"""Scapy's view of the wire format: to read and forge RPCs by hand, and to run the agents on (CODEC=scapy).
+"""The wire format as Scapy layers: to dissect and forge RPCs by hand, and for agents with CODEC=scapy.
 
 Only scapy.packet, scapy.fields and the UDP layer are imported; scapy.all takes a second and probes the
 machine.
@@ -13,6 +13,7 @@ from scapy.fields import (
     ByteEnumField,
     ByteField,
     ConditionalField,
+    Field,
     FieldLenField,
     FieldListField,
     FlagsField,
@@ -24,10 +25,10 @@ from scapy.fields import (
 from scapy.layers.inet import UDP
 from scapy.packet import NoPayload, Packet, bind_layers
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol import codec
 from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_KEYS, WITH_VALUES, Command
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import (
     HEADER_BYTES,
     HOTLINE_PORT,
@@ -72,7 +73,7 @@ class HotlineControl(Packet):
     ]
 
 
-_NUMBERS: dict[int, Any] = {  # Scapy has no hints
+_NUMBERS: dict[int, type[Field[Any, Any]]] = {  # Scapy's fields share no parameters
     8: ByteField,
     16: ShortField,
     32: IntField,
@@ -80,8 +81,8 @@ _NUMBERS: dict[int, Any] = {  # Scapy has no hints
 }
 
 
-def _field(name: str) -> Any:  # likewise
-    """A field of the header, shown as what it is."""
+def _field(name: str) -> Field[Any, Any]:  # as above
+    """Return the Scapy field for a field of the header."""
     default, bits = int(Header._field_defaults[name]), bits_of_fields()[name]
     match name:
         case "op":
@@ -94,7 +95,7 @@ def _field(name: str) -> Any:  # likewise
 
 
 class Hotline(Packet):
-    """An RPC: the header, then the lanes' keys and values where the flags say so."""
+    """An RPC: the header, then the lanes' keys and values if the flags say so."""
 
     name = "Hotline"
     fields_desc: ClassVar = [
@@ -116,7 +117,7 @@ bind_layers(Hotline, HotlineControl, op=int(Op.CONTROL))
 
 
 def parse(datagram: bytes | memoryview) -> Message:
-    """As `codec.parse`."""
+    """Decode an RPC by Scapy, with the result and the errors of `codec.parse`."""
     if len(datagram) < HEADER_BYTES:
         raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
     header = _header(Hotline(bytes(datagram[:HEADER_BYTES])))
@@ -130,7 +131,7 @@ def parse(datagram: bytes | memoryview) -> Message:
 
 
 def build(message: Message) -> bytes:
-    """As `codec.build`."""
+    """Encode a message by Scapy, with the result of `codec.build`."""
     packet = Hotline(**message.header._asdict())
     if message.keys is not None:
         packet.keys = message.keys.tolist()
@@ -140,13 +141,13 @@ def build(message: Message) -> bytes:
 
 
 def outward(datagram: bytes) -> bytes:
-    """A datagram of an agent as Scapy builds it from what the agent meant."""
+    """Return a datagram that an agent sends, decoded by `codec` and encoded by Scapy."""
     message = codec.parse(datagram)
     return datagram if message.header.op == Op.CONTROL else build(message)
 
 
 def inward(datagram: bytes) -> bytes:
-    """A datagram in the agent's own form, by what Scapy reads in it; nothing where that is no RPC."""
+    """Return a datagram for an agent, decoded by Scapy and encoded by `codec`; empty if it is no RPC."""
     try:
         message = parse(datagram)
     except MalformedDatagram:

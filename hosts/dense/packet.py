@@ -4,7 +4,7 @@ Big-endian:
 
 | offset | bytes | field | |
 |---:|---:|---|---|
-| 0 | 1 | kind | `ADDEND`, `RESULT` or `TAKEN` |
+| 0 | 1 | kind | `ADDEND`, `RESULT` or `ACK` |
 | 1 | 1 | form | of the values: 0 int32, 1 float32 (IEEE 754) |
 | 2 | 1 | worker | from 0 on: the source of the addend, or the destination of the result |
 | 3 | 1 | workers | number of workers whose vectors are added up |

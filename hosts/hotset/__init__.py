@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from foundation.designs.interface import (
     Agents,
     ServerOps,
@@ -42,4 +44,7 @@ SERVER = register_server_ops(
     ),
 )  # fmt: skip
 
-AGENTS = Agents(HotsetClient, make_server, HotsetStore, ParameterServer, "foundation.protocol.scapy_layer")
+# The parameter is the type of an address, which differs between sockets and simulation.
+AGENTS: Agents[HotsetClient, Server, HotsetStore, ParameterServer[Any]] = Agents(
+    HotsetClient, make_server, HotsetStore, ParameterServer, "foundation.protocol.scapy_layer"
+)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.compiled import entry_point
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.protocol.codec import Values
 from hosts.workload.trace import MiniBatch
 from nativekit.compile import int64

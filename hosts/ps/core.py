@@ -67,11 +67,16 @@ class Core(Generic[ReplyTo]):
         return self.server.malformed
 
 
+C = TypeVar("C", bound=BaseClient)
+
+
 class AgentState(JobsState, SharedState, Protocol):
     """A server's state that has parameters and cost counters."""
 
 
-def agents_of(client: Callable[..., BaseClient], make: Callable[..., AgentState], scapy: str) -> Agents:
+def agents_of(
+    client: Callable[..., C], make: Callable[..., AgentState], scapy: str
+) -> Agents[C, AgentState, Store, Core[tuple[str, int]]]:
     """Return the agents of a design whose servers keep no journal; `make` makes the state of a server."""
 
     def core(

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.errors import DataError
 from foundation.logs import collector
 from foundation.logs.backlog import Backlog
 from foundation.logs.columns import CONNECTIONS, UPDATES
-from foundation.logs.errors import DataError
 from foundation.logs.parts import Parts
 from hosts.ps.store import Store
 

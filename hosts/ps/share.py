@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from foundation.compiled import entry_point
 from foundation.protocol.codec import Keys
 from foundation.protocol.hashing import MULTIPLIER
-from foundation.protocol.rpc import NOBODY, Key, hash_of, ps_of
+from foundation.protocol.rpc import NO_KEY_U64, Key, hash_of, ps_of
 from hosts.keys import KeySpace
 from nativekit.bits import popcount
 from nativekit.compile import compiled, int64
@@ -53,7 +53,7 @@ class Share(NamedTuple):
 
     header: ShareHeader
     ranks: Records[Rank]  # [size / 32], or [0] if a key is its own place
-    table: Keys  # uint64[2^k]: key of each place, NOBODY for an empty one; [0] for dense keys
+    table: Keys  # uint64[2^k]: key of each place, NO_KEY_U64 for an empty one; [0] for dense keys
 
 
 def make_share(space: KeySpace, ps: int, n_ps: int) -> Share:
@@ -73,7 +73,7 @@ def _with_table(share: Share, keys: Keys, ps: int, n_ps: int) -> Share:
     chunks = range(0, len(keys), _CHUNK)
     n_keys = sum(count_share(np.array(keys[at : at + _CHUNK]), ps, n_ps) for at in chunks)
     bits = table_bits(n_keys)
-    share = share._replace(table=np.full(1 << bits, NOBODY))
+    share = share._replace(table=np.full(1 << bits, NO_KEY_U64))
     share.header.places, share.header.shift = 1 << bits, 64 - bits
     for at in chunks:
         insert_share(share, np.array(keys[at : at + _CHUNK]), ps, n_ps)
@@ -88,7 +88,7 @@ def keys_of(share: Share) -> tuple[Places, Keys]:
     """Return the places that have a key, ascending, and their keys."""
     if len(share.table):
         # In a stack of shares each table is as long as the longest.
-        places = np.flatnonzero(share.table[: share.header.places] != NOBODY)
+        places = np.flatnonzero(share.table[: share.header.places] != NO_KEY_U64)
         return places, share.table[places]
     places = np.arange(share.header.places)
     if not len(share.ranks):
@@ -123,11 +123,11 @@ def locate(share: Share, key: Key) -> int:
     """Return the place of a key; `places` for a key of another share."""
     outside = int64(share.header.places)
     if len(share.table):
-        if key == NOBODY:
+        if key == NO_KEY_U64:
             return outside
         at = first_slot_of(share, key)
         while share.table[at] != key:
-            if share.table[at] == NOBODY:
+            if share.table[at] == NO_KEY_U64:
                 return outside
             at = (at + 1) & (outside - 1)
         return at
@@ -189,8 +189,8 @@ def insert_share(share: Share, keys: Keys, ps: int, n_ps: int) -> None:
     share = as_ref(share)
     for i in range(len(keys)):
         key = keys[i]
-        if ps_of(key, n_ps) == ps and key != NOBODY:
+        if ps_of(key, n_ps) == ps and key != NO_KEY_U64:
             at = first_slot_of(share, key)
-            while share.table[at] != NOBODY:
+            while share.table[at] != NO_KEY_U64:
                 at = (at + 1) & (len(share.table) - 1)
             share.table[at] = key

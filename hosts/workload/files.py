@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.logs.libsvm import read_samples
 from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line, is_update_log
 from foundation.protocol.header import NO_KEY

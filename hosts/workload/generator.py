@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from hosts.keys import KeySpace
 from hosts.model.logistic import sigmoid
 from hosts.workload.trace import Samples, Trace, distinct_columns

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from hosts.keys import KeySpace
 
 _META = "trace.json"

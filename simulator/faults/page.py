@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
 from simulator.faults.strikes import FAULTS
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from foundation.designs.arms import arms_to_strike, renamed_arm
+from foundation.designs.arms import fault_arms, renamed_arm
 from foundation.designs.interface import Arm
 from foundation.designs.registry import NAMES, design
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
 """That are answered at least."""
-ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in arms_to_strike(name)}
+ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
 """Of the designs that come along, but those whose workers push together (`simulator.dense`)."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from simulator.dense.measure import Reduced
 from simulator.task_cache import Progress, run_cached

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
-from foundation.optional import torch_here
+from foundation.optional import import_torch
 from foundation.text import one_line
 from studies.dense import DenseError
 from studies.dense.layers import Layers
@@ -65,7 +65,7 @@ def layers_of_script(
     """Run a Python file, and time its model; raises `DenseError` for a script without `model` and `loss`."""
     if not script.is_file():
         raise DenseError(f"{script}: No such file; {EXPECTED}")
-    torch = torch_here()
+    torch = import_torch()
     try:
         namespace = runpy.run_path(str(script))
     except Exception as error:
@@ -175,7 +175,7 @@ def _time_with_hooks(
 
 def _synchronizer(parameter: _Parameter) -> Callable[[], None]:
     """Return a function that waits for the device of a parameter."""
-    torch = torch_here()
+    torch = import_torch()
     kind = parameter.device.type
     if kind == "cpu":
         return lambda: None

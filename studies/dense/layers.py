@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.logs.parts import whole
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 

@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 from foundation.settings import Strict
 from studies.dense.catalogue import FOLDER

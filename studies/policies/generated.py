@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from hosts.workload.generator import Shape, calibrate
 from hosts.workload.trace import distinct_columns
 

@@ -15,8 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from foundation.errors import DataError
 from foundation.logs.columns import TRANSFERS
-from foundation.logs.errors import DataError
 from foundation.logs.libsvm import read_samples
 from foundation.logs.update_log import (
     UNREADABLE,

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 from pydantic import ValidationError
 
 from foundation.concurrency import run_interruptibly
-from foundation.logs.errors import DataError, reason_of
+from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 from studies.compile import sources

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from foundation.designs.interface import NO_REPLY, NOTHING, Design
+from foundation.designs.interface import NO_REPLY, NOTHING, Agents, Design
 from foundation.protocol.codec import Caller
 from foundation.protocol.rpc import BUFFER_BYTES, rpcs
 from hosts.dense.client import DenseClient
@@ -33,8 +33,9 @@ class Bed:
     ) -> None:  # fmt: skip
         self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
         [arm, *_], space = design.arms, KeySpace(values)
-        self.clients: list[DenseClient] = [
-            AGENTS.of(design).client(
+        agents: Agents[DenseClient, Any, Any, Any] = cast(Any, AGENTS.of(design))
+        self.clients = [
+            agents.client(
                 Caller(arm.job, w + 1, 1),
                 servers,
                 space,
@@ -48,7 +49,7 @@ class Bed:
             client.chunk_size = chunk_size
             if faults:  # which may keep a packet for longer than that from somebody who is there
                 client.state.header.patience *= 100
-        self.servers = [AGENTS.of(design).server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
+        self.servers = [agents.server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
         self.sent: list[tuple[int, int, DensePacket]] = []

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import Caller, Keys, Message, Values
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import WINDOW, Header, Op
 from foundation.protocol.packing import Packing, pack_hashed

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import MAX_U32, Keys, Values
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header, Op
 from hosts.keys import KeySpace

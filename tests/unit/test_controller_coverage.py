@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.coverage import Coverage, coverage, table_limit
 from controller.tables import SLOTS
+from foundation.errors import DataError
 from foundation.logs.counts import Counts
-from foundation.logs.errors import DataError
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
 

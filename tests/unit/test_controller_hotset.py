@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from controller.errors import HotSetError
 from controller.hotset import choice as hotset
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import NO_KEY
 

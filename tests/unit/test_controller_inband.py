@@ -123,7 +123,7 @@ def test_commands_have_numbers_of_their_own_and_one_epoch() -> None:
     assert sorted(command.seq for command in commands)[-1] <= 3 * control.SLOTS
 
 
-@pytest.mark.parametrize(("status", "name"), [(Status.NO_ENTRY, "NO_ENTRY"), (Status.NOT_MINE, "NOT_MINE")])
+@pytest.mark.parametrize(("status", "name"), [(Status.NO_ENTRY, "NO_ENTRY"), (Status.NOT_OWNED, "NOT_OWNED")])
 def test_a_refused_move_says_who_and_what(status: Status, name: str) -> None:
     switch = Played(lambda frame: agreeing(frame, status))
     with pytest.raises(MoveRefused) as refusal:
@@ -148,7 +148,7 @@ def test_check_asks_every_owner_for_its_keys_in_datagrams_that_are_not_fragmente
 
 
 def test_a_key_that_its_ps_does_not_know_is_refused() -> None:
-    switch = Played(lambda frame: agreeing(frame, Status.NOT_MINE))
+    switch = Played(lambda frame: agreeing(frame, Status.NOT_OWNED))
     key = keys_of(0, 1)[0]
     with pytest.raises(MoveRefused) as refusal:
         on(switch, lambda inband: inband.check(SERVERS, [key]))
@@ -198,7 +198,7 @@ def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptu
         wrong: list[Control] = []
         for name in ("epoch", "seq", "ps", "job"):
             changed = {name: getattr(command, name) + 1}
-            wrong.append(Control(**{**_fields(command.answer(Status.NOT_MINE)), **changed}))
+            wrong.append(Control(**{**_fields(command.answer(Status.NOT_OWNED)), **changed}))
         empty = Header(op=Op.EMPTY, flags=RESPONSE, epoch=command.epoch, seq=command.seq)
         noise = [
             b"no frame",

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.status import drop_reasons
+from foundation.errors import MalformedDatagram
 from foundation.protocol import control
 from foundation.protocol.control import Command, Control
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol import codec, control
 from foundation.protocol.codec import Caller
 from foundation.protocol.control import Command, Control
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import RESPONSE, Header, Op, unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.live import LiveLatencies, has_ended, run_folder
 from analysis.record import AnalysisError
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from tests.harness.watched import a_block, a_run, operations, rpcs
 
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.concurrency import in_thread
+from foundation.errors import DataError
 from foundation.logs.collector import COUNT, ROW, Collector, collecting, send
-from foundation.logs.errors import DataError
 from foundation.logs.merge import merge_logs
 from hosts.hotset.ps.core import ParameterServer
 from hosts.keys import KeySpace

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.errors import DataError
 from foundation.logs.columns import CONNECTIONS
-from foundation.logs.errors import DataError
 from foundation.logs.merge import last_updates, merge_logs
 from foundation.logs.parts import Parts, save_arrays, whole, write_text
 

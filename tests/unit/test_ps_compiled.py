@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol import codec
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import LANES, NO_KEY, RESPONSE, Op, unpack
 from hosts.hotset.ps.state import make_server

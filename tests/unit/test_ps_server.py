@@ -302,7 +302,7 @@ def test_a_key_of_another_ps_changes_nothing() -> None:
     bench = Bench()
     for seq, command in enumerate((Command.SEED, Command.COLLECT, Command.VALUES)):
         bench.command(command, [MINE[0], NOT_MINE], seq)
-        assert bench.answers()[0].status is Status.NOT_MINE
+        assert bench.answers()[0].status is Status.NOT_OWNED
     assert bench.owns(MINE) and not list(bench.ps.transmit())
 
 

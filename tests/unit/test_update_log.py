@@ -12,8 +12,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from foundation.errors import DataError
 from foundation.logs.counts import Counts
-from foundation.logs.errors import DataError
 from foundation.logs.update_log import UpdateLog, first_line, read_head
 
 RIGHT = "; an integer from 0 to 2^64 - 1 expected"

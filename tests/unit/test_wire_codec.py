@@ -14,10 +14,10 @@ from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from foundation.compiled import entry_point
+from foundation.errors import MalformedDatagram
 from foundation.protocol import codec, control, frames, scapy_layer
 from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.control import Command, Control, Status
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
 from foundation.protocol.header import (

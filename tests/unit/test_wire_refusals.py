@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol import codec, control, frames, header, scapy_layer
 from foundation.protocol.codec import Message
 from foundation.protocol.control import MAX_KEYS, MAX_VALUES_KEYS, Command, Control, Status
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.header import (
     CONTROLLER_CALLER,
@@ -122,8 +122,8 @@ def test_a_control_comes_back_as_it_was() -> None:
     answer = control.parse(command(Command.VALUES, 3, answer=Status.OK, values=True))
     assert answer.is_answer and answer.values is not None
     assert (answer.keys.tolist(), answer.values.tolist()) == ([0, 1, 2], [0, 1, 2])
-    refused = control.parse(command(Command.VALUES, 3, answer=Status.NOT_MINE))
-    assert (refused.status, refused.keys.tolist(), refused.values) == (Status.NOT_MINE, [], None)
+    refused = control.parse(command(Command.VALUES, 3, answer=Status.NOT_OWNED))
+    assert (refused.status, refused.keys.tolist(), refused.values) == (Status.NOT_OWNED, [], None)
     assert refused.keys.dtype == np.uint64
 
 

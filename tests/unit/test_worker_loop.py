@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from foundation.designs.registry import design
+from foundation.errors import MalformedDatagram
 from foundation.logs.columns import ROW
 from foundation.protocol import codec, scapy_layer
 from foundation.protocol.codec import Caller, Message
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import HEADER_BYTES, Op
 from hosts.agent import Commands, SignalPipe
 from hosts.hotset.worker.client import HotsetClient

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from foundation.errors import DataError
 from foundation.logs.backlog import LIMIT
-from foundation.logs.errors import DataError
 from foundation.protocol.codec import Caller
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace

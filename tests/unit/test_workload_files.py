@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from foundation.logs.update_log import is_update_log
 from hosts.model.logistic import to_fixed_point
 from hosts.workload import files

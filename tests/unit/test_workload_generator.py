@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from hosts.model import LogisticRegression
 from hosts.workload.generator import R1, R2, Shape, calibrate, generate
 from hosts.workload.trace import Trace, distinct_columns

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol import control
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
 from hosts.hotset.ps.checkpoint import restore_checkpoint, take_checkpoint
 from hosts.hotset.ps.moves import Mover, ReplyTo

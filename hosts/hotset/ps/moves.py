@@ -185,7 +185,7 @@ class Mover(Generic[ReplyTo]):
         keys = np.unique(control.keys)
         store, at = self._store, self._store.locate(keys)
         if not store.known(at).all():
-            return control.answer(Status.NOT_MINE)
+            return control.answer(Status.NOT_OWNED)
         if control.command is Command.VALUES:
             return control.answer(Status.OK, store.values(store.locate(control.keys)))
         status, owned = Status.OK, store.owned(at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foundation.designs.interface import NOTHING
-from foundation.protocol.rpc import EMPTY, NOBODY, PULL, PUSH, Rpc
+from foundation.protocol.rpc import EMPTY, NO_KEY_U64, PULL, PUSH, Rpc
 from hosts.hotset.worker.calls import new_call, queue_call
 from hosts.hotset.worker.hashed import begin_hashed, place_hashed, queue_hashed
 from hosts.hotset.worker.packing import pack
@@ -70,7 +70,7 @@ def _encode(state: Calls, call: Call, rpc: Rpc, seq: int, now: int) -> int:
         t0 = 0  # so that a PS repeats the same bytes after a restart
     length = write_head(state, rpc, op, int64(call.ps), count, seq, live, iteration, t0)
     for lane in range(count):
-        rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NOBODY
+        rpc.keys[lane] = swap64(state.keys[call.key_at[lane]]) if live >> lane & 1 else NO_KEY_U64
     for lane in range(count if op == PUSH else 0):
         delta = int64(state.deltas[call.key_at[lane]]) if live >> lane & 1 else 0
         rpc.words[2 * count + lane] = swap32(delta)

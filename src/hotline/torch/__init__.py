@@ -1,8 +1,8 @@
 """PyTorch layers whose rows are at the parameter servers. They need the extra `torch`."""
 
-from foundation.optional import torch_here
+from foundation.optional import import_torch
 
-torch_here()
+import_torch()
 
 from hotline.torch.embedding import EmbeddingBag  # noqa: E402
 

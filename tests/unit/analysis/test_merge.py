@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.errors import DataError, reason_of
 from foundation.logs.columns import CONNECTIONS, OPERATIONS, RPC, UPDATES
-from foundation.logs.errors import DataError, reason_of
 from foundation.logs.merge import finish_merge, last_updates, merge_logs
 from foundation.logs.parts import save_arrays
 from switch_harness.disk import files_of_at_most

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
+from foundation.errors import DataError
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
-from foundation.logs.errors import DataError
 from hotline.cli.commands import hotline
 from tests.unit.golden.run import GoldenRun
 

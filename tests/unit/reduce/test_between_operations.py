@@ -16,8 +16,8 @@ from foundation.logs.columns import ROW
 from foundation.protocol.codec import Caller
 from hosts.dense.client import DenseClient
 from hosts.dense.packet import ACK, HEADER, DensePacket, parse
-from hosts.designs import AGENTS
 from hosts.keys import KeySpace
+from hosts.ring import AGENTS
 from hosts.sockets import clock_offset, open_udp
 from hosts.udp import make_udp
 from hosts.worker.loop import JobSocket, LoopContext
@@ -56,9 +56,9 @@ def pair() -> Iterator[list[tuple[DenseClient, JobSocket, Any]]]:
     with ExitStack() as stack:
         socks = [stack.enter_context(open_udp(("127.0.0.1", 0))) for _ in range(2)]
         peers = [("127.0.0.1", 9), *(sock.getsockname() for sock in socks)]
-        found = []
+        found: list[tuple[DenseClient, JobSocket, Any]] = []
         for worker, sock in enumerate(socks, start=1):
-            client = AGENTS.of(ring.DESIGN).client(
+            client = AGENTS.client(
                 Caller(ring.RING.job, worker, 1), 1, KeySpace(VALUES), time.monotonic_ns,
                 machine=plain_machine(),
             )  # fmt: skip

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
+from typing import cast
 
 import numpy as np
 
 from experiment.designs import rows
 from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
+from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
 from simulator.books import ArmBook, WorkerBook
 from simulator.config import SimulationConfig
@@ -72,7 +74,7 @@ class Bed:
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
             self.switch.load(arm.job, list(hot))
-            for store in self.network.stores:
+            for store in cast(list[HotsetStore], self.network.stores):
                 at = store.locate(keys)
                 store.release(at[store.known(at)])
 

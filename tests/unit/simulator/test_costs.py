@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from foundation.designs.interface import NEVER
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from simulator.config import SimulationConfig
 from simulator.costs import (
     Hosts,

@@ -20,7 +20,7 @@ from experiment.config import Config, Faults
 from experiment.errors import AgentFailed, RunFailed
 from experiment.folder import create_run_folder, tidy
 from experiment.progress import Reporter
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.arms import JOBS
 from tests.harness.sessions import real_session

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from controller.tables import CPU_PORT
+from foundation.errors import MalformedDatagram
 from foundation.protocol import frames
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import (
     CONTROLLER_CALLER,

@@ -10,10 +10,10 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol import codec, control
 from foundation.protocol.codec import Message
 from foundation.protocol.control import Command
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import NO_KEY, RESPONSE, VALUES, Op, unpack
 from hosts.hotset.ps.core import ParameterServer

@@ -11,8 +11,8 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from foundation.errors import MalformedDatagram
 from foundation.protocol.codec import Caller
-from foundation.protocol.errors import MalformedDatagram
 from foundation.protocol.header import offset_of, unpack
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace

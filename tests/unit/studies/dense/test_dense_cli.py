@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 from playwright.sync_api import Browser
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.browser import browser, opened

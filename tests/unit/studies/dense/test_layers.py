@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from studies.dense import DenseError
 from studies.dense.architectures import ARCHITECTURES
 from studies.dense.catalogue import FOLDER, ORIGINS, open_model, open_models

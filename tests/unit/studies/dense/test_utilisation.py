@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from studies.dense.network import read_utilisation
 
 

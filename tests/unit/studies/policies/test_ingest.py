@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from foundation.logs.errors import DataError
+from foundation.errors import DataError
 from studies.policies import ingest
 from studies.policies.ingest import prepare
 from studies.policies.log import KEY, PULL, Log
