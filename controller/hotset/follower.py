@@ -110,8 +110,7 @@ class Follower:
         return [entry for entry in entries if entry.job == self._job], room
 
     async def _busiest(self, missing: int) -> tuple[Keys, Values, int]:
-        """Return the keys that were updated most at their PS in this period [n], their updates [n], and those
-        of all keys."""
+        """Return the most updated keys of this period [n], their updates [n], and the updates of all keys."""
         limit = max(missing, 0) + _CANDIDATES * self._rule.swaps
         shares = await self._controller.busiest(self._job, limit)
         keys = np.concatenate([keys[1:] for keys, _ in shares])

@@ -37,8 +37,10 @@ class RoundCount:
         return self._config.rounds or self._config.planned_rounds
 
     def share_done(self, of_round: float = 0.0) -> float:
-        """Return the share of the configured rounds, with the part `of_round` of the current one, or of the
-        budget."""
+        """Return the share of the configured rounds, or of the budget, that is done.
+
+        `of_round` is the part of the current round that is done.
+        """
         if self._config.rounds is not None:
             return (self.done + of_round) / self._config.rounds
         return min(1.0, self.spent_s / self._config.budget_s)

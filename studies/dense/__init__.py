@@ -1,4 +1,4 @@
-"""Dense training: is the network the bottleneck [BOTTLENECK], and which gradients to merge [ASC]?"""
+"""Studies of dense training: is the network its bottleneck [BOTTLENECK], which gradients to merge [ASC]."""
 
 from __future__ import annotations
 

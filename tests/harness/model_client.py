@@ -1,9 +1,9 @@
-"""The model of `hosts.hotset.worker.client`: the same state machine in classes, queues and numpy, one object
-a call.
+"""The model of `hosts.hotset.worker.client`: the same state machine in classes, queues and numpy.
 
-One operation (pull or push) runs at a time: a series of RPCs that ends with its last answer. Stimuli are
-`pull`, `push`, `empty`, `receive` and `wake`; `transmit` hands out datagrams and `deadline` the next timer.
-The hints only make it fast: a lane that a PS refuses is sent again in its hash lane, and remembered.
+It makes one object a call. One operation (pull or push) runs at a time: a series of RPCs that ends with its
+last answer. Stimuli are `pull`, `push`, `empty`, `receive` and `wake`; `transmit` hands out datagrams and
+`deadline` the next timer. The hints only make it fast: a lane that a PS refuses is sent again in its hash
+lane, and remembered.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""The model of `hosts.hotset.worker.packing`: the same choice, by trying all, and the same placement, with
-lists."""
+"""The model of `hosts.hotset.worker.packing`: the same choice by trying all, and the same placement."""
 
 from __future__ import annotations
 

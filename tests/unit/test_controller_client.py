@@ -110,7 +110,7 @@ def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
 
 
 def test_a_switch_that_ends_while_a_connection_is_made(switch: type[Switch]) -> None:
-    """finsy also asks for ports, by gNMI."""
+    """The client of finsy also asks for ports, by gNMI."""
     error = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "why")
     for switch.entering in (fy.P4ClientError(error, "an RPC"), GNMIClientError(error)):
         assert told(_check) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"

@@ -397,7 +397,7 @@ def test_a_switch_that_goes_away_ends_a_load() -> None:
 
 
 def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    """finsy's own deadline has a private name."""
+    """The deadline that finsy sets has a private name."""
     assert p4client._DEFAULT_RPC_TIMEOUT == client._COMMIT_SECONDS
     monkeypatch.setattr(p4client, "_DEFAULT_RPC_TIMEOUT", 0.001)
 

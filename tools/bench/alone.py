@@ -52,7 +52,7 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
 
 
 def server_of(space: KeySpace) -> Server:
-    """The only PS, which has all keys and their cells in memory."""
+    """Return the only PS, which has all keys, with their cells in memory."""
     server = make_server(0, 1, space, [JOB])
     server.cells["value"] = 1  # else the kernel gives it memory while it is timed
     return server
@@ -89,10 +89,10 @@ def cpu_ns(clock: Any) -> int:
 def handle_all(
     server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, clock: Any
 ) -> tuple[int, int]:
-    """Number requests from `first` on and handle them; returns how many were answered, and CPU time, ns.
+    """Handle requests, numbered from `first` on, and return how many were answered, and the CPU time in ns.
 
-    They lie in the inbox a burst at a time, as the kernel would have put them there: in the cache, which
-    their parameters are not, but as far as the loop has them fetched ahead.
+    Requests are put into the inbox in bursts, and so are in the cache as after a receive from the kernel.
+    Their parameters are not, unless the loop has prefetched them.
     """
     server, requests, inbox = as_ref(server), as_ref(requests), as_ref(inbox)
     answered, ns, done = int64(0), int64(0), int64(0)

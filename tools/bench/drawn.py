@@ -34,7 +34,7 @@ class Drawn(NamedTuple):
 
 
 def hot_rows(jobs: int) -> list[Row]:
-    """What lets the pushes pass, and the hot set of each job, with slots by falling popularity."""
+    """Return the rows that let the pushes pass, and each job's hot set, with slots by falling popularity."""
     rows: list[Row] = [*hotline.network()]
     keys = _keys()[: R1.hot]
     taken = [0] * LANES
@@ -52,14 +52,14 @@ def hits(jobs: int, count: int) -> Drawn:
 
 
 def same(jobs: int, count: int) -> Drawn:
-    """The same with one push a job, whose 32 keys come again and again."""
+    """Return the frames of `hits` with one push a job, whose 32 keys are repeated."""
     drawn = hits(jobs, jobs)
     turns = np.arange(count) % jobs
     return Drawn(drawn.frames[turns], drawn.ranks[turns])
 
 
 def cold(jobs: int, count: int) -> Drawn:
-    """The same as `hits` with keys that are not hot."""
+    """Return frames as those of `hits` with keys that are not hot."""
     return _pushes(jobs, count, R1.hot, hotline.PS_PORT)
 
 

@@ -48,12 +48,12 @@ def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int =
 
 
 def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
-    """What a frame of `cold` needs to pass."""
+    """Return the setup in which a frame of `cold` passes."""
     return setup(program, entries=0)
 
 
 def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
-    """The updates of the hot entries alone."""
+    """Return the updates of the hot entries alone."""
     return setup.updates[len(list(network())) :]
 
 
@@ -96,7 +96,7 @@ def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Wo
 
 
 def push(lanes: int, keys: Keys, egress: int, job: int = _JOB) -> bytes:
-    """A push of these keys, which names the port that it has to leave by."""
+    """Return a push of these keys, with the port that it has to leave by."""
     live = (1 << len(keys)) - 1
     header = Header(
         op=Op.PUSH,

@@ -56,13 +56,13 @@ def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
 
 
 def expanded(arm: Rounds, baseline: Rounds) -> Bounds:
-    """The same, expanded to the width of Student's t (Hesterberg 2015)."""
+    """Return the percentile interval expanded to the width of Student's t (Hesterberg 2015)."""
     n = len(arm)
     return _between(_resampled(arm, baseline), norm.cdf(student.ppf(0.025, n - 1) * np.sqrt(n / (n - 1))))
 
 
 def bca(arm: Rounds, baseline: Rounds) -> Bounds:
-    """The same, bias-corrected and accelerated (Efron 1987)."""
+    """Return the bias-corrected and accelerated percentile interval (Efron 1987)."""
     found, estimate = _resampled(arm, baseline), arm.sum() / baseline.sum()
     bias = norm.ppf(np.clip((found < estimate).mean(), 1e-3, 1 - 1e-3))
     left_out = (arm.sum() - arm) / (baseline.sum() - baseline)
@@ -115,7 +115,7 @@ METHODS: dict[str, Method] = {
 
 
 def quiet(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
-    """Rounds differ by some 10 %, and so do blocks in a round."""
+    """Yield arms whose rounds vary by 10 %, as do the blocks in a round."""
     of_round = rng.lognormal(0, 0.1, rounds)
     for _ in range(arms):
         yield of_round * rng.lognormal(0, 0.1, rounds)
@@ -156,7 +156,7 @@ NULLS: dict[str, Null] = {name: _of_two(made_up) for name, made_up in MADE_UP.it
 
 
 def recorded(arm: Rounds, baseline: Rounds) -> Null:
-    """Rounds in a row of a recording, from a random one on and in a circle, with random labels."""
+    """Return a null that draws consecutive rounds of a recording, from a random one on, randomly labelled."""
 
     def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
         which = (rng.integers(len(arm)) + np.arange(rounds)) % len(arm)
@@ -181,7 +181,7 @@ class Cover(NamedTuple):
 
 
 def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Cover:
-    """A method on so many nulls of so many rounds."""
+    """Return the coverage of a method over `trials` nulls of `rounds` rounds."""
     rng = np.random.default_rng(seed)
     found = np.array([method(*null(rng, rounds)) for _ in range(trials)])
     return _cover(found, np.full(trials, rounds))
@@ -196,7 +196,7 @@ def cover_until_narrow(
     least: int = LEAST,
     seed: int = 1,
 ) -> Cover:
-    """The same where rounds go on until the half width is below the goal, `rounds` at most."""
+    """Return the coverage if rounds end when the half width is below the goal, at `rounds` at the latest."""
     rng = np.random.default_rng(seed)
     found, taken = [], []
     for _ in range(trials):
@@ -254,7 +254,7 @@ def _between(found: npt.NDArray[np.float64], tail: float) -> Bounds:
 
 
 def nulls_of(run: Path) -> Iterator[tuple[str, Null]]:
-    """The recorded nulls of a run folder: its loads' pulls and pushes, mean and p99."""
+    """Yield the recorded nulls of a run folder: mean and p99 of the pulls and pushes at each load."""
     operations = pl.read_parquet(run / "operations.parquet").filter(
         pl.col("measured") & (pl.col("round") >= 0)
     )

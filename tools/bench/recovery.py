@@ -84,7 +84,7 @@ def figures(run: Path) -> Figures:
 
 
 def changes(passes: Sequence[dict[str, Figures]]) -> dict[str, dict[tuple[str, str], Change]]:
-    """What each setting changes; two passes at least."""
+    """Return the change of each figure by each setting; it needs at least two passes."""
     return {
         setting: {
             figure: _change(

@@ -83,7 +83,7 @@ class Pair(NamedTuple):
 
 
 def tallies(summaries: Sequence[Summary]) -> list[Tally]:
-    """The intervals of *repeat* in all runs, by load and metric; those of no width show no noise."""
+    """Return the intervals of *repeat* in all runs, by load and metric, without those of width 0."""
     found: dict[tuple[str, str], list[bool]] = defaultdict(list)
     for summary in summaries:
         for load, of_load in summary.loads.items():
@@ -102,10 +102,10 @@ class Said(NamedTuple):
 
 
 def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
-    """What the report would say with *repeat* in the place of *offload*, at every load.
+    """Return the claims that a report would make with *repeat* in the place of *offload*, at every load.
 
-    There is no second null that it could be held against, so intervals decide alone: with one there would be
-    fewer claims and no other.
+    There is no second null to compare it with, so intervals decide alone: with one, there would be fewer
+    claims and no others.
     """
     found: dict[str, list[bool]] = defaultdict(list)
     names = {metric.name for metric in answered()}
@@ -159,7 +159,7 @@ def _of_hot(summary: Summary, load: str, op: str) -> Comparison | None:
 
 
 def print_null(summaries: Sequence[Summary], console: Console) -> bool:
-    """The table of null intervals; whether they cover as they should."""
+    """Print the table of null intervals, and return whether they cover as often as they should."""
     found = tallies(summaries)
     by_load: dict[str, dict[str, Tally]] = defaultdict(dict)
     for tally in found:
@@ -203,7 +203,7 @@ def _met(is_met: bool) -> str:
 
 
 def print_default(summaries: Sequence[Summary], console: Console) -> bool:
-    """The runs beside one another, and how many of their comparisons agree; whether enough do."""
+    """Print the runs and how many of their comparisons agree, and return whether enough do."""
     loads = sorted({load for summary in summaries for load in summary.loads})
     columns = [(load, op) for load in loads for op in TRANSFERS]
     table = _table("run", "capacity, steps/s", *(f"{op}, load {load}" for load, op in columns))

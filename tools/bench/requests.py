@@ -26,7 +26,7 @@ class Requests(NamedTuple):
 
 
 def make_requests(op: Op, keys: Keys) -> Requests:
-    """Pulls or pushes of all lanes; `keys` is [n, LANES]."""
+    """Return pulls or pushes of all lanes; `keys` is [n, LANES]."""
     is_push = op == Op.PUSH
     flags = KEYS | VALUES if is_push else KEYS
     header = Header(op=op, flags=flags, job=JOB, worker=FIRST_WORKER, epoch=EPOCH, count=LANES, live=ALL)

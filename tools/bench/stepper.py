@@ -92,7 +92,7 @@ class Stepper:
 def stepping(
     sock: socket.socket, server: Address, parameters: int, lanes: int, folder: Path
 ) -> Iterator[Stepper]:
-    """A worker of the only PS, at `server`, that logs to a folder."""
+    """Run a worker of the only PS, at `server`, that logs to a folder."""
     with ExitStack() as opened:
         never, end = os.pipe()
         opened.callback(os.close, never)

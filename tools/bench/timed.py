@@ -38,7 +38,7 @@ _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 
 
 def sockets(pipeline: CompiledPipeline) -> Run:
-    """The function that the port loop calls."""
+    """Return a run of the function that the port loop calls."""
     out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
@@ -52,7 +52,7 @@ def sockets(pipeline: CompiledPipeline) -> Run:
 
 
 def kernel(pipeline: OnLoopback) -> Run:
-    """The BPF program, by test runs; the kernel measures its time."""
+    """Return test runs of the BPF program; the kernel measures their time."""
     pipeline.connect(INGRESS)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ def kernel(pipeline: OnLoopback) -> Run:
 
 
 def c_loop(size: int) -> Run:
-    """The least: to add to one cache line for each of a packet's lanes, of `size` lines."""
+    """Return a lower bound: a loop that adds to one of `size` cache lines for each of a packet's lanes."""
     lines = np.zeros((size, _LINE // 8), np.int64)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
@@ -102,7 +102,7 @@ def number(frame: NDArray[np.uint8], seq: int) -> None:
 
 @compiled
 def ns(clock: NDArray[np.int64]) -> Any:
-    """The time."""
+    """Return the time in ns."""
     clock_gettime(_MONOTONIC, clock.ctypes.data)
     return clock[0] * 1_000_000_000 + clock[1]
 
@@ -144,7 +144,7 @@ def time_runs(
     others: NDArray[np.int64],
     took: NDArray[np.int64],
 ) -> int:
-    """The same by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
+    """Time the frames by BPF_PROG_TEST_RUN (`bpf.CompiledRun`)."""
     sent = int64(0)
     words = carray(pointer(attribute), _ATTRIBUTE_BYTES // 4, np.uint32)
     room = words[_SIZE_OUT]

@@ -13,7 +13,7 @@ JOB, WORKER, EPOCH = 1, 2, 3
 
 
 def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> bytes:
-    """A request of lanes with these keys and the values 1, 2, ..."""
+    """Return a request of lanes with these keys and the values 1, 2, ..."""
     live = sum(1 << lane for lane, key in enumerate(keys) if key != NO_KEY)
     has_values = op == Op.PUSH or served
     flags = (KEYS if keys else 0) | (VALUES if has_values else 0)
@@ -26,7 +26,7 @@ def rpc(op: Op, keys: list[int], seq: int, served: int = 0, **changes: int) -> b
 
 
 def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
-    """What answers a request; a pull brings 7 in each lane."""
+    """Return the answer to a request; a pull's has 7 in each lane."""
     header = codec.parse(request).header
     values = np.full(header.count, 7, np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
@@ -37,7 +37,7 @@ def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
 
 
 def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:
-    """A command, or an answer of that status."""
+    """Return a command, or an answer to it with that status."""
     made = Control(code, JOB, 0, 5, seq, np.array(keys, np.uint64))
     if status is not None:
         values = code is Command.VALUES and status is Status.OK

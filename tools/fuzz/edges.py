@@ -26,7 +26,7 @@ class Edges:
         self._counts: dict[int, int] = {}
 
     def of(self, run: Callable[[], T]) -> tuple[T, frozenset[int]]:
-        """The result, and each edge that was taken with the magnitude of how often."""
+        """Return the result of a call, and each edge that it took with the magnitude of its count."""
         self._counts = {}
         before = sys.gettrace()
         sys.settrace(self._enter)
@@ -41,7 +41,7 @@ class Edges:
 
     @staticmethod
     def distinct(features: Iterable[int]) -> set[int]:
-        """The edges themselves, however often each was taken."""
+        """Return the edges without their counts."""
         return {feature >> _COUNT_BITS for feature in features}
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Trace | None:

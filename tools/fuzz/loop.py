@@ -53,7 +53,7 @@ class Fuzzer:
                 self.accepted.append(data)
 
     def execute(self, data: bytes) -> tuple[Hashable | Finding, frozenset[int]]:
-        """What came of an input, and the edges that it took."""
+        """Run an input, and return its outcome and the edges that it took."""
         self.executions += 1
         begin = time.perf_counter()
         executed = self._edges.of(lambda: attempt(self.target, data))
@@ -72,7 +72,7 @@ class Fuzzer:
             self.feed(self._mutator.mutate(chosen, random.choice(self.corpus)))
 
     def minimised(self) -> list[bytes]:
-        """Inputs of the corpus, short ones first, that take all its edges."""
+        """Return inputs of the corpus, short ones first, that take all its edges."""
         taken: set[int] = set()
         kept = []
         for data in sorted(self.corpus, key=lambda data: (len(data), data)):
@@ -84,7 +84,7 @@ class Fuzzer:
 
 
 def shrunk(target: Target, finding: Finding) -> Finding:
-    """The same finding by a short input: pieces are left out for as long as it stays."""
+    """Return the same finding with a shorter input, found by removing pieces."""
     left, size = _SHRINKING, max(len(finding.data) // 2, 1)
     while size and left:
         at = 0
@@ -108,6 +108,6 @@ def until(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Call
 
 
 def replay(target: Target, inputs: Iterable[bytes]) -> list[Finding]:
-    """What inputs find, untraced."""
+    """Return the findings of inputs, untraced."""
     outcomes = (attempt(target, data) for data in inputs)
     return [outcome for outcome in outcomes if isinstance(outcome, Finding)]

@@ -31,7 +31,7 @@ class Mutator:
             self._changes += [self._token, self._token]
 
     def mutate(self, data: bytes, other: bytes) -> bytes:
-        """A change or several of `data`; `other` may lend its end."""
+        """Return `data` with one or more changes; its end may come from `other`."""
         random = self._random
         changed = bytearray(data)
         if random.random() < 0.1:
@@ -41,7 +41,7 @@ class Mutator:
         return bytes(changed[:LARGEST])
 
     def _at(self, data: Sequence[int]) -> int:
-        """A place; early ones are the likelier ones, as headers are there."""
+        """Return an offset; low ones are likelier, as headers are there."""
         length = len(data) if self._random.random() < 0.5 else min(len(data), 64)
         return self._random.randrange(length + 1)
 

@@ -43,7 +43,7 @@ class Target:
         return CORPUS / self.name
 
     def inputs(self) -> list[bytes]:
-        """The seeds, then the corpus by name."""
+        """Return the seeds, then the corpus in the order of names."""
         return [*self.seeds(), *(file.read_bytes() for file in sorted(self.corpus.glob("*")))]
 
 
@@ -70,7 +70,7 @@ class Finding:
 
 
 def attempt(target: Target, data: bytes) -> Hashable | Finding:
-    """What came of an input: a finding, a `Refusal`, or what `run` returns."""
+    """Return the outcome of an input: a finding, a `Refusal`, or the result of `run`."""
     try:
         return target.run(data)
     except HotlineError as refusal:
@@ -86,7 +86,7 @@ def attempt(target: Target, data: bytes) -> Hashable | Finding:
 
 
 def _words(text: str, data: bytes) -> Refusal:
-    """What a refusal says beyond what it repeats of the input: it has to be one line."""
+    """Check that a refusal is one line, and return its words that do not repeat the input."""
     assert text and text.isprintable(), f"a refusal must be one line of text, not {text!r}"
     given = data.lower()
     # The folder has another name in each process.
@@ -96,13 +96,13 @@ def _words(text: str, data: bytes) -> Refusal:
 
 
 def parts(data: bytes, most: int = 8) -> list[bytes]:
-    """The parts of an input, at most so many."""
+    """Return the parts of an input, at most `most`."""
     return data.split(MARK)[:most]
 
 
 @cache
 def scratch() -> Path:
-    """A folder of this process, for targets that read files."""
+    """Return a folder of this process, for targets that read files."""
     folder = TemporaryDirectory(prefix="hotline-fuzz-")
     atexit.register(folder.cleanup)
     return Path(folder.name)

@@ -81,7 +81,7 @@ def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...])
 
 
 def _copy_tree(tree: Path) -> None:
-    """What git knows or could know of: with what is not committed yet, without what it ignores."""
+    """Copy the files that git tracks or would track, with uncommitted changes and without ignored files."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     for name in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0"):
         if name and (ROOT / name).is_file() and not (ROOT / name).is_symlink():
@@ -90,7 +90,7 @@ def _copy_tree(tree: Path) -> None:
 
 
 def _compile(tree: Path) -> None:
-    """Tests of a loop that waits for a compiler would time out."""
+    """Compile ahead, as tests of a loop that waits for a compiler would time out."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(import_paths(tree))}
     for module in ("softswitch.warm", "hosts.warm"):
         subprocess.run([sys.executable, "-m", module], cwd=tree, env=environment, check=True)
@@ -129,7 +129,7 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
 
 
 def _first_its_own(tests: Tests, mutant: Mutant) -> Tests:
-    """The same tests, those of the mutated module first: most mutants end there."""
+    """Return the tests with those of the mutated module first, as most mutants end there."""
     stem = mutant.path.stem
     return replace(tests, names=sorted(tests.names, key=lambda name: stem not in name))
 

@@ -82,7 +82,7 @@ def baseline(tests: Tests, log: Path, longest: float) -> float:
 
 
 def outcome(tree: Path, mutant: Mutant, tests: Tests, log: Path, longest: float) -> Outcome:
-    """What the tests say of a mutant; the module is as it was afterwards."""
+    """Return the outcome of the tests for a mutant; the module is restored afterwards."""
     path = tree / mutant.path
     before = path.read_bytes()
     path.write_text(mutant.source)

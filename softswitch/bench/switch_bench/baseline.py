@@ -173,5 +173,5 @@ def port_loop(ports: Mapping[int, str], egress_at: int, core: int) -> Iterator[N
 
 
 def interfaces(ports: range) -> dict[int, str]:
-    """The switch's ends of the bench's network."""
+    """Return the switch's interfaces of the bench's network, by port."""
     return {port: switch_interface(port) for port in ports}

@@ -21,7 +21,7 @@ _REPEATS = 5
 
 
 def installed(setup: Setup) -> CompiledPipeline:
-    """A pipeline of a program, with its entries."""
+    """Return a pipeline of a program, with its entries."""
     control = ControlledPipeline(pipeline_config(setup.program.json), CompiledPipeline, lambda: 0)
     if any(control.write(p4r.WriteRequest(updates=setup.updates))):
         raise BenchError(f"{setup.program.json.name}: the pipeline refused entries of the bench")

@@ -65,7 +65,7 @@ class ThroughputTest:
         return trial.percentile(50), trial.percentile(99)
 
     def _loss_free(self, rate: float) -> float:
-        """What was sent a second with every frame received, in the best of a few attempts; else 0."""
+        """Return the best rate of a few attempts that lost no frame, in frames/s; 0 if all lost some."""
         best = 0.0
         for _ in range(_ATTEMPTS):
             trial = self.paced(rate, self._scale.trial_seconds)

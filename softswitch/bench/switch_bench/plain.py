@@ -50,7 +50,7 @@ def l3(ports: int = 2) -> Workload:
 
 
 def l3_setup(ports: int = 2) -> Setup:
-    """A /24 for each port."""
+    """Return a setup that routes a /24 to each port."""
     encode = _Insertions(L3, _ROUTE)
     return Setup(L3, [encode(_prefix(port), port, 24) for port in range(1, ports + 1)])
 
@@ -77,7 +77,7 @@ def hosts(count: int) -> Iterator[p4r.Update]:
 
 
 def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
-    """A UDP frame of FRAME_BYTES to an IPv4 address, stamped with the port that it has to leave by."""
+    """Return a UDP frame of FRAME_BYTES to an IPv4 address, stamped with the port that it has to leave by."""
     payload = bytearray(FRAME_BYTES - _FRAME_OVERHEAD)
     struct.pack_into("!H", payload, _STAMP.egress - _FRAME_OVERHEAD, egress)
     udp_bytes = _UDP.size + len(payload)
@@ -88,7 +88,7 @@ def frame_to(source: str, destination: str, egress: int = 0) -> bytes:
 
 
 def deletions(updates: Sequence[p4r.Update]) -> list[p4r.Update]:
-    """The updates that take these insertions back."""
+    """Return the updates that delete what these insert."""
     taken_back = []
     for update in updates:
         deletion = p4r.Update(type=p4r.Update.DELETE)
@@ -125,7 +125,7 @@ def _frame(egress: int) -> bytes:
 
 
 def _checksum(header: bytes) -> int:
-    """The IPv4 header checksum (RFC 1071) of a header whose checksum field is 0."""
+    """Return the checksum (RFC 1071) of an IPv4 header whose checksum field is 0."""
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     total = (total & 0xFFFF) + (total >> 16)
     return int(~(total + (total >> 16)) & 0xFFFF)

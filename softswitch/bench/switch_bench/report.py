@@ -31,7 +31,7 @@ def placed(
 
 
 def as_tables(results: Sequence[Result]) -> Iterator[Table]:
-    """A table for each kind of targets that were measured."""
+    """Yield a table for each set of targets that were measured together."""
     for targets in dict.fromkeys(result.targets for result in results):
         yield _table([result for result in results if result.targets == targets], targets)
 

@@ -33,7 +33,7 @@ class Goal:
     against: str | None = None
 
     def text(self) -> str:
-        """The goal as the table shows it."""
+        """Format the goal for the table."""
         of = "" if self.against is None else f" × {self.against}"
         return f"{'≥' if self.at_least else '≤'} {self.bound:,g}{of}"
 
@@ -70,12 +70,12 @@ class Result:
 
 
 def at_least(bound: float, against: str | None = None) -> Goal:
-    """A goal from below."""
+    """Return a goal that a figure must not fall below."""
     return Goal(True, bound, against)
 
 
 def at_most(bound: float, against: str | None = None) -> Goal:
-    """A goal from above."""
+    """Return a goal that a figure must not exceed."""
     return Goal(False, bound, against)
 
 

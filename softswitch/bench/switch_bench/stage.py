@@ -32,17 +32,17 @@ class Stage:
     """Says on a terminal what is being done."""
 
     def shuffled(self, targets: Sequence[T], times: int = 1) -> Iterator[T]:
-        """The targets of all rounds, or of so many `times` as many, in random order in each."""
+        """Yield the targets of all rounds, or of `times` as many, in random order in each."""
         for _ in range(times * self.scale.rounds):
             yield from self.order.sample(targets, len(targets))
 
     def switches(self) -> list[str]:
-        """The switches that there are."""
+        """Return the names of the switches that can run here."""
         return switches()
 
     @contextmanager
     def traffic(self, ports: int) -> Iterator[Generator]:
-        """A network of that many ports, and a generator on it that sends into the first."""
+        """Run a network of that many ports, with a generator that sends into the first."""
         numbers = range(1, ports + 1)
         with network(numbers), ExitStack() as opened:
             with inside():
@@ -57,14 +57,14 @@ class Stage:
 
     @contextmanager
     def switch(self, name: str, ports: int, setup: Setup) -> Iterator[RunningSwitch]:
-        """A running switch with a program and its entries."""
+        """Run a switch with a program and its entries."""
         with running(name, range(1, ports + 1), self.cores) as switch:
             install(switch.client, setup)
             yield switch
 
     @contextmanager
     def target(self, name: str, ports: int, setup: Setup, workload: Workload) -> Iterator[int]:
-        """A switch, or a loop that does no P4 work, ready for a workload; yields its process."""
+        """Run a switch, or a loop without P4 work, ready for a workload; yields its process ID."""
         loops = {C_LOOP: c_loop, PORT_LOOP: port_loop}
         if name in loops:
             numbers = range(1, ports + 1)

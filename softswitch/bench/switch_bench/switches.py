@@ -31,7 +31,7 @@ class RunningSwitch(NamedTuple):
 
 
 def switches() -> list[str]:
-    """The softswitch, on its kernel datapath too where that is possible, and BMv2 where it is installed."""
+    """Return softswitch, also on its kernel datapath if that is possible, and BMv2 if it is installed."""
     kernel = [KERNEL] if probe() is None else []
     return [SOFTSWITCH, *kernel, *([] if processes.installed_bmv2() is None else [BMV2])]
 

@@ -191,7 +191,7 @@ def test_tcp_segments_in_one_frame_below_the_mtu_are_dropped_too(wire: Callable[
 
 @BOTH
 def test_what_a_shaped_link_does_not_take_is_dropped_and_counted(wire: Callable[..., Wire]) -> None:
-    """Of Mininet's TCLink: htb, with a queue that has its limit. (Not every kernel has its netem.)"""
+    """The link is like Mininet's TCLink: htb, whose queue has a limit. Not every kernel has its netem."""
     switch = wire(of_bench("l2"), forwards_to_2)
     for words in (
         "qdisc add dev s2 root handle 5: htb default 1",

@@ -1,5 +1,7 @@
-"""The programs of `tests/programs` that cover P4's constructs: state for their tables, and frames that take
-many of their paths."""
+"""The programs of `tests/programs` that cover P4's constructs.
+
+They come with state for their tables, and with frames that take many of their paths.
+"""
 
 from __future__ import annotations
 

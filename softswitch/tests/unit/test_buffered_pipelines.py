@@ -1,5 +1,7 @@
-"""Pipelines with queues between ingress and egress: machine code does as the interpreter, whatever befalls a
-packet in its queue, and as a pipeline without queues where nothing does."""
+"""Pipelines with queues between ingress and egress: machine code agrees with the interpreter.
+
+It does so whatever befalls a packet in its queue. If nothing does, both agree with a pipeline without queues.
+"""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_a_modify_with_counter_data_counts_for_its_priority(control: Control) ->
 
 
 async def listed(client: Any, query: fy.P4TableEntry) -> list[p4r.Entity]:
-    """What finsy reads. (`Any`: its annotation of `read` promises a coroutine.)"""
+    """Return the entries that finsy reads. The annotation of its `read` promises a coroutine, hence `Any`."""
     return [found.encode(SCHEMA) async for found in client.read(query)]
 
 

@@ -67,7 +67,7 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-v", "--verbose", is_flag=True, help="Log what happens, to stderr.")
 def hotline(verbose: bool) -> None:
-    """What would a programmable switch do for parameter servers?
+    """Find out what a programmable switch would do for parameter servers.
 
     docs/guide.md has an example of each command.
     """

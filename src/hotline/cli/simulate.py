@@ -20,7 +20,6 @@ def simulate(config: Path | None, design: str | None, as_json: bool) -> None:
     have the tables [network] and [hosts], too. Without one it is [DDL]'s cluster: 80 workers and 20
     parameter servers at 10 Gbit/s.
     """
-
     from analysis.terminal import print_summary
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import simulate as simulate_run

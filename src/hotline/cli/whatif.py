@@ -1,4 +1,4 @@
-"""`hotline whatif`: is the network the bottleneck of dense training?"""
+"""`hotline whatif`: predict whether the network is the bottleneck of dense training."""
 
 from __future__ import annotations
 

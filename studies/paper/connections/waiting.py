@@ -84,7 +84,7 @@ def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
 
 @entry_point
 def poll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
-    """Wait with poll(2) on the list of all sockets, and scan it."""
+    """Serve requests: wait by the system call `ppoll` for all sockets, then scan their list."""
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     sockets = len(wait_set.polled) - 1

@@ -1,4 +1,4 @@
-"""Four workers add 1 to each of 200 parameters, 25 times. What do the switch and the servers have then?
+"""Show what switch and servers hold after four workers have added 1 to 200 parameters, 25 times.
 
     python -m mine.look mine.count
     python -m mine.look mine.count loss=0.05 seed=2

@@ -1,5 +1,4 @@
-"""The Scapy layer of dense vectors reads what the other reading of the packet has written, and builds the
-same."""
+"""The Scapy layer of dense vectors decodes what the codec has encoded, and encodes the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""All-reduces at hosts under faults, in virtual time: of each design 1,000 schedules here and 10,000 in
-`make soak`."""
+"""All-reduces at hosts under faults, simulated: 1,000 schedules a design here, 10,000 in `make soak`."""
 
 from __future__ import annotations
 

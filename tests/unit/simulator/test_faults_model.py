@@ -1,5 +1,4 @@
-"""The model that judges histories, on histories that are made by hand; and broken systems, which it must
-find."""
+"""The model that judges histories, on histories made by hand, and on broken systems, which it must find."""
 
 from __future__ import annotations
 
@@ -143,8 +142,7 @@ def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short()
 
 
 def test_a_switch_that_forgets_the_bitmap_of_a_push_is_found() -> None:
-    """A duplicate is told today's hits: what was hot then and is not now is added twice, and the other way
-    lost."""
+    """A duplicate gets today's hits: a key that has left the hot set is added twice, a new one is lost."""
     fails_soon(Bed(OFFLOAD_PROXY, program_without("meta.served = last.served")), "everything")
 
 

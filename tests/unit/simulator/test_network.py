@@ -349,10 +349,9 @@ def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
 
 
 def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Frames on a cable and in the switch, agents that wait for a core: seen between any two events, against
-    what is added up.
+    """Little's law for frames on a cable and in the switch, and for agents that wait for a core.
 
-    The mean number that is there is the rate at which they come times the mean time that each stays.
+    The mean number in the system is their rate times the mean time that each stays.
     """
     network = Network(rate_mbit=100, delay_us=3, switch_us=2, switch_mpps=0.03)
     # Who takes no time puts a frame on its cable when it is seen to.

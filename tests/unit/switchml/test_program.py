@@ -1,5 +1,4 @@
-"""SwitchML's P4 program, against the plain model of its published rules, state by state, and byte for
-byte."""
+"""SwitchML's P4 program against the plain model of its published rules, state by state, byte by byte."""
 
 from __future__ import annotations
 

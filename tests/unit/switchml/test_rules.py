@@ -1,5 +1,4 @@
-"""SwitchML's published rules as a plain model: what it is like, and the shortest schedules that make it
-wrong."""
+"""SwitchML's published rules as a plain model, and the shortest schedules that make it wrong."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ def test_a_slot_is_added_up_once_and_begins_anew() -> None:
 
 
 def test_shortest_schedules_that_the_published_rules_get_wrong() -> None:
-    """A's copy of chunk 0 comes after A1: it clears A's bit in the other set, where B1, or A1 again, is the
-    last."""
+    """A's copy of chunk 0 comes after A1 and clears A's bit in the other set, where B1 or A1 is the last."""
     found = [", ".join(map(str, arrivals)) for arrivals in shortest()]
     assert found == [
         "A0, B0, A1, late A0, A1",
@@ -44,10 +42,10 @@ def test_shortest_schedules_that_the_published_rules_get_wrong() -> None:
 
 
 def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
-    """With 2 chunks in a window of 3 the result of packet 1 releases packet 3, which has the slot of packet
-    0.
+    """With 2 chunks in a window of 3, the result of packet 1 releases packet 3, which has packet 0's slot.
 
-    So A comes to the other set while it still waits for the result of packet 0, and its bit is cleared."""
+    So A comes to the other set while it still waits for the result of packet 0, and its bit is cleared.
+    """
     switch = Switch(2, 3)
     windows = [Window(0, total=4, window=3, batch=2) for _ in range(2)]
 

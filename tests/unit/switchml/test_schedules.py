@@ -1,5 +1,4 @@
-"""SwitchML under faults: real agents and the real program in virtual time, 1,000 schedules here and 10,000 in
-`make soak`."""
+"""SwitchML under faults: real agents and the real program, simulated on 1,000 schedules (soak: 10,000)."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ def test_faults_do_happen() -> None:
 
 
 def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only() -> None:
-    """Where a batch is less than a window, packets of one all-reduce share a slot and do not wait for each
-    other."""
+    """If a batch is smaller than a window, packets of one all-reduce share a slot and do not wait."""
     broken = 0
     for seed in range(60):
         schedule = draw(RANGE, "loss", seed)

@@ -29,8 +29,7 @@ MS = 1_000_000
 
 
 class Bed:
-    """Workers at a switch with the published rules, and a network that keeps the order of what it does not
-    lose."""
+    """Workers at a switch with the published rules, and a network that loses frames but keeps their order."""
 
     def __init__(
         self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0

@@ -84,7 +84,7 @@ def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> 
 
 @contextmanager
 def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
-    """What runs packets, by name."""
+    """Yield the ways to run packets, by name."""
     config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
     rows = drawn.hot_rows(jobs)
     with ExitStack() as opened:

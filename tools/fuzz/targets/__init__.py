@@ -22,7 +22,7 @@ NAMES = (
 
 
 def target(name: str) -> Target:
-    """A target by its name, of `NAMES`."""
+    """Return a target by its name, one of `NAMES`."""
     found: Target = import_module(f"{__name__}.{name}").TARGET
     assert found.name == name
     return found

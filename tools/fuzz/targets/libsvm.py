@@ -37,7 +37,7 @@ def run(data: bytes) -> Hashable:
 
 
 def seeds() -> list[bytes]:
-    """What the format allows."""
+    """Return files that use all that the format allows."""
     return [
         b"1 1:1 2:1\n0 3:0.5 18446744073709551614:-1e3\n",
         b"+1 1:.5 # a comment\n\n-1 2:2.\r\n# only that\n-1\n",

@@ -66,7 +66,7 @@ class Bench:
 
 
 def _answered(request: bytes, served: int) -> bytes:
-    """What the switch would say, that has entries for these lanes."""
+    """Return the answer of a switch that has entries for these lanes."""
     header = codec.parse(request).header
     values = np.arange(header.count, dtype=np.uint32) if header.op == Op.PULL else None
     flags = RESPONSE | (0 if values is None else VALUES)
@@ -105,7 +105,7 @@ def _is_malformed(data: bytes) -> bool:
 
 
 def script(*happenings: tuple[int, bytes], sparse: bool = False) -> bytes:
-    """An input that lets these happen, each a door and what comes through it."""
+    """Return an input with these events, each a door and the data that comes through it."""
     return (b"s" if sparse else b"d") + MARK.join(bytes([door]) + data for door, data in happenings)
 
 

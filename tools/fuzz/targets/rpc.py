@@ -36,7 +36,7 @@ def run(data: bytes) -> Hashable:
 
 
 def _agents_take(data: bytes) -> bool:
-    """What the agents' own check says."""
+    """Return whether the agents' own check accepts a datagram."""
     if len(data) < HEADER_BYTES:
         return False
     length = min(len(data), BUFFER_BYTES)

@@ -28,7 +28,7 @@ ALWAYS_MEASURED = "baseline"
 
 
 def seeds() -> list[bytes]:
-    """The committed one, and one of every setting."""
+    """Return the committed file, and one with every setting."""
     settings = b"""target = "softswitch"
 workers = 3
 arms = ["baseline", "offload-proxy"]

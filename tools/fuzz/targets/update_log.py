@@ -28,7 +28,7 @@ def run(data: bytes) -> Hashable:
 
 
 def _plainly(data: bytes) -> dict[int, int]:
-    """Updates by key; `csv.Error` where a quote stands where RFC 4180 has none."""
+    """Return updates by key; raises `csv.Error` for a quote where RFC 4180 allows none."""
     # To Polars a lone \r is a space, to `csv` the end of a line.
     text = re.sub("\r(?!\n)", " ", data.decode("utf-8-sig", "replace"))
     rows = filter(None, csv.reader(io.StringIO(text, newline=""), strict=True))

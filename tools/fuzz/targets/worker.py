@@ -75,9 +75,10 @@ class Bench:
 
 
 def changed(sent: list[bytes], data: bytes) -> bytes:
-    """An answer to the request that the first byte chooses, with these bitmaps, and bytes changed in it.
+    """Return an answer to the request that the first byte of `data` selects, changed by the rest.
 
-    Of the others, 4 and 4 are lanes served and refused; then each 3 are a place and the bytes there.
+    Then 4 and 4 bytes are the lanes served and refused; each further 3 are an offset and the bytes to put
+    there.
     """
     data = data.ljust(9, b"\0")
     served, refused = (int.from_bytes(data[at : at + 4], "big") for at in (1, 5))

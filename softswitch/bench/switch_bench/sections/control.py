@@ -27,12 +27,12 @@ class Insertions(NamedTuple):
 
 
 def writes(stage: Stage) -> list[Result]:
-    """Insertions, modifications and deletions of exact entries."""
+    """Measure insertions, modifications and deletions of exact entries."""
     return measure_writes(stage, [])
 
 
 def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
-    """The same, and insertions into other programs."""
+    """Measure `writes`, and insertions into other programs."""
     changes = _changes(stage.scale.writes)
     encoded = [encode_writes(other.updates) for other in others]
     names = (*changes, *(other.name for other in others))

@@ -16,7 +16,7 @@ _IPV4_ADDRESSES, _IPV4_BYTES = 26, 8  # where source and destination lie in a fr
 
 
 def function(stage: Stage) -> list[Result]:
-    """The plain programs, and a table of theirs by its entries."""
+    """Measure the plain programs, and one with tables of growing size."""
     return [*programs(stage), *tables(stage)]
 
 
@@ -67,5 +67,5 @@ def _lpm(stage: Stage, entries: int) -> Result:
 
 
 def packet_function(what: str, values: list[float], goals: tuple[Goal, ...] = ()) -> Result:
-    """A line of the CPU times of the packet function."""
+    """Return a line with the CPU times of the packet function."""
     return Result("function", f"packet function, {what}", "ns", {SOFTSWITCH: values}, goals)

@@ -41,7 +41,7 @@ def parts(stage: Stage) -> list[Result]:
 
 
 def steps_of_no_program(workload: Workload) -> list[Step]:
-    """What comes before a program's own work."""
+    """Return the steps before a program's own work."""
     size, setup = f"{len(workload.frames[0])} B", plain.wire_setup()
     return [
         Step(f"ring to ring, {size}", C_LOOP, setup, workload),

@@ -117,7 +117,7 @@ class TracedPipeline(InterpretedPipeline):
     def _process(
         self, _state: int, port: int, frame: int, length: int, t_in: int, now: int, out: int, capacity: int
     ) -> int:
-        """The packet function (`softswitch.memory.process`)."""
+        """Run a packet with its trace, in place of the packet function (`softswitch.memory.process`)."""
         try:
             with self._lock:
                 result = self._run(port, ctypes.string_at(frame, length), t_in, now)

@@ -153,7 +153,7 @@ class Program:
 
     @cached_property
     def _action_index(self) -> dict[tuple[str, str], int]:
-        """Actions by table and name. (p4c uses some names again for other tables.)"""
+        """Actions by table and name. p4c may use a name again for another table."""
         return {
             (name, self.actions[index].name): index
             for name, table in self.tables.items()

@@ -54,7 +54,7 @@ class KeyField:
     """Bits of the source to compare, if the program applies a mask; None compares all."""
 
     def masked(self, match: Match) -> Match:
-        """Return the match with its value masked. (BMv2 does not mask upper bounds of ranges.)"""
+        """Return the match with its value masked. BMv2 does not mask upper bounds of ranges."""
         if self.mask is None:
             return match
         match match:

@@ -125,13 +125,13 @@ class ControlledPipeline(Generic[PL]):
         return self._kept is not None
 
     def now(self) -> int:
-        """The time that packets have, in µs since start."""
+        """Return the time that packets are stamped with, in µs since start."""
         return self._clock()
 
     # -- writes
 
     def batch(self) -> Batch:
-        """An update of the caller's own, which is not kept: `apply` it."""
+        """Return an empty batch of changes outside of any journal; the caller applies it by `apply`."""
         return Batch(self.pipeline, may_roll_back=False, follow=self.handles.follow)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
@@ -141,7 +141,7 @@ class ControlledPipeline(Generic[PL]):
         return self._write(request)
 
     def write_bytes(self, request: Request) -> list[Refusal | None]:
-        """The same for a request as it came in: plain writes that can all be done take the shortest way."""
+        """Write a request given as bytes; plain writes that can all be applied take the shortest path."""
         if self._kept is not None:
             self._kept.add(self._clock(), request.data)
         if self._plain is not None and request.scanned is not None:
@@ -207,7 +207,7 @@ class ControlledPipeline(Generic[PL]):
     # -- reads
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
-        """What a batch of queries selects, in messages of limited size, and a result for each query."""
+        """Return the entities that queries select, in messages of limited size, and a result a query."""
         results: list[Refusal | None] = []
         answers: list[Iterator[p4r.Entity]] = []
         for entity in request.entities:

@@ -31,7 +31,7 @@ class RunnablePipeline(ControlPlane, Protocol):
     """A pipeline that ports can run, and whose notices they hand on as bytes."""
 
     def decode_notice(self, data: bytes) -> Notice:
-        """The notice in a datagram of `Ports.notice_socket`."""
+        """Decode the notice in a datagram of `Ports.notice_socket`."""
         ...
 
 
@@ -58,7 +58,7 @@ class Ports(Protocol[RUNS]):
         ...
 
     def now(self) -> int:
-        """The time that packets have, in µs since start."""
+        """Return the time that packets are stamped with, in µs since start."""
         ...
 
     def start(self, pipeline: RUNS) -> None:
@@ -90,13 +90,13 @@ class Pipelines(Generic[PL]):
         return self.running or self.bare
 
     def need_saved(self) -> ControlledPipeline[PL]:
-        """What reads and writes are about; `Refusal` where there is none."""
+        """Return the pipeline that reads and writes act on; raises `Refusal` if there is none."""
         if self.saved is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is set")
         return self.saved
 
     def need_running(self) -> ControlledPipeline[PL]:
-        """What packets meet; `Refusal` where there is none."""
+        """Return the pipeline that processes packets; raises `Refusal` if there is none."""
         if self.running is None:
             raise Refusal(StatusCode.FAILED_PRECONDITION, "no forwarding pipeline config is committed")
         return self.running
@@ -111,7 +111,7 @@ class Pipelines(Generic[PL]):
         self.run_bare(self.make_bare(data))
 
     def make_bare(self, data: bytes) -> ControlledPipeline[PL]:
-        """A program by its BMv2 JSON alone, under control."""
+        """Return the control of a program that has BMv2 JSON, but no P4Info."""
         return self._controlled(_bare(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
 
     def run_bare(self, control: ControlledPipeline[PL]) -> None:
@@ -161,7 +161,7 @@ class Pipelines(Generic[PL]):
             raise invalid(f"action {action} of SetForwardingPipelineConfig is not known")
 
     def get(self, request: GetRequest) -> p4r.GetForwardingPipelineConfigResponse:
-        """The parts of the saved config that a request wants; nothing where there is none."""
+        """Return the parts of the saved config that a request asks for; none if there is no config."""
         response = p4r.GetForwardingPipelineConfigResponse()
         if self.saved is not None:
             response.config.CopyFrom(self.saved.config)
@@ -174,7 +174,7 @@ class Pipelines(Generic[PL]):
     def _controlled(
         self, config: p4r.ForwardingPipelineConfig, given: p4r.ForwardingPipelineConfig | None = None
     ) -> ControlledPipeline[PL]:
-        """A config under control; `given` is what is kept of it, where that is another."""
+        """Return the control of a config; the journal records `given` instead, if it is another."""
         control = ControlledPipeline(config, self._make, self._ports.now)
         if (folder := self._folder_of(control.pipeline)) is not None:
             control.keep(Journal(folder, given or config))

@@ -70,8 +70,7 @@ def test_parts_add_up_to_the_whole(name: str) -> None:
 
 
 def test_the_window_is_what_is_left_of_latency() -> None:
-    """At 100 Gbit/s 64 packets of 64 values leave in less than a round trip: the sender waits, window by
-    window."""
+    """At 100 Gbit/s, 64 packets of 64 values leave in less than a round trip, so the sender waits."""
     points, runs = with_few_workers("switchml", 100.0, 2)
     found = parts_of(points["latency"], runs)
     assert found["the window"] > 1e-6

@@ -67,7 +67,7 @@ def test_the_table_of_the_paper_to_the_third_digit() -> None:
 
 
 def test_where_the_papers_claim_holds() -> None:
-    """ "2x-5x at 10 Gbit/s": for ResNets, and not for VGG-16."""
+    """The paper's "2x-5x at 10 Gbit/s" holds for ResNets, and not for VGG-16."""
     found = {row.model.title: (row.is_as_claimed, f"{row.compression:.2f}×") for row in table()}
     assert found == {
         "ResNet-50": (True, "2.44×"), "ResNet-101": (True, "2.56×"), "VGG-16": (False, "7.18×")

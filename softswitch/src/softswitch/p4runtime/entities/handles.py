@@ -28,7 +28,7 @@ class _Numbers:
         self._free = LowestFree()
 
     def add(self, key: Key) -> None:
-        """Number an inserted entry."""
+        """Assign a handle to an inserted entry."""
         number = self._free.take()
         self.numbers[key], self.keys[number] = number, key
 

@@ -51,7 +51,7 @@ class MemberNumbers:
         return lambda: self.__dict__.update(before)
 
     def add_member(self, member: int) -> None:
-        """Number an inserted member."""
+        """Assign an ID to the copy of an inserted member."""
         self._copies[member] = [self._free.take()]
 
     def remove_member(self, member: int) -> None:

@@ -39,7 +39,7 @@ Rows = npt.NDArray[Any]
 
 @compiled
 def _row_of(rows: Rows, first: int, end: int, identity: int) -> int:
-    """The row with an ID, or -1."""
+    """Return the row with an ID, or -1."""
     for row in range(first, end):
         if rows[row].id == identity:
             return row

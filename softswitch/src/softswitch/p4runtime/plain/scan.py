@@ -35,7 +35,7 @@ _MOST = (1 << 32) - 1
 
 @compiled
 def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
-    """A number below 2^32, or -1 for a larger one, and what follows; -1 where there is none."""
+    """Decode a varint: return its value, -1 from 2^32 on, and the next offset, -1 if there is no varint."""
     if at < stop and byte_at(data + at) < 0x80:  # as most are
         return int64(byte_at(data + at)), at + 1
     value = int64(0)
@@ -54,7 +54,7 @@ def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
 
 @compiled
 def _identity(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
-    """The number of a field that begins with a tag, and what follows; -1 where it is none below 2^32."""
+    """Decode a field with a tag: return its number and the next offset, -1 if it has none below 2^32."""
     if at >= stop or byte_at(data + at) != tag:
         return int64(-1), int64(-1)
     value, at = _varint(data, at + 1, stop)
@@ -143,7 +143,7 @@ def _update(data: int, at: int, stop: int, updates: Any, number: int, values: An
 
 @compiled
 def _skip(data: int, at: int, stop: int, wire: int) -> int:
-    """What follows a field of the request that is none of its updates; -1 where there is none."""
+    """Return the offset after a field of the request that is no update, or -1 if it is malformed."""
     if wire == _VARINT:
         _, at = _varint(data, at, stop)
         return at
@@ -163,7 +163,7 @@ def _skip(data: int, at: int, stop: int, wire: int) -> int:
 
 @entry_point
 def count_updates(data: Bytes) -> int:
-    """Updates of a request; -1 where that is not what the bytes are."""
+    """Return the number of updates of a request, or -1 if the bytes are no request."""
     at, found, address, stop = int64(0), 0, data.ctypes.data, len(data)
     while at < stop:
         tag, at = _varint(address, at, stop)

@@ -37,7 +37,7 @@ class TakesOperations(Protocol):
         ...
 
     def invocation(self, table: str, call: ActionCall) -> Invocation:
-        """An action's index, resolved."""
+        """Return an action's index and its resolved parameters."""
         ...
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
@@ -81,7 +81,7 @@ class PlainWriter:
         self._fields = np.array(fields, dtype=FIELD)
 
     def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
-        """What updates come to; None where one is not plain, or of a table that somebody watches."""
+        """Return the operations of updates; None unless all are plain and of tables that nothing watches."""
         if not self._stores or any(self._notes) or (watched and not self._names.isdisjoint(watched)):
             return None
         count = len(scanned.updates)
