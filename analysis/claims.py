@@ -93,12 +93,10 @@ class Claim:
 
     @property
     def tone(self) -> Tone:
-        """Whether the claimed difference is better or worse."""
         return self.metric.tone(self.sign)
 
 
 Claims = Mapping[str, Claim]
-"""Claims of one arm at one load, by metric."""
 
 
 def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
@@ -165,7 +163,6 @@ class Recommendation(str, Enum):
     """Whether to put the hot set into the switch."""
 
     NO_LEAD = "no lead"
-    """The design has no lead arm."""
     NOT_RUN = "not run"
     NO_ROUND = "no round"
     FEW_ROUNDS = "few rounds"
@@ -197,7 +194,6 @@ def recommend(found: Claims, was_run: bool) -> Recommendation:
 
 
 def tone_of(found: Claims, metric: Metric) -> Tone:
-    """Return whether an arm is claimed to be better or worse by a metric."""
     return found[metric.name].tone if metric.name in found else ""
 
 

@@ -19,8 +19,6 @@ Loads = dict[str, dict[str, dict[str, Rounds]]]
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One of several compared runs."""
-
     name: str
     offered_rate: dict[str, float]
     """Load -> steps/s; empty for a closed loop. Runs at different rates differ in utilisation, too."""

@@ -29,9 +29,7 @@ class Capacity:
     ratio: float
     """Capacity of the lead arm divided by that of the baseline."""
     low: float
-    """Lower bound of the ratio."""
     high: float
-    """Upper bound of the ratio."""
 
 
 @dataclass(frozen=True, slots=True)

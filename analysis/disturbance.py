@@ -62,7 +62,6 @@ class Disturbed(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     blocks: int
-    """Number of all blocks of the arm and of its baseline."""
     disturbed: int
     reasons: dict[str, int]
     """Reason -> disturbed blocks, the most frequent reason first."""

@@ -75,7 +75,6 @@ class Facts:
 
 
 def facts(summary: Summary) -> Facts:
-    """Derive the facts of a run."""
     compiled = summary.agents.get(FAST)
     checks = summary.capacity_checks
     return Facts(

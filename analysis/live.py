@@ -93,7 +93,6 @@ class LiveLatencies:
         return [self._newest[arm.name] for arm in ordered(self._newest)]
 
     def _new(self, log: str) -> Iterator[pl.DataFrame]:
-        """Yield the new parts of a log, those of a worker in order."""
         found = set(self._parts.glob(f"{log}-worker-*.parquet"))
         of_worker = defaultdict(list)
         for file in found - self._seen:
@@ -126,7 +125,6 @@ def _read(file: Path, schema: pl.Schema) -> pl.DataFrame:
 
 
 def _block(rows: pl.DataFrame) -> tuple[int, float]:
-    """Return round and load of the rows of one block."""
     return rows.item(0, "round"), rows.item(0, "load")
 
 

@@ -44,7 +44,6 @@ class Metric:
     name: str
     """Key in `differences` of `summary.json`."""
     label: str
-    """Title of the row in tables."""
     unit: str
     """Unit; empty for a count, and if it is the unit of the row above."""
     kind: Kind
@@ -57,20 +56,17 @@ class Metric:
     tolerance: float = 0.0005
     """Share of the baseline's value up to which arms count as equal; the default is shown as 0.0 %."""
     is_compared: bool = True
-    """Whether `differences` compares the metric with the baseline's."""
     place: str | None = ""
     """Dotted path in an arm of `summary.json`; empty for the metric's name, None if arms do not have it."""
     goal: float | None = None
     """Half width of the interval, as a share of the baseline, below which a run may end."""
     shown: Sequence[Shown] = ("differences",)
     subject: Subject | None = None
-    """Subject of sentences that mention the metric."""
     noun: str = ""
     """Name of the metric in such sentences."""
 
     @property
     def title(self) -> str:
-        """Label and unit."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def tone(self, sign: int) -> Tone:
@@ -78,7 +74,6 @@ class Metric:
         return "" if not sign else "better" if (sign < 0) == (self.better == "less") else "worse"
 
     def format_value(self, value: float | None) -> str:
-        """Format a value; a dash if nothing was measured."""
         return "–" if value is None else format(value, self.format)
 
 
@@ -183,7 +178,6 @@ METRICS = {metric.name: metric for metric in (
 
 
 def shown_in(where: Shown) -> list[Metric]:
-    """Return the metrics that are shown somewhere, in the order of tables."""
     return [metric for metric in METRICS.values() if where in metric.shown]
 
 
@@ -253,7 +247,6 @@ def differences(
 
 
 def _known(values: Rounds | None) -> TypeGuard[Rounds]:
-    """Return whether there is an estimate for every round."""
     return values is not None and bool(np.isfinite(values).all())
 
 
@@ -264,7 +257,6 @@ def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
 
 
 def measured_rows(log: Log, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows of a log from which metrics are computed."""
     return rows.filter(pl.col("measured") if log == "operations" else _MEASURED_RPCS)
 
 
@@ -294,8 +286,6 @@ def _of_blocks(
 
 
 class Width(BaseModel):
-    """The width of an interval against its goal."""
-
     model_config = ConfigDict(frozen=True)
 
     load: str
@@ -313,7 +303,6 @@ def goals() -> dict[str, float]:
 
 
 def widths(load: str, differences: Mapping[str, Mapping[str, Comparison]]) -> Iterator[Width]:
-    """Yield the widths of all intervals at a load that have a goal."""
     for arm, metrics in differences.items():
         for metric, goal in goals().items():
             found = metrics.get(metric)

@@ -13,7 +13,6 @@ from foundation.designs.arms import ordered
 from foundation.logs.columns import METRICS, TRANSFERS
 
 Facts = Mapping[str, Mapping[Fact, float]]
-"""Name of a figure -> its facts."""
 NAMES = {
     "w_proc": "W_proc",
     "w_queue": "W_queue",

@@ -105,7 +105,6 @@ class Block(_Model):
     arm: str
     first_step: int
     steps: int
-    """Number of steps of all workers."""
     period_ns: int
     """Time between two steps of one worker, in ns."""
     loss: float | None
@@ -189,9 +188,7 @@ class SimulatedArm(_Model):
     communication: float
     """Share of a step in which a worker waits for its pull and its push ([DDL] Fig. 1)."""
     frames: int
-    """Frames that entered the queue of a cable."""
     dropped: int
-    """Frames dropped at a full queue."""
     lost: int
     """Frames lost by faults."""
     marked: int
@@ -201,8 +198,6 @@ class SimulatedArm(_Model):
 
 
 class Simulation(_Model):
-    """Counts and durations of a simulated run."""
-
     rpcs: int
     """Answered RPCs, in all arms and phases."""
     packet_passes: int
@@ -233,8 +228,6 @@ class Virtual(_Model):
 
 
 class RunRecord(_Model):
-    """The whole of `run.json`."""
-
     target: str
     datapath: str | None = None
     """Datapath of the softswitch: `kernel` or `sockets`; None if it is unknown."""
@@ -245,7 +238,6 @@ class RunRecord(_Model):
     """Switch, servers, workers and the rest -> CPU, or CPUs, or `ANY`."""
     seeds: dict[str, int]
     jobs: dict[str, int]
-    """Arm -> its job."""
     agents: dict[str, AgentCost] = Field(default_factory=dict)
     """Codec -> cost of an RPC; of the run's codec and `FAST` if these differ, else empty."""
     workload: Json = Field(default_factory=dict)
@@ -275,11 +267,9 @@ class RunRecord(_Model):
     memory_mb: dict[str, float] = Field(default_factory=dict)
     """Agent or switch -> its peak memory including mapped files, in units of 2^20 bytes."""
     error: str | None = None
-    """Reason for which the run ended early."""
 
     @property
     def design(self) -> str:
-        """Name of the design whose arms were run."""
         return baseline_of(self.config["arms"]).design
 
     def repeated(self) -> list[tuple[int, int]]:
@@ -294,7 +284,6 @@ class RunRecord(_Model):
         return list(found.values())
 
     def write(self, run: Path) -> None:
-        """Write `run.json` into a run folder."""
         write_text(run / "run.json", self.model_dump_json(indent=2) + "\n")
 
 
@@ -312,7 +301,6 @@ def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
 
 
 def min_capacity(capacity: Mapping[str, float]) -> float:
-    """Return the minimum capacity of all arms in steps/s."""
     return min(capacity_by_arm(capacity).values())
 
 

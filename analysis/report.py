@@ -181,17 +181,14 @@ def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None
 
 
 def what_was_run(record: RunRecord, summary: Summary) -> list[tuple[str, str]]:
-    """Return (name, value) pairs that describe the run."""
     return pairs("what_was_run", record, _frame_us(record), summary=summary)
 
 
 def reading(summary: Summary, is_virtual: bool) -> list[str]:
-    """Return how to read the differences of a run."""
     return texts("how_to_read", is_virtual, summary=summary)
 
 
 def caveats(is_virtual: bool) -> list[str]:
-    """Return what the results do not show."""
     return texts("caveats", is_virtual)
 
 
@@ -240,7 +237,6 @@ def _cell(change: Comparison | None, tone: Tone) -> Sentence:
 
 
 def durability(summary: Summary) -> Table:
-    """Return a table of the costs of durable servers, by arm."""
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
         (metric.title, *(plain(metric.format_value(summary.arms[arm].of(metric))) for arm in arms))

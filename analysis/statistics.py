@@ -66,7 +66,6 @@ class Comparison(BaseModel):
 
     @property
     def half_width(self) -> float | None:
-        """Half width of the ratio's interval."""
         if self.ratio_low is None or self.ratio_high is None:
             return None
         return (self.ratio_high - self.ratio_low) / 2

@@ -109,8 +109,6 @@ class Updates(_Model):
 
 
 class LoadSummary(_Model):
-    """One load: its arms, and their differences to the baseline."""
-
     offered_rate: float | None
     """Offered steps/s of all workers; None in a closed loop."""
     rounds: int
@@ -120,9 +118,7 @@ class LoadSummary(_Model):
     differences: dict[str, dict[str, Comparison]]
     """Arm -> metric -> difference to the baseline."""
     block_steps: int = 0
-    """Minimum number of measured steps in a block."""
     blocks_repeated: int = 0
-    """Number of repeated blocks."""
     blocks_disturbed: int = 0
     """Number of blocks that were disturbed in their last attempt, and count nevertheless."""
     invalidated_by: dict[str, dict[Kind, Disturbed]] = {}
@@ -147,8 +143,6 @@ class ProgramShare(_Model):
 
 
 class Summary(_Model):
-    """The whole of `summary.json`."""
-
     target: str
     offered_rate: dict[str, float]
     """Load -> steps/s of all workers."""
@@ -216,7 +210,6 @@ class Summary(_Model):
 
     @property
     def baseline(self) -> Arm:
-        """The arm with which others are compared."""
         return baseline_of(self.capacity)
 
     @property
@@ -477,7 +470,6 @@ def _arm(
 
 
 def path_of(metric: Metric) -> list[str]:
-    """Return the path in an arm of a metric that has a place."""
     assert metric.place is not None, metric.name
     return (metric.place or metric.name).split(".")
 

@@ -53,8 +53,6 @@ class AnswerText(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table with its title."""
-
     title: str
     columns: Sequence[str]
     rows: Sequence[Row]
@@ -62,7 +60,6 @@ class Table:
 
     @property
     def titles(self) -> list[str]:
-        """Titles of the rows."""
         return [row[0] for row in self.texts()]
 
     def texts(self) -> list[list[str]]:

@@ -74,7 +74,6 @@ class Counters:
     lanes: tuple[LaneCounters, ...]
 
     def all_lanes(self) -> LaneCounters:
-        """Return the sums over all lanes."""
         return LaneCounters(
             hits=sum(lane.hits for lane in self.lanes),
             misses=sum(lane.misses for lane in self.lanes),
@@ -84,8 +83,6 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class SwitchStatus:
-    """All tables and counters."""
-
     jobs: tuple[Job, ...]
     servers: tuple[Server, ...]
     workers: tuple[Worker, ...]
@@ -93,7 +90,6 @@ class SwitchStatus:
     counters: Counters
 
     def states(self, job: int) -> dict[str, int]:
-        """Return the number of a job's keys in each state."""
         found = Counter(param.state for param in self.params if param.job == job)
         return {state.value: found[state] for state in State}
 
@@ -102,13 +98,11 @@ class SwitchStatus:
         return [row for row in self.workers if row.job == job and row.kind == CallerKind.WORKER]
 
     def lane_entries(self) -> list[int]:
-        """Return the number of entries in each lane, over all jobs."""
         found = Counter(param.lane for param in self.params)
         return [found[lane] for lane in range(LANES)]
 
 
 async def read_counters(switch: SwitchClient) -> Counters:
-    """Read all counters of the pipeline."""
     lanes = [await switch.counter(f"aggregate_{lane:02d}.lane_stats") for lane in range(LANES)]
     return Counters(
         rpcs=dict(zip(RPC_OUTCOMES, await switch.counter("rpcs"), strict=False)),
@@ -118,7 +112,6 @@ async def read_counters(switch: SwitchClient) -> Counters:
 
 
 async def read_status(switch: SwitchClient) -> SwitchStatus:
-    """Read all tables and counters."""
     return SwitchStatus(
         jobs=tuple(await switch.read(Job)),
         servers=tuple(await switch.read(Server)),

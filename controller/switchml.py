@@ -34,7 +34,6 @@ class Member(Row):
     worker: int
     """Bit of the worker in a slot's set."""
     worker_count: int
-    """Workers of the job."""
     filter_stale: bool
     """Whether the switch drops packets of older chunks."""
     slot_timeout: int

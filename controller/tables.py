@@ -94,14 +94,12 @@ class Row:
         return (*self.TABLES, *values)
 
     def entry(self) -> TableEntry | MulticastGroup:
-        """Return the row in numbers."""
         numbers = tuple(_number(getattr(self, field.name)) for field in fields(self))
         key, args = numbers[: self.MATCHED], numbers[self.MATCHED :]
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
     def of(cls, entry: fy.P4TableEntry) -> Self:
-        """Return the row of a table entry."""
         args = _action(entry).args
         readers = _readers(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
         numbers = (entry[name] if at < cls.MATCHED else args[name] for at, name in enumerate(readers))

@@ -103,7 +103,6 @@ class PlacementConfig(Strict):
 
     @property
     def cpu_of_switch(self) -> int | None:
-        """Number of the switch's CPU; None for `any` and for the default."""
         return self.switch if isinstance(self.switch, int) else None
 
 
@@ -117,7 +116,6 @@ class WorkloadShape(Strict):
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
-        """Return the generator's shape, with the name of R1 or R2 of [DDL] if it is one of them."""
         known = {(each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)}
         wanted = (self.parameters, self.top, self.share, self.keys_per_step)
         return known.get(wanted) or Shape("clicks", *wanted, R1.features_per_sample)
@@ -133,7 +131,6 @@ class Config(RunSettings):
     target: Literal["softswitch", "bmv2"] = "softswitch"
     workers: int = Field(default=4, ge=1, le=MAX_WORKERS)
     servers: int = Field(default=2, ge=1, le=MAX_SERVERS)
-    """Number of parameter servers."""
     top_k: int = Field(default=20_000, ge=1, le=MAX_TOP_K)
     """Size of the hot set, or of the vector that workers of a lockstep design add up."""
     rounds: int | None = Field(default=None, ge=1)
@@ -156,7 +153,6 @@ class Config(RunSettings):
     seed: int = Field(default=1, ge=0, lt=2**32)
     """Seed of workload, order of arms and faults."""
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
-    """Names of the measured arms, including their baselines."""
     loads: tuple[float, ...] = (0.5, 0.8)
     """Offered loads, as fractions of `rate`, or of the minimum capacity of all arms in a closed loop. Scripts
     run in a closed loop."""
@@ -187,7 +183,6 @@ class Config(RunSettings):
     p4runtime_port: int = Field(default=9559, ge=1, le=65535)
     """TCP port of the switch's P4Runtime server, on the loopback address."""
     runs: Path = Path("runs")
-    """Folder of the run folders."""
     faults: Faults = Faults()
     placement: PlacementConfig = PlacementConfig()
     workload: WorkloadShape = WorkloadShape()
@@ -204,7 +199,6 @@ class Config(RunSettings):
 
     @property
     def offloaded(self) -> tuple[Arm, ...]:
-        """The measured arms with the hot set in the switch."""
         return tuple(arm for arm in self.measured if arm.settings.aggregates)
 
     @property
@@ -219,12 +213,10 @@ class Config(RunSettings):
 
     @property
     def jobs_per_switch(self) -> int:
-        """Number of offloaded jobs that share a switch's tables."""
         return len(self.offloaded)
 
     @property
     def workers_at_a_port(self) -> int:
-        """Number of workers that share a port of the switch."""
         return 1
 
     @property
@@ -421,7 +413,6 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]) -> str:
-    """Return one line with the value, its place and what is expected."""
     field = ".".join(map(str, error["loc"]))
     for variable, name in VARIABLES.items():
         if name == field and name in given:

@@ -28,7 +28,6 @@ class ProcessKill(NamedTuple):
     process: str
     """Prefix of the process name, before its number."""
     first: int
-    """Number of the first process of the kind."""
     row: str
     """Title of the row in the table of docs/reliability.md."""
 

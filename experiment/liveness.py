@@ -14,7 +14,6 @@ class Liveness:
 
     def __init__(self) -> None:
         self.deaths = 0
-        """Number of deaths so far."""
         self._down: set[str] = set()
         self._all_up = asyncio.Event()
         self._all_up.set()
@@ -29,7 +28,6 @@ class Liveness:
         return bool(self._down - {name})
 
     def mark_down(self, name: str) -> None:
-        """Record the death of a process."""
         self.deaths += 1
         self._down.add(name)
         self._all_up.clear()
@@ -37,13 +35,11 @@ class Liveness:
         self._next_death = asyncio.Event()
 
     def mark_up(self, name: str) -> None:
-        """Record that a process has recovered."""
         self._down.discard(name)
         if self.all_up:
             self._all_up.set()
 
     async def until_all_up(self) -> None:
-        """Wait until no process is down."""
         await self._all_up.wait()
 
     async def until_death(self, deaths: int) -> None:

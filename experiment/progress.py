@@ -33,8 +33,6 @@ class RunConsole(Console):
 
 
 class Phase:
-    """One phase under way."""
-
     def __init__(self, bars: Progress, task: TaskID) -> None:
         self._bars = bars
         self._task = task

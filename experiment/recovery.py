@@ -31,9 +31,7 @@ class RecoverableCluster(Protocol):
     liveness: Liveness
 
     @property
-    def jobs(self) -> Sequence[int]:
-        """Jobs that the switch serves."""
-        ...
+    def jobs(self) -> Sequence[int]: ...
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
@@ -48,9 +46,7 @@ class RecoverableCluster(Protocol):
         """Start an empty switch and return the new epoch of its callers. It may end before it answers."""
         ...
 
-    async def until_switch_answers(self) -> None:
-        """Wait until the started switch answers."""
-        ...
+    async def until_switch_answers(self) -> None: ...
 
     def controller(self) -> AbstractAsyncContextManager[Controller]:
         """Return a controller of the switch that other controllers do not outbid."""
@@ -60,9 +56,7 @@ class RecoverableCluster(Protocol):
         """Return the rows of a switch whose callers have an epoch, without hot sets."""
         ...
 
-    async def renew_workers(self, epoch: int) -> None:
-        """Send all workers the epoch of the new switch."""
-        ...
+    async def renew_workers(self, epoch: int) -> None: ...
 
 
 async def keep_switch(cluster: RecoverableCluster) -> None:

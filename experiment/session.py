@@ -35,7 +35,6 @@ class Planned:
     arm: Arm
     first_step: int
     steps: int
-    """Number of steps of each worker."""
     period_ns: int = 0
     """Time from a step to the next in ns; 0 is a closed loop."""
     offsets_ns: tuple[int, ...] = ()
@@ -106,7 +105,6 @@ class Session(ABC):
 
     config: Config
     run: Path
-    """Folder of the run."""
     record: RunRecord
     reporter: Reporter
     next_step: int = 0
@@ -114,12 +112,10 @@ class Session(ABC):
 
     @property
     def parts(self) -> Path:
-        """Folder of the agents' part files."""
         return self.run / "parts"
 
     @property
     def hot_set(self) -> Path:
-        """Path of the hot set's file."""
         return self.run / "hotset.parquet"
 
     def take_steps(self, number: int) -> int:
@@ -175,8 +171,7 @@ class Session(ABC):
         """Return the time that each process has waited for a core since it started, in ns."""
 
     @abstractmethod
-    def restarts(self) -> dict[str, int]:
-        """Return the number of restarts of each process that was restarted."""
+    def restarts(self) -> dict[str, int]: ...
 
     @abstractmethod
     def read_machine(self) -> Reading:

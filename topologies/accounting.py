@@ -110,7 +110,6 @@ class UnreplayedUpdates:
 
 
 def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
-    """Sum up the values of a job in the dumps of all parameter servers."""
     held = np.zeros(space.size, dtype=np.uint32)
     for dump in dumps:
         held[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_values"].astype(

@@ -111,9 +111,7 @@ class CommandTarget(Protocol):
     """A worker or server that a run commands: an agent, or the script processes of one worker."""
 
     @property
-    def name(self) -> str:
-        """Name in logs and messages."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def alive(self) -> bool:

@@ -46,7 +46,6 @@ async def check_capacity(session: Session, when: Literal["middle", "end"]) -> No
 
 
 def _steps(session: Session, capacity: float, share: float) -> int:
-    """Return the number of steps of each worker that fill a share of the configured time."""
     return max(WARM_UP_STEPS, round(capacity / session.config.workers * session.config.calibration_s * share))
 
 

@@ -53,7 +53,6 @@ def others_ticks(processes: Iterable[ProcessTimes], own: int) -> int:
 
 
 def kernel_threads(proc: Path = Path("/proc")) -> list[int]:
-    """Return the thread ids of all kernel threads."""
     return [each.pid for each in _processes(proc) if each.parent == _KTHREADD]
 
 

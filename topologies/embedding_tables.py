@@ -37,7 +37,6 @@ class Table:
 
     @property
     def size(self) -> int:
-        """Number of parameters of all rows."""
         return self.rows * self.dim
 
     def parameters(self, keys: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -52,8 +51,6 @@ class Table:
 
 
 class Tables(Mapping[str, Table]):
-    """The tables of a job by name."""
-
     def __init__(self, tables: Mapping[str, Table]) -> None:
         self._tables = dict(tables)
 
@@ -68,7 +65,6 @@ class Tables(Mapping[str, Table]):
 
     @property
     def size(self) -> int:
-        """Number of parameters of all tables."""
         return sum(table.size for table in self.values())
 
     def named(self, name: str | None) -> Table:

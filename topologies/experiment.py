@@ -45,7 +45,6 @@ _SIGNAL_S = 0.05
 
 
 def new_record(config: Config, placement: Placement) -> RunRecord:
-    """Return the record of a run that begins."""
     return RunRecord(
         target=config.target,
         config=config.model_dump(mode="json"),

@@ -64,7 +64,6 @@ def isolated(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY
 
 
 def restore_affinities(file: Path = AFFINITY_FILE) -> None:
-    """Give the kernel threads their previous CPUs."""
     try:
         before: dict[str, list[int]] = json.loads(file.read_text())
     except (OSError, ValueError):

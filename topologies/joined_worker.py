@@ -18,11 +18,8 @@ class JoinedWorker:
     rank: int
     writer: asyncio.StreamWriter
     reports: int = 0
-    """Number of its training reports."""
     steps: int = 0
-    """Steps of the present block."""
     final_report: Message = field(default_factory=dict)
-    """Content of the worker's leave message."""
     has_left: asyncio.Event = field(default_factory=asyncio.Event)
     is_lost: bool = False
     """Whether its connection ended before it left."""

@@ -114,7 +114,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         return self.log_dir / f"{self.name}.log"
 
     def command(self) -> list[str]:
-        """Return the command line of the target."""
         raise NotImplementedError
 
     def start(self, controllers: Sequence[object]) -> None:

@@ -53,7 +53,6 @@ class RunProcesses:
             yield controller
 
     def rows(self, epoch: int) -> Sequence[Settings]:
-        """Return the rows of all arms."""
         return rows(self._session.config, epoch=epoch)
 
     async def renew_workers(self, epoch: int) -> None:

@@ -61,7 +61,6 @@ class Terms:
     design: str
     window: int
     peers: list[tuple[str, int]]
-    """Endpoint of each server."""
     workers: list[tuple[str, int]]
     """Endpoint that each worker binds, by rank."""
     arm: str
@@ -85,9 +84,7 @@ class Backend(Protocol):
     """Starts and ends the servers of sessions."""
 
     @property
-    def size(self) -> int:
-        """Number of workers of a session."""
-        ...
+    def size(self) -> int: ...
 
     async def begin(self, parameters: int) -> Terms:
         """Start servers with that many parameters, all 0; raise `HotlineError` on failure."""
@@ -259,7 +256,6 @@ class Rendezvous:
             self.end_requested.set()
 
     async def barrier(self, worker: JoinedWorker) -> None:
-        """Wait until all workers are in the barrier."""
         session = self._session_of(worker)
         if session.incomplete:
             raise SessionOver(f"{session.incomplete}; close this worker, and start all of them again")
@@ -327,7 +323,6 @@ class Rendezvous:
         worker.reports += 1
 
     def terms_for(self, worker: JoinedWorker) -> Message:
-        """Return the answer to a worker's join."""
         session = self._session_of(worker)
         terms = session.terms
         return {
@@ -346,7 +341,6 @@ class Rendezvous:
 
     @property
     def workers(self) -> int:
-        """Number of workers in the session."""
         return 0 if self._session is None else len(self._session.joined_workers)
 
     def _session_of(self, worker: JoinedWorker) -> _Session:

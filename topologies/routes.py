@@ -6,7 +6,6 @@ import subprocess
 from ipaddress import ip_interface
 
 _PREFERENCE = "9590"
-"""Preference of our rules, which identifies them."""
 _TABLES = 0x486F0000
 """First number of our routing tables, above the numbers that administrators use."""
 

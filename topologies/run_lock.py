@@ -60,15 +60,12 @@ class LockRecord:
 
 
 class RunLock:
-    """The lock of the only run on this machine."""
-
     def __init__(self, removed: Removed, record: LockRecord, file: IO[str]) -> None:
         self.removed = removed
         self._record = record
         self._file = file
 
     def set_folder(self, run: Path) -> None:
-        """Write the run's folder into the lock file."""
         self._record.run = str(run)
         self._record.write(self._file)
 
@@ -135,7 +132,6 @@ def marked_processes() -> list[int]:
 
 
 def interface_exists(name: str) -> bool:
-    """Return whether the root namespace has this interface."""
     return Path("/sys/class/net", name).exists()
 
 

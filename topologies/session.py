@@ -50,7 +50,6 @@ class RealSession(Session):
     servers: list[Agent]
     placement: Placement = field(default_factory=Placement)
     cpus: frozenset[int] = field(default_factory=lambda: frozenset(os.sched_getaffinity(0)))
-    """CPUs that the run may use."""
     loaded: dict[int, Sequence[int]] = field(default_factory=dict)
     """Job -> its hot set, if one is in the switch or being loaded."""
     liveness: Liveness = field(default_factory=Liveness)
@@ -140,7 +139,6 @@ class RealSession(Session):
         await self.retry_after_deaths(load)
 
     async def write_updates(self) -> None:
-        """Let the servers write their update logs."""
         await call_all(self.servers, {"cmd": "flush"})
 
     @asynccontextmanager
@@ -172,7 +170,6 @@ class RealSession(Session):
                 await asyncio.gather(working, dying, return_exceptions=True)
 
     def restarts(self) -> dict[str, int]:
-        """Return how often switch and servers were restarted, by name, without those that never were."""
         switch = self.network.switch
         every = {switch.name: switch.restarts, **{server.name: server.restarts for server in self.servers}}
         return {name: restarts for name, restarts in every.items() if restarts}

@@ -50,7 +50,6 @@ class Stop:
 
     def __init__(self) -> None:
         self.requested = False
-        """Whether a signal has come."""
         self.show: Callable[[str], None] = _write
         """Shows a line beside whatever else is on the terminal."""
         self._actions = SignalActions(describe=lambda: "nothing was run")
@@ -181,4 +180,3 @@ def _cancel(*_: object) -> NoReturn:
 
 
 STOP = Stop()
-"""The signals of this process."""

@@ -97,7 +97,6 @@ class UpBackend:
         self._reports(report)
 
     async def prepare(self) -> None:
-        """Give the switch its program and rows."""
         await provision(self._network.address, self._config, [self._arm])
 
     async def begin(self, parameters: int) -> Terms:

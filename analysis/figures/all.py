@@ -45,7 +45,6 @@ def no_progress(done: int, total: int) -> None:
 
 
 def figures(sources: Sequence[Source], progress: Progress = no_progress) -> Iterator[Figure]:
-    """Yield the figures for which the sources have data."""
     for done, draw in enumerate(DRAWN):
         progress(done, len(DRAWN))
         figure = draw(sources)

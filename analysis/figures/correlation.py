@@ -58,7 +58,6 @@ def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
 
 
 def correlation_figure(source: Source) -> Figure:
-    """Return the figure of §3.2: the correlations as points, with a colour for each arm."""
     found = correlations(source)
     panels = [
         Panel(

@@ -22,8 +22,6 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution of `count` values."""
-
     edges: Values
     """[n], ascending; only values below 1 ns can be at or below the first edge."""
     share: Values

@@ -49,7 +49,6 @@ def write_figure(figure: Figure, folder: Path) -> list[Path]:
 
 
 def draw(figure: Figure) -> Drawing:
-    """Draw a figure with matplotlib."""
     import matplotlib
 
     matplotlib.use("Agg")

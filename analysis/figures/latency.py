@@ -17,7 +17,6 @@ CDF = Axis("CDF", is_share=True)
 
 
 def cdf_series(curve: Curve, found: Distribution) -> Series:
-    """Return a distribution as a CDF curve."""
     return Series(curve.name, found.edges, found.share, curve.colour, curve.dash)
 
 

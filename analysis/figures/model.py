@@ -43,10 +43,8 @@ class Series:
     x: Values | Sequence[str]
     """Values on the x axis [n]; names of bars for `bars`."""
     y: Values
-    """Values on the y axis [n]."""
     colour: str = ""
     dash: int = 0
-    """Index into `DASHES`."""
     low: Values | None = None
     """Lower bounds of a 95 % interval of y, [n]."""
     high: Values | None = None
@@ -96,7 +94,6 @@ class Figure:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no data to draw."""
         return not any(len(series.y) for panel in self.panels for series in panel.series)
 
     def table(self) -> pl.DataFrame:

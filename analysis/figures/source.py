@@ -23,22 +23,18 @@ IN_A_BLOCK = ("round", "load")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The logs of one run or one cluster."""
-
     name: str
     rpc: pl.LazyFrame
     """Measured RPCs without empty ones: the columns of [DDL] §2.2 (docs/logs.md), `latency_us` and `arm`."""
     connections: pl.LazyFrame | None
     """Connection log with columns `time_us`, `ps`, `worker`, `arm`."""
     updates: Sequence[Path]
-    """Update logs, if any."""
     job: int | None
     """Job whose updates count; None for all."""
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
     """Measured pulls, pushes and steps; None for a cluster."""
     record: RunRecord | None = None
-    """Record of the run; None for a cluster."""
     reported: Curves = field(default_factory=dict)
     """Losses that a script's workers reported."""
 

@@ -65,7 +65,6 @@ class Page:
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
     """(heading, tables) of further sections."""
     baseline: str = ""
-    """Baseline of the differences."""
     differences: Sequence[Table] = ()
     losses: Sequence[Sentence] = ()
     no_losses: str = ""
@@ -78,7 +77,6 @@ class Page:
 
 
 def build(page: Page) -> str:
-    """Return the page as HTML with embedded style, script and data."""
     return _render(
         "page.html.j2",
         page=page,

@@ -24,7 +24,6 @@ _LIMIT = 60
 
 
 _LINES = ("solid", "dashed", "dotted", "dashed")
-"""Line styles of CSS for `DASHES`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,6 @@ def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
 
 
 def plot(figure: Figure) -> Plot:
-    """Return a figure for the page."""
     bars = figure.kind in ("bars", "spans")
     series = [
         each

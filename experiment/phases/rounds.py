@@ -54,7 +54,6 @@ class RoundCount:
 
     @property
     def spent_s(self) -> float:
-        """Time of the budget that is spent."""
         return self._clock() - self._begun
 
     @property

@@ -107,7 +107,6 @@ def for_design(config: Config, trace: Trace) -> Trace:
 
 
 def generate_trace(config: Config, progress: Callable[[float], None]) -> Trace:
-    """Generate the trace of the built-in workload, as configured."""
     trace = generate(config.workload.shape(), config.workers, config.trace_steps, config.seed, progress)
     trace = for_design(config, trace)
     # Agents and ledgers allocate every parameter of every job.

@@ -43,7 +43,6 @@ def keys_of(lanes: int) -> list[int]:
 
 
 def program() -> Program:
-    """Return the aggregation program."""
     return load_program(DESIGN.program.read_bytes())
 
 

@@ -33,8 +33,6 @@ from simulator.experiment import simulate as experiment
 
 
 class Run(NamedTuple):
-    """A run that has ended."""
-
     folder: Path
     """Folder of the logs (docs/logs.md), `run.json`, `summary.json` and the report."""
     record: RunRecord
@@ -42,7 +40,6 @@ class Run(NamedTuple):
     summary: Summary
     """Metrics by arm and load."""
     page: Path
-    """Path of the report."""
 
     def check(self) -> None:
         """Raise `AccountingError` if updates were lost."""

@@ -19,11 +19,8 @@ class Memory(Strict):
 
     arm: str
     slots: int
-    """Number of slots with values."""
     values: int
-    """Number of values per slot."""
     value_bytes: int
-    """Bytes of all values."""
     other_bytes: int
     """Bytes of other registers: bits, counters, exponents, answers."""
 
@@ -33,7 +30,6 @@ class Memory(Strict):
 
 
 def memories() -> list[Memory]:
-    """Return the memory of all designs."""
     every = _registers(switchml.DESIGN)
     published = {name: n for name, n in every.items() if not any(key in name for key in _OPTIONAL_REGISTERS)}
     checked = {name: n for name, n in every.items() if "slot_timeout.since" not in name}
@@ -58,7 +54,6 @@ def _memory(arm: str, registers: dict[str, int], of_values: str, slots: int, val
 
 
 def _slots_of(registers: dict[str, int]) -> int:
-    """Return the slots of one lane of the hot set."""
     return registers["HotlineIngress.aggregate_00.values"] // 4
 
 
@@ -73,6 +68,5 @@ class _Program(TypedDict):
 
 
 def _registers(design: Design) -> dict[str, int]:
-    """Return the bytes of each register of a program, by name."""
     program: _Program = json.loads(design.program.read_bytes())
     return {each["name"]: each["size"] * each["bitwidth"] // 8 for each in program["register_arrays"]}

@@ -81,12 +81,9 @@ class Octets(Strict):
 
 
 class TrainingRow(Strict):
-    """The numbers of a training job."""
-
     question: str
     arm: str
     waits: bool
-    """Whether workers wait for each other."""
     steps_per_s: float
     step_us: float
     bytes_per_step: float
@@ -116,8 +113,6 @@ class ModelStep(Strict):
 
 
 class Numbers(Strict):
-    """All numbers of a comparison."""
-
     values: int
     workers: int
     goodput_by_workers: list[Line]
@@ -149,8 +144,6 @@ def run_plan(plan: Plan, folder: Path, scheduler: str | None, processes: int, pr
 
 
 def numbers_of(plan: Plan, results: Results) -> Numbers:
-    """Compute the numbers of a comparison."""
-
     def reduced(point: Point) -> Reduced:
         found = results[point.name]
         assert isinstance(found, Reduced)

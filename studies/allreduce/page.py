@@ -51,7 +51,6 @@ def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -
 
 
 def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
-    """Return the tables by their headings."""
     found: list[tuple[str, Sequence[Table]]] = [
         ("Goodput", [
             goodput("Million values/s of a worker, by workers", numbers.goodput_by_workers),
@@ -83,7 +82,6 @@ def _three_digits(number: float) -> str:
 
 
 def limits(numbers: Numbers) -> Table:
-    """Return the table of times and their limits."""
     rows: list[Row] = [
         (
             f"{each.contender}, {each.gbit:g} Gbit/s",
@@ -102,7 +100,6 @@ def limits(numbers: Numbers) -> Table:
 
 
 def parts(numbers: Numbers) -> Table:
-    """Return the table of the breakdown."""
     rows: list[Row] = [
         (
             f"{each.contender}, {each.gbit:g} Gbit/s",
@@ -137,7 +134,6 @@ def octets(numbers: Numbers) -> Table:
 
 
 def memory(numbers: Numbers) -> Table:
-    """Return the table of register memory."""
     rows: list[Row] = [
         (
             each.arm,

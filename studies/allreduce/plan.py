@@ -29,15 +29,11 @@ BREAKDOWN_RUNS = ("no-latency", "latency", "host-costs", "loss")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The extent of a comparison."""
-
     workers: tuple[int, ...]
     values: int
-    """Default number of values of a vector."""
     lengths: tuple[int, ...]
     """Numbers of values of a vector in the figure of time against length."""
     seeds: int
-    """Number of seeds of runs with loss."""
     steps: int
     """Steps of each worker that trains."""
     model: str | None
@@ -61,7 +57,6 @@ def _changed(point: Reduce, **changes: object) -> Reduce:
 
 
 def by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    """Return all-reduces with each number of workers."""
     return [_changed(base(plan, scheme, gbit), workers=workers) for workers in plan.workers]
 
 
@@ -83,7 +78,6 @@ def by_loss(plan: Plan, scheme: Scheme, gbit: float) -> list[list[Reduce]]:
 
 
 def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    """Return all-reduces with each length of the vector."""
     return [_changed(base(plan, scheme, gbit), values=values) for values in plan.lengths]
 
 
@@ -117,8 +111,6 @@ def of_layers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
 
 
 def trainings(plan: Plan) -> dict[str, list[Train]]:
-    """Return the training jobs of all arms, by question."""
-
     def jobs(gbit: float, hosts: str = "ideal", compute_us: float = 0.0, slow: float = 1.0) -> list[Train]:
         return [
             Train.model_validate(

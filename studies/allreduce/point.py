@@ -34,7 +34,6 @@ class Reduce(Strict):
     workers: int
     values: int
     chunk_size: int
-    """Number of values per packet."""
     loss: float = 0.0
     """Share of frames lost on every cable."""
     has_latency: bool = True
@@ -83,8 +82,6 @@ class Reduce(Strict):
 
 
 class Train(Training):
-    """A training job and its hosts."""
-
     kind: Literal["train"] = "train"
     hosts: Literal["ideal", "measured"] = "ideal"
 
@@ -122,7 +119,6 @@ class PointResult(CachedResult):
 
     result: Reduced | TrainingResult = Field(union_mode="left_to_right")
     wall_s: float
-    """Duration of the simulation."""
 
 
 def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Network:
@@ -139,7 +135,6 @@ def host_costs(name: str) -> Hosts:
 
 
 def task_of(point: Point, folder: Path) -> Task:
-    """Return the task of a point, whose result is cached in `folder`/points."""
     file = folder / "points" / f"{point.name}.json"
     return Task(point.name, file, fingerprint(point), point.model_dump_json())
 

@@ -21,7 +21,6 @@ class Scheme:
     """Index of the line style in figures."""
 
     def servers(self, workers: int) -> int:
-        """Return the number of servers."""
         return 1 if self.workers_per_server is None else -(-workers // self.workers_per_server)
 
     @property

@@ -50,14 +50,11 @@ BINS = 50
 
 
 class Training(Strict):
-    """The settings of a training job."""
-
     arm: str
     gbit: float
     workers: int
     servers: int
     steps: int
-    """Steps of each worker."""
     compute_us: float = 0.0
     """Minimum computing time of a step."""
     straggler: float = 1.0

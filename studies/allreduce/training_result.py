@@ -14,7 +14,6 @@ class LossCurve(Strict):
     step: list[float]
     """Mini-batches of all workers done so far."""
     ms: list[float]
-    """Simulated time in ms."""
     loss: list[float]
     """Mean log loss in nats, each before its update."""
 
@@ -23,7 +22,6 @@ class TrainingResult(Strict):
     """The result of a closed loop of steps of all workers."""
 
     waits: bool
-    """Whether workers wait for each other."""
     keys_per_step: float
     """Mean number of distinct parameters of a mini-batch."""
     parameters: int

@@ -78,12 +78,10 @@ class ScheduleTiming:
 
     @property
     def end_us(self) -> float:
-        """End of the last all-reduce."""
         return float(self.end_times.max())
 
 
 def simulate(layers: Layers, network: AlphaBetaModel, schedule: Schedule) -> ScheduleTiming:
-    """Simulate a schedule on a network."""
     sizes, ready = buffers(layers, schedule)
     start_times, end_times = np.zeros(len(sizes)), np.zeros(len(sizes))
     _simulate(ready, sizes.astype(np.float64), schedule.at_once, constants(network), start_times, end_times)
@@ -106,7 +104,6 @@ class Constants(NamedTuple):
 
 
 def constants(network: AlphaBetaModel) -> Constants:
-    """Return the constants of a model."""
     return Constants(network.alpha_us, network.beta_us, network.sharing)
 
 

@@ -30,7 +30,6 @@ class Requirements(Strict):
     """Smallest sufficient compression ratio if a switch sums the gradients."""
 
     def cells(self) -> tuple[str, str, str]:
-        """Return the texts of the columns `COLUMNS`."""
         return (
             _show(self.gbit, "", MIN_GBIT, MAX_GBIT),
             _show(self.compression, "×", MIN_COMPRESSION, MAX_COMPRESSION),
@@ -94,7 +93,6 @@ class StepTimes(Strict):
     """Step time without communication."""
 
     def speedup(self, name: str, than: str) -> float:
-        """Return the speedup of one scheduler over another."""
         return self.step_ms[than] / self.step_ms[name]
 
 

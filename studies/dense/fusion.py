@@ -22,7 +22,6 @@ class Fusion(Strict):
     """Bound of the first buffer, in place of `max_bytes`."""
 
     def describe(self) -> str:
-        """Return the bounds as text."""
         if self.max_bytes == 0:
             return "one for each layer"
         bounds = []

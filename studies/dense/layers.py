@@ -57,7 +57,6 @@ class Layers:
         return sizes[sizes > 0], ready[sizes > 0]
 
     def scaled(self, by: float) -> Layers:
-        """Return these layers with all times multiplied."""
         forward = None if self.forward_us is None else by * self.forward_us
         return Layers(self.names, self.sizes, by * self.backward_us, forward)
 
@@ -142,7 +141,6 @@ def _scan(log: UpdateLog) -> pl.LazyFrame:
 
 
 def _constraint(name: str) -> tuple[pl.Expr, str]:
-    """Return a column's condition and its description."""
     column = pl.col(name)
     if name == "layer":
         return column.str.len_chars() > 0, "a name expected"

@@ -50,7 +50,6 @@ class RingResult:
 
     @property
     def end_us(self) -> float:
-        """End of the last all-reduce."""
         return float(self.end_times.max())
 
 

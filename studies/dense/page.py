@@ -89,7 +89,6 @@ def write_overlap(
 
 
 def times_table(times: Sequence[StepTimes]) -> Table:
-    """Return a table of the ms of a step, by model and scheduler."""
     names = list(times[0].step_ms)
     rows: list[Row] = [
         (

@@ -92,7 +92,6 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
 
 @compiled
 def _frames(rings: Any, b: int, payload: int) -> int:
-    """Return the frames of a step's message."""
     return (int64(rings.parts[b]) + payload - 1) // payload
 
 

@@ -60,7 +60,6 @@ SCHEDULERS: dict[str, Scheduler] = {
     "asc-wfbp": asc_wfbp,
     "best": best,
 }
-"""Schedulers by their names on the command line."""
 
 
 def _merged(layers: Layers, network: AlphaBetaModel, waits: bool) -> tuple[int, ...]:

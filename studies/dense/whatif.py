@@ -22,7 +22,6 @@ from studies.dense.network import (
 )
 
 PAPER_FUSION = PRESETS["horovod-0.20"]
-"""Fusion rule of [BOTTLENECK]."""
 TARGET = 0.9
 CLAIMED_COMPRESSION = (2.0, 5.0)
 """Range of compression that suffices at 10 Gbit/s according to [BOTTLENECK]."""
@@ -58,9 +57,7 @@ class ModelRow:
     model: Model
     messages: int
     factors: tuple[float, ...]
-    """Scaling factors with `SETUPS`."""
     small_factor: float
-    """Scaling factor with `SMALL_SETUP`."""
     compression: float | None
     """Compression required for `TARGET` at 10 Gbit/s; None if more than the maximum."""
 

@@ -23,7 +23,6 @@ METRICS = {
     "pull": "pull_mean",
     "push": "push_mean",
 }
-"""The metric in a summary of each predicted quantity."""
 _OPERATIONS_PER_STEP = 2
 
 

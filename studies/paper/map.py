@@ -43,8 +43,6 @@ _CAPTION = (
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """A marked position on the map."""
-
     name: str
     skew: float
     keys: float
@@ -52,10 +50,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True)
 class DataMarker(Marker):
-    """A user's data on the map."""
-
     packing: Packing
-    """Packing of the data's own keys."""
 
     def changes(self, costs: Costs) -> dict[str, float]:
         """Return the relative change of each metric by offload, by the metric's title."""
@@ -71,11 +66,8 @@ def marker_of(data: Path) -> DataMarker:
 
 @dataclass(frozen=True, slots=True)
 class OffloadMap:
-    """The figure with the data behind it."""
-
     figure: Figure
     packings: dict[tuple[float, int], Packing]
-    """Packing by skew and keys per step."""
     costs: Costs
 
 

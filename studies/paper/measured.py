@@ -16,8 +16,6 @@ from foundation.designs.hotset import OFFLOAD
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """A run with its record and results."""
-
     folder: Path
     record: RunRecord
     summary: Summary
@@ -25,7 +23,6 @@ class MeasuredRun:
 
     @property
     def load(self) -> LoadSummary:
-        """The results at the first load."""
         return next(iter(self.summary.loads.values()))
 
     def difference(self, metric: str) -> Comparison:

@@ -53,7 +53,6 @@ class Stage:
 
 
 def all_stages(quick: bool) -> list[Stage]:
-    """Return all stages in order."""
     return [*_main(quick), *_map(quick), *_sweeps(quick)]
 
 

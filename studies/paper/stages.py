@@ -34,7 +34,6 @@ def result_of(stage: Stage, folder: Path) -> Path:
 
 
 def is_done(stage: Stage, folder: Path) -> bool:
-    """Return whether the stage has a result with the same settings."""
     result = result_of(stage, folder)
     written = result / "report.html" if stage.is_run else result
     try:
@@ -60,7 +59,6 @@ def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> Non
 
 
 def _report_elapsed(progress: Progress, before: float, total: float, stage: Stage, seconds: float) -> None:
-    """Report the progress of a stage, up to its planned duration."""
     progress(before + min(seconds, stage.seconds), total, stage.name)
 
 

@@ -25,7 +25,6 @@ def shown_size(study: Study) -> int:
 
 
 def figures_of(study: Study) -> list[Figure]:
-    """Return the three figures, and a fourth if the log has pulls."""
     shares = [_shares(study, "updates"), _moves(study), _over_time(study)]
     return [*shares, _shares(study, "pulls")] if study.facts.pulls else shares
 

@@ -25,8 +25,6 @@ _EXCHANGES_PER_HALF_LIFE = 50
 
 @dataclass(frozen=True, slots=True)
 class LogSpec:
-    """The parameters of a generated log."""
-
     shape: Shape
     steps: int
     """Mini-batches of all workers together."""
@@ -91,5 +89,4 @@ def _changed(steps: int, spec: LogSpec) -> float:
 
 
 def _exchange(key_of_rank: NDArray[np.uint32], which: NDArray[np.bool_], random: np.random.Generator) -> None:
-    """Permute the keys of the selected ranks."""
     key_of_rank[which] = random.permutation(key_of_rank[which])

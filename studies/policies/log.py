@@ -50,12 +50,10 @@ class Log:
 
     @property
     def steps(self) -> int:
-        """Number of mini-batches of all workers."""
         return len(self.starts) - 1
 
     @property
     def split(self) -> int:
-        """Index of the first scored access."""
         return int(self.starts[self.training_steps])
 
     def spans(self, first: int, period: int | None) -> Iterator[tuple[int, int]]:

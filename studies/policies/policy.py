@@ -26,8 +26,6 @@ def _do_nothing() -> None: ...
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy with its state."""
-
     serve: Serve
     moves: NDArray[np.int64]
     """[2, sizes]: INSTALLS and EVICTIONS so far."""

@@ -23,8 +23,6 @@ UPDATES, PULLS = 0, 1
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """Results of a policy with one or several sizes."""
-
     hits: NDArray[np.int64]
     """[sizes, bins, kinds]: scored accesses that found their key in the switch."""
     accesses: NDArray[np.int64]

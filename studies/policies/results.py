@@ -20,12 +20,9 @@ WRITES_PER_S = 417_000.0
 
 
 class Settings(Strict):
-    """The settings of a study."""
-
     sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
     """Numbers of keys in the switch, ascending."""
     policies: tuple[str, ...] = ()
-    """Names of the policies; empty means all."""
     learn: float = 0.5
     """Share of the steps that train policies and are not scored."""
     rate: float = 250.0
@@ -35,7 +32,6 @@ class Settings(Strict):
     writes_per_s: float = WRITES_PER_S
     """Table writes/s that the control plane can make."""
     servers: int = 2
-    """Number of parameter servers."""
     samples_per_step: int = 150
     """Samples per mini-batch of a libsvm training set."""
 
@@ -47,23 +43,16 @@ class Settings(Strict):
 
 
 class Facts(Strict):
-    """The properties of a log."""
-
     name: str
     updates: int
-    """Updates in the scored part."""
     pulls: int
-    """Pulls in the scored part."""
     keys: int
-    """Distinct keys in the whole log."""
     steps: int
     scored_steps: int
     period: int
-    """Steps of a period."""
     half_life: float | None
     """Steps after which the top k of a window have lost half of their lead; None without drift."""
     without: RpcMeans
-    """RPCs with no key in the switch."""
     shift_at: int | None = None
     """Step of a generated log at which half of the hottest keys change."""
 
@@ -76,8 +65,6 @@ class Facts(Strict):
 
 
 class Outcome(Strict):
-    """The result of one policy with one size, over the scored part."""
-
     policy: str
     title: str
     size: int
@@ -107,7 +94,6 @@ class Outcome(Strict):
 
     @property
     def share(self) -> float:
-        """Share of the updates that hit."""
         return self.hits / self.updates
 
     @property
@@ -125,13 +111,10 @@ class Outcome(Strict):
 
     @property
     def moves_per_thousand(self) -> float:
-        """Moves per 1,000 updates."""
         return 1_000 * self.moves / self.updates
 
 
 class Study(Strict):
-    """The results of a log, of all policies and sizes."""
-
     facts: Facts
     settings: Settings
     outcomes: tuple[Outcome, ...]

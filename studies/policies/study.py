@@ -31,8 +31,6 @@ StudyProgress = Callable[[str, int, int], None]
 
 
 class _CachedPart(Strict):
-    """A part of a study in its file."""
-
     fingerprint: str
     """Digest of the data, the settings and the code that the part depends on."""
     outcomes: tuple[Outcome, ...] = ()
@@ -113,7 +111,6 @@ def _log(
 
 
 def name_of(log_spec: LogSpec) -> str:
-    """Return the name of a generated log."""
     drift = f", half-life {log_spec.half_life:,g} steps" if log_spec.half_life else ""
     shift = (
         f", half of the hot keys exchanged at step {log_spec.shift_at:,}"

@@ -26,12 +26,10 @@ def printed_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100
 
 
 def columns(study: Study) -> tuple[str, ...]:
-    """Return the headings of the columns after the policy's name."""
     return _COLUMNS if study.facts.steps_after_shift is None else (*_COLUMNS, _SHIFT_COLUMN)
 
 
 def cells(study: Study, outcome: Outcome) -> list[str]:
-    """Return the texts of these columns."""
     texts = [
         f"{outcome.share:.1%}",
         f"{outcome.spared:.1%}",
@@ -46,7 +44,6 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
 
 
 def frame(study: Study) -> pl.DataFrame:
-    """Return a row for each policy and size."""
     return pl.DataFrame(
         {
             "policy": each.policy,

@@ -80,7 +80,6 @@ def us_an_rpc(server: Server, requests: Requests) -> list[float]:
 
 @compiled
 def cpu_ns(clock: Any) -> int:
-    """CPU time of this thread so far."""
     clock_gettime(THREAD_CPU, clock.ctypes.data)
     return int64(clock[0] * NS + clock[1])
 

@@ -36,7 +36,6 @@ class Trial(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """RPCs/s."""
         return self.rpcs / self.seconds
 
 

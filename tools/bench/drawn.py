@@ -84,7 +84,6 @@ def _in_turn(parts: list[NDArray[N]], count: int) -> NDArray[N]:
 
 
 def _keys() -> NDArray[np.uint64]:
-    """All keys by falling popularity."""
     return np.random.default_rng(_SEED).permutation(R1.parameters).astype(np.uint64)
 
 

@@ -27,8 +27,6 @@ _NO_FILE = -1
 
 
 class Echo:
-    """An echo that runs."""
-
     def __init__(self, thread: threading.Thread, state: Any) -> None:
         self._thread = thread
         self._state = state
@@ -38,7 +36,6 @@ class Echo:
         self._state.octets = octets
 
     def cpu_seconds(self) -> float:
-        """CPU time so far."""
         return thread_cpu_seconds(self._thread.native_id or 0)
 
 

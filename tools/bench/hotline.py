@@ -53,7 +53,6 @@ def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
 
 
 def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
-    """Return the updates of the hot entries alone."""
     return setup.updates[len(list(network())) :]
 
 

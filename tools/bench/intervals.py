@@ -43,7 +43,6 @@ BLOCK = 3
 """Rounds in a row that the block bootstrap keeps together."""
 ROUNDS = (6, 10, 20, 40)
 LEAST = 10
-"""Rounds before which a run does not stop."""
 GOALS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
 """Half widths at which one that goes on until it is narrow stops, some way before the last of `ROUNDS`."""
 EFFECTS = (0.0, 0.1, 0.2, 0.5)

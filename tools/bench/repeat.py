@@ -51,7 +51,6 @@ WANTED = (0.02, 0.08)
 MOST = 0.2
 """Share of the intervals of one metric that may."""
 AGREE = 0.85
-"""Share of comparisons that agree."""
 FALSE = 0.08
 """Share of all claims, of what is no different, that may be made."""
 TIGHT = (PS_PACKETS, PS_CPU)
@@ -142,7 +141,6 @@ def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair
 
 
 def _estimate(summary: Summary, load: str, op: str, relative: bool) -> tuple[float, float] | None:
-    """Difference and half width."""
     found = _of_hot(summary, load, op)
     if found is None or found.low is None or found.high is None:
         return None
@@ -303,7 +301,6 @@ def main(what: str, runs: tuple[Path, ...], number: int | None, folder: Path | N
 
 
 def _told(summary: Summary) -> str:
-    """How a run went."""
     rounds = max(load.rounds for load in summary.loads.values())
     repeated = sum(load.blocks_repeated for load in summary.loads.values())
     disturbed = sum(load.blocks_disturbed for load in summary.loads.values())

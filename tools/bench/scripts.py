@@ -37,7 +37,6 @@ class Took(NamedTuple):
 
     @property
     def cpu(self) -> float:
-        """CPU time of both threads."""
         return self.called + self.beside
 
 
@@ -52,7 +51,6 @@ class Script:
         self._thread = next(t.native_id for t in threading.enumerate() if t.name == "hotline")
 
     def run(self, steps: int) -> Took:
-        """Take that many steps."""
         kv, values, out = self._kv, self._values, self._out
         assert self._thread is not None
         wall, called, beside = time.perf_counter(), time.thread_time(), thread_cpu_seconds(self._thread)

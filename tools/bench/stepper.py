@@ -51,7 +51,6 @@ class Stepper:
 
     @property
     def finished(self) -> bool:
-        """All operations have ended."""
         return self._begun == self._operations and self._client.idle
 
     def deadline(self) -> int | None:
@@ -74,7 +73,6 @@ class Stepper:
         self._rpcs += client.rpcs_of_operation
 
     def run(self, steps: int) -> Cost:
-        """Take that many steps."""
         client, writer, origin = self._client, self._writer, Origin(_WORKER, JOB, "baseline", 0, 0.0, 0)
         self._begun, self._operations, self._rpcs = 0, 2 * steps, 0
         writer.begin(client)

@@ -95,7 +95,6 @@ def walk(others: NDArray[np.int64]) -> Any:
 
 @compiled
 def number(frame: NDArray[np.uint8], seq: int) -> None:
-    """Write a frame's sequence number."""
     for k in range(4):
         frame[SEQ_AT + k] = (seq >> (8 * (3 - k))) & 0xFF
 

@@ -41,7 +41,6 @@ class Edges:
 
     @staticmethod
     def distinct(features: Iterable[int]) -> set[int]:
-        """Return the edges without their counts."""
         return {feature >> _COUNT_BITS for feature in features}
 
     def _enter(self, frame: FrameType, event: str, arg: Any) -> Trace | None:

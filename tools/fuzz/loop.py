@@ -41,7 +41,6 @@ class Fuzzer:
         return len(Edges.distinct(self._seen))
 
     def feed(self, data: bytes) -> None:
-        """Try an input."""
         outcome, features = self.execute(data)
         if isinstance(outcome, Finding):
             self.findings.setdefault(outcome.place, outcome)

@@ -39,7 +39,6 @@ class Target:
 
     @property
     def corpus(self) -> Path:
-        """The folder of committed inputs."""
         return CORPUS / self.name
 
     def inputs(self) -> list[bytes]:

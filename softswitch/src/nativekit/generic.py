@@ -55,7 +55,6 @@ class Generic:
         self._implementations[owner] = implementation
 
     def folder_of(self, owner: type) -> Path:
-        """Return the folder of the source file of the implementation for a class."""
         return Path(self.dispatch(owner).py_func.__code__.co_filename).parent
 
 

@@ -17,7 +17,6 @@ Signature: TypeAlias = Any
 """The signature of a compiled function."""
 Value: TypeAlias = Any
 Values: TypeAlias = Sequence[Value]
-"""Arguments of a call, in order."""
 Function: TypeAlias = Callable[..., Any]
 """Any function; decorators return their argument's type, so its own hints apply."""
 Compiled: TypeAlias = Any

@@ -12,8 +12,6 @@ from nativekit.compile import intrinsic
 
 @intrinsic
 def pointer(_typing: Any, address: Any) -> Any:
-    """Return an address as a pointer for `carray`."""
-
     def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
         return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
 

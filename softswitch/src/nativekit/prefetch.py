@@ -34,6 +34,5 @@ def prefetch(_typing: TypingContext, _address: Kind) -> Generated:
 
 @compiled
 def prefetch_lines(address: int, octets: int) -> None:
-    """Prefetch the cache lines of `octets` bytes."""
     for at in range(0, octets, LINE):
         prefetch(address + at)

@@ -1,4 +1,4 @@
-"""`python -m softswitch`."""
+"""Entry point of `python -m softswitch`."""
 
 from softswitch.verbs import main
 

@@ -20,7 +20,6 @@ from softswitch.v1model import CLONE_SESSIONS, MULTICAST_GROUPS
 def check_action(
     program: ir.Program, table: ir.Table, action: EntryAction
 ) -> ir.Invocation | UseMember | UseGroup:
-    """Return the resolved action of an entry or of a table's default."""
     if isinstance(action, ActionCall) != (table.profile is None):
         kinds = ["an action", "a member or group"]
         expected, got = kinds if table.profile is None else reversed(kinds)
@@ -31,13 +30,11 @@ def check_action(
 
 
 def check_default(table: ir.Table, action: EntryAction | None) -> None:
-    """Refuse to replace a constant default action."""
     if table.default_is_const and action is not None:
         raise StateError(f"the default action of table {table.name} is constant")
 
 
 def table_full(table: ir.Table) -> TableFull:
-    """Return the error for an entry beyond the table's size."""
     return TableFull(f"table {table.name} is full: it holds its {pluralize(table.size, 'entry', 'entries')}")
 
 
@@ -77,7 +74,6 @@ def check_group(
 
 
 def check_use(profile: ir.ActionProfile, use: UseMember | UseGroup, known: Collection[int]) -> None:
-    """Refuse a reference to an unknown member or group."""
     if use[0] not in known:
         kind = "member" if isinstance(use, UseMember) else "group"
         raise StateError(f"action profile {profile.name} has no {kind} {use[0]}")
@@ -114,13 +110,11 @@ def check_replicas(count: int) -> None:
 
 
 def check_index(name: str, index: int, size: int) -> None:
-    """Refuse a cell that an array does not have."""
     if not 0 <= index < size:
         raise StateError(f"{name} has cells 0 to {size - 1}, not {index}")
 
 
 def check_value_set(declared: ir.ValueSet, members: Sequence[tuple[int, ...]]) -> None:
-    """Refuse more members than the value set may have."""
     if len(members) > declared.size:
         text = f"it holds {pluralize(declared.size, 'member')}, not {len(members)}"
         raise TableFull(f"value set {declared.name} is full: {text}")

@@ -135,7 +135,6 @@ class SwitchPorts:
 
     @property
     def datapath(self) -> Datapath:
-        """The datapath of the current program."""
         return Datapath.SOCKETS if self._kernel is None else Datapath.KERNEL
 
     def make(self, program: ir.Program) -> LivePipeline:
@@ -228,7 +227,6 @@ class SwitchPorts:
     # -- changes by commands
 
     def names(self) -> dict[int, str]:
-        """Return the interfaces of all ports, by number."""
         return dict(self._names)
 
     def is_up(self, port: int) -> bool:
@@ -246,7 +244,6 @@ class SwitchPorts:
         self._change_ports({**self._names, port: interface})
 
     def remove(self, port: int) -> None:
-        """Remove a port, and release its interface."""
         if any(number == port for number, _ in self._impairments):
             raise SwitchError(f"Error: port {port} is impaired, and cannot be removed")
         self._shapes = {number: shape for number, shape in self._shapes.items() if number != port}
@@ -294,7 +291,6 @@ class SwitchPorts:
             loop.start(running)
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        """Set the CRC of a calculation of the running program."""
         loop = self._need_sockets("parameters of CRCs")
         assert self._running is not None
         running = _need_compiled(self._running, "parameters of CRCs")
@@ -329,11 +325,9 @@ class SwitchPorts:
         return self._used.now()
 
     def counters(self) -> SwitchCounters:
-        """Return the counters of all ports, and of the switch as a whole."""
         return plus(self._before, self._used.counters())
 
     def describe(self) -> list[str]:
-        """Return the counters as text, a line for each port."""
         return describe(self.counters())
 
     def describe_datapath(self) -> str:

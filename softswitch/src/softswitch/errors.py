@@ -57,4 +57,4 @@ class Bmv2NotFound(SwitchError):
 
 
 class KernelError(SwitchError):
-    """What this kernel, these rights or BPF itself do not allow; the text is the reason."""
+    """Something that this kernel, the process's rights or BPF itself do not allow; the text is the reason."""

@@ -148,7 +148,6 @@ Algorithm = Xxh64 | Crc | InternetChecksum | Xor | Identity | Toeplitz
 
 
 def reflect(value: int, width: int) -> int:
-    """Reverse the low `width` bits."""
     return int(f"{value & ((1 << width) - 1):0{width}b}"[::-1], 2)
 
 

@@ -9,7 +9,6 @@ POINTER = llvm.PointerType()
 
 
 def null(pointer: llvm.PointerType) -> llvm.Constant:
-    """Return the null pointer of a type."""
     return llvm.Constant(pointer, None)
 
 
@@ -28,7 +27,6 @@ def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
 
 
 def sign_extend(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
-    """Truncate or sign-extend an integer."""
     if value.type.width >= width:
         return resize(b, value, width)
     return b.sext(value, llvm.IntType(width))
@@ -41,7 +39,6 @@ def opaque_pointer(pointer: llvm.Value) -> llvm.Value:
 
 
 def byte_offset(b: llvm.IRBuilder, address: llvm.Value, offset: int | llvm.Value) -> llvm.Value:
-    """Return `address` plus a number of bytes."""
     if isinstance(offset, int):
         offset = integer(64, offset)
     return b.gep(address, [offset], inbounds=True, source_etype=I8)
@@ -55,5 +52,4 @@ def word(b: llvm.IRBuilder, base: llvm.Value, offset: int | llvm.Value) -> llvm.
 
 
 def is_null(b: llvm.IRBuilder, pointer: llvm.Value) -> llvm.Value:
-    """Return an `i1`: whether a pointer is null."""
     return b.icmp_unsigned("==", pointer, null(pointer.type))

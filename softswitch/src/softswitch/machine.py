@@ -72,7 +72,6 @@ class Machine:
             _say(self.ports.describe_datapath())
 
     def counters(self) -> SwitchCounters:
-        """Return the counters of the ports, and the messages that controllers lost."""
         return self.ports.counters()._replace(lost_messages=self._server.lost_messages)
 
     def report(self) -> None:

@@ -105,8 +105,6 @@ class EntryWrite(NamedTuple):
 
 
 class EntryKey(NamedTuple):
-    """An entry of a table by its match."""
-
     table: str
     key: tuple[Match, ...]
     priority: int = 0
@@ -158,8 +156,7 @@ class ControlPlane(Protocol):
     """
 
     @property
-    def program(self) -> Program:
-        """The program's typed IR."""
+    def program(self) -> Program: ...
 
     # -- tables
 
@@ -226,8 +223,7 @@ class ControlPlane(Protocol):
     def read_counter(self, name: str, start: int, stop: int) -> list[CounterValue]:
         """Return cells `start` to `stop` - 1 of an indirect counter."""
 
-    def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        """Write one cell of an indirect counter."""
+    def write_counter(self, name: str, index: int, value: CounterValue) -> None: ...
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
         """Configure one cell of an indirect meter, with full token buckets; None makes it always green."""
@@ -235,8 +231,7 @@ class ControlPlane(Protocol):
     def read_register(self, name: str, start: int, stop: int) -> list[int]:
         """Return cells `start` to `stop` - 1 of a register array."""
 
-    def write_register(self, name: str, index: int, value: int) -> None:
-        """Write one cell of a register array."""
+    def write_register(self, name: str, index: int, value: int) -> None: ...
 
     def write_value_set(self, name: str, members: Sequence[tuple[int, ...]]) -> None:
         """Replace the members of a parser value set, each with a value for every part of the select."""
@@ -254,8 +249,7 @@ class Pipeline(ControlPlane, Protocol):
     def take_notices(self) -> list[Notice]:
         """Return the notices since the last call, oldest first."""
 
-    def seed_random(self, seed: int) -> None:
-        """Restart the sequence of `random` from a seed."""
+    def seed_random(self, seed: int) -> None: ...
 
 
 class BufferedPipeline(Pipeline, Protocol):

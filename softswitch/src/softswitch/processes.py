@@ -112,7 +112,6 @@ class SwitchProcess(NamedTuple):
     """Thrift's port of a BMv2 that was built with it."""
 
     def log(self) -> str:
-        """Return its output so far."""
         # Not with `read`: the process writes at the position of the shared file description.
         size = os.fstat(self.output.fileno()).st_size
         return os.pread(self.output.fileno(), size, 0).decode(errors="replace")
@@ -173,7 +172,6 @@ def start_switch(
     environment: Mapping[str, str] = {},
     folder: Path | None = None,
 ) -> SwitchProcess:
-    """Start a switch, whose output goes to a file."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

@@ -39,9 +39,7 @@ class Closable(Protocol):
 
     runtime: Runtime
 
-    def report(self) -> None:
-        """Print and write the counters."""
-        ...
+    def report(self) -> None: ...
 
     def close(self) -> None: ...
 

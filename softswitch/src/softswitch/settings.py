@@ -23,8 +23,6 @@ V = TypeVar("V")
 
 
 class Datapath(Enum):
-    """The datapath that the user wants."""
-
     AUTO = "auto"
     KERNEL = "kernel"
     SOCKETS = "sockets"

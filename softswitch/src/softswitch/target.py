@@ -35,7 +35,6 @@ class Target:
         return b.load(address, typ=kind)
 
     def prefetch(self, b: llvm.IRBuilder, address: llvm.Value) -> None:
-        """Prefetch the cache line at an address."""
         kind = llvm.FunctionType(llvm.VoidType(), [POINTER, I32, I32, I32])
         prefetch = b.module.declare_intrinsic("llvm.prefetch", [POINTER], kind)
         b.call(prefetch, [address, integer(32, 0), integer(32, 3), integer(32, 1)])
@@ -76,11 +75,9 @@ class Target:
         return b.mul(left, right)
 
     def quotient(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        """Return the quotient of unsigned integers."""
         return b.udiv(dividend, divisor)
 
     def remainder(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        """Return the remainder of unsigned integers."""
         return b.urem(dividend, divisor)
 
     def shift(self, b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
@@ -101,8 +98,6 @@ NATIVE = Target()
 
 
 class Module(llvm.Module):  # type: ignore[misc]  # llvmlite has no types
-    """An LLVM module for a target."""
-
     def __init__(self, name: str, target: Target) -> None:
         super().__init__(name)
         self.target = target

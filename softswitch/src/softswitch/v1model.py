@@ -64,8 +64,6 @@ class CoreError(str, Enum):
 
 
 class Colour(IntEnum):
-    """Results of a meter."""
-
     GREEN = 0
     YELLOW = 1
     RED = 2

@@ -119,7 +119,7 @@ def test_what_cannot_be_kept_is_refused(switch: Commanded, tmp_path: Path) -> No
 
     control: Control = switch.control
     kept = Journal(tmp_path, control.config)
-    control.keep(kept)
+    control.journal_writes(kept)
     switch.does("table_add forward forward_to 1 => 2")
     assert len(list(kept.requests())) == 1
     for line in ("mc_mgrp_create 1", "mirroring_add 1 2"):

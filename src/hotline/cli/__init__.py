@@ -8,7 +8,6 @@ from hotline.cli.interruption import end_at_ctrl_c, raise_at_ctrl_c
 
 
 def main() -> None:
-    """Run the command line, and exit."""
     end_at_ctrl_c()
     # Else gRPC prints every connection that ends.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

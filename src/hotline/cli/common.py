@@ -71,7 +71,6 @@ class Number(click.FloatRange):
 
 
 def switch_options(function: F) -> F:
-    """Add the options `--switch` and `--device-id` to a command."""
     device = click.option(
         "--device-id",
         default=1,

@@ -27,8 +27,6 @@ _LOOK_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class UpInfo:
-    """A running `hotline up`."""
-
     connect: str
     """Path of the rendezvous's socket."""
     workers: int
@@ -37,7 +35,6 @@ class UpInfo:
     switch: str
     """HOST:PORT of the P4Runtime server."""
     folder: Path
-    """Folder of the logs."""
 
 
 def up(file: Path | None = None) -> UpInfo:

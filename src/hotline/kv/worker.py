@@ -80,7 +80,6 @@ class Worker:
             self.rank: int = terms["rank"]
             """Number of this worker, 0..size-1."""
             self.size: int = terms["size"]
-            """Number of workers of the job."""
             self.arm: str = terms["arm"]
             """Name of the arm in reports; it says how the switch helps."""
             self.seed: int = terms["seed"]

@@ -19,10 +19,7 @@ MAX_PREFETCHED = 64
 
 
 class _Pull(NamedTuple):
-    """A pull of the rows of an input."""
-
     input: Tensor
-    """Copy of the input."""
     keys: Tensor
     """Ascending keys [rows], each once."""
     places: Tensor

@@ -71,8 +71,6 @@ def call_each(
 
 
 class ClientProcess:
-    """The process of the callers."""
-
     def __init__(self, config: ClientConfig, commands: Commands) -> None:
         self._config = config
         self._udp = make_udp(clock_offset())
@@ -87,7 +85,6 @@ class ClientProcess:
         self.connect()
 
     def connect(self) -> None:
-        """Open the sockets of all callers."""
         config = self._config
         for number in range(config.callers):
             self._open.append(open_udp((config.address, config.first_port + number)))
@@ -117,11 +114,9 @@ class ClientProcess:
         }
 
     def handlers(self) -> Handlers:
-        """Return the commands by name."""
         return {"measure": self.measure}
 
     def wait(self) -> None:
-        """Wait for a command."""
         self._commands.read()
 
 

@@ -19,8 +19,6 @@ Handlers = Mapping[str, Callable[..., dict[str, object]]]
 
 
 class ProcessConfig(Strict):
-    """The configuration that both processes have."""
-
     address: str
     job: int
     epoch: int
@@ -28,11 +26,7 @@ class ProcessConfig(Strict):
 
 
 class Process(Protocol):
-    """A process that executes commands."""
-
-    def handlers(self) -> Handlers:
-        """Return the commands by name."""
-        ...
+    def handlers(self) -> Handlers: ...
 
     def wait(self) -> None:
         """Work until there is a command, and read it."""
@@ -45,8 +39,6 @@ ConfigT = TypeVar("ConfigT", bound=ProcessConfig)
 
 
 def command(help: str, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> click.Command:
-    """Return the command line of a process, which reads its configuration from the file `--config`."""
-
     @click.command(help=f"{help} Commands are JSON lines on standard input.")
     @click.option("--config", "path", type=click.Path(path_type=Path), required=True)
     def main(path: Path) -> None:

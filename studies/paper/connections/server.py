@@ -20,14 +20,10 @@ from studies.paper.connections.waiting import COMMAND, LOOPS, WAYS, WaitSet, pol
 
 
 class ServerConfig(ProcessConfig):
-    """The configuration of the server."""
-
     port: int
 
 
 class ServerProcess:
-    """The process of the server."""
-
     def __init__(self, config: ServerConfig, commands: Commands) -> None:
         self._config = config
         self._commands = commands
@@ -90,7 +86,6 @@ class ServerProcess:
         return {"cpu_s": time.process_time(), "rpcs": int(counters.rpcs)}
 
     def handlers(self) -> Handlers:
-        """Return the commands by name."""
         return {"listen": self.listen, "stats": self.stats}
 
     def wait(self) -> None:

@@ -13,7 +13,6 @@ from studies.paper.connections.waiting import WAYS
 
 CONNECTIONS = (1, 4, 16, 64, 256, 1024, 4096)
 RPCS = 2048
-"""RPCs of each measurement."""
 FEW = 16
 """Connections that call while the others are idle."""
 ARMS = tuple(arm for arm in measured(NAME) if not arm.is_repetition)
@@ -21,8 +20,6 @@ ARMS = tuple(arm for arm in measured(NAME) if not arm.is_repetition)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The settings of a measurement."""
-
     way: str
     """How the server waits (`WAYS`)."""
     connections: int
@@ -34,7 +31,6 @@ class Setting:
 
     @property
     def callers(self) -> int:
-        """Number of connections that call."""
         return self.connections if self.active else min(FEW, self.connections)
 
 

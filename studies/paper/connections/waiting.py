@@ -39,8 +39,6 @@ class PollFd:
 
 
 class WaitSet(NamedTuple):
-    """The files that a loop waits for."""
-
     polled: Records[PollFd]
     """[sockets + 1], standard input last."""
     sources: Sources
@@ -48,7 +46,6 @@ class WaitSet(NamedTuple):
 
 
 def pollfds(fds: list[int]) -> Records[PollFd]:
-    """Return the argument of poll(2) for these descriptors."""
     polled: Records[PollFd] = records(len(fds), checked(dtype_of(PollFd)))
     polled["fd"] = fds
     polled["events"] = _POLLIN

@@ -23,7 +23,6 @@ class FrequencyLists(NamedTuple):
     links: Links
     lists: Ints
     list_of: NDArray[np.int32]
-    """int32[slots]: list of each slot."""
     order: Ints
     """int64[lists, 3]: the lists of the next lower and higher count, and the count."""
     free: Ints
@@ -54,7 +53,6 @@ def count_of(state: FrequencyLists, slot: int) -> int:
 
 @compiled
 def add(state: FrequencyLists, slot: int) -> None:
-    """Add a slot with a count of 1."""
     _insert(state, slot, 1, NONE)
 
 
@@ -123,7 +121,6 @@ def _insert(state: FrequencyLists, slot: int, count: int, below: int) -> None:
 
 @compiled
 def _remove_list(state: FrequencyLists, number: int) -> None:
-    """Remove an empty list."""
     below, above = state.order[number, _BELOW], state.order[number, _ABOVE]
     if below == NONE:
         state.meta[_FIRST] = above

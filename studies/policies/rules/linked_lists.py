@@ -28,7 +28,6 @@ def make_lists(slots: int, count: int) -> tuple[Links, Ints]:
 
 @compiled
 def push(links: Links, lists: Ints, which: int, slot: int) -> None:
-    """Insert a slot at the head of a list."""
     head = lists[which, _HEAD]
     links[_PREVIOUS, slot] = NONE
     links[_NEXT, slot] = head
@@ -42,7 +41,6 @@ def push(links: Links, lists: Ints, which: int, slot: int) -> None:
 
 @compiled
 def unlink(links: Links, lists: Ints, which: int, slot: int) -> None:
-    """Remove a slot from its list."""
     previous, next_ = int64(links[_PREVIOUS, slot]), int64(links[_NEXT, slot])
     if previous == NONE:
         lists[which, _HEAD] = next_

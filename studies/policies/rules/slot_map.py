@@ -22,7 +22,6 @@ class SlotMap(NamedTuple):
 
 
 def make_slot_map(distinct: int, slots: int) -> SlotMap:
-    """Return a map without keys."""
     return SlotMap(np.full(distinct, NO_SLOT, np.int32), np.full(slots, _NO_KEY, np.int64))
 
 
@@ -34,7 +33,6 @@ def slot_of(slots: SlotMap, key: int) -> int:
 
 @compiled
 def key_of(slots: SlotMap, slot: int) -> int:
-    """Return the key of a slot in use."""
     return int64(slots.key_of[slot])
 
 

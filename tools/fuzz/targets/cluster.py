@@ -11,7 +11,6 @@ FILES = ("rpc.csv", "connections.csv", "updates.csv")
 
 
 def run(data: bytes) -> Hashable:
-    """Open the folder and read all of it."""
     folder, target = scratch() / "cluster", scratch() / "converted"
     target.mkdir(exist_ok=True)
     folder.mkdir(exist_ok=True)

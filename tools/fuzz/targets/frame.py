@@ -81,7 +81,6 @@ _SWITCHES: list[Switches] = []
 
 
 def run(data: bytes) -> Hashable:
-    """Give both the frames."""
     if not _SWITCHES:
         _SWITCHES.append(Switches())
     [switches] = _SWITCHES

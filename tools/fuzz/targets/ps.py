@@ -76,7 +76,6 @@ def _answered(request: bytes, served: int) -> bytes:
 
 
 def run(data: bytes) -> Hashable:
-    """Let both have all of it."""
     space = SPARSE if data[:1] == b"s" else DENSE
     benches = [Bench(space, as_plain) for as_plain in (True, False)]
     ps = benches[0].ps

@@ -21,7 +21,6 @@ ROW = rpcs(1)
 
 
 def run(data: bytes) -> Hashable:
-    """Parse it with all of them."""
     if not _agents_take(data):
         codec.parse(data)
         raise AssertionError("the codec takes what the agents refuse")

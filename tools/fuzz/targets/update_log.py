@@ -15,7 +15,6 @@ from tools.fuzz.target import Target, scratch
 
 
 def run(data: bytes) -> Hashable:
-    """Count its keys in both ways."""
     path = scratch() / "log.csv"
     path.write_bytes(data)
     is_log = is_update_log(path)

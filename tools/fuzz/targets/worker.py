@@ -53,7 +53,6 @@ class Bench:
         self.transmit()
 
     def transmit(self) -> None:
-        """Send what is to be sent."""
         while (out := self.worker.transmit()) is not None:
             self.sent.append(bytes(out[0]))
 
@@ -90,7 +89,6 @@ def changed(sent: list[bytes], data: bytes) -> bytes:
 
 
 def run(data: bytes) -> Hashable:
-    """Let both have all of it."""
     operation = (data[0] if data else 0) % OPERATIONS
     benches = [Bench(operation, machine) for machine in (plain_machine(), COMPILED)]
     worker = benches[0].worker

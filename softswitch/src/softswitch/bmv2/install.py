@@ -14,7 +14,6 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     **{name: ("run-as", name) for name in ("simple_switch_grpc", "simple_switch")},
     "simple_switch_CLI": ("cli", "--keep-going"),
 }
-"""Arguments of softswitch by BMv2's program name."""
 _DESCRIPTION = "Write scripts with BMv2's program names into DIR, which run softswitch."
 _MARKER = "runs softswitch"
 _LONGEST_INTERPRETER = 120  # bytes that every kernel reads after `#!`

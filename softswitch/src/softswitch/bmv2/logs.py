@@ -24,8 +24,6 @@ _LETTERS = {logging.DEBUG: "D", logging.INFO: "I", logging.WARNING: "W", logging
 
 
 class Form(logging.Formatter):
-    """Formatter with BMv2's pattern."""
-
     def format(self, record: logging.LogRecord) -> str:
         time = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
         letter = _LETTERS.get(record.levelno, "C")

@@ -91,12 +91,9 @@ TARGET = {
         Option(("--dp-grpc-server-addr",), "HOST:PORT", lacking="frames come from the interfaces"),
     ),
 }
-"""Options of the target, by program."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are a SwitchError."""
-
     def error(self, message: str) -> NoReturn:
         raise SwitchError(message)
 
@@ -130,7 +127,6 @@ def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def help_of(program: str) -> str:
-    """Return the text of `--help`."""
     general, target = _parser(program, GENERAL), _parser(program, TARGET[program])
     general.usage = f"{program} [options] PROGRAM.json [-- target options]"
     parts = general.format_help(), target.format_help().partition("\n\n")[2]

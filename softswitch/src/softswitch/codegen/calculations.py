@@ -219,7 +219,6 @@ def emit_verify(packet: Packet, calculations: Calculations) -> None:
 
 
 def emit_update(packet: Packet, calculations: Calculations) -> None:
-    """Store each checksum that applies."""
     for checksum in packet.program.update:
         with packet.b.if_then(_applies(packet, checksum)):
             value = calculations.emit(checksum.calculation, valid=checksum.target.header)
@@ -227,6 +226,5 @@ def emit_update(packet: Packet, calculations: Calculations) -> None:
 
 
 def _applies(packet: Packet, checksum: ir.Checksum) -> llvm.Value:
-    """Return an `i1`: whether the target is valid and the condition holds."""
     valid = packet.is_valid(checksum.target.header)
     return packet.b.and_(valid, packet.arithmetic.truth(checksum.condition))

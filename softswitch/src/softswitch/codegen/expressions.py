@@ -45,10 +45,7 @@ class Interval(NamedTuple):
 
 
 class Sources(Protocol):
-    """Values of an expression's leaves."""
-
-    def type_of(self, ref: ir.LValue) -> ir.FieldType:
-        """Return the declaration of a field."""
+    def type_of(self, ref: ir.LValue) -> ir.FieldType: ...
 
     def load_stored(self, ref: ir.LValue) -> llvm.Value:
         """Return a field's value in all of its stored bits (`FieldType.stored_bits`)."""
@@ -59,8 +56,7 @@ class Sources(Protocol):
     def lookahead(self, offset: int, width: int) -> llvm.Value:
         """Return bits after the parser's position."""
 
-    def is_valid(self, header: int) -> llvm.Value:
-        """Return a header's validity, an `i1`."""
+    def is_valid(self, header: int) -> llvm.Value: ...
 
     def parameter(self, index: int) -> llvm.Value:
         """Return run-time data of the action being compiled, in its width."""
@@ -74,14 +70,11 @@ def _range(width: int, signed: bool) -> Interval:
 
 
 class Arithmetic:
-    """Emits expressions into one builder."""
-
     def __init__(self, builder: llvm.IRBuilder, sources: Sources) -> None:
         self.b = builder
         self.sources = sources
 
     def interval(self, expression: ir.Expression) -> Interval:
-        """Return bounds of an expression, from those of its leaves."""
         match expression:
             case ir.Constant(value):
                 return Interval(value, value)
@@ -159,7 +152,6 @@ class Arithmetic:
         return self.modulo(expression, interval.bits), interval
 
     def truth(self, expression: ir.Expression) -> llvm.Value:
-        """Emit an `i1`: whether an expression is not 0."""
         b = self.b
         match expression:
             case ir.IsValid(header):

@@ -43,7 +43,6 @@ class Externs:
     # -- counters
 
     def count(self, counter: int, index: ir.Expression) -> None:
-        """Count the packet in one cell."""
         with self._in_range(index, self.packet.program.counters[counter].size) as cell:
             self.count_in(self._cell(self.layout.counters[counter], cell))
 
@@ -62,7 +61,6 @@ class Externs:
     # -- registers
 
     def read_register(self, read: ir.RegisterRead) -> None:
-        """Read one cell into a field."""
         declared = self.packet.program.registers[read.register]
         with self._in_range(read.index, declared.size) as cell:
             address, width = self._register_cell(read.register, cell)
@@ -83,7 +81,6 @@ class Externs:
     # -- meters
 
     def execute_meter(self, execute: ir.ExecuteMeter) -> None:
-        """Meter the packet in one cell."""
         declared = self.packet.program.meters[execute.meter]
         with self._in_range(execute.index, declared.size) as cell:
             first = self.b.mul(cell, integer(WORD, METER_WORDS))
@@ -91,7 +88,6 @@ class Externs:
             self.packet.store(execute.target, self.meter_in(meter, declared.counts_bytes))
 
     def meter_in(self, meter: llvm.Value, counts_bytes: bool) -> llvm.Value:
-        """Return the colour that the meter at an address gives this packet."""
         length = resize(self.b, self.packet.get("ingress_length"), WORD)
         amount = length if counts_bytes else integer(WORD, 1)
         return self.b.call(meter_function(self.b.module), [meter, self.now, amount])
@@ -99,7 +95,6 @@ class Externs:
     # -- hash and random
 
     def hash(self, statement: ir.Hash) -> None:
-        """Store base + hash % size."""
         b, arithmetic = self.b, self.packet.arithmetic
         hashed = self.calculations.emit(statement.calculation)
         size = arithmetic.modulo(statement.size, WORD)

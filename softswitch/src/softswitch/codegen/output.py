@@ -26,7 +26,6 @@ class OutputWriter:
         self._used = Tally(self.b, I64, name="used")
 
     def count(self) -> llvm.Value:
-        """Return the number of records so far, an `i32`."""
         return self._count.get()
 
     def reserve(self, size: llvm.Value) -> tuple[llvm.Value, llvm.Value]:
@@ -55,12 +54,10 @@ class OutputWriter:
         self._count.set(b.add(self.count(), integer(32, 1)))
 
     def digest(self, number: int) -> None:
-        """Send the current values of a digest."""
         values = [_expression(value) for value in self.packet.program.digests[number].values]
         self._record(DIGEST + number, values)
 
     def log(self, message: int, values: Sequence[ir.Expression]) -> None:
-        """Log a message with values."""
         self._record(LOG + message, values)
 
     def _record(self, kind: int, values: Sequence[ir.Expression]) -> None:

@@ -38,7 +38,6 @@ class Packet(Storage):
     # -- instances
 
     def instance(self, header: int) -> Instance:
-        """Return a header by its number."""
         if header in self._element:
             stack, position = self._element[header]
             return Instance(header, stack, integer(32, position))
@@ -90,7 +89,6 @@ class Packet(Storage):
     # -- leaves of expressions (values.Sources)
 
     def type_of(self, ref: ir.LValue) -> ir.FieldType:
-        """Return the declaration of a field."""
         return self.program.type_of(ref)
 
     def load(self, ref: ir.LValue) -> llvm.Value:
@@ -108,7 +106,6 @@ class Packet(Storage):
         return self.b.select(inside, value, llvm.Constant(kind, 0))
 
     def is_valid(self, header: int) -> llvm.Value:
-        """Return a header's validity, an `i1`."""
         return self.is_valid_at(self.instance(header))
 
     def is_valid_at(self, instance: Instance) -> llvm.Value:
@@ -118,7 +115,6 @@ class Packet(Storage):
         return self.b.icmp_unsigned("!=", self.b.load(self._validity(instance), typ=I8), integer(8, 0))
 
     def last_index(self, stack: int) -> llvm.Value:
-        """Return the position of a stack's last element, an `i64`."""
         following = self.next_index(self.program.stacks[stack].cursor)
         return self.b.sub(self.b.zext(following, I64), integer(64, 1))
 
@@ -142,7 +138,6 @@ class Packet(Storage):
         return value
 
     def require(self, condition: llvm.Value, otherwise: llvm.Block) -> None:
-        """Branch to `otherwise` unless the condition holds."""
         good = self.b.append_basic_block()
         self.b.cbranch(condition, good, otherwise)
         self.b.position_at_end(good)
@@ -214,7 +209,6 @@ class Packet(Storage):
             self.b.store(integer(8, 0), self._validity(sibling))
 
     def header_bytes(self, instance: Instance) -> llvm.Value:
-        """Return the bytes of a header on the wire."""
         declared = self.program.headers[instance.header]
         fixed = integer(32, declared.bits // 8)
         if declared.varbit is None:
@@ -237,13 +231,11 @@ class Packet(Storage):
         self.b.store(self.b.load(self._slot(source, of), typ=kind), self._slot(target, to))
 
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
-        """Copy a varbit field with its length."""
         to, of = self.instance(target.header), self.instance(source.header)
         self._copy_slot(to, of, target.field, source.field)
         self.b.store(self.b.load(self._length_slot(of), typ=I32), self._length_slot(to))
 
     def next_index(self, cursor: int) -> llvm.Value:
-        """Return a stack's `next` position, an `i32`."""
         return self.b.load(self._next_index[cursor], typ=I32)
 
     def set_next_index(self, cursor: int, value: llvm.Value) -> None:
@@ -278,7 +270,6 @@ class Packet(Storage):
     def extract(
         self, instance: Instance, address: llvm.Value, varbit_bytes: llvm.Value | None = None
     ) -> None:
-        """Fill a header from bytes and make it valid."""
         fields = self.program.headers[instance.header].fields
         varbit = self.program.headers[instance.header].varbit
         before = range(len(fields)) if varbit is None else range(varbit)

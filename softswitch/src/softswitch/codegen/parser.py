@@ -207,7 +207,6 @@ def _may_exceed(states: tuple[ir.ParserState, ...], steps: int) -> bool:
 
 
 def can_return(states: tuple[ir.ParserState, ...], start: int) -> bool:
-    """Return whether a state is reachable from itself."""
     seen: set[int] = set()
     pending = [start]
     while pending:

@@ -28,7 +28,6 @@ class PassQueue:
         return byte_offset(self.b, self.memory, self.b.mul(end.get(), self.item_bytes))
 
     def is_waiting(self) -> llvm.Value:
-        """Return an `i1`: whether a packet waits."""
         b = self.b
         return b.icmp_unsigned("!=", self._head.get(), self._tail.get())
 
@@ -43,17 +42,14 @@ class PassQueue:
             self._tail.set(b.add(tail, integer(64, 1)))
 
     def run(self) -> llvm.Value:
-        """Return the run of the first packet."""
         return self.b.load(self._at(self._head), typ=I64, align=8)
 
     def set_run(self, run: llvm.Value) -> None:
         self.b.store(run, self._at(self._head), align=8)
 
     def restore(self) -> None:
-        """Restore the packet from the first snapshot."""
         item = byte_offset(self.b, self._at(self._head), RUN_BYTES)
         self.packet.copy_bytes(self.packet.memory, item, self.packet.size())
 
     def advance(self) -> None:
-        """Remove the first snapshot."""
         self._head.set(self.b.add(self._head.get(), integer(64, 1)))

@@ -34,7 +34,6 @@ def build_module(
 
 
 def process_type(target: Target) -> llvm.FunctionType:
-    """Return the LLVM type of the packet function (`memory.process`)."""
     types = {Kind.ADDRESS: target.pointer, Kind.INT32: I32, Kind.UINT32: I32, Kind.UINT64: I64}
     return llvm.FunctionType(types[RESULT], [types[argument.kind] for argument in ARGUMENTS])
 

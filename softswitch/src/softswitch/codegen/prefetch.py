@@ -46,7 +46,6 @@ class PlacedPrefetch(NamedTuple):
 def emit_prefetches(
     packet: Packet, state: llvm.Value, layout: Layout, lookups: Sequence[KnownLookup]
 ) -> None:
-    """Prefetch the first bucket of each look-up."""
     placed = [_place(packet.program, layout, lookup) for lookup in lookups]
     for run in _runs(placed):
         _Emitter(packet, state).run(run)
@@ -87,7 +86,6 @@ class _Emitter:
         self._packet, self._b, self._state = packet, packet.b, state
 
     def run(self, run: Sequence[PlacedPrefetch]) -> None:
-        """Emit the prefetches of one group."""
         if len(run) < _MIN_LOOP_TURNS:
             for prefetch, position, buckets in run:
                 self._prefetch(prefetch, integer(32, position), integer(WORD, buckets))

@@ -109,7 +109,6 @@ class _Graph:
         return known
 
     def leads_to(self, name: str, other: str) -> bool:
-        """Return whether a packet can reach `other` from `name`."""
         stack, seen = [other], set[str]()
         while stack:
             node = stack.pop()
@@ -176,7 +175,6 @@ def _before_action(action: ir.Action, lookup: KnownLookup) -> KnownLookup | None
 
 
 def _written(statement: ir.Statement) -> Iterator[ir.FieldRef]:
-    """Yield the fields that a statement assigns."""
     if isinstance(statement, ir.If):
         yield from (*_written(statement.then), *_written(statement.otherwise))
     target = getattr(statement, "target", None)

@@ -64,7 +64,6 @@ class ActionEmitter:
         return self._exited.get()
 
     def _enter_block(self, block: llvm.Block | None) -> None:
-        """Continue in a block that is the target of a jump."""
         if block is not None:
             if not self.b.block.is_terminated:
                 self.b.branch(block)
@@ -119,7 +118,6 @@ class ActionEmitter:
                 self._forwarding(other)
 
     def _forwarding(self, statement: ir.Statement) -> None:
-        """Emit a statement about forwarding, or a message."""
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
             case ir.MarkToDrop():
@@ -145,7 +143,6 @@ class ActionEmitter:
                 raise AssertionError(f"no code for {other}")
 
     def _fail_if(self, condition: llvm.Value, message: int) -> None:
-        """Log the message and drop the packet if the condition holds."""
         with self.b.if_then(condition, likely=False):
             self.output.log(message, ())
             self.b.branch(self.drop_block)

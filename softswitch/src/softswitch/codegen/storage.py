@@ -93,7 +93,6 @@ class Storage:
     # -- the whole, where it is one struct
 
     def size(self) -> llvm.Value:
-        """Return the bytes of the struct."""
         return self._offset_of_slot(None)
 
     def _offset_of_slot(self, number: int | None) -> llvm.Value:
@@ -101,7 +100,6 @@ class Storage:
         return self.b.ptrtoint(self.b.gep(null(POINTER), indices, source_etype=self.type), I64)
 
     def clear(self) -> None:
-        """Zero the whole struct."""
         self._zero(self.size())
 
     def clear_metadata(self) -> None:

@@ -166,7 +166,6 @@ class Traffic:
     # -- after egress
 
     def clone_after_egress(self) -> None:
-        """Queue the clones of a packet after egress."""
         if self.program.has(ir.Clone):
             self._clone(InstanceType.EGRESS_CLONE)
 
@@ -254,7 +253,6 @@ class Traffic:
         self.packet.set("cut", cut)
 
     def _queue(self, queue: PassQueue, run: llvm.Value) -> None:
-        """Put the packet into a queue, and branch to the next one."""
         queue.push(run)
         self.b.branch(self.next_block)
 

@@ -82,7 +82,6 @@ def load_fields(
 def store_fields(
     b: llvm.IRBuilder, address: llvm.Value, widths: Sequence[int], values: Sequence[llvm.Value]
 ) -> None:
-    """Store consecutive fields as bytes."""
     start = 0
     for bits, fields in runs(widths):
         run = join(b, [(values[position], widths[position]) for position in fields])

@@ -12,7 +12,6 @@ P1, P2, P3, P4, P5 = (integer(64, prime) for prime in XXH_PRIMES)
 
 
 def emit_xxh64(b: llvm.IRBuilder, data: llvm.Value, size: llvm.Value) -> llvm.Value:
-    """Return the hash of `size` bytes."""
     return _Xxh64(b, data, size).emit()
 
 

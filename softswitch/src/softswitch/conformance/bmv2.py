@@ -45,7 +45,6 @@ def connected(cpu_port: int | None = None) -> Iterator[tuple[P4RuntimeClient, Da
 
 @contextmanager
 def running(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
-    """Start a BMv2 with a program; it ends with the block."""
     with connected() as (client, ports):
         client.set_pipeline(config)
         ports.wait_until_started()
@@ -53,8 +52,6 @@ def running(config: p4r.ForwardingPipelineConfig) -> Iterator[Bmv2]:
 
 
 class Bmv2:
-    """A running BMv2 (`softswitch.conformance.target.Target`)."""
-
     def __init__(self, client: P4RuntimeClient, ports: Dataplane, p4info: p4i.P4Info) -> None:
         self._client = client
         self._ports = ports
@@ -68,7 +65,6 @@ class Bmv2:
     # -- tables
 
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
-        """Send a Write for each."""
         return [self._write_entry(write) for write in writes]
 
     def _write_entry(self, write: EntryWrite) -> Exception | None:
@@ -79,7 +75,6 @@ class Bmv2:
         return None
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        """Replace or reset a table's default action."""
         self._modify(self._encoder.default(table, action))
 
     def _modify(self, entity: p4r.Entity) -> None:

@@ -148,7 +148,6 @@ class P4RuntimeClient:
             _call(future.result)
 
     def read(self, *queries: p4r.Entity) -> list[p4r.Entity]:
-        """Return all entities that match the queries."""
         request = p4r.ReadRequest(device_id=DEVICE_ID, entities=queries)
         answers = _call(lambda: list(self._stub.Read(request, timeout=_TIMEOUT)))
         return [found for answer in answers for found in answer.entities]

@@ -69,7 +69,6 @@ class Dataplane:
             time.sleep(_POLL_SECONDS)
 
     def process(self, port: int, frame: bytes) -> list[Output]:
-        """Return the outputs of one frame."""
         return self.process_all(port, [frame])
 
     def process_all(self, port: int, frames: Sequence[bytes]) -> list[Output]:

@@ -61,19 +61,16 @@ class DirectPipeline(KernelPipeline):
         self._run = bpf.TestRun(self.descriptor, bpf.XDP)
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Run one frame (`Pipeline.process`)."""
         put(self._box, port, frame, t_in, now)
         self._run(bytes(64))
         return self._outputs(take(self._box))
 
 
 def put(box: npt.NDArray[np.uint8], port: int, frame: bytes, t_in: int, now: int) -> None:
-    """Write a frame and its metadata into the mailbox."""
     box[: _HEAD.size] = np.frombuffer(_HEAD.pack(port, len(frame), t_in, now, 0), np.uint8)
     box[FRAME : FRAME + len(frame)] = np.frombuffer(frame, np.uint8)
 
 
 def take(box: npt.NDArray[np.uint8]) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and data of each record of the output."""
     *_, count = _HEAD.unpack(box[: _HEAD.size].tobytes())
     return read_records(box[OUT : OUT + OUT_BYTES].data, count)

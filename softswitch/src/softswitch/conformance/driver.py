@@ -29,8 +29,6 @@ MICROSECONDS = 1_000_000
 
 
 class StfDriver:
-    """The execution of one file."""
-
     def __init__(self, target: Target, names: Names) -> None:
         self._target = target
         self._names = names

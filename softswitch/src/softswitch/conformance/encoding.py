@@ -29,8 +29,6 @@ UPDATE_TYPES = {
 
 
 class GroupWrite(NamedTuple):
-    """An update of a multicast group."""
-
     change: Change
     group: int
     replicas: tuple[Replica, ...] = ()
@@ -50,7 +48,6 @@ class EntityEncoder:
     # -- tables
 
     def update(self, write: EntryWrite | GroupWrite) -> p4r.Update:
-        """Return the update of a table entry, or of a multicast group."""
         update = p4r.Update(type=UPDATE_TYPES[write.change])
         if isinstance(write, GroupWrite):
             update.entity.CopyFrom(multicast_group(write.group, write.replicas))

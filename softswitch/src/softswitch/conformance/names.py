@@ -36,7 +36,6 @@ class Names:
         self._actions = {action.preamble.id: action for action in p4info.actions}
 
     def entry(self, add: Add) -> EntryWrite:
-        """Return the insertion of an entry."""
         table = self._table(add.table)
         given: dict[int, MatchValue] = {}
         for name, value in add.key:
@@ -54,7 +53,6 @@ class Names:
         return found.preamble.name, self._call(found, call)
 
     def counter(self, name: str) -> str:
-        """Return the full name of an indirect counter."""
         return _find("counter", name, self._p4info.counters).preamble.name
 
     def check_direct_counter(self, name: str, table: str) -> None:
@@ -64,12 +62,10 @@ class Names:
             raise StfError(f"counter {name} does not belong to table {table}")
 
     def register(self, name: str) -> tuple[str, int]:
-        """Return full name and number of cells of a register."""
         register = _find("register", name, self._p4info.registers)
         return register.preamble.name, register.size
 
     def meter(self, name: str) -> tuple[str, int]:
-        """Return full name and number of cells of an indirect meter."""
         meter = _find("meter", name, self._p4info.meters)
         return meter.preamble.name, meter.size
 

@@ -22,7 +22,6 @@ class CliReplication:
         self._sessions: set[int] = set()
 
     def create_group(self, group: int) -> None:
-        """Create a group without nodes."""
         if group in self._groups:
             raise StfError(f"multicast group {group} exists already")
         self._groups[group] = []
@@ -40,14 +39,12 @@ class CliReplication:
                 self._write(group)
 
     def associate(self, group: int, node: int) -> None:
-        """Add a node to a group."""
         self._check_node(node)
         self._check_group(group)
         self._groups[group].append(node)
         self._write(group)
 
     def mirror_to_port(self, session: int, port: int) -> None:
-        """Create or replace a clone session to one port."""
         self._session_groups.pop(session, None)
         self._write_session(session, (Replica(port, 0),))
 
@@ -58,12 +55,10 @@ class CliReplication:
         self._write_session(session, self._replicas(group))
 
     def check_session(self, session: int) -> None:
-        """Raise StfError if there is no such session."""
         if session not in self._sessions:
             raise StfError(f"there is no clone session {session}")
 
     def delete_session(self, session: int) -> None:
-        """Delete a clone session."""
         self.check_session(session)
         self._sessions.discard(session)
         self._session_groups.pop(session, None)

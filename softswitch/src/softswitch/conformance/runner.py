@@ -19,8 +19,6 @@ _LOG = logging.getLogger("conformance")
 
 
 class Outcome(Enum):
-    """The result of a file of vectors."""
-
     PASS = "pass"
     FAIL = "fail"
     REFUSED = "refused"

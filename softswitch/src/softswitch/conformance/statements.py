@@ -20,13 +20,12 @@ class Number:
 
     @property
     def has_wildcard(self) -> bool:
-        """Whether digits are `*`."""
         return self.bits is not None and self.mask != (1 << self.bits) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The match `value/length`."""
+    """A longest-prefix match, written `value/length`."""
 
     value: Number
     length: int
@@ -34,7 +33,7 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class MaskedValue:
-    """The match `value&&&mask`."""
+    """A ternary match, written `value&&&mask`."""
 
     value: Number
     mask: Number
@@ -61,8 +60,6 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A frame that arrives at a port."""
-
     port: int
     data: bytes
 
@@ -97,8 +94,6 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class SetDefault:
-    """Set a table's default action."""
-
     table: str
     call: Call
 
@@ -142,22 +137,16 @@ class MirroringAddMc:
 
 @dataclass(frozen=True, slots=True)
 class MirroringDelete:
-    """Delete a clone session."""
-
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class MirroringGet:
-    """Read a clone session."""
-
     session: int
 
 
 @dataclass(frozen=True, slots=True)
 class McGroupCreate:
-    """Create a multicast group."""
-
     group: int
 
 
@@ -171,32 +160,24 @@ class McNodeCreate:
 
 @dataclass(frozen=True, slots=True)
 class McNodeUpdate:
-    """Replace the ports of a multicast node."""
-
     node: int
     ports: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class McNodeAssociate:
-    """Add a node to a multicast group."""
-
     group: int
     node: int
 
 
 @dataclass(frozen=True, slots=True)
 class CounterRead:
-    """Read a cell of an indirect counter."""
-
     counter: str
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class CounterWrite:
-    """Write a cell of an indirect counter."""
-
     counter: str
     index: int
     packets: int
@@ -205,16 +186,12 @@ class CounterWrite:
 
 @dataclass(frozen=True, slots=True)
 class RegisterRead:
-    """Read a cell of a register."""
-
     register: str
     index: int
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterWrite:
-    """Write a cell of a register."""
-
     register: str
     index: int
     value: int
@@ -222,8 +199,6 @@ class RegisterWrite:
 
 @dataclass(frozen=True, slots=True)
 class RegisterReset:
-    """Set all cells of a register to 0."""
-
     register: str
 
 
@@ -236,8 +211,6 @@ class Rate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeterGetRates:
-    """Read the rates of a meter's cell."""
-
     meter: str
     index: int
 
@@ -280,7 +253,5 @@ Statement = (
 
 
 class NumberedStatement(NamedTuple):
-    """A statement and the number of its line."""
-
     number: int
     statement: Statement

@@ -62,7 +62,6 @@ class Tokens:
             raise StfError(f"expected the end of the line, got {self.text!r}")
 
     def take_sign(self, *signs: str) -> str:
-        """Read one of some signs."""
         if self.text not in signs:
             self._take(" or ".join(f"{sign!r}" for sign in signs))
         return self._take(signs[0], "sign")
@@ -117,6 +116,5 @@ class Tokens:
         return tuple(found)
 
     def real(self, what: str) -> float:
-        """Read a decimal number with or without a fraction."""
         text = self._take(what, "decimal")
         return float(f"{text}.{self._take('a fraction', 'decimal')}" if self.skip_sign(".") else text)

@@ -28,8 +28,6 @@ class Context(NamedTuple):
 
 
 class Value(NamedTuple):
-    """A name with a value."""
-
     name: str
     value: str
 
@@ -45,8 +43,6 @@ class KeyPart(NamedTuple):
 
 @dataclass(frozen=True)
 class Event:
-    """Base of all events."""
-
     KIND: ClassVar[str] = ""
     context: Context
 
@@ -324,7 +320,6 @@ class Log(Event):
 
 
 KINDS: dict[str, type[Event]] = {kind.KIND: kind for kind in Event.__subclasses__()}
-"""All classes of events by kind."""
 _NAMED = (Value, KeyPart)
 
 
@@ -336,7 +331,6 @@ def to_dict(event: Event) -> dict[str, object]:
 
 
 def to_json(event: Event) -> str:
-    """Return the event as one line of JSON."""
     return json.dumps(to_dict(event), separators=(",", ":"))
 
 

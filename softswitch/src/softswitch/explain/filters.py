@@ -61,7 +61,6 @@ NAMES: dict[str, _Name] = {
     "port": _Name(_port, None),
     "packet": _Name(lambda event: [str(event.context.packet)], None),
 }
-"""Properties of events by name."""
 
 
 def _parts(program: ir.Program) -> list[str]:
@@ -81,7 +80,6 @@ class Filter(NamedTuple):
     patterns: tuple[str, ...]
 
     def passes(self, event: ev.Event) -> bool:
-        """Return whether an event passes."""
         has = NAMES[self.name].of(event)
         return any(_matches(text, pattern) for text in has for pattern in self.patterns)
 
@@ -116,7 +114,6 @@ def parse_filter(text: str) -> Filter:
 
 
 def select(events: Iterable[ev.Event], filters: Sequence[Filter]) -> list[ev.Event]:
-    """Return the events that pass all filters."""
     return [event for event in events if all(each.passes(event) for each in filters)]
 
 

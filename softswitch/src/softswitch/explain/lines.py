@@ -16,8 +16,6 @@ NAMED_IDLE = 3
 
 @dataclass(frozen=True)
 class Text:
-    """A line of text and its style."""
-
     text: str
     bold: bool = False
     dim: bool = False
@@ -34,12 +32,10 @@ class Text:
 
 
 def part_line(name: str) -> Text:
-    """Return the heading of a part of the switch."""
     return Text(name, bold=True, colour="cyan")
 
 
 def idle_line(events: Sequence[ev.Event]) -> Text:
-    """Return the summary of events without effect."""
     tables = [e.context.table for e in events if isinstance(e, ev.Table) and e.key]
     conditions = sum(isinstance(e, ev.Condition) for e in events)
     parts = []
@@ -54,7 +50,6 @@ def idle_line(events: Sequence[ev.Event]) -> Text:
 
 
 def one_line(event: ev.Event) -> Text:
-    """Return the line of an event."""
     match event:
         case ev.Begin(_, origin, _, port, data):
             return Text(f"{origin}: {pluralize(len(data) // 2, 'byte')} from port {port}", dim=True)

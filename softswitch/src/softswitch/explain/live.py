@@ -107,7 +107,6 @@ class TracedPipeline(InterpretedPipeline):
         self.waiting_bytes = QUEUE_HEAD_BYTES + _ID_BYTES if buffered else 0
 
     def decode_notice(self, record: bytes) -> Notice:
-        """Decode a notice that was sent through the ports."""
         kind, _ = read_head(record)
         content = json.loads(record[HEAD_BYTES:])
         if kind & DIGEST:

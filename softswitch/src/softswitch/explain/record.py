@@ -24,16 +24,12 @@ _AS_PARENT = (Origin.REPLICA, Origin.EGRESS_CLONE)
 
 @dataclass
 class _Family:
-    """The number of a frame, and the numbers of its copies."""
-
     packet: int
     copies: Iterator[int] = field(default_factory=itertools.count)
 
 
 @dataclass
 class _Journey:
-    """The current place of a packet."""
-
     family: _Family
     copy: int
     shadow: Shadow

@@ -23,7 +23,6 @@ class Shadow:
         self.cursors = list(packet.cursors)
 
     def copied(self) -> Shadow:
-        """Return a copy."""
         copy = object.__new__(Shadow)
         copy._program = self._program
         copy.fields = [list(values) for values in self.fields]

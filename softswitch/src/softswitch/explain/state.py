@@ -41,7 +41,6 @@ class Switch:
         self._channel.close()
 
     def config(self) -> p4r.ForwardingPipelineConfig:
-        """Return the program that it runs, with its P4Info."""
         call = self._channel.unary_unary(
             f"{_SERVICE}GetForwardingPipelineConfig",
             p4r.GetForwardingPipelineConfigRequest.SerializeToString,
@@ -57,7 +56,6 @@ class Switch:
         return found
 
     def copy_to(self, fresh: ControlledPipeline[InterpretedPipeline]) -> None:
-        """Write the switch's state to a new pipeline of the same program."""
         initial_defaults, _ = fresh.read(_DEFAULTS)
         current_defaults, _ = self.read(_DEFAULTS)
         initial = dict(_by_table(initial_defaults))
@@ -66,7 +64,6 @@ class Switch:
             _LOG.warning("%s: %s cannot be copied", self._address, pluralize(lost, "entity", "entities"))
 
     def has_initial_default(self, table_id: int) -> bool:
-        """Return whether a table has the program's default entry."""
         return table_id not in self._changed
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:

@@ -27,8 +27,6 @@ TEMPORARY = re.compile(r"scalars\.tmp(_\d+)?")
 
 @dataclass
 class Node:
-    """A line and the lines below it."""
-
     text: Text
     children: list[Node] = field(default_factory=list)
     source: str = ""

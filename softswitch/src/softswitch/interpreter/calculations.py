@@ -22,7 +22,6 @@ def calculate(packet: Packet, calculation: ir.Calculation) -> int:
 
 
 def _input(packet: Packet, part: ir.CalculationInput) -> tuple[int, int]:
-    """Return bits and width of an input."""
     match part:
         case ir.SizedConstant(value, width):
             return value & ((1 << width) - 1), width
@@ -53,7 +52,6 @@ def _matches(packet: Packet, checksum: ir.Checksum) -> bool:
 
 
 def update_checksums(packet: Packet) -> None:
-    """Store the checksums that apply, in order."""
     for checksum in packet.program.update:
         if _applies(packet, checksum):
             calculation = packet.program.calculations[checksum.calculation]

@@ -26,8 +26,6 @@ class RandomSequence:
 
 
 class Externs:
-    """State of a program's externs."""
-
     def __init__(self, program: ir.Program) -> None:
         self.counters = [[[0, 0] for _ in range(counter.size)] for counter in program.counters]
         self.meters = [[MeterCell() for _ in range(meter.size)] for meter in program.meters]

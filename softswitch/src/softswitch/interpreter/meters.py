@@ -16,7 +16,7 @@ class Bucket:
 
     colour: Colour
     rate: float
-    """Tokens per µs."""
+    """Rate in tokens per µs."""
     burst: int
     tokens: int
     counted: int = 0

@@ -36,26 +36,22 @@ class Observer(Generic[P]):
     def begins(self, packet: P, origin: Origin, parent: P | None) -> None:
         """Handle a frame that arrived, or a packet derived from another one (`parent`)."""
 
-    def queued(self, packet: P, port: int) -> None:
-        """Handle a packet that was queued for egress at a port."""
+    def queued(self, packet: P, port: int) -> None: ...
 
     def leaves_queue(self, packet: P) -> None:
         """Handle a packet that left its port's queue; egress follows."""
 
-    def enters(self, packet: P, control: ir.Control) -> None:
-        """Handle a packet's entry into a control."""
+    def enters(self, packet: P, control: ir.Control) -> None: ...
 
     def dropped(self, packet: P, reason: str) -> None:
         """Handle a dropped packet; it is the last event of that packet."""
 
-    def deparses(self, packet: P) -> None:
-        """Handle the start of the deparser."""
+    def deparses(self, packet: P) -> None: ...
 
     def deparsed(self, packet: P, frame: bytes) -> None:
         """Handle the deparsed frame, which is not truncated yet."""
 
-    def sent(self, packet: P, port: int, frame: bytes) -> None:
-        """Handle a frame that leaves the switch."""
+    def sent(self, packet: P, port: int, frame: bytes) -> None: ...
 
     # -- the parser
 
@@ -76,8 +72,7 @@ class Observer(Generic[P]):
 
     # -- controls
 
-    def tested(self, packet: P, node: ir.Conditional, value: int) -> None:
-        """Handle the value of a conditional."""
+    def tested(self, packet: P, node: ir.Conditional, value: int) -> None: ...
 
     def looked_up(self, packet: P, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None) -> None:
         """Handle the result of a table's look-up; `entry` None is a miss."""
@@ -98,8 +93,7 @@ class Observer(Generic[P]):
 
     # -- externs; for an index out of range, the content of the cell is None
 
-    def read_register(self, packet: P, register: int, index: int, value: int | None) -> None:
-        """Handle a register's value that was read."""
+    def read_register(self, packet: P, register: int, index: int, value: int | None) -> None: ...
 
     def wrote_register(self, packet: P, register: int, index: int, before: int | None, value: int) -> None:
         """Handle a register's value that was written; `before` is the old one."""
@@ -110,20 +104,16 @@ class Observer(Generic[P]):
     def metered(self, packet: P, name: str, index: int | None, colour: Colour | None) -> None:
         """Handle a packet's colour; `index` is None for an entry's direct meter."""
 
-    def calculated(self, packet: P, calculation: ir.Calculation, data: bytes, value: int) -> None:
-        """Handle a hash or checksum of `data`."""
+    def calculated(self, packet: P, calculation: ir.Calculation, data: bytes, value: int) -> None: ...
 
     def drew(self, packet: P, low: int, high: int, value: int | None) -> None:
         """Handle a random number; None is an empty range."""
 
-    def notified(self, packet: P, notice: Notice) -> None:
-        """Handle a notice to the control plane."""
+    def notified(self, packet: P, notice: Notice) -> None: ...
 
-    def verified(self, packet: P, checksum: ir.Checksum, expected: int) -> None:
-        """Handle a checksum that was compared with its expected value."""
+    def verified(self, packet: P, checksum: ir.Checksum, expected: int) -> None: ...
 
-    def updated(self, packet: P, checksum: ir.Checksum) -> None:
-        """Handle a checksum that was stored."""
+    def updated(self, packet: P, checksum: ir.Checksum) -> None: ...
 
 
 NULL_OBSERVER: Observer[Any] = Observer()

@@ -29,7 +29,6 @@ class Packet:
     port: int
     """Port at which the frame arrived, unchanged by resubmit and recirculate."""
     frame: bytes
-    """Bytes that the parser reads."""
     ingress_length: int
     """Length on arrival, which counters and meters use."""
     length: int
@@ -42,7 +41,6 @@ class Packet:
     varbits: list[int] = field(default_factory=list)
     """Current width in bits of each header's varbit field."""
     cursors: list[int] = field(default_factory=list)
-    """`next` position of each stack."""
     args: tuple[int, ...] = ()
     exited: bool = False
     truncated: int | None = None
@@ -78,7 +76,6 @@ class Packet:
     # -- fields
 
     def bits(self, ref: ir.FieldRef) -> int:
-        """Return a field's bit pattern, unsigned."""
         return self.get(ref) & ((1 << self.width(ref)) - 1)
 
     def get(self, ref: ir.FieldRef) -> int:
@@ -112,7 +109,6 @@ class Packet:
         return self.get(self.program.standard(name))
 
     def copy_varbit(self, target: ir.FieldRef, source: ir.FieldRef) -> None:
-        """Copy a varbit field with its length."""
         self.varbits[target.header] = self.varbits[source.header]
         self.set(target, self.bits(source))
 
@@ -187,7 +183,6 @@ class Packet:
         return bits
 
     def header_bytes(self, header: int) -> bytes:
-        """Return a header's bytes on the wire."""
         return self.joined(header).to_bytes(self.header_bits(header) // 8, "big")
 
     @property

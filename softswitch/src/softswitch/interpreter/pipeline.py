@@ -68,7 +68,6 @@ class InterpretedPipeline:
         return self._traffic.leave(waiting, depths, now)
 
     def report_dropped(self, waiting: WaitingPacket, reason: str) -> None:
-        """Report to the observer that a packet was dropped from its queue."""
         self._traffic.report_dropped(waiting, reason)
 
     def take_notices(self) -> list[Notice]:

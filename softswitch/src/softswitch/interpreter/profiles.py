@@ -9,8 +9,6 @@ from softswitch.pipeline import ActionCall, UseGroup, UseMember
 
 
 class ProfileState:
-    """Members and groups of one action profile."""
-
     def __init__(self, program: ir.Program, number: int) -> None:
         self._program = program
         self._number = number
@@ -26,7 +24,6 @@ class ProfileState:
         return self._members[members[selected % len(members)]] if members else None
 
     def write_member(self, member: int, action: ActionCall | None) -> None:
-        """Add, change or remove a member."""
         if action is None:
             self._members.pop(member, None)
             return
@@ -34,7 +31,6 @@ class ProfileState:
         self._members[member] = action
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
-        """Add, change or remove a group."""
         if members is None:
             self._groups.pop(group, None)
             return

@@ -172,7 +172,6 @@ def _cell(cells: Sequence[T], index: int) -> T | None:
 
 
 def _request(packet: Packet, statement: ir.Statement) -> None:
-    """Note a request for the traffic manager."""
     match statement:
         case ir.MarkToDrop():
             packet.set_standard(Standard.EGRESS_SPEC, DROP_PORT)

@@ -29,7 +29,6 @@ from softswitch.pipeline import (
 
 Key = tuple[ir.Match, ...]
 ResolvedAction = ir.Invocation | UseMember | UseGroup
-"""An entry's action call, member or group."""
 
 
 @dataclass
@@ -46,8 +45,6 @@ class Entry:
 
 
 class TableState:
-    """The entries of one table by key and rank."""
-
     def __init__(self, program: ir.Program, table: ir.Table, profile: ProfileState | None = None) -> None:
         self._program = program
         self._table = table
@@ -121,7 +118,6 @@ class TableState:
         return found
 
     def find(self, key: Key, priority: int) -> Entry | None:
-        """Return the entry with this match, or None."""
         return self._entries.get(self._identity(key, priority))
 
     def stored(self, entry: Entry) -> StoredEntry:

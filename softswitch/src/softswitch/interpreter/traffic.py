@@ -34,8 +34,6 @@ class CloneSession(NamedTuple):
 
 
 class Queued(NamedTuple):
-    """A packet queued for egress at a port."""
-
     port: int
     packet: Packet
 
@@ -89,7 +87,6 @@ class TrafficManager:
         return PassResult(outputs, waiting)
 
     def report_dropped(self, packet: WaitingPacket, reason: str) -> None:
-        """Report to the observer that a packet was dropped from its queue."""
         assert isinstance(packet.packet, Packet)
         self._observer.dropped(packet.packet, reason)
 
@@ -244,7 +241,6 @@ class TrafficManager:
         return [Output(port, sent)]
 
     def _clone_from_egress(self, packet: Packet) -> None:
-        """Clone the packet with its current headers."""
         if packet.clone is None:
             return
         request, packet.clone = packet.clone, None

@@ -18,8 +18,6 @@ class SizedConstant:
 
 @dataclass(frozen=True, slots=True)
 class WholeHeader:
-    """All fields of a header, in order."""
-
     header: int
 
 

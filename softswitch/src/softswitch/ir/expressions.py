@@ -15,8 +15,6 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class FieldRef:
-    """A field of a header, by their indices."""
-
     header: int
     field: int
 
@@ -94,8 +92,6 @@ class Op(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """`~x` or `not x`."""
-
     op: Op
     operand: Expression
 
@@ -128,8 +124,6 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Ternary:
-    """`condition ? left : right`."""
-
     condition: Expression
     left: Expression
     right: Expression
@@ -149,6 +143,5 @@ Expression = (
     | Ternary
 )
 LValue = FieldRef | ElementField
-"""Targets of an assignment."""
 HeaderRef = int | Element
 """A header by index, or an element of a stack by run-time position."""

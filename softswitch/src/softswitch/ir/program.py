@@ -18,8 +18,6 @@ from softswitch.v1model import STANDARD_METADATA, Standard
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """An indirect counter array."""
-
     name: str
     size: int
 
@@ -72,7 +70,6 @@ class Program:
 
     @cached_property
     def tables(self) -> dict[str, Table]:
-        """All tables of both controls by name."""
         nodes = [*self.ingress.nodes.values(), *self.egress.nodes.values()]
         return {node.name: node for node in nodes if isinstance(node, Table)}
 
@@ -101,7 +98,6 @@ class Program:
         return frozenset(s.message for s in self.statements if isinstance(s, Assert | CountLoop))
 
     def has(self, kind: type) -> bool:
-        """Return whether any statement is of this kind."""
         return any(isinstance(statement, kind) for statement in self.statements)
 
     def sets_standard(self, name: Standard) -> bool:
@@ -111,16 +107,13 @@ class Program:
         return any(getattr(s, "target", None) == ref for s in self.statements) or any(ref in v for v in lists)
 
     def standard(self, name: Standard) -> FieldRef:
-        """Return the field `name` of `standard_metadata`."""
         return self.field_index[STANDARD_METADATA, name.value]
 
     def type_of(self, ref: LValue) -> FieldType:
-        """Return the declaration of a field."""
         header = ref.header if isinstance(ref, FieldRef) else self.stacks[ref.element.stack].headers[0]
         return self.headers[header].fields[ref.field]
 
     def width(self, ref: LValue) -> int:
-        """Return the width of a field in bits."""
         return self.type_of(ref).width
 
     @cached_property

@@ -17,8 +17,6 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class AssignVarbit:
-    """Copy a varbit field with its length."""
-
     target: FieldRef
     source: FieldRef
 
@@ -202,8 +200,6 @@ class Jump:
 
 @dataclass(frozen=True, slots=True)
 class JumpIfZero:
-    """Jump if the condition is 0."""
-
     condition: Expression
     to: int
 

@@ -144,8 +144,6 @@ class ActionProfile:
 
 @dataclass(frozen=True, slots=True)
 class Conditional:
-    """An `if` between tables."""
-
     name: str
     condition: Expression
     if_true: str | None

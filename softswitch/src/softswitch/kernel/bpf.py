@@ -194,7 +194,6 @@ class Usage(NamedTuple):
 
 
 def usage(program: int) -> Usage:
-    """Return the usage of a program."""
     info = ctypes.create_string_buffer(232)  # struct bpf_prog_info
     attribute = struct.pack("IIQ", program, len(info), ctypes.addressof(info))
     call(_OBJECT_INFO, attribute, "ask about a BPF program")

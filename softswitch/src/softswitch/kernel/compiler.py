@@ -24,7 +24,6 @@ def machine() -> llvm.TargetMachine:
 
 
 def compile_object(source: str) -> bytes:
-    """Return object code (ELF)."""
     target = machine()
     # LLVM would replace stores and loops by calls of memset and memcpy, which do not exist.
     defined = r"^(define [^{]*?)(?= section| noinline| alwaysinline|$)"

@@ -56,8 +56,7 @@ class Frame(ABC):
         return self.b.zext(self.field(offset), I64)
 
     @abstractmethod
-    def length(self) -> llvm.Value:
-        """Return the bytes of the frame as a word."""
+    def length(self) -> llvm.Value: ...
 
     @abstractmethod
     def is_segmented(self) -> llvm.Value:
@@ -74,12 +73,10 @@ class Frame(ABC):
         """Insert the VLAN tags that the kernel has removed; `room` is memory for the frame's front."""
 
     @abstractmethod
-    def grow_front(self, size: llvm.Value) -> None:
-        """Insert `size` bytes before the first."""
+    def grow_front(self, size: llvm.Value) -> None: ...
 
     @abstractmethod
-    def set_length(self, length: llvm.Value) -> None:
-        """Truncate the frame, or append bytes."""
+    def set_length(self, length: llvm.Value) -> None: ...
 
     def send(self, interface: llvm.Value) -> llvm.Value:
         """Return the program's result that makes the kernel send the frame on an interface."""
@@ -87,8 +84,7 @@ class Frame(ABC):
         return resize(self.b, result, 32)
 
     @abstractmethod
-    def send_copy(self, interface: llvm.Value) -> None:
-        """Send a copy of the frame in its current state on an interface."""
+    def send_copy(self, interface: llvm.Value) -> None: ...
 
     def require_mtu(self, interface: llvm.Value, room: llvm.Value, too_large: llvm.Block) -> None:
         """Branch to `too_large` if the frame without its first VLAN tag exceeds an interface's MTU.
@@ -270,7 +266,6 @@ class XdpFrame(Frame):
         self._check(call_helper(self.b, _ADJUST_HEAD, I64, self._context, self.b.neg(size)))
 
     def set_length(self, length: llvm.Value) -> None:
-        """Truncate the frame, or append bytes in the tailroom."""
         more = self.b.trunc(self.b.sub(length, self.length()), I32)
         self._check(call_helper(self.b, _ADJUST_TAIL, I64, self._context, self.b.sext(more, I64)))
 

@@ -257,7 +257,6 @@ class _FrontEnd:
             self.b.branch(otherwise)
 
     def _fit(self, length: llvm.Value) -> None:
-        """Truncate or extend the frame to a length."""
         with self.b.if_then(self.b.icmp_unsigned("!=", self.kernel.length(), length)):
             self.kernel.set_length(length)
 

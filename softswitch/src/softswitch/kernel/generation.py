@@ -43,6 +43,5 @@ class Generation:
         return descriptor
 
     def remove(self) -> None:
-        """Remove the folder and the pinned maps."""
         for folder in (self.folder, self._objects):
             shutil.rmtree(folder, ignore_errors=True)

@@ -21,7 +21,6 @@ class Hook(Enum):
 
     @property
     def frame(self) -> type[Frame]:
-        """Type of the frames that programs are called with."""
         return Skb if self is Hook.TCX else XdpFrame
 
     @property
@@ -31,7 +30,6 @@ class Hook(Enum):
 
     @property
     def hint(self) -> str:
-        """Text to append to an error of `attach`."""
         return "; a driver may have no XDP: --hook xdp-generic does without" if self is Hook.XDP else ""
 
     def attach(self, program: int, interface: int) -> int:

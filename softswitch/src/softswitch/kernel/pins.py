@@ -156,7 +156,6 @@ class Pins:
         bpf.pin(path, descriptor)
 
     def save(self, name: str, value: object) -> None:
-        """Save a JSON value under a name."""
         self._write(f"{name}.json", json.dumps(value))
 
     def load(self, name: str) -> Any:  # JSON

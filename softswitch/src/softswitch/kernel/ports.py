@@ -124,7 +124,6 @@ class KernelPorts:
     # -- life
 
     def start(self, pipeline: AttachedPipeline) -> None:
-        """Forward through `pipeline` from now on."""
         if self._pipeline is not None:
             raise PortError("the ports are already running; stop them first")
         self._pipeline = pipeline
@@ -174,7 +173,6 @@ class KernelPorts:
     # -- counters
 
     def counters(self) -> SwitchCounters:
-        """Return the counters of all ports, the CPU port included, and of the switch as a whole."""
         # The kernel counts a run at its end, the programs at their beginning: read the kernel's first.
         used = {number: interface.usage() for number, interface in self._interfaces.items()}
         counted, runs, lost = self._counted, self._runs, self._lost
@@ -211,7 +209,6 @@ class KernelPorts:
         )
 
     def describe(self) -> list[str]:
-        """Return the counters as text, a line for each port."""
         return describe(self.counters())
 
     @staticmethod

@@ -37,13 +37,11 @@ class Code:
     constants: bytes
 
     def pack(self) -> bytes:
-        """Serialize for the cache."""
         head = _HEAD.pack(self.area_bytes, self.state_bytes, len(self.constants))
         return head + self.constants + self.instructions
 
     @staticmethod
     def unpack(data: bytes) -> Code:
-        """Deserialize the result of `pack`."""
         area, state, constants = _HEAD.unpack_from(data)
         begin, end = _HEAD.size, _HEAD.size + constants
         return Code(data[end:], area, state, data[begin:end])
@@ -70,11 +68,9 @@ class Builder:
         self.state_bytes = 0
 
     def at(self, offset: int) -> llvm.Value:
-        """Return the address of a byte of the arena."""
         return byte_offset(self.b, self.base, offset)
 
     def word(self, offset: int) -> llvm.Value:
-        """Load a word of the arena."""
         return self.b.load(self.at(offset), typ=I64)
 
     def clock(self) -> tuple[llvm.Value, llvm.Value]:
@@ -91,7 +87,6 @@ class Builder:
         priority_queues: int,
         make_output: MakeOutput = OutputWriter,
     ) -> None:
-        """Add the program's packet function to the module."""
         packet = emit_process(self.module, program, layout, priority_queues, make_output)
         function = self.module.globals[NAME]
         function.linkage = "internal"
@@ -126,6 +121,5 @@ class Builder:
         b.atomic_rmw("xchg", self.at(LOCK), integer(64, 0), "release")
 
     def finish(self) -> Code:
-        """Compile the module."""
         code = compile_module(str(self.module))
         return Code(code, self.target.area_bytes, self.state_bytes, bytes(self.target.constants))

@@ -54,7 +54,6 @@ class Bpf(Target):
     # -- memory
 
     def base(self, b: llvm.IRBuilder) -> llvm.Value:
-        """Return the address of the arena."""
         address = b.call(_pseudo(b.module), [integer(64, _MAP_VALUE), integer(64, ARENA_MAP)])
         return b.inttoptr(address, self.pointer)
 
@@ -63,7 +62,6 @@ class Bpf(Target):
         return b.inttoptr(b.call(_pseudo(b.module), [integer(64, _MAP), integer(64, placeholder)]), PLAIN)
 
     def area(self, b: llvm.IRBuilder) -> llvm.Value:
-        """Return the address of this CPU's area."""
         name = b.function.name
         if name not in self._areas:
             with b.goto_entry_block():
@@ -146,8 +144,6 @@ class Bpf(Target):
         b.position_at_end(going_on)
 
     def copy(self, b: llvm.IRBuilder, target: llvm.Value, source: llvm.Value, size: llvm.Value) -> None:
-        """Copy `size` bytes: words, then the remaining bytes."""
-
         def move(offset: llvm.Value, width: int) -> None:
             value = b.load(byte_offset(b, source, offset), typ=llvm.IntType(width), align=1)
             b.store(value, byte_offset(b, target, offset), align=1)
@@ -155,8 +151,6 @@ class Bpf(Target):
         self._each_part(b, size, move)
 
     def zero(self, b: llvm.IRBuilder, address: llvm.Value, size: llvm.Value) -> None:
-        """Clear `size` bytes: words, then the remaining bytes."""
-
         def clear(offset: llvm.Value, width: int) -> None:
             b.store(integer(width, 0), byte_offset(b, address, offset), align=1)
 
@@ -189,17 +183,14 @@ class Bpf(Target):
     # -- wide numbers
 
     def multiply(self, b: llvm.IRBuilder, left: llvm.Value, right: llvm.Value) -> llvm.Value:
-        """Return the product modulo 2^width."""
         return b.mul(left, right) if left.type.width <= wide.WORD else wide.multiply(b, left, right)
 
     def quotient(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        """Return the quotient of unsigned numbers."""
         if dividend.type.width <= wide.WORD:
             return b.udiv(dividend, divisor)
         return wide.divide(b, dividend, divisor)[0]
 
     def remainder(self, b: llvm.IRBuilder, dividend: llvm.Value, divisor: llvm.Value) -> llvm.Value:
-        """Return the remainder of unsigned numbers."""
         if dividend.type.width <= wide.WORD:
             return b.urem(dividend, divisor)
         return wide.divide(b, dividend, divisor)[1]
@@ -235,7 +226,6 @@ class _VolatileLoad(llvm.LoadInstr):  # type: ignore[misc]  # llvmlite has no ty
 
 
 def call_helper(b: llvm.IRBuilder, number: int, result: llvm.Type, *arguments: llvm.Value) -> llvm.Value:
-    """Call a helper function of the kernel, given by its number."""
     kind = llvm.FunctionType(result, [argument.type for argument in arguments])
     return b.call(b.inttoptr(integer(64, number), kind.as_pointer()), list(arguments))
 

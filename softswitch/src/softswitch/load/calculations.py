@@ -33,7 +33,6 @@ def _input(scope: Scope, item: Json, name: str) -> ir.CalculationInput:
 
 
 def load_checksum(scope: Scope, item: Json) -> ir.Checksum:
-    """Load a checksum to verify or to update."""
     condition = item.get("if_cond")
     read = Expressions(scope, source_line(item))
     condition = ir.Constant(1) if condition is None else read.value(condition)

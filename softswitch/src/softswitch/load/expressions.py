@@ -54,7 +54,6 @@ class Expressions:
         raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
 
     def target(self, item: Json) -> ir.LValue:
-        """Load the target of an assignment."""
         read = self.value(item)
         if isinstance(read, ir.FieldRef | ir.ElementField):
             return read

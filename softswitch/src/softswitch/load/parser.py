@@ -34,7 +34,6 @@ def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[i
 
 
 def part_width(scope: Scope, part: ir.KeyPart) -> int:
-    """Return the width in bits of a part of a select's key."""
     match part:
         case ir.FieldRef(header, field):
             return scope.headers[header].fields[field].width

@@ -17,7 +17,6 @@ def source_line(item: Json) -> str:
 
 
 def source_text(item: Json) -> str:
-    """Return the source text that p4c quotes there."""
     return str(item.get("source_info", {}).get("source_fragment", ""))
 
 
@@ -65,7 +64,6 @@ class Scope:
         self.value_set_index = {item["name"]: i for i, item in enumerate(text.get("parse_vsets", []))}
 
     def header(self, name: Any) -> int:
-        """Return the header of this name."""
         if not isinstance(name, str):
             raise UnsupportedConstruct("a header at a computed position (nor does BMv2 load it here)")
         return self.header_index[name]

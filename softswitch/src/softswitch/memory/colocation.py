@@ -14,8 +14,6 @@ from softswitch import ir
 
 
 class ArrayRef(NamedTuple):
-    """A register or counter by its number."""
-
     is_counter: bool
     number: int
 
@@ -57,7 +55,6 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
 
 
 def fields_of(expression: Any) -> Iterator[ir.FieldRef]:
-    """Yield the fields in an expression."""
     if isinstance(expression, ir.FieldRef):
         yield expression
     elif is_dataclass(expression):
@@ -66,5 +63,4 @@ def fields_of(expression: Any) -> Iterator[ir.FieldRef]:
 
 
 def declaration(program: ir.Program, array: ArrayRef) -> ir.Counter | ir.Register:
-    """Return the declaration of a register or counter."""
     return (program.counters if array.is_counter else program.registers)[array.number]

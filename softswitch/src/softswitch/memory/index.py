@@ -25,11 +25,9 @@ from softswitch.target import pass_words, receive_words, target_of, word_paramet
 class SearchKey(Protocol):
     """A key of some words. Both methods leave the builder after the code they emit."""
 
-    def hash(self, b: llvm.IRBuilder) -> llvm.Value:
-        """Return the hash of the words."""
+    def hash(self, b: llvm.IRBuilder) -> llvm.Value: ...
 
-    def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value:
-        """Return an `i1`: whether a record begins with these words."""
+    def equals(self, b: llvm.IRBuilder, record: llvm.Value) -> llvm.Value: ...
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
@@ -127,7 +125,6 @@ def index_at(b: llvm.IRBuilder, state: llvm.Value, layout: TableLayout) -> Index
 
 
 def hash_words(b: llvm.IRBuilder, words: Sequence[llvm.Value]) -> llvm.Value:
-    """Emit the hash of a key in registers."""
     return KeyValues(words).hash(b)
 
 

@@ -50,7 +50,6 @@ METER_WORDS = 1 + 2 * BUCKET_WORDS
 SESSION_WORDS = 2
 COUNTER_WORDS = 2
 LINE_WORDS = 8
-"""Words of a cache line."""
 GAP_LINES = 13
 """Cache lines between arrays, so that cells of one index do not all fall into one set of a cache."""
 SMALL_WORDS = 64
@@ -70,7 +69,6 @@ def member_reference(slot: int) -> int:
 
 
 def group_reference(slot: int) -> int:
-    """Return the word by which entries refer to a group."""
     return GROUP | slot
 
 
@@ -169,7 +167,6 @@ class TableLayout:
 
     @property
     def mask(self) -> int:
-        """Bit mask of a bucket's position."""
         return self.bucket_count - 1
 
     @property
@@ -323,8 +320,6 @@ def max_data_words(parameter_words: dict[int, tuple[int, ...]], *tables: ir.Tabl
 
 
 class _Allocator:
-    """Allocates words one after another."""
-
     def __init__(self) -> None:
         self.end = 0
 
@@ -374,7 +369,6 @@ def _cell_bytes(program: ir.Program, array: ArrayRef) -> int:
 
 
 def make_layout(program: ir.Program) -> Layout:
-    """Assign an offset to all state of a program."""
     at = _Allocator()
     random = at.take(1)
     parameter_words = {

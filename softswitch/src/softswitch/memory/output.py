@@ -37,7 +37,6 @@ def read_head(record: memoryview | bytes) -> tuple[int, int]:
 
 
 def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and data of the first `count` records."""
     for _ in range(count):
         kind, length = read_head(memory)
         yield kind, bytes(memory[HEAD_BYTES : HEAD_BYTES + length])
@@ -45,7 +44,6 @@ def read_records(memory: memoryview, count: int) -> Iterator[tuple[int, bytes]]:
 
 
 def read_values(data: bytes) -> Iterator[int]:
-    """Yield the values in the data of a digest or log record."""
     at = 0
     while at < len(data):
         count = int.from_bytes(data[at : at + 8], "little", signed=True)

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 
 class Kind(Enum):
-    """Types of the arguments and the result."""
-
     ADDRESS = "address"
     INT32 = "int32"
     UINT32 = "uint32"

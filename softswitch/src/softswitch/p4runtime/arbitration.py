@@ -89,13 +89,11 @@ class Arbiter(Generic[C]):
             raise denied(f"not primary: {given} is given, {owner}")
 
     def is_primary(self, controller: C) -> bool:
-        """Return whether a controller is the primary of its role."""
         name = self._role_of.get(controller)
         return name is not None and self._roles[name].primary is controller
 
     @property
     def primaries(self) -> list[C]:
-        """Primary controllers of all roles."""
         return [role.primary for role in self._roles.values() if role.primary is not None]
 
     def _check_bid(self, role: _Role[C], controller: C, election_id: int | None) -> None:

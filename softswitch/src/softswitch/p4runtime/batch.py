@@ -55,7 +55,6 @@ class Batch:
         return self._pipeline.find_entries([key])[0]
 
     def entry_count(self, table: str) -> int:
-        """Return the number of entries of a table after the updates so far."""
         return self._pipeline.entry_count(table) + self._grown.get(table, 0)
 
     def write_entry(self, write: EntryWrite) -> None:
@@ -70,7 +69,6 @@ class Batch:
     # -- other updates
 
     def add(self, step: Step) -> None:
-        """Add another operation on the pipeline."""
         self._steps.append(step)
 
     def afterwards(self, action: Callable[[], None]) -> None:

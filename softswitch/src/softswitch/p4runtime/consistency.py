@@ -90,7 +90,6 @@ def _mismatch(kind: str, name: str) -> Refusal:
 
 
 def _in_bmv2(kind: MatchKind) -> MatchKind:
-    """Return the match kind in BMv2 JSON for one in P4Info."""
     return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
 
 

@@ -43,11 +43,11 @@ class EntityKind(Protocol):
     """One kind of `Entity`: checks writes into a batch and answers queries. Messages are of its own type."""
 
     def write(self, kind: int, message: Any, batch: Batch) -> None:
-        """Check one update and add it to the batch; a `Refusal` where it is wrong changes nothing."""
+        """Check one update and add it to the batch; raises `Refusal`, and then changes nothing."""
         ...
 
     def read(self, wanted: Any) -> Iterator[p4r.Entity]:
-        """Check a query and return what it selects, as it is now; `Refusal` where it is wrong."""
+        """Check a query and return the entities that it selects, in their current state; raises `Refusal`."""
         ...
 
 
@@ -71,7 +71,7 @@ class ControlledPipeline(Generic[PL]):
         program, p4info = loaded.program, loaded.p4info
         self.config = loaded.message
         self._clock = clock
-        self._kept: Journal | None = None
+        self._journal: Journal | None = None
         try:
             self.pipeline = make(program)
         except SwitchError as error:
@@ -105,24 +105,24 @@ class ControlledPipeline(Generic[PL]):
             "digest_entry": self.digests,
         }
 
-    def keep(self, kept: Journal) -> None:
-        """Keep all writes from now on, before they are done."""
-        self._kept = kept
+    def journal_writes(self, journal: Journal) -> None:
+        """Write all requests to a journal from now on, before they are executed."""
+        self._journal = journal
 
     def take_over(self, config: p4r.ForwardingPipelineConfig) -> bool:
-        """Take over a config, with its cookie, that describes this same pipeline; whether it does."""
+        """Replace the config, with its cookie, if it describes this same pipeline; return whether it does."""
         check_complete(config)
         same_program = config.p4_device_config == self.config.p4_device_config
         if same := same_program and config.p4info == self.config.p4info:
-            if self._kept is not None:
-                self._kept.set_config(config)
+            if self._journal is not None:
+                self._journal.set_config(config)
             self.config = config
         return same
 
     @property
-    def is_kept(self) -> bool:
-        """Whether another process is to make all this again from what `write` was told."""
-        return self._kept is not None
+    def has_journal(self) -> bool:
+        """Whether another process can rebuild this state from a journal."""
+        return self._journal is not None
 
     def now(self) -> int:
         """Return the time that packets are stamped with, in µs since start."""
@@ -131,19 +131,19 @@ class ControlledPipeline(Generic[PL]):
     # -- writes
 
     def batch(self) -> Batch:
-        """Return an empty batch of changes outside of any journal; the caller applies it by `apply`."""
+        """Return an empty batch, whose changes no journal records; the caller applies it."""
         return Batch(self.pipeline, may_roll_back=False, follow=self.handles.follow)
 
     def write(self, request: p4r.WriteRequest) -> list[Refusal | None]:
-        """Do a batch of updates in order, as its atomicity asks; a result for each update."""
-        if self._kept is not None:
-            self._kept.add(self._clock(), request.SerializeToString())
+        """Execute a batch of updates in order, as atomically as requested; return a result for each."""
+        if self._journal is not None:
+            self._journal.add(self._clock(), request.SerializeToString())
         return self._write(request)
 
     def write_bytes(self, request: Request) -> list[Refusal | None]:
         """Write a request given as bytes; plain writes that can all be applied take the shortest path."""
-        if self._kept is not None:
-            self._kept.add(self._clock(), request.data)
+        if self._journal is not None:
+            self._journal.add(self._clock(), request.data)
         if self._plain is not None and request.scanned is not None:
             operations = self._plain.operations(request.scanned, self.handles.watched)
             if operations is not None and self._plain.apply_all_or_none(operations):
@@ -166,7 +166,7 @@ class ControlledPipeline(Generic[PL]):
         return results
 
     def _write_each(self, request: p4r.WriteRequest) -> list[Refusal | None]:
-        """Do updates one by one; plain ones that follow each other go to the pipeline together."""
+        """Execute updates one by one; consecutive plain ones go to the pipeline together."""
         results: list[Refusal | None] = [None] * len(request.updates)
         plain: list[tuple[int, EntryWrite]] = []
         for index, update in enumerate(request.updates):

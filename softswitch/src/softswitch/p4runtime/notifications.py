@@ -65,7 +65,6 @@ class Notifications(Generic[PL]):
             self._alarm = asyncio.get_running_loop().call_later(delay, self._ring, running)
 
     def stop(self) -> None:
-        """Cancel the alarm."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None

@@ -24,8 +24,6 @@ MATCH_KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class ActionInfo:
-    """An action with its parameters in declaration order."""
-
     id: int
     name: str
     params: FieldGroup
@@ -103,8 +101,6 @@ class ValueSetInfo(NamedTuple):
 
 
 class DigestInfo(NamedTuple):
-    """A digest and the type of its messages."""
-
     id: int
     name: str
     shape: Shape

@@ -28,11 +28,9 @@ GetRequest = p4r.GetForwardingPipelineConfigRequest
 
 
 class RunnablePipeline(ControlPlane, Protocol):
-    """A pipeline that ports can run, and whose notices they hand on as bytes."""
+    """A pipeline that ports can run, and whose notices they pass on as bytes."""
 
-    def decode_notice(self, data: bytes) -> Notice:
-        """Decode the notice in a datagram of `Ports.notice_socket`."""
-        ...
+    def decode_notice(self, data: bytes) -> Notice: ...
 
 
 RUNS = TypeVar("RUNS", contravariant=True)
@@ -41,11 +39,11 @@ PL = TypeVar("PL", bound=RunnablePipeline)
 
 MakePipeline = Callable[[Program], PL]
 FolderOf = Callable[[PL], Path | None]
-"""Where a pipeline's control plane is to be kept; None where it is not."""
+"""Function that returns the folder in which a pipeline's control plane is persisted; None if it is not."""
 
 
 class Ports(Protocol[RUNS]):
-    """The switch's ports, which run a pipeline of the kind that they can run."""
+    """The switch's ports, which run pipelines of one kind."""
 
     @property
     def cpu_socket(self) -> socket.socket:
@@ -54,26 +52,22 @@ class Ports(Protocol[RUNS]):
 
     @property
     def notice_socket(self) -> socket.socket:
-        """Where the notices of the pipeline that runs come out, a datagram for each."""
+        """Socket from which the notices of the running pipeline are read, one a datagram."""
         ...
 
     def now(self) -> int:
         """Return the time that packets are stamped with, in µs since start."""
         ...
 
-    def start(self, pipeline: RUNS) -> None:
-        """Begin to forward with a pipeline."""
-        ...
+    def start(self, pipeline: RUNS) -> None: ...
 
-    def stop(self) -> None:
-        """Stop forwarding."""
-        ...
+    def stop(self) -> None: ...
 
 
 class Pipelines(Generic[PL]):
-    """`saved` is what reads and writes are about, `running` what packets meet; a commit makes them one.
+    """The pipeline that reads and writes act on (`saved`), and the one that processes packets (`running`).
 
-    A program that came without P4Info is `bare`: P4Runtime does not know of it.
+    A commit makes them one. A program that came without P4Info is `bare`: P4Runtime does not know it.
     """
 
     def __init__(self, ports: Ports[PL], make: MakePipeline[PL], folder_of: FolderOf[PL]) -> None:
@@ -85,8 +79,8 @@ class Pipelines(Generic[PL]):
         self.bare: ControlledPipeline[PL] | None = None
 
     @property
-    def met(self) -> ControlledPipeline[PL] | None:
-        """What packets meet, with or without a P4Info."""
+    def active(self) -> ControlledPipeline[PL] | None:
+        """The pipeline that processes packets, with or without a P4Info."""
         return self.running or self.bare
 
     def need_saved(self) -> ControlledPipeline[PL]:
@@ -102,12 +96,12 @@ class Pipelines(Generic[PL]):
         return self.running
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Save and commit a config, as VERIFY_AND_COMMIT does; `Refusal` where that fails."""
+        """Save and commit a config, as VERIFY_AND_COMMIT does; raises `Refusal`."""
         self.saved = self._controlled(config)
         self._commit(self.saved)
 
     def load_bare(self, data: bytes) -> None:
-        """Run a program by its BMv2 JSON alone; `SwitchError` where that fails."""
+        """Run a program by its BMv2 JSON alone; raises `SwitchError`."""
         self.run_bare(self.make_bare(data))
 
     def make_bare(self, data: bytes) -> ControlledPipeline[PL]:
@@ -115,25 +109,25 @@ class Pipelines(Generic[PL]):
         return self._controlled(_bare(data), p4r.ForwardingPipelineConfig(p4_device_config=data))
 
     def run_bare(self, control: ControlledPipeline[PL]) -> None:
-        """Run a program of `make_bare`; P4Runtime has none then."""
+        """Run a program of `make_bare`; P4Runtime then has no config."""
         self._commit(control)
         self.bare, self.saved, self.running = control, None, None
 
-    def go_on(self, kept: Journal, make: MakePipeline[PL]) -> None:
-        """Go on with the pipeline that `make` has kept: all that it was told is told again."""
+    def resume(self, journal: Journal, make: MakePipeline[PL]) -> None:
+        """Resume the pinned pipeline that `make` returns, by replaying its journal."""
         at: int | None = 0
-        config = kept.config()
+        config = journal.config()
         is_bare = not config.HasField("p4info")
 
         def clock() -> int:
             return self._ports.now() if at is None else at
 
         control = ControlledPipeline(_bare(config.p4_device_config) if is_bare else config, make, clock)
-        for at, request in kept.requests():  # noqa: B007  # the clock reads it
+        for at, request in journal.requests():  # noqa: B007  # the clock reads it
             with contextlib.suppress(Refusal):  # as it was then
                 control.write(request)
         at = None
-        control.keep(kept)
+        control.journal_writes(journal)
         self._ports.start(control.pipeline)
         if is_bare:
             self.bare = control
@@ -141,7 +135,6 @@ class Pipelines(Generic[PL]):
             self.saved = self.running = control
 
     def set(self, request: SetRequest) -> None:
-        """Verify, save or commit a config."""
         action = request.action
         if action == SetRequest.VERIFY:
             self._controlled(request.config)
@@ -177,7 +170,7 @@ class Pipelines(Generic[PL]):
         """Return the control of a config; the journal records `given` instead, if it is another."""
         control = ControlledPipeline(config, self._make, self._ports.now)
         if (folder := self._folder_of(control.pipeline)) is not None:
-            control.keep(Journal(folder, given or config))
+            control.journal_writes(Journal(folder, given or config))
         return control
 
     def _commit(self, control: ControlledPipeline[PL]) -> None:
@@ -188,7 +181,7 @@ class Pipelines(Generic[PL]):
         log.info("pipeline committed")
 
     def _reconcile(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Go over to another config with the state of this one; the same one only brings its cookie."""
+        """Change to another config with the state of this one; the same config only replaces the cookie."""
         if self.saved is None:
             self.load(config)
             return

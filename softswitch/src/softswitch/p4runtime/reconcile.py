@@ -43,9 +43,7 @@ _MODIFIED = {"counter_entry", "meter_entry", "register_entry", "value_set_entry"
 
 
 class Defaults(Protocol):
-    def has_initial_default(self, table_id: int) -> bool:
-        """Return whether a table has the program's default entry."""
-        ...
+    def has_initial_default(self, table_id: int) -> bool: ...
 
 
 class State(Protocol):
@@ -82,7 +80,6 @@ def _do(new: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refu
 
 
 def _updates(old: State) -> Iterator[p4r.Update]:
-    """Yield the updates that copy the state of `old`."""
     responses, _ = old.read(p4r.ReadRequest(entities=ENTITIES))
     for response in responses:
         for entity in response.entities:

@@ -62,7 +62,6 @@ class P4RuntimeServer(Generic[PL]):
         self._notifications = Notifications(self._running, self._broadcast, lambda: self._ports.now())
         self._sessions = Sessions(device_id, self._notifications.forget_digests)
         self.extra_handlers: list[grpc.GenericRpcHandler] = []
-        """Handlers of other services, which `start` adds."""
         self._server: grpc.aio.Server | None = None
         if ports is not None and make_pipeline is not None:
             self.attach(ports, make_pipeline, folder_of)
@@ -88,7 +87,7 @@ class P4RuntimeServer(Generic[PL]):
 
     def resume(self, journal: Journal, make_pinned: MakePipeline[PL]) -> None:
         """Resume the pinned pipeline that `make_pinned` returns, by replaying its journal."""
-        self.pipelines.go_on(journal, make_pinned)
+        self.pipelines.resume(journal, make_pinned)
 
     async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:
         """Listen on HOST:PORT and on `more` addresses; return the first one's port, which may be 0 for any.
@@ -124,7 +123,6 @@ class P4RuntimeServer(Generic[PL]):
         self._notifications.set_alarm()
 
     async def stop(self) -> None:
-        """Close all streams and stop listening."""
         if self._begun.is_set():
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._ports.cpu_socket.fileno())
@@ -273,7 +271,6 @@ class P4RuntimeServer(Generic[PL]):
 
 
 def _datagrams(source: socket.socket) -> Iterator[bytes]:
-    """Yield received datagrams, up to DATAGRAMS_AT_ONCE."""
     for _ in range(DATAGRAMS_AT_ONCE):
         try:
             yield source.recv(MAX_FRAME, socket.MSG_DONTWAIT)

@@ -24,7 +24,6 @@ class Stream:
         self.lost = 0
 
     def send(self, response: p4r.StreamMessageResponse) -> None:
-        """Queue a message."""
         self.waiting.put_nowait(response)
 
 

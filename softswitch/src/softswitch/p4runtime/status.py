@@ -22,12 +22,10 @@ class Refusal(SwitchError):
 
     @property
     def number(self) -> int:
-        """The code as `google.rpc.Code`."""
         return int(self.code.value[0])
 
 
 def invalid(message: str) -> Refusal:
-    """Return the refusal of a malformed message."""
     return Refusal(StatusCode.INVALID_ARGUMENT, message)
 
 

@@ -76,7 +76,6 @@ def resume(switch: Switch, queues: Queues) -> None:
 
 @compiled
 def drop_pending(switch: Switch, queues: Queues) -> None:
-    """Drop and count the pending frames."""
     switch.retry_at = NEVER
     for p in range(switch.port_count):
         port = switch.ports[p]

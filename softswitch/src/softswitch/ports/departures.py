@@ -60,13 +60,11 @@ def dequeue(switch: Switch, queues: Queues) -> int:
 
 @compiled
 def length_of(record: int) -> int:
-    """Return the bytes of data of a record."""
     return int64(carray(pointer(record), 1, HEAD)[0].length)
 
 
 @compiled
 def is_due(switch: Switch, queues: Queues) -> bool:
-    """Return whether a packet may depart now."""
     due = next_departure(queues)
     return due != NEVER and due <= queue_clock(switch)
 

@@ -22,7 +22,6 @@ DEPTH = 128
 """Frames queued for one egress port before they are sent, or taken from one ingress port with duplicates."""
 
 OUT_BYTES = 1 << 21
-"""Size of the output buffer."""
 OUT_MARGIN = 1 << 20
 """Bytes of the output buffer that are free before each frame; with fewer, the burst is sent first."""
 
@@ -37,7 +36,6 @@ NO_PORT = -1
 TIMER = -2
 """Numbers that epoll reports besides ports: the stop event, and that a packet may leave its queue."""
 IN, OUT = 0, 1
-"""Directions of a port, as indices."""
 
 
 class Frame:
@@ -50,8 +48,6 @@ class Frame:
 
 
 class Port:
-    """A port and its counters."""
-
     number: int
     fd: int
     ring: int
@@ -109,8 +105,6 @@ class ReorderBuffer:
 
 
 class ReorderSlot:
-    """A frame that waits in a reorder buffer."""
-
     state: int
     address: int
     length: int
@@ -175,11 +169,11 @@ class Switch:
     report_at: int
     """Time of the next report at the earliest, µs since start."""
     clock: Annotated[Ints, 2]
-    """A struct timespec."""
+    """A struct timespec for clock_gettime(2)."""
     pcap_record: Annotated[NDArray[np.uint32], 4]
     """Header of a frame in a pcap file."""
     iovec: Annotated[Ints, 4]
-    """Arguments of writev(2)."""
+    """Arguments of writev(2), which writes pcap records."""
     error: Annotated[NDArray[np.int32], 2]
     """SO_ERROR and its size."""
     port_count: int
@@ -187,7 +181,7 @@ class Switch:
     index_of: Annotated[Ints, PORT_NUMBERS]
     """Index of a port by its number; NO_PORT if there is none."""
     queued: Annotated[Ints, MAX_PORTS]
-    """Frames in `queue`."""
+    """Number of frames in `queue`, by port."""
     burst: Annotated[Records[Frame], DEPTH]
     """Frames about to be processed."""
     queue: Annotated[RecordTable[Frame], FRAME, (MAX_PORTS, DEPTH)]

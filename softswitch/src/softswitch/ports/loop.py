@@ -207,7 +207,6 @@ class PortLoop:
         self._queues.queues["dropped"] = old.queues["dropped"]
 
     def _chosen(self, port: int | None, priority: int | None) -> list[np.void]:
-        """Return the records of the selected queues."""
         ports = range(len(self._numbers)) if port is None else [self._numbers.index(port)]
         priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
@@ -218,7 +217,6 @@ class PortLoop:
         self._opened.close()
 
     def counters(self) -> SwitchCounters:
-        """Return the counters of all ports, the CPU port included, and of the switch as a whole."""
         kernel_drops = [packet_socket.read_kernel_drops() for packet_socket in self._sockets]
         kernel_drops += [0] * (len(self._numbers) - len(self._sockets))
         return SwitchCounters(
@@ -228,7 +226,6 @@ class PortLoop:
         )
 
     def describe(self) -> list[str]:
-        """Return the counters as text, a line for each port."""
         return describe(self.counters())
 
     def now(self) -> int:
@@ -245,7 +242,6 @@ class PortLoop:
         self._report_cut_captures()
 
     def _report_lost_notices(self) -> None:
-        """Log how many notices were lost since the last report."""
         lost, reported = int(self._switch["lost_notices"]), int(self._switch["reported_notices"])
         if lost == reported:
             return

@@ -54,7 +54,6 @@ def send_queue(switch: Switch, p: int) -> None:
 
 @compiled
 def send_all(switch: Switch) -> None:
-    """Send the queued frames of all ports."""
     for p in range(switch.port_count):
         if switch.queued[p]:
             send_queue(switch, p)

@@ -94,7 +94,6 @@ def release(queues: Queues, p: int) -> None:
 
 @compiled
 def clear(queues: Queues) -> None:
-    """Drop and count all waiting packets."""
     for p in range(len(queues.ports)):
         for priority in range(queues.queues.shape[1]):
             queue = queues.queues[p, priority]

@@ -33,8 +33,6 @@ class Depth(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """Rate and depth of one port."""
-
     rate: Rate
     depth: Depth
 
@@ -44,12 +42,10 @@ _ANY_BYTES = 1 << 62
 
 
 def packet_depth(packets: int) -> Depth:
-    """Return the depth of a queue for `packets` packets of any size."""
     return Depth(packets, _ANY_BYTES)
 
 
 def byte_depth(size: int) -> Depth:
-    """Return the depth of a queue for `size` bytes."""
     return Depth(max(1, size // MIN_FRAME_BYTES), size)
 
 

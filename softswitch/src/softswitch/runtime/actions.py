@@ -70,7 +70,6 @@ def table_action_of(store: TableStore, action: EntryAction) -> TableAction:
 
 
 def data_of(call: ActionCall) -> list[str]:
-    """Return the data of an action as text."""
     return [f"{value:#x}" for value in call.args]
 
 

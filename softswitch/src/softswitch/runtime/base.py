@@ -28,7 +28,7 @@ class RuntimeCalls(Generic[PL]):
 
     def control(self) -> ControlledPipeline[PL]:
         """Return the pipeline that calls are about; raises SwitchError if there is none."""
-        control = self._ready or self._pipelines.met
+        control = self._ready or self._pipelines.active
         if control is None:
             raise SwitchError("Error: the switch runs no program yet")
         return control
@@ -40,7 +40,7 @@ class RuntimeCalls(Generic[PL]):
         replays.
         """
         control = self.control()
-        if control.is_kept:
+        if control.has_journal:
             raise SwitchError(f"Error: {what} cannot be persisted: start the switch without --pin")
         return control
 

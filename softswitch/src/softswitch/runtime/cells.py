@@ -31,9 +31,7 @@ class Named(Protocol):
     """An array or value set of P4Info."""
 
     @property
-    def name(self) -> str:
-        """Fully qualified P4 name."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def size(self) -> int:

@@ -28,34 +28,22 @@ class Ports(Protocol):
         """Return the time of the packets' clock, µs since start."""
         ...
 
-    def names(self) -> dict[int, str]:
-        """Return the interfaces of all ports, by number."""
-        ...
+    def names(self) -> dict[int, str]: ...
 
-    def is_up(self, port: int) -> bool:
-        """Return whether a port's interface is up."""
-        ...
+    def is_up(self, port: int) -> bool: ...
 
-    def add(self, port: int, interface: str) -> None:
-        """Add a port with an interface."""
-        ...
+    def add(self, port: int, interface: str) -> None: ...
 
-    def remove(self, port: int) -> None:
-        """Remove a port."""
-        ...
+    def remove(self, port: int) -> None: ...
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
         """Set rates and depths of queues (`Runtime.queue_set`)."""
         ...
 
-    def set_crc(self, calculation: str, crc: CrcFunction) -> None:
-        """Set the CRC of a calculation of the program."""
-        ...
+    def set_crc(self, calculation: str, crc: CrcFunction) -> None: ...
 
 
 class Device(RuntimeCalls[PL]):
-    """Calls on the device."""
-
     def __init__(self, pipelines: Pipelines[PL], ports: Ports, device_id: int) -> None:
         RuntimeCalls.__init__(self, pipelines)
         self._ports = ports

@@ -89,8 +89,6 @@ class Lag(TypedDict):
 
 
 class Multicast(TypedDict):
-    """All multicast groups and link aggregation groups."""
-
     groups: list[McGroup]
     lags: list[Lag]
 
@@ -136,9 +134,7 @@ class Runtime(Protocol):
 
     # -- the program
 
-    def info(self) -> Info:
-        """Return identity and version of the switch."""
-        ...
+    def info(self) -> Info: ...
 
     def config(self) -> str:
         """Return the BMv2 JSON of the program that calls are about."""
@@ -166,13 +162,9 @@ class Runtime(Protocol):
         """Insert an entry; return its handle."""
         ...
 
-    def table_modify(self, table: str, handle: int, doing: TableAction) -> None:
-        """Replace the action of an entry."""
-        ...
+    def table_modify(self, table: str, handle: int, doing: TableAction) -> None: ...
 
-    def table_delete(self, table: str, handle: int) -> None:
-        """Delete the entry with a handle."""
-        ...
+    def table_delete(self, table: str, handle: int) -> None: ...
 
     def table_clear(self, table: str) -> None:
         """Delete all entries; the default stays."""
@@ -182,17 +174,11 @@ class Runtime(Protocol):
         """Return all entries, ordered by handle."""
         ...
 
-    def table_entry(self, table: str, handle: int) -> Entry:
-        """Return the entry with a handle."""
-        ...
+    def table_entry(self, table: str, handle: int) -> Entry: ...
 
-    def table_find(self, table: str, match: list[str], priority: int) -> Entry:
-        """Return the entry with a key."""
-        ...
+    def table_find(self, table: str, match: list[str], priority: int) -> Entry: ...
 
-    def table_size(self, table: str) -> int:
-        """Return the number of entries in a table."""
-        ...
+    def table_size(self, table: str) -> int: ...
 
     def table_default(self, table: str) -> TableAction | None:
         """Return the action of a miss; None if there is none."""
@@ -212,9 +198,7 @@ class Runtime(Protocol):
         """Add a member; return its handle."""
         ...
 
-    def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None:
-        """Replace the action of a member."""
-        ...
+    def member_modify(self, profile: str, member: int, action: str, data: list[str]) -> None: ...
 
     def member_delete(self, profile: str, member: int) -> None:
         """Remove a member that is not in use."""
@@ -232,13 +216,9 @@ class Runtime(Protocol):
         """Remove a group that is not in use."""
         ...
 
-    def group_add(self, profile: str, group: int, member: int) -> None:
-        """Add a member to a group."""
-        ...
+    def group_add(self, profile: str, group: int, member: int) -> None: ...
 
-    def group_remove(self, profile: str, group: int, member: int) -> None:
-        """Remove a member from a group."""
-        ...
+    def group_remove(self, profile: str, group: int, member: int) -> None: ...
 
     def groups(self, profile: str) -> list[Group]:
         """Return all groups, ordered by handle."""
@@ -254,17 +234,13 @@ class Runtime(Protocol):
         """Write a value to one cell, or to all."""
         ...
 
-    def counter_read(self, counter: str, index: int) -> Count:
-        """Return the counts of one cell."""
-        ...
+    def counter_read(self, counter: str, index: int) -> Count: ...
 
     def counter_write(self, counter: str, index: int | None, packets: int, octets: int) -> None:
         """Write counts to one cell, or to all."""
         ...
 
-    def entry_counter_read(self, table: str, handle: int) -> Count:
-        """Return the counts of an entry."""
-        ...
+    def entry_counter_read(self, table: str, handle: int) -> Count: ...
 
     def entry_counter_write(self, table: str, handle: int | None, packets: int, octets: int) -> None:
         """Write counts to one entry, or to all."""
@@ -290,15 +266,11 @@ class Runtime(Protocol):
         """Return the members of a parser value set, each the concatenation of its fields without padding."""
         ...
 
-    def value_set_write(self, name: str, values: list[str]) -> None:
-        """Replace the members of a parser value set."""
-        ...
+    def value_set_write(self, name: str, values: list[str]) -> None: ...
 
     # -- multicast and mirroring
 
-    def mc_group_create(self, group: int) -> None:
-        """Create a group without nodes."""
-        ...
+    def mc_group_create(self, group: int) -> None: ...
 
     def mc_group_destroy(self, group: int) -> None:
         """Remove a group; its nodes remain, in no group."""
@@ -308,9 +280,7 @@ class Runtime(Protocol):
         """Create a node that is in no group; return its handle."""
         ...
 
-    def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None:
-        """Replace the ports and LAGs of a node."""
-        ...
+    def mc_node_update(self, node: int, ports: list[int], lags: list[int]) -> None: ...
 
     def mc_node_destroy(self, node: int) -> None:
         """Remove a node, also from its group."""
@@ -320,13 +290,9 @@ class Runtime(Protocol):
         """Append a node to a group."""
         ...
 
-    def mc_node_dissociate(self, group: int, node: int) -> None:
-        """Remove a node from its group."""
-        ...
+    def mc_node_dissociate(self, group: int, node: int) -> None: ...
 
-    def mc_set_lag(self, lag: int, ports: list[int]) -> None:
-        """Set the ports of a link aggregation group."""
-        ...
+    def mc_set_lag(self, lag: int, ports: list[int]) -> None: ...
 
     def multicast(self) -> Multicast:
         """Return all groups with their nodes, and all LAGs."""
@@ -336,13 +302,9 @@ class Runtime(Protocol):
         """Set the destination of a mirroring session: a port or a multicast group."""
         ...
 
-    def mirror_delete(self, session: int) -> None:
-        """Remove a mirroring session."""
-        ...
+    def mirror_delete(self, session: int) -> None: ...
 
-    def mirror(self, session: int) -> Mirror:
-        """Return the destination of a mirroring session."""
-        ...
+    def mirror(self, session: int) -> Mirror: ...
 
     # -- the device
 
@@ -350,13 +312,9 @@ class Runtime(Protocol):
         """Return all ports, ordered by number."""
         ...
 
-    def port_add(self, port: int, interface: str) -> None:
-        """Add a port with an interface."""
-        ...
+    def port_add(self, port: int, interface: str) -> None: ...
 
-    def port_remove(self, port: int) -> None:
-        """Remove a port, and release its interface."""
-        ...
+    def port_remove(self, port: int) -> None: ...
 
     def queue_set(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
         """Set the rate of queues in packets/s (0: unlimited), or their depth in packets.
@@ -365,9 +323,7 @@ class Runtime(Protocol):
         """
         ...
 
-    def time(self) -> Time:
-        """Return the switch's clock."""
-        ...
+    def time(self) -> Time: ...
 
     def crc_set(self, calculation: str, width: int, crc: Crc) -> None:
         """Set the parameters of a calculation with a custom CRC of `width` bits, 16 or 32."""

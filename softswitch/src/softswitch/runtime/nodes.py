@@ -52,7 +52,6 @@ class Nodes:
         return self.groups[group]
 
     def create(self, rid: int, ports: Sequence[int], lags: Sequence[int]) -> int:
-        """Create a node; return its handle."""
         handle = self._free.take()
         self.nodes[handle] = _Node(rid, sorted(ports), sorted(lags))
         return handle
@@ -111,7 +110,6 @@ class Nodes:
         self.mirrored = {session: group for session, group in self.mirrored.items() if session in sessions}
 
     def describe(self) -> Multicast:
-        """Return all groups and LAGs (`Runtime.multicast`)."""
         return Multicast(
             groups=[
                 McGroup(group=group, nodes=[self._described(handle) for handle in handles])

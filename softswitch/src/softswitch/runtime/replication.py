@@ -22,8 +22,6 @@ MIRRORING = "mirroring"
 
 
 class Replication(RuntimeCalls[PL]):
-    """Calls on the packet replication engine."""
-
     def __init__(self, pipelines: Pipelines[PL]) -> None:
         RuntimeCalls.__init__(self, pipelines)
         self._nodes: WeakKeyDictionary[ControlledPipeline[PL], Nodes] = WeakKeyDictionary()

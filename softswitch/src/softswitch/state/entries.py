@@ -57,7 +57,6 @@ class Entries:
         self.apply_all_or_none(*_flat([]))
 
     def _install_const_entries(self) -> None:
-        """Install the program's constant entries and default actions."""
         ops: list[list[int]] = []
         for name, table in self._program.tables.items():
             self.set_default(name, None)
@@ -95,7 +94,6 @@ class Entries:
         return True
 
     def row_of(self, table: str) -> int:
-        """Return the number by which operations refer to a table."""
         return self._rows[table]
 
     def _encode(self, entry: EntryWrite) -> list[int]:
@@ -248,7 +246,6 @@ class Entries:
         )
 
     def _group_masks(self, layout: TableLayout) -> npt.NDArray[np.uint64]:
-        """Return the mask words of all groups of a ranked table."""
         if not layout.is_ranked:
             return np.zeros((0, 0), dtype=np.uint64)
         groups = self._memory.words[layout.groups : layout.groups + layout.table.size * layout.group_stride]

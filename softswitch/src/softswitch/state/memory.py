@@ -32,7 +32,6 @@ class Memory:
     def attach(self, words: Words) -> None:
         """Use these words as the memory block."""
         self.map = words.view(np.uint8).data
-        """The words as bytes."""
         self.words = words
         """Current contents, for reading only; change them with `store`, `store_bytes` and `changing`."""
         self.address: int = self.words.ctypes.data

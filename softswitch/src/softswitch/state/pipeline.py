@@ -81,11 +81,9 @@ class StatePipeline:
         return self._entries.apply_all_or_none(ops, starts)
 
     def row_of(self, table: str) -> int:
-        """Return the number by which operations refer to a table."""
         return self._entries.row_of(table)
 
     def key_words(self, table: str) -> int:
-        """Return the number of key words in an operation on a table."""
         return self._layout.tables[table].key_words
 
     def invocation(self, table: str, call: ActionCall) -> ir.Invocation:
@@ -157,7 +155,6 @@ def is_notice(kind: int) -> bool:
 
 
 def decode_notice(program: ir.Program, kind: int, data: bytes) -> Notice:
-    """Decode a digest or log record."""
     values = read_values(data)
     if kind & DIGEST:
         return DigestMessage(kind ^ DIGEST, tuple(values))

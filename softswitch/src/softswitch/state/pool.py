@@ -50,6 +50,5 @@ class RunPool:
         return pack_halves(first, count)
 
     def remove(self, key: int) -> None:
-        """Free a run, if there is one."""
         _, count = self._runs.pop(key, (0, 0))
         self.used -= count

@@ -37,8 +37,6 @@ class Slots:
 
 
 class Profile:
-    """One action profile in the shared memory."""
-
     def __init__(self, program: ir.Program, layout: ProfileLayout, memory: Memory) -> None:
         self._program = program
         self._number = program.profiles.index(layout.profile)
@@ -66,7 +64,6 @@ class Profile:
                 self._memory.store(at, words)
 
     def write_group(self, group: int, members: Sequence[int] | None) -> None:
-        """Add, change or remove a group (`Pipeline.write_group`)."""
         with self._memory.control:
             if members is None:
                 self._remove_group(group)

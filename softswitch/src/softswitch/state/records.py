@@ -75,7 +75,6 @@ def record_at(table: Row, number: int) -> Any:
 
 @compiled
 def bucket_record(state: Words, table: Row, position: int) -> Any:
-    """Return the number of the record that a bucket refers to."""
     return int64(state[table.buckets + position] & _LOW)
 
 
@@ -137,7 +136,6 @@ def take_record(state: Words, table: Row) -> Any:
 
 @compiled
 def free_record(state: Words, table: Row, number: int) -> None:
-    """Put a record on the free list."""
     header = table.header
     store_word(state, table, record_at(table, number), state[header + FREE])
     store_word(state, table, record_at(table, number) + table.action, _FREED)

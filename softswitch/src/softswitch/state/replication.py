@@ -22,12 +22,10 @@ class Replication:
         self._pool = RunPool(memory, layout.pool, MAX_REPLICAS)
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        """Replace the replicas of a group (`Pipeline.write_multicast_group`)."""
         check_multicast_group(group)
         self._write(self._layout.multicast + group, replicas)
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int) -> None:
-        """Replace the replicas of a session (`Pipeline.write_clone_session`)."""
         check_clone_session(session)
         self._write(self._layout.sessions + SESSION_WORDS * session, replicas, length)
 

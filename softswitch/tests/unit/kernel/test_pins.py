@@ -60,7 +60,7 @@ class Switch:
         with ExitStack() as undo:
             undo.callback(self.kill)
             if self.pins.pinned is not None:
-                self._pipelines.go_on(Journal(self.pins.pinned.folder), self._make_kept)
+                self._pipelines.resume(Journal(self.pins.pinned.folder), self._make_kept)
             undo.pop_all()
 
     def _make(self, program: ir.Program) -> OnLoopback:

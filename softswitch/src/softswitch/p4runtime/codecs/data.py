@@ -61,7 +61,6 @@ def widths(shape: Shape) -> tuple[int, ...]:
 
 
 def to_data(shape: Shape, values: Sequence[int]) -> p4d.P4Data:
-    """Return the message of values, in order."""
     data = p4d.P4Data()
     _fill(shape, iter(values), data)
     return data

@@ -21,7 +21,6 @@ class MatchField(NamedTuple):
 
     @property
     def full(self) -> int:
-        """The largest value, which is also the mask of all bits."""
         return (1 << self.width) - 1
 
     @property

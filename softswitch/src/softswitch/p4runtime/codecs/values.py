@@ -36,12 +36,10 @@ def misfit(value: bytes, width: int, location: str) -> Refusal:
 
 
 def encode_uint128(value: int) -> p4r.Uint128:
-    """Return the message of an election ID."""
     return p4r.Uint128(high=value >> 64, low=value & (1 << 64) - 1)
 
 
 def decode_uint128(message: p4r.Uint128) -> int:
-    """Return the election ID in a message."""
     return message.high << 64 | message.low
 
 
@@ -101,7 +99,6 @@ class FieldGroup:
         return self.missing(next(name for i, name in names.items() if i not in seen))
 
     def missing(self, name: str) -> Refusal:
-        """Return the refusal of a missing field."""
         return invalid(f"{self.location} {name} is missing; {self._expected}")
 
     @property

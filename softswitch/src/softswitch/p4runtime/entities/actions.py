@@ -25,7 +25,6 @@ def called(action: ActionInfo, call: p4r.Action) -> ActionCall:
 
 
 def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: str) -> Refusal:
-    """Return the refusal of an action that is none of these."""
     right = ", ".join(f"{action.name} (ID {action.id})" for action in actions.values())
     return invalid(f"{location} has no action with ID {identity}; it has {right}")
 

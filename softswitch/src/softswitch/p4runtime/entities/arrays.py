@@ -17,17 +17,11 @@ CellEntry = p4r.CounterEntry | p4r.MeterEntry | p4r.RegisterEntry
 
 
 class SizedArray(Protocol):
-    """An array of P4Info."""
+    @property
+    def name(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Fully qualified P4 name."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Number of cells."""
-        ...
+    def size(self) -> int: ...
 
 
 A = TypeVar("A", bound=SizedArray)

@@ -49,7 +49,6 @@ class _State:
             self.acknowledge(next(iter(self.sent)))
 
     def forget(self) -> None:
-        """Empty the buffer and the cache."""
         self.gathered.clear()
         self.sent.clear()
         self.cache.clear()
@@ -68,7 +67,6 @@ class DigestEntries:
     # ---- DigestEntry
 
     def write(self, kind: int, message: p4r.DigestEntry, batch: Batch) -> None:
-        """Check one update and add it to the batch."""
         digest = self._digest(message.digest_id)
         if kind == INSERT and digest.id in self._configs:
             raise Refusal(StatusCode.ALREADY_EXISTS, f"digest {digest.name} is already configured")

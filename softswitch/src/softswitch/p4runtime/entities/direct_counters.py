@@ -14,7 +14,6 @@ from softswitch.pipeline import ControlPlane, CounterValue
 
 
 def set_counter(store: TableStore, key: Key, value: CounterValue) -> Step:
-    """Return the step that sets the direct counter of an entry."""
     entry_key = store.entry_key(key)
     return lambda pipeline: pipeline.set_entry_counter(entry_key, value)
 
@@ -24,8 +23,6 @@ def has_counter(store: TableStore) -> bool:
 
 
 class DirectCounterEntries:
-    """The direct counters of all tables that have one."""
-
     def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
         self._stores = stores
         self._pipeline = pipeline

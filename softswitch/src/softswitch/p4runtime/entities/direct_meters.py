@@ -31,8 +31,6 @@ def has_meter(store: TableStore) -> bool:
 
 
 class DirectMeterEntries:
-    """The direct meters of all tables that have one."""
-
     def __init__(self, stores: Stores, pipeline: ControlPlane) -> None:
         self._stores = stores
         self._pipeline = pipeline

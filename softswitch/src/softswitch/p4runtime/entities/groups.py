@@ -14,13 +14,10 @@ from softswitch.p4runtime.status import Refusal, invalid
 
 
 class Groups:
-    """The groups of all action selectors."""
-
     def __init__(self, profiles: Profiles) -> None:
         self._profiles = profiles
 
     def write(self, kind: int, message: p4r.ActionProfileGroup, batch: Batch) -> None:
-        """Check one update and add it to the batch."""
         store = self._profiles[message.action_profile_id]
         group = message.group_id
         store.check_manual()

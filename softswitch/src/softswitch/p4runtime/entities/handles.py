@@ -19,8 +19,6 @@ _VERSIONS = 1 << 8
 
 
 class _Numbers:
-    """The numbers of one table's entries."""
-
     def __init__(self) -> None:
         self.numbers: dict[Key, int] = {}
         self.keys: dict[int, Key] = {}
@@ -28,19 +26,16 @@ class _Numbers:
         self._free = LowestFree()
 
     def add(self, key: Key) -> None:
-        """Assign a handle to an inserted entry."""
         number = self._free.take()
         self.numbers[key], self.keys[number] = number, key
 
     def remove(self, key: Key) -> None:
-        """Free the number of a deleted entry."""
         number = self.numbers.pop(key)
         del self.keys[number]
         self._versions[number] = (self._versions.get(number, 0) + 1) % _VERSIONS
         self._free.give(number)
 
     def handle(self, number: int) -> int:
-        """Return the handle of a number."""
         return self._versions.get(number, 0) << _NUMBER_BITS | number
 
 
@@ -74,13 +69,11 @@ class Handles:
         self._tables[table] = _Numbers()
 
     def of(self, table: str, key: Key) -> int | None:
-        """Return the handle of the entry with a key; None if there is none."""
         numbers = self._numbers(table)
         number = numbers.numbers.get(key)
         return None if number is None else numbers.handle(number)
 
     def key(self, table: str, handle: int) -> Key | None:
-        """Return the key of the entry with a handle; None if there is none."""
         numbers = self._numbers(table)
         number = handle & _NUMBERS
         return numbers.keys.get(number) if numbers.handle(number) == handle else None

@@ -28,11 +28,9 @@ class IdleTimers:
         self._deadlines: list[tuple[int, EntryKey, _Timer]] = []
 
     def start(self, key: EntryKey, timeout_ns: int, now: int) -> None:
-        """Start the timer of an entry."""
         self._start(key, _Timer(now, max(-(-timeout_ns // 1000), SHORTEST)))
 
     def stop(self, key: EntryKey) -> None:
-        """Stop the timer of an entry, if it has one."""
         self._timers.pop(key, None)
 
     def next_end(self) -> int | None:

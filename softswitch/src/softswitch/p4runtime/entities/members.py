@@ -17,14 +17,11 @@ from softswitch.pipeline import ActionCall
 
 
 class Members:
-    """The members of all action profiles."""
-
     def __init__(self, profiles: Profiles, actions: Mapping[str, ActionInfo]) -> None:
         self._profiles = profiles
         self._actions = actions
 
     def write(self, kind: int, message: p4r.ActionProfileMember, batch: Batch) -> None:
-        """Check one update and add it to the batch."""
         store = self._profiles[message.action_profile_id]
         member = message.member_id
         store.check_manual()

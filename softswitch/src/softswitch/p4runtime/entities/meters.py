@@ -41,7 +41,6 @@ class MeterEntries(Arrays[MeterInfo]):
         batch.add(step)
 
     def config(self, array: MeterInfo, index: int) -> MeterConfig | None:
-        """Return the configuration of a cell, or None."""
         return self._configs.get((array.id, index))
 
     def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:

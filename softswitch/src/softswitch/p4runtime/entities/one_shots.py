@@ -24,7 +24,6 @@ def prepare_one_shot(
 
 
 def remove_one_shot(store: ProfileStore, group: int, batch: Batch) -> None:
-    """Remove the members and the group of an entry."""
     copies = store.one_shots[group].copies
     batch.snapshot(store.numbers)
     batch.put(store.one_shots, group, None)

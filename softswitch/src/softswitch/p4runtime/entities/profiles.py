@@ -101,18 +101,14 @@ class ProfileStore:
         batch.put(uses, identity, uses.get(identity, 0) + change or None)
 
     def missing(self, kind: str, identity: int) -> Refusal:
-        """Return the refusal of a missing member or group."""
         return Refusal(StatusCode.NOT_FOUND, f"action profile {self.name}: {kind} {identity} is not there")
 
     def full(self, kind: str) -> Refusal:
-        """Return the refusal of a member or group for which there is no room."""
         text = f"action profile {self.name} is full with {pluralize(self.size, kind)}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
 
 class Profiles:
-    """All action profiles, by ID."""
-
     def __init__(self, p4info: P4Info, program: Program) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}
         self._stores = {i: ProfileStore(p, sizes[p.name]) for i, p in p4info.profiles.items()}
@@ -124,7 +120,6 @@ class Profiles:
         return store
 
     def find_named(self, name: str) -> ProfileStore | None:
-        """Return the profile with a P4 name, or None."""
         return next((store for store in self._stores.values() if store.name == name), None)
 
     def selected(self, profile: int, inside: int, what: str) -> list[ProfileStore]:

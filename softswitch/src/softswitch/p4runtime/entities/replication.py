@@ -34,8 +34,7 @@ class _Replicated(ABC, Generic[M]):
         self._counts = counts
 
     @abstractmethod
-    def identity(self, message: M) -> int:
-        """Return the ID in a message."""
+    def identity(self, message: M) -> int: ...
 
     @abstractmethod
     def check(self, message: M, location: str) -> None:
@@ -46,11 +45,9 @@ class _Replicated(ABC, Generic[M]):
         """Write the replicas to the pipeline; none after a DELETE."""
 
     @abstractmethod
-    def entry(self, message: M) -> p4r.PacketReplicationEngineEntry:
-        """Wrap a message."""
+    def entry(self, message: M) -> p4r.PacketReplicationEngineEntry: ...
 
     def write(self, kind: int, message: M, batch: Batch) -> None:
-        """Check one update and add it to the batch."""
         identity = self.identity(message)
         location = f"{self.name} {identity}"
         if not 0 < identity <= self.max_id:
@@ -143,7 +140,6 @@ class PacketReplication:
         self.sessions = _CloneSessions(counts)
 
     def write(self, kind: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
-        """Check one update and add it to the batch."""
         match message.WhichOneof("type"):
             case "multicast_group_entry":
                 self.groups.write(kind, message.multicast_group_entry, batch)

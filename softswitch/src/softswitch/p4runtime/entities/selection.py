@@ -20,14 +20,12 @@ class LowestFree:
         self._returned: list[int] = []
 
     def take(self) -> int:
-        """Allocate the lowest free number."""
         if self._returned:
             return heapq.heappop(self._returned)
         self._unused += 1
         return self._unused - 1
 
     def give(self, number: int) -> None:
-        """Free a number."""
         heapq.heappush(self._returned, number)
 
 
@@ -87,16 +85,13 @@ class MemberNumbers:
         return dict(self._group_numbers)
 
     def take(self, count: int) -> list[int]:
-        """Allocate numbers of new members without ID."""
         return [self._free.take() for _ in range(count)]
 
     def give(self, numbers: Iterable[int]) -> None:
-        """Free the numbers of deleted members."""
         for number in numbers:
             self._free.give(number)
 
     def _purge(self, member: int) -> None:
-        """Free the copies of a member that are in no group."""
         copies = self._copies[member]
         maximum = max((weights.get(member, 0) for weights in self._groups.values()), default=0)
         while len(copies) > max(maximum, 1):

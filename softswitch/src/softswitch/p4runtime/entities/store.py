@@ -36,10 +36,8 @@ class Note(NamedTuple):
 
 
 PLAIN = Note()
-"""The note of an entry without one."""
 
 DEFAULT = Key(())
-"""The key of a table's default entry."""
 
 
 class DefaultEntry(NamedTuple):
@@ -81,11 +79,9 @@ class TableStore:
         return Key(self.table.key.decode(entry.match), priority)
 
     def entry_key(self, key: Key) -> EntryKey:
-        """Return the pipeline's key of an entry."""
         return EntryKey(self.name, key.matches, key.priority)
 
     def describe(self, key: Key, message: p4r.TableEntry) -> None:
-        """Fill in table, match fields and priority."""
         message.table_id, message.priority = self.table.id, key.priority
         self.table.key.encode(key.matches, message)
 
@@ -95,15 +91,12 @@ class TableStore:
         message.idle_timeout_ns = note.idle_timeout_ns
 
     def exists(self, key: Key) -> Refusal:
-        """Return the refusal of an INSERT of an existing entry."""
         return Refusal(StatusCode.ALREADY_EXISTS, f"{self._named(key)} is already there")
 
     def missing(self, key: Key) -> Refusal:
-        """Return the refusal of an update or a query of a missing entry."""
         return Refusal(StatusCode.NOT_FOUND, f"{self._named(key)} is not there")
 
     def full(self) -> Refusal:
-        """Return the refusal of an INSERT into a full table."""
         text = f"table {self.name} is full with {pluralize(self.size, 'entry', 'entries')}"
         return Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
 
@@ -137,7 +130,6 @@ class Stores:
         return store
 
     def find(self, table_id: int) -> TableStore | None:
-        """Return the table with an ID, or None."""
         return self._stores.get(table_id)
 
     def named(self, name: str) -> TableStore:
@@ -145,7 +137,6 @@ class Stores:
         return self._by_name[name]
 
     def find_named(self, name: str) -> TableStore | None:
-        """Return the table with a P4 name, or None."""
         return self._by_name.get(name)
 
     def selected(self, wanted: p4r.TableEntry) -> list[TableStore]:

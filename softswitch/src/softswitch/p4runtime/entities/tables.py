@@ -41,8 +41,6 @@ class _Rest(NamedTuple):
 
 
 class TableEntries:
-    """The entries and default entries of all tables."""
-
     def __init__(
         self,
         stores: Stores,
@@ -58,7 +56,6 @@ class TableEntries:
         self._clock = clock
 
     def write(self, kind: int, entry: p4r.TableEntry, batch: Batch) -> None:
-        """Check one update and add it to the batch."""
         store = self._stores[entry.table_id]
         if entry.is_const:
             raise invalid(f"table {store.name}: is_const must not be set in a write")
@@ -89,7 +86,6 @@ class TableEntries:
         return message
 
     def has_initial_default(self, table_id: int) -> bool:
-        """Return whether a table has the program's default entry."""
         store = self._stores[table_id]
         return store.default[DEFAULT] is store.initial_default
 

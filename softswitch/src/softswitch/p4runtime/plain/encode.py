@@ -26,14 +26,15 @@ from softswitch.state.write import DELETE, INSERT, MODIFY
 
 WORD = 64
 FIELD = np.dtype([("id", "i8"), ("width", "i8"), ("shift", "i8")])
-"""A match field or a parameter, of a word at most; `shift` is where its lowest bit is in the key."""
+"""A match field or parameter of at most one word; `shift` is the position of its lowest bit in the key."""
 ACTION_ROW = np.dtype([("id", "i8"), ("index", "i8"), ("first", "i8"), ("end", "i8")])
-"""An action, with the program's index, and its parameters."""
+"""An action: its P4Runtime ID, its index in the program, and the range of its parameters."""
 TABLE_ROW = np.dtype(
     [("id", "i8"), ("row", "i8"), ("key_words", "i8"), ("first", "i8"), ("end", "i8"),
      ("first_action", "i8"), ("end_action", "i8")]
 )  # fmt: skip
-"""A table, with the row that operations name it by, its match fields, and the actions of its entries."""
+"""A table: its P4Runtime ID, its number in operations, and the ranges of its match fields and entry
+actions."""
 Rows = npt.NDArray[Any]
 
 
@@ -48,7 +49,7 @@ def _row_of(rows: Rows, first: int, end: int, identity: int) -> int:
 
 @compiled
 def _fits(data: Bytes, value: Any, field: Any) -> bool:
-    """Whether a value is the field's, and no wider than it."""
+    """Return whether a value belongs to the field and is not wider than it."""
     if value[IDENTITY] != field.id or value[LENGTH] == 0:
         return False
     at, left = value[START], value[LENGTH]
@@ -72,7 +73,7 @@ def _number(data: Bytes, value: Any) -> Any:
 
 @compiled
 def _put_key(ops: Words, at: int, number: Any, shift: int) -> None:
-    """Set a field of the key, which is 0 before; it may go over into the next word."""
+    """Set a field of the key, which was 0; the field may extend into the next word."""
     word, bit = at + shift // WORD, np.uint64(shift % WORD)
     ops[word] |= number << bit
     if bit and number >> (np.uint64(WORD) - bit):
@@ -90,7 +91,7 @@ def encode(
     ops: Words,
     starts: npt.NDArray[np.int64],
 ) -> bool:
-    """Fill in operations and where they begin; whether all updates are of these tables, and right in form."""
+    """Fill in operations and their starts; return whether all updates are valid and of these tables."""
     at, last = int64(0), 0
     for number in range(len(updates)):
         update = updates[number]

@@ -12,13 +12,13 @@ import numpy.typing as npt
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.plain.scan import UPDATE_COLUMNS, VALUE_BYTES, VALUE_COLUMNS, count_updates, scan
 
-_MOST_BYTES = 1 << 24
-"""Of a request that is scanned: several times as many are needed beside it."""
+_MAX_SCANNED_BYTES = 1 << 24
+"""Maximum bytes of a request that is scanned, which takes several times as much memory."""
 
 
 @dataclass(frozen=True)
 class Scanned:
-    """The updates of a request, all of them plain in form (`scan`)."""
+    """The updates of a request, all of them plain (`scan`)."""
 
     data: npt.NDArray[np.uint8]
     updates: npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ class Scanned:
 
 
 class Request:
-    """A Write. `head` has at least what is not in its updates; `scanned` those, if they are plain in form."""
+    """A Write request. `head` has all but its updates; `scanned` has these if they are plain."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -37,11 +37,11 @@ class Request:
 
     @cached_property
     def whole(self) -> p4r.WriteRequest:
-        """The request as a message; protobuf's DecodeError where it is none."""
+        """The request as a message; raises protobuf's DecodeError if it is none."""
         return p4r.WriteRequest.FromString(self.data)
 
     def _scan(self) -> Scanned | None:
-        if len(self.data) > _MOST_BYTES:
+        if len(self.data) > _MAX_SCANNED_BYTES:
             return None
         data = np.frombuffer(self.data, dtype=np.uint8)
         count = count_updates(data)

@@ -16,21 +16,22 @@ from nativekit.memory import byte_at
 from softswitch.native import entry_point
 
 Bytes = npt.NDArray[np.uint8]
-"""Functions below take it by address: numba counts who has an array, at each call, for ten times as long."""
+"""Bytes of a request. Functions below take their address, as numba's reference counting makes calls ten times
+slower."""
 CHANGE, TABLE, FIRST_MATCH, ACTION, FIRST_PARAM, END = range(6)
 """Columns of an update: update type, table ID, its first value, action ID, the first of its parameters, and
 the first value of the next update. Without an action its ID is `NO_ACTION`."""
 UPDATE_COLUMNS = 6
 IDENTITY, START, LENGTH = range(3)
-"""Columns of a value: ID of match field or parameter, and where its bytes lie."""
+"""Columns of a value: ID of match field or parameter, offset and length of its bytes."""
 VALUE_COLUMNS = 3
 VALUE_BYTES = 6
-"""That a value takes at least."""
+"""Minimum bytes of a value in a request."""
 NO_ACTION = -1
 _UPDATES = 4
 _UPDATES_TAG = _UPDATES << 3 | 2
 _VARINT, _WORD, _BYTES, _HALF = 0, 1, 2, 5
-_MOST = (1 << 32) - 1
+_MAX_U32 = (1 << 32) - 1
 
 
 @compiled
@@ -46,9 +47,9 @@ def _varint(data: int, at: int, stop: int) -> tuple[int, int]:
         if i < 5:
             value |= (byte & 0x7F) << (7 * i)
         elif byte & 0x7F:
-            value = _MOST + 1
+            value = _MAX_U32 + 1
         if byte < 0x80:
-            return (value if value <= _MOST else int64(-1)), at + i + 1
+            return (value if value <= _MAX_U32 else int64(-1)), at + i + 1
     return int64(-1), int64(-1)
 
 
@@ -63,7 +64,7 @@ def _identity(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
 
 @compiled
 def _inside(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
-    """From where to where the bytes of a field are that begins with a tag; -1 where there is none."""
+    """Return start and end of the bytes of a field that begins with a tag, or -1 if there is none."""
     if at >= stop or byte_at(data + at) != tag:
         return int64(-1), int64(-1)
     length, at = _varint(data, at + 1, stop)
@@ -74,14 +75,14 @@ def _inside(data: int, at: int, stop: int, tag: int) -> tuple[int, int]:
 
 @compiled
 def _last(data: int, at: int, stop: int, tag: int) -> int:
-    """Where the bytes of a field begin that is the last of its message; -1 where there is none."""
+    """Return the start of the bytes of a field that ends its message, or -1 if there is none."""
     start, end = _inside(data, at, stop, tag)
     return start if end == stop else int64(-1)
 
 
 @compiled
 def _match(data: int, at: int, stop: int) -> tuple[int, int]:
-    """FieldMatch: field_id 1, exact 2 { value 1 }. Its ID and where its value begins, or -1."""
+    """Decode a FieldMatch, field_id 1, exact 2 { value 1 }: return ID and start of the value, or -1."""
     identity, at = _identity(data, at, stop, 0x08)
     if at >= 0:
         at = _last(data, at, stop, 0x12)
@@ -90,16 +91,16 @@ def _match(data: int, at: int, stop: int) -> tuple[int, int]:
 
 @compiled
 def _param(data: int, at: int, stop: int) -> tuple[int, int]:
-    """Action.Param: param_id 2, value 3. Its ID and where its value begins, or -1."""
+    """Decode an Action.Param, param_id 2, value 3: return ID and start of the value, or -1."""
     identity, at = _identity(data, at, stop, 0x10)
     return identity, (_last(data, at, stop, 0x1A) if at >= 0 else at)
 
 
 @compiled
 def _update(data: int, at: int, stop: int, updates: Any, number: int, values: Any, used: int) -> int:
-    """Update: type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
+    """Decode an Update, and return the number of values in use after it, or -1.
 
-    Values that are in use afterwards, or -1.
+    Its form is type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
     """
     updates[number, CHANGE], at = _identity(data, at, stop, 0x08)
     for _ in range(2):
@@ -183,7 +184,7 @@ def count_updates(data: Bytes) -> int:
 def scan(data: Bytes, updates: Any, values: Any, head: Bytes) -> int:
     """Fill in the updates of a request that `count_updates` has counted, and their values.
 
-    The bytes of its other fields go to `head`; how many they are, or -1 where an update is not plain.
+    Copies the bytes of its other fields to `head`; returns their number, or -1 if an update is not plain.
     """
     at, number, used, size = int64(0), 0, int64(0), int64(0)
     address, stop = data.ctypes.data, len(data)

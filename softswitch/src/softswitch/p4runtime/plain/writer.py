@@ -1,4 +1,4 @@
-"""Which tables take plain writes, and what a request comes to in them."""
+"""Conversion of plain writes of exact tables into the operations of the pipeline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from softswitch.state.entries import Offsets
 
 
 class Operations(NamedTuple):
-    """Operations of `softswitch.state.write`, and where each of them begins, with the end."""
+    """Operations of `softswitch.state.write`, and the start of each, followed by the end of the last."""
 
     ops: Words
     starts: Offsets
@@ -29,24 +29,24 @@ class TakesOperations(Protocol):
     """A pipeline whose tables take operations as words."""
 
     def row_of(self, table: str) -> int:
-        """By which operations name a table."""
+        """Return the number by which operations refer to a table."""
         ...
 
     def key_words(self, table: str) -> int:
-        """Words that an operation has of a key."""
+        """Return the number of key words in an operation on a table."""
         ...
 
     def invocation(self, table: str, call: ActionCall) -> Invocation:
-        """Return an action's index and its resolved parameters."""
+        """Return a call of a table's action by its index in the program."""
         ...
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        """Do operations of exact tables as one batch, if all can be done and no two have the same key."""
+        """Apply operations as one batch, if all can be applied and no two have the same key."""
         ...
 
 
 class PlainWriter:
-    """The tables of exact keys whose entries need nothing beside what the pipeline has (`TableStore`)."""
+    """The exact tables whose entries have no state outside of the pipeline (`TableStore`)."""
 
     def __init__(self, stores: Stores, declared: Iterable[Table], pipeline: TakesOperations) -> None:
         self._pipeline = pipeline
@@ -54,7 +54,7 @@ class PlainWriter:
         actions: list[tuple[int, ...]] = []
         fields: list[tuple[int, int, int]] = []
         self._stores: list[TableStore] = []
-        self._most_words = 2
+        self._max_words = 2
         for table in declared:
             store = stores.find_named(table.name)
             if store is None or not _is_plain(store, table):
@@ -63,17 +63,17 @@ class PlainWriter:
             key = _fields(Field(each.id, each.width, each.name) for each in store.table.key.fields)
             first, end = _extend(fields, key)
             first_action = len(actions)
-            most = 0
+            action_words = 0
             for action in store.table.entry_actions.values():
                 params = [(param.id, param.width, 0) for param in action.params.fields]
                 call = ActionCall(action.name, (0,) * len(params))
                 index = pipeline.invocation(store.name, call).action
                 actions.append((action.id, index, *_extend(fields, params)))
-                most = max(most, 1 + len(params))
+                action_words = max(action_words, 1 + len(params))
             words = pipeline.key_words(store.name)
             row = pipeline.row_of(store.name)
             tables.append((store.table.id, row, words, first, end, first_action, len(actions)))
-            self._most_words = max(self._most_words, 2 + words + most)
+            self._max_words = max(self._max_words, 2 + words + action_words)
         self._notes = [store.notes for store in self._stores]
         self._names = {store.name for store in self._stores}
         self._tables = np.array(tables, dtype=TABLE_ROW)
@@ -85,7 +85,7 @@ class PlainWriter:
         if not self._stores or any(self._notes) or (watched and not self._names.isdisjoint(watched)):
             return None
         count = len(scanned.updates)
-        ops = np.empty(count * self._most_words, dtype=np.uint64)
+        ops = np.empty(count * self._max_words, dtype=np.uint64)
         starts = np.empty(count + 1, dtype=np.int64)
         is_plain = encode(
             scanned.data,
@@ -100,7 +100,7 @@ class PlainWriter:
         return Operations(ops[: starts[-1]], starts) if is_plain else None
 
     def apply_all_or_none(self, operations: Operations) -> bool:
-        """Do them, if all can be done; whether they were."""
+        """Apply the operations if all can be applied; return whether they were."""
         return self._pipeline.apply_all_or_none(*operations)
 
 
@@ -113,7 +113,7 @@ def _is_plain(store: TableStore, table: Table) -> bool:
 
 
 def _fields(key: Iterable[Field]) -> list[tuple[int, int, int]]:
-    """With the place of each in the key, whose last field has the lowest bits."""
+    """Return ID, width and shift of each field in the key, whose last field has the lowest bits."""
     found: list[tuple[int, int, int]] = []
     shift = 0
     for field in reversed(list(key)):
