@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba import types
 
 from nativekit.compile import intrinsic
+from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
 
 
 @intrinsic
-def pointer(_typing: Any, address: Any) -> Any:
-    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+def pointer(_typing: TypingContext, address: Kind) -> Generated:
+    def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
 
     return types.voidptr(types.intp), generate
 
 
 @intrinsic
-def byte_at(_typing: Any, address: Any) -> Any:
+def byte_at(_typing: TypingContext, address: Kind) -> Generated:
     """Return the byte at an address as an int64."""
 
-    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         byte = builder.load(builder.inttoptr(values[0], ir.IntType(8).as_pointer()))
         return builder.zext(byte, ir.IntType(64))
 
@@ -30,10 +29,10 @@ def byte_at(_typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def load_acquire(_typing: Any, address: Any) -> Any:
+def load_acquire(_typing: TypingContext, address: Kind) -> Generated:
     """Load a uint32 that another thread or the kernel publishes; later reads are not reordered before it."""
 
-    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
         return builder.load_atomic(word, "acquire", 4)
 
@@ -41,10 +40,10 @@ def load_acquire(_typing: Any, address: Any) -> Any:
 
 
 @intrinsic
-def store_release(_typing: Any, address: Any, value: Any) -> Any:
+def store_release(_typing: TypingContext, address: Kind, value: Kind) -> Generated:
     """Store a uint32 for another thread or the kernel; earlier accesses are not reordered after it."""
 
-    def generate(_context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def generate(_context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         word = builder.inttoptr(values[0], ir.IntType(32).as_pointer())
         builder.store_atomic(values[1], word, "release", 4)
 

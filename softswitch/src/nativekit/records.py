@@ -41,7 +41,7 @@ R_co = TypeVar("R_co", covariant=True)
 LINE = 64
 """Size of a cache line in bytes."""
 
-Dtype: TypeAlias = np.dtype[Any]
+Dtype: TypeAlias = np.dtype[Any]  # of fields known only at run time
 """A dtype of records, or of numbers known only at run time."""
 Int32: TypeAlias = Annotated[int, np.int32]
 UInt8: TypeAlias = Annotated[int, np.uint8]
@@ -149,9 +149,16 @@ def records(shape: int, dtype: type[R]) -> Records[R]: ...
 def records(shape: tuple[int, int], dtype: type[R]) -> RecordTable[R]: ...
 @overload
 def records(shape: int | Sequence[int], dtype: Dtype) -> Any: ...  # of unknown fields
-def records(shape: int | Sequence[int], dtype: Any) -> Any:
+def records(shape: int | Sequence[int], dtype: Any) -> Any:  # as the overloads say
     """Return an array of zeroed records; those of a dtype have any field for type checkers."""
     return zeros(shape, dtype if isinstance(dtype, np.dtype) else dtype_of(dtype)).view(np.recarray)
+
+
+def filled(kind: type[R], rows: Sequence[tuple[int, ...]]) -> Records[R]:
+    """Return records of a class with these values, a tuple in the order of its fields for each."""
+    made = records(len(rows), kind)
+    made[:] = list(rows)
+    return made
 
 
 def one(kind: type[R]) -> R:

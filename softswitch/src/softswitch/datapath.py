@@ -179,7 +179,6 @@ class SwitchPorts:
         return None if generation is None else generation.folder
 
     def start(self, pipeline: LivePipeline) -> None:
-        """Forward through `pipeline` from now on."""
         if isinstance(pipeline, AttachedPipeline):
             self._use_kernel().start(pipeline)
         else:
@@ -321,7 +320,6 @@ class SwitchPorts:
             self._pins.close()
 
     def now(self) -> int:
-        """Return the time of the packets' clock, µs since start."""
         return self._used.now()
 
     def counters(self) -> SwitchCounters:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from llvmlite import ir
 from numba import types
 
 from nativekit.compile import cached_entry_point, intrinsic
-from softswitch.memory.process import ARGUMENTS, RESULT, Kind
+from nativekit.llvm import Context, Function, Generated, Kind, Signature, TypingContext, Value, Values
+from softswitch.memory import process
+from softswitch.memory.process import ARGUMENTS, RESULT
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Function)
 
 _HERE = Path(__file__).parent
 
@@ -24,11 +25,11 @@ def entry_point(function: F) -> F:
     return cached_entry_point(function, package, {*package.glob("*.py"), *below})
 
 
-_KINDS: dict[Kind, Any] = {
-    Kind.ADDRESS: types.intp,
-    Kind.INT32: types.int32,
-    Kind.UINT32: types.uint32,
-    Kind.UINT64: types.uint64,
+_KINDS: dict[process.Kind, Kind] = {
+    process.Kind.ADDRESS: types.intp,
+    process.Kind.INT32: types.int32,
+    process.Kind.UINT32: types.uint32,
+    process.Kind.UINT64: types.uint64,
 }
 PROCESS = _KINDS[RESULT](*(_KINDS[argument.kind] for argument in ARGUMENTS))
 """Numba signature of the packet function (`memory.process`)."""
@@ -36,12 +37,12 @@ PROCESS = _KINDS[RESULT](*(_KINDS[argument.kind] for argument in ARGUMENTS))
 
 @intrinsic
 def call_process(
-    _typing: Any, function: Any, state: Any, port: Any, frame: Any, length: Any, t_in: Any, now: Any,
-    out: Any, capacity: Any,
-) -> Any:  # fmt: skip
+    _typing: TypingContext, function: Kind, state: Kind, port: Kind, frame: Kind, length: Kind, t_in: Kind,
+    now: Kind, out: Kind, capacity: Kind,
+) -> Generated:  # fmt: skip
     """Call the packet function, which has the signature `PROCESS`, at an address."""
 
-    def generate(context: Any, builder: ir.IRBuilder, _signature: Any, values: Any) -> Any:
+    def generate(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         arguments = [context.get_value_type(kind) for kind in PROCESS.args]
         native = ir.FunctionType(context.get_value_type(PROCESS.return_type), arguments)
         return builder.call(builder.inttoptr(values[0], native.as_pointer()), values[1:])

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
+from nativekit.records import filled
 from softswitch import ir
 from softswitch.memory.layout import make_layout
-from softswitch.p4runtime.plain.warm import warm as warm_plain_writes
+from softswitch.memory.rows import Words
+from softswitch.p4runtime.plain.encode import ActionRow, FieldRow, TableRow, encode
+from softswitch.p4runtime.plain.request import Request
 from softswitch.ports import forwarding
 from softswitch.ports.loop import PortLoop
 from softswitch.state.entries import Entries
 from softswitch.state.memory import Memory
+
+_DELETION = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
 
 
 def warm() -> None:
@@ -44,7 +51,17 @@ def warm_tables() -> None:
     )
     layout = make_layout(nothing)
     Entries(nothing, layout, Memory(layout.work * 8), [])
-    warm_plain_writes()
+    _warm_plain_writes()
+
+
+def _warm_plain_writes() -> None:
+    """Scan a request and encode none of its updates, which loads the code for plain writes."""
+    scanned = Request(_DELETION).scanned
+    assert scanned is not None
+    tables, actions, fields = filled(TableRow, []), filled(ActionRow, []), filled(FieldRow, [])
+    ops: Words = np.zeros(0, dtype=np.uint64)
+    starts = np.zeros(1, dtype=np.int64)
+    encode(scanned.data, scanned.updates[:0], scanned.values, tables, actions, fields, ops, starts)
 
 
 if __name__ == "__main__":

@@ -119,7 +119,6 @@ class Packet(Storage):
         return self.b.sub(self.b.zext(following, I64), integer(64, 1))
 
     def parameter(self, index: int) -> llvm.Value:
-        """Return run-time data of the action being compiled."""
         return self.parameters[index]
 
     def lookahead(self, offset: int, width: int) -> llvm.Value:

@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 from softswitch.errors import ProgramError, SwitchError
 
 T = TypeVar("T")
-Json: TypeAlias = Mapping[str, Any]
+Json: TypeAlias = Mapping[str, Any]  # whose values depend on the key
 """An object of BMv2 JSON."""
 _WITH_PRIORITY = ("ternary", "range")
 _CUSTOM_CRCS = {"crc16_custom": 16, "crc32_custom": 32}

@@ -30,6 +30,7 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
         reason = error.strerror if isinstance(error, OSError) else "not a text"
         raise SwitchError(f"{path}: {reason}") from None
     with closing(_NoPorts()) as ports:
+        # An interpreted pipeline cannot decode notices of ports, of which there are none here.
         pipelines = Pipelines[Any](ports, make, lambda _: None)
         pipelines.load_bare(data)
         assert pipelines.bare is not None

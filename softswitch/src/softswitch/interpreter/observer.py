@@ -7,7 +7,7 @@ An observer must change nothing. It is called after each event, so the packet ha
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from softswitch import ir
 from softswitch.pipeline import EntryKey, Notice, UseGroup, UseMember
@@ -116,4 +116,4 @@ class Observer(Generic[P]):
     def updated(self, packet: P, checksum: ir.Checksum) -> None: ...
 
 
-NULL_OBSERVER: Observer[Any] = Observer()
+NULL_OBSERVER: Observer[object] = Observer()

@@ -106,7 +106,6 @@ class TableState:
         return masked, self._table.rank(key, priority)
 
     def set_default(self, action: EntryAction | None) -> None:
-        """Replace the default action; None restores the program's own."""
         check_default(self._table, action)
         self.default = self._table.default if action is None else self._resolved(action)
 

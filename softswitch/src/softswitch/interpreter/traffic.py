@@ -62,7 +62,6 @@ class TrafficManager:
         self.sessions: dict[int, CloneSession] = {}
 
     def process(self, port: int, frame: bytes, t_in: int, now: int) -> list[Output]:
-        """Return all frames that leave because of one frame, in order."""
         outputs: list[Output] = []
         self._begin(now)
         self._receive(port, frame, t_in)

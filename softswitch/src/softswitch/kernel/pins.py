@@ -129,7 +129,7 @@ class Pins:
 
     def identity(self) -> dict[str, Any] | None:  # JSON
         """Return version and options of the first `check`; None without one."""
-        found: dict[str, Any] | None = self.load(_SWITCH)  # JSON
+        found: dict[str, Any] | None = self.load(_SWITCH)
         return found
 
     def begin(self) -> Generation:

@@ -99,5 +99,4 @@ class AttachedPipeline(KernelPipeline):
         self._kernel_memory.finish_replay()
 
     def take_notices(self) -> list[Notice]:
-        """Return digests and log records since the last call, oldest first."""
         return [self.decode_notice(record) for record in self.notices.take()]

@@ -167,7 +167,6 @@ class KernelPorts:
         self._opened.close()
 
     def now(self) -> int:
-        """Return the time of the packets' clock, µs since start."""
         return (time.monotonic_ns() - self._start_ns) // 1000
 
     # -- counters

@@ -196,13 +196,11 @@ class Bpf(Target):
         return wide.divide(b, dividend, divisor)[1]
 
     def shift(self, b: llvm.IRBuilder, how: str, value: llvm.Value, amount: llvm.Value) -> llvm.Value:
-        """Shift by `shl`, `lshr` or `ashr`; the amount is less than the width."""
         if value.type.width <= wide.WORD or isinstance(amount, llvm.Constant):
             return getattr(b, how)(value, amount)
         return wide.shift(b, how, value, amount)
 
     def scaled(self, b: llvm.IRBuilder, number: llvm.Value, factor: llvm.Value) -> llvm.Value:
-        """Return floor(number x factor); `factor` is the address of a double."""
         return wide.scaled(b, number, b.load(factor, typ=I64))
 
     # -- time

@@ -7,7 +7,7 @@ from typing import Any
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct
 
-Json = dict[str, Any]
+Json = dict[str, Any]  # whose values depend on the key
 
 
 def source_line(item: Json) -> str:
@@ -63,12 +63,12 @@ class Scope:
         self.calculation_index = {item["name"]: i for i, item in enumerate(text["calculations"])}
         self.value_set_index = {item["name"]: i for i, item in enumerate(text.get("parse_vsets", []))}
 
-    def header(self, name: Any) -> int:
+    def header(self, name: object) -> int:
         if not isinstance(name, str):
             raise UnsupportedConstruct("a header at a computed position (nor does BMv2 load it here)")
         return self.header_index[name]
 
-    def field(self, value: Any) -> ir.FieldRef:
+    def field(self, value: object) -> ir.FieldRef:
         """Return the field that `[header, field]` names."""
         if not isinstance(value, list):
             raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)")

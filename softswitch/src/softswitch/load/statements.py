@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, located
@@ -222,7 +222,7 @@ class _Primitives:
     def assume(self, condition: Json) -> list[ir.Statement]:
         return self._assertion("assume", condition)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Callable[[Json], list[ir.Statement]]:
         # A method cannot be called `assert`.
         if name == "assert":
             return lambda condition: self._assertion("assert", condition)

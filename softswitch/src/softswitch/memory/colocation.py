@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from softswitch import ir
 
@@ -54,7 +54,7 @@ def colocated_arrays(program: ir.Program) -> list[tuple[ArrayRef, ...]]:
     return list(dict.fromkeys(tuple(sorted(group, reverse=True)) for group in groups.values()))
 
 
-def fields_of(expression: Any) -> Iterator[ir.FieldRef]:
+def fields_of(expression: object) -> Iterator[ir.FieldRef]:
     if isinstance(expression, ir.FieldRef):
         yield expression
     elif is_dataclass(expression):

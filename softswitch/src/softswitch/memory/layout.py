@@ -89,7 +89,7 @@ class TableLayout:
     """Offset of the table's buckets, records and groups."""
 
     @property
-    def size(self) -> int:
+    def max_entries(self) -> int:
         return self.table.size
 
     @cached_property

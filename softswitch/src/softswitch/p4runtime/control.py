@@ -42,6 +42,7 @@ PL = TypeVar("PL", bound=ControlPlane)
 class EntityKind(Protocol):
     """One kind of `Entity`: checks writes into a batch and answers queries. Messages are of its own type."""
 
+    # Each kind takes messages of one type only, which its class narrows.
     def write(self, kind: int, message: Any, batch: Batch) -> None:
         """Check one update and add it to the batch; raises `Refusal`, and then changes nothing."""
         ...
@@ -125,7 +126,6 @@ class ControlledPipeline(Generic[PL]):
         return self._journal is not None
 
     def now(self) -> int:
-        """Return the time that packets are stamped with, in µs since start."""
         return self._clock()
 
     # -- writes

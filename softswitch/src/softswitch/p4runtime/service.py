@@ -82,11 +82,9 @@ class P4RuntimeServer(Generic[PL]):
         self._is_attached = True
 
     def load(self, config: p4r.ForwardingPipelineConfig) -> None:
-        """Save and commit a pipeline config, as VERIFY_AND_COMMIT does; raises Refusal."""
         self.pipelines.load(config)
 
     def resume(self, journal: Journal, make_pinned: MakePipeline[PL]) -> None:
-        """Resume the pinned pipeline that `make_pinned` returns, by replaying its journal."""
         self.pipelines.resume(journal, make_pinned)
 
     async def start(self, address: str, credentials: grpc.ServerCredentials | None = None, *more: str) -> int:

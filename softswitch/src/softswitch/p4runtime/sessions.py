@@ -41,14 +41,12 @@ class Sessions:
         self._post(self._arbiter.update(stream, message))
 
     def leave(self, stream: Stream) -> None:
-        """Remove a controller whose stream has ended."""
         if stream.lost:
             lost = pluralize(stream.lost, "message")
             log.warning("lost %s to a controller that reads too slowly", lost)
         self._post(self._arbiter.leave(stream))
 
     def check_write(self, role: str, election_id: int | None) -> None:
-        """Raise Refusal unless the election ID is that of the role's primary."""
         self._arbiter.check_write(role, election_id)
 
     def check_primary(self, stream: Stream, what: str) -> None:

@@ -38,7 +38,7 @@ from softswitch.ports.layout import (
 from softswitch.ports.reorder_buffer import fill_reorder_buffer
 from softswitch.ports.report import PortCounters, SwitchCounters, describe
 from softswitch.ports.sockets import ControlSockets, PortError, PortSocket, share_of
-from softswitch.queues import DEFAULT_DEPTH, NEVER, Shape, copy_settings, make_queues
+from softswitch.queues import DEFAULT_DEPTH, NEVER, Queue, Shape, copy_settings, make_queues
 from softswitch.queues.shape import UNLIMITED, packet_depth
 from softswitch.v1model import PORT_NUMBERS
 
@@ -177,7 +177,7 @@ class PortLoop:
         """
         gap = _NS // rate if rate else 0
         for queue in self._chosen(port, priority):
-            queue["gap"] = gap
+            queue.gap = gap
 
     def has_room(self, depth: int, port: int | None, priority: int | None) -> bool:
         """Return whether queues can be set to this depth, in packets, while the loop runs."""
@@ -189,14 +189,12 @@ class PortLoop:
             assert self._thread is None
             self._make_room(self._needed(depth, port, priority))
         for queue in self._chosen(port, priority):
-            queue["max_packets"], queue["max_bytes"] = packet_depth(depth)
+            queue.max_packets, queue.max_bytes = packet_depth(depth)
 
     def _needed(self, depth: int, port: int | None, priority: int | None) -> int:
         """Return the slots that all queues need with this depth of the selected ones."""
         chosen = self._chosen(port, priority)
-        others = int(self._queues.queues["max_packets"].sum()) - sum(
-            int(queue["max_packets"]) for queue in chosen
-        )
+        others = int(self._queues.queues["max_packets"].sum()) - sum(int(each.max_packets) for each in chosen)
         return others + depth * len(chosen)
 
     def _make_room(self, slots: int) -> None:
@@ -206,7 +204,7 @@ class PortLoop:
         copy_settings(self._queues, old, [(p, p) for p in range(len(old.ports))])
         self._queues.queues["dropped"] = old.queues["dropped"]
 
-    def _chosen(self, port: int | None, priority: int | None) -> list[np.void]:
+    def _chosen(self, port: int | None, priority: int | None) -> list[Queue]:
         ports = range(len(self._numbers)) if port is None else [self._numbers.index(port)]
         priorities = range(self._queues.queues.shape[1]) if priority is None else [priority]
         return [self._queues.queues[p, k] for p in ports for k in priorities]
@@ -229,7 +227,6 @@ class PortLoop:
         return describe(self.counters())
 
     def now(self) -> int:
-        """Return the time of the packets' clock, µs since start."""
         return (time.time_ns() - int(self._switch["start_ns"])) // 1000
 
     def _run(self, _pipeline: NativePipeline) -> None:  # a reference, since the loop has its addresses

@@ -7,13 +7,14 @@ number.
 """
 
 from softswitch.queues.shape import DEFAULT_DEPTH, Depth, Rate, Shape, parse_depth, parse_rate
-from softswitch.queues.state import NEVER, NONE, Queues, copy_settings, make_queues
+from softswitch.queues.state import NEVER, NONE, Queue, Queues, copy_settings, make_queues
 
 __all__ = [
     "DEFAULT_DEPTH",
     "NEVER",
     "NONE",
     "Depth",
+    "Queue",
     "Queues",
     "Rate",
     "Shape",

@@ -7,10 +7,8 @@ is also a link, which each packet occupies for its time on the wire.
 
 from __future__ import annotations
 
-from typing import Any
-
 from nativekit.compile import compiled, int64
-from softswitch.queues.state import NEVER, NONE, Queues
+from softswitch.queues.state import NEVER, NONE, Queue, Queues
 
 WIRE_OVERHEAD = 24
 """Bytes of preamble, checksum and inter-frame gap of a frame (IEEE 802.3)."""
@@ -110,7 +108,7 @@ def wire_time(length: int, bits: int) -> int:
 
 
 @compiled
-def _unlink(queues: Queues, queue: Any) -> int:
+def _unlink(queues: Queues, queue: Queue) -> int:
     s, pool = int64(queue.first), queues.pool
     slot = queues.slots[s]
     queue.first = slot.following

@@ -87,7 +87,6 @@ class StatePipeline:
         return self._layout.tables[table].key_words
 
     def invocation(self, table: str, call: ActionCall) -> ir.Invocation:
-        """Return a call of a table's action by name; raise `StateError` if the table has no such action."""
         return self.program.invocation(self.program.tables[table], call.name, call.args)
 
     def find_entries(self, entries: Sequence[EntryKey]) -> list[StoredEntry | None]:

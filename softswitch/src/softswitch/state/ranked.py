@@ -5,8 +5,6 @@ The match words of an operation are key words | mask words | rank | bounds.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nativekit.compile import compiled, int64
@@ -27,7 +25,7 @@ from softswitch.state.records import (
 
 
 @compiled
-def _group(state: Words, table: Row, op: Words, start: int) -> Any:
+def _group(state: Words, table: Row, op: Words, start: int) -> int:
     """Return the number of the group with these mask words, or -1."""
     words = table.field_words
     for i in range(int64(state[table.header + GROUPS])):
@@ -42,7 +40,7 @@ def _group(state: Words, table: Row, op: Words, start: int) -> Any:
 
 
 @compiled
-def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
+def _new_group(state: Words, table: Row, op: Words, start: int) -> int:
     """Create a group with these mask words, last in the order for now."""
     words = table.field_words
     number = 0
@@ -58,7 +56,7 @@ def _new_group(state: Words, table: Row, op: Words, start: int) -> Any:
 
 
 @compiled
-def _join_group(state: Words, table: Row, number: int, rank: int) -> None:
+def _join_group(state: Words, table: Row, number: int, rank: np.uint64) -> None:
     """Count an entry into a group, and keep the groups in order of descending rank."""
     group = table.groups + number * table.group_stride
     highest = group + table.group_rank
@@ -94,7 +92,7 @@ def _leave_group(state: Words, table: Row, number: int) -> None:
 
 
 @compiled
-def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> Any:
+def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) -> int:
     """Look up the masked key words and the group's number, joined in the default record's unused key."""
     key = table.header + HEADER_WORDS
     for i in range(table.field_words):
@@ -104,7 +102,7 @@ def _find_in_group(state: Words, table: Row, op: Words, start: int, group: int) 
 
 
 @compiled
-def _next(state: Words, table: Row, number: int) -> Any:
+def _next(state: Words, table: Row, number: int) -> int:
     return int64(state[record_at(table, number) + table.link])
 
 
@@ -120,7 +118,7 @@ def _link(state: Words, table: Row, position: int, before: int, number: int) -> 
 
 
 @compiled
-def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> Any:
+def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> bool:
     """Return whether a record that has the key also has the operation's rank and bounds."""
     record = record_at(table, number)
     given = start + 2 * table.field_words
@@ -133,7 +131,7 @@ def _is_entry(state: Words, table: Row, number: int, op: Words, start: int) -> A
 
 
 @compiled
-def find_ranked(state: Words, table: Row, op: Words, start: int) -> Any:
+def find_ranked(state: Words, table: Row, op: Words, start: int) -> int:
     """Return the number of an entry's record, or 0."""
     group = _group(state, table, op, start + table.field_words)
     if group < 0:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from llvmlite import ir as llvm
 from numba import types
 
 from nativekit.compile import carray, compiled, int64, intrinsic
+from nativekit.llvm import Context, Generated, Kind, Signature, TypingContext, Value, Values
 from nativekit.memory import pointer
 from softswitch.llvmir import POINTER
 from softswitch.memory.index import find_at_function, hash_at_function
@@ -24,11 +23,11 @@ ONE = np.uint64(1)
 
 @intrinsic
 def _find_at(
-    _typing: Any, buckets: Any, mask: Any, records: Any, stride: Any, key: Any, key_words: Any
-) -> Any:
+    _typing: TypingContext, buckets: Kind, mask: Kind, records: Kind, stride: Kind, key: Kind, key_words: Kind
+) -> Generated:
     """Call `find_at` of `memory.index`; buckets, records and key are addresses."""
 
-    def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
+    def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         buckets, mask, records, stride, key, key_words = values
         at = (b.inttoptr(address, POINTER) for address in (buckets, records, key))
         return b.call(find_at_function(b.module), [next(at), mask, next(at), stride, next(at), key_words])
@@ -37,22 +36,22 @@ def _find_at(
 
 
 @intrinsic
-def _hash_at(_typing: Any, key: Any, key_words: Any) -> Any:
+def _hash_at(_typing: TypingContext, key: Kind, key_words: Kind) -> Generated:
     """Call `hash_at` of `memory.index`; the key is an address."""
 
-    def generate(_context: Any, b: llvm.IRBuilder, _signature: Any, values: Any) -> Any:
+    def generate(_context: Context, b: llvm.IRBuilder, _signature: Signature, values: Values) -> Value:
         return b.call(hash_at_function(b.module), [b.inttoptr(values[0], POINTER), values[1]])
 
     return types.uint64(types.intp, types.intp), generate
 
 
 @compiled
-def address(words: Words, offset: int) -> Any:
+def address(words: Words, offset: int) -> int:
     return words.ctypes.data + WORD_BYTES * offset
 
 
 @compiled
-def store_word(state: Words, table: Row, at: int, value: Any) -> None:
+def store_word(state: Words, table: Row, at: int, value: int | np.integer) -> None:
     """Change a word, and append it to the table's log of changes, if there is one (`memory.rows`)."""
     state[at] = value
     if table.log != 0:
@@ -62,19 +61,20 @@ def store_word(state: Words, table: Row, at: int, value: Any) -> None:
 
 
 @compiled
-def hash_key(key: Words, start: int, key_words: int) -> Any:
+def hash_key(key: Words, start: int, key_words: int) -> np.uint64:
     """Return the hash of the key at `key[start:]`."""
-    return _hash_at(address(key, start), key_words)
+    found: np.uint64 = _hash_at(address(key, start), key_words)
+    return found
 
 
 @compiled
-def record_at(table: Row, number: int) -> Any:
+def record_at(table: Row, number: int) -> int:
     """Return the word offset of a record by its number, counted from 1."""
     return table.records + (number - 1) * table.stride
 
 
 @compiled
-def bucket_record(state: Words, table: Row, position: int) -> Any:
+def bucket_record(state: Words, table: Row, position: int) -> int:
     return int64(state[table.buckets + position] & _LOW)
 
 
@@ -86,9 +86,9 @@ def point_bucket(state: Words, table: Row, position: int, number: int) -> None:
 
 
 @compiled
-def find(state: Words, table: Row, key: Words, start: int) -> Any:
+def find(state: Words, table: Row, key: Words, start: int) -> int:
     """Return the bucket with the key at `key[start:]`, or -1 - the empty bucket where it belongs."""
-    return _find_at(
+    found: int = _find_at(
         address(state, table.buckets),
         table.mask,
         address(state, table.records),
@@ -96,6 +96,7 @@ def find(state: Words, table: Row, key: Words, start: int) -> Any:
         address(key, start),
         table.key_words,
     )
+    return found
 
 
 @compiled
@@ -118,7 +119,7 @@ def empty_bucket(state: Words, table: Row, position: int) -> None:
 
 
 @compiled
-def take_record(state: Words, table: Row) -> Any:
+def take_record(state: Words, table: Row) -> int:
     """Return the number of a free record, zeroed and counted as an entry."""
     header = table.header
     number = int64(state[header + FREE])

@@ -7,13 +7,12 @@ an exact table are its key words; `ranked` has those of others.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from nativekit.compile import compiled, int64
 from nativekit.libc import pthread_mutex_lock, pthread_mutex_unlock
+from nativekit.records import Records
 from softswitch.memory.layout import ENTRIES
 from softswitch.memory.rows import Row, Words
 from softswitch.native import entry_point
@@ -52,7 +51,7 @@ def _remove_exact(state: Words, table: Row, op: Words, start: int, number: int) 
 
 
 @compiled
-def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
+def _number_of(state: Words, table: Row, op: Words, start: int) -> int:
     """Return the number of the entry's record, or 0."""
     if table.is_ranked:
         return find_ranked(state, table, op, start)
@@ -61,12 +60,12 @@ def _number_of(state: Words, table: Row, op: Words, start: int) -> Any:
 
 
 @compiled
-def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: int) -> Any:
+def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: int) -> int:
     number = _number_of(state, table, op, start)
     if change == INSERT:
         if number != 0:
             return EXISTS
-        if state[table.header + ENTRIES] >= np.uint64(table.size):
+        if state[table.header + ENTRIES] >= np.uint64(table.max_entries):
             return FULL
         if table.is_ranked:
             insert_ranked(state, table, op, start, stop)
@@ -90,7 +89,7 @@ def _write(state: Words, table: Row, op: Words, start: int, stop: int, change: i
 @entry_point
 def write_entries(
     state: Words,
-    tables: npt.NDArray[Any],
+    tables: Records[Row],
     ops: Words,
     starts: npt.NDArray[np.int64],
     results: npt.NDArray[np.int8],
@@ -113,7 +112,7 @@ def write_entries(
 @entry_point
 def can_apply_all(
     state: Words,
-    tables: npt.NDArray[Any],
+    tables: Records[Row],
     ops: Words,
     starts: npt.NDArray[np.int64],
     entries: npt.NDArray[np.int64],
@@ -131,7 +130,7 @@ def can_apply_all(
         if (find(state, table, ops, key) >= 0) == (change == INSERT):
             return False
         if change == INSERT:
-            if entries[row] >= table.size:
+            if entries[row] >= table.max_entries:
                 return False
             entries[row] += 1
         elif change == DELETE:
@@ -154,7 +153,7 @@ def can_apply_all(
 @entry_point
 def find_records(
     state: Words,
-    tables: npt.NDArray[Any],
+    tables: Records[Row],
     ops: Words,
     starts: npt.NDArray[np.int64],
     found: npt.NDArray[np.int64],

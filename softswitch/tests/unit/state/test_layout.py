@@ -5,7 +5,7 @@ from __future__ import annotations
 from softswitch import ir
 from softswitch.ir import MatchKind
 from softswitch.memory.layout import make_layout
-from softswitch.memory.rows import COLUMNS, rows
+from softswitch.memory.rows import Row, rows
 from switch_harness.state_programs import key_field, program, table
 
 EXACT = table("exact", [key_field(100)], 5)
@@ -114,8 +114,11 @@ def test_there_are_twice_as_many_buckets_as_entries_at_least() -> None:
 
 
 def test_a_row_has_the_layouts_numbers() -> None:
-    [row] = rows([LAYOUT.tables["ranked"]])
+    [row] = rows([LAYOUT.tables["ranked"]], log=5)
     at = LAYOUT.tables["ranked"]
-    assert {name: int(row[name]) for name in COLUMNS} == {name: int(getattr(at, name)) for name in COLUMNS}
-    assert (row["size"], row["is_ranked"]) == (3, 1)
+    *names, log = Row.__annotations__
+    assert {name: int(getattr(row, name)) for name in names} == {
+        name: int(getattr(at, name)) for name in names
+    }
+    assert (row.max_entries, row.is_ranked, log, row.log) == (3, 1, "log", 5)
     assert len(rows([])) == 0

@@ -83,7 +83,6 @@ class DigestEntries:
         batch.put(self._configs, digest.id, config)
 
     def read(self, wanted: p4r.DigestEntry) -> Iterator[p4r.Entity]:
-        """Return one configuration, or (ID 0) all."""
         if wanted.digest_id:
             self._check_configured(self._digest(wanted.digest_id))
         chosen = [wanted.digest_id] if wanted.digest_id else list(self._configs)

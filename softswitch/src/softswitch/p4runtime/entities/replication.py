@@ -80,7 +80,6 @@ class _Replicated(ABC, Generic[M]):
         batch.add(lambda pipeline: self.apply(pipeline, message, replicas))
 
     def read(self, wanted: M) -> Iterator[p4r.Entity]:
-        """Return one entry, or (ID 0) all."""
         identity = self.identity(wanted)
         if identity:
             self._check_there(identity)

@@ -44,7 +44,6 @@ class MemberNumbers:
         self._group_numbers: dict[int, int] = {}
 
     def snapshot(self) -> Callable[[], None]:
-        """Copy the state; return a function that restores it."""
         before = deepcopy(self.__dict__)
         return lambda: self.__dict__.update(before)
 

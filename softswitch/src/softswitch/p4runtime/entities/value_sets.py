@@ -39,7 +39,6 @@ class ValueSetEntries:
         batch.add(lambda pipeline: pipeline.write_value_set(value_set.name, members))
 
     def read(self, wanted: p4r.ValueSetEntry) -> Iterator[p4r.Entity]:
-        """Return one value set, or (ID 0) all."""
         chosen = [self._value_set(wanted.value_set_id)] if wanted.value_set_id else self._value_sets.values()
         return iter([_entity(value_set, self._members[value_set.id]) for value_set in chosen])
 

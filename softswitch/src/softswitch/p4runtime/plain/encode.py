@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Records
 from softswitch.memory.rows import Words
 from softswitch.native import entry_point
 from softswitch.p4runtime.plain.scan import (
@@ -25,21 +23,39 @@ from softswitch.p4runtime.plain.scan import (
 from softswitch.state.write import DELETE, INSERT, MODIFY
 
 WORD = 64
-FIELD = np.dtype([("id", "i8"), ("width", "i8"), ("shift", "i8")])
-"""A match field or parameter of at most one word; `shift` is the position of its lowest bit in the key."""
-ACTION_ROW = np.dtype([("id", "i8"), ("index", "i8"), ("first", "i8"), ("end", "i8")])
-"""An action: its P4Runtime ID, its index in the program, and the range of its parameters."""
-TABLE_ROW = np.dtype(
-    [("id", "i8"), ("row", "i8"), ("key_words", "i8"), ("first", "i8"), ("end", "i8"),
-     ("first_action", "i8"), ("end_action", "i8")]
-)  # fmt: skip
-"""A table: its P4Runtime ID, its number in operations, and the ranges of its match fields and entry
-actions."""
-Rows = npt.NDArray[Any]
+
+
+class FieldRow:
+    """A match field or parameter of at most one word; `shift` is the place of its lowest bit in the key."""
+
+    id: int
+    width: int
+    shift: int
+
+
+class ActionRow:
+    """An action: its P4Runtime ID, its index in the program, and the range of its parameters."""
+
+    id: int
+    index: int
+    first: int
+    end: int
+
+
+class TableRow:
+    """A table: its P4Runtime ID, its number in operations, and ranges of match fields and entry actions."""
+
+    id: int
+    row: int
+    key_words: int
+    first: int
+    end: int
+    first_action: int
+    end_action: int
 
 
 @compiled
-def _row_of(rows: Rows, first: int, end: int, identity: int) -> int:
+def _row_of(rows: Records[TableRow] | Records[ActionRow], first: int, end: int, identity: int) -> int:
     """Return the row with an ID, or -1."""
     for row in range(first, end):
         if rows[row].id == identity:
@@ -48,7 +64,7 @@ def _row_of(rows: Rows, first: int, end: int, identity: int) -> int:
 
 
 @compiled
-def _fits(data: Bytes, value: Any, field: Any) -> bool:
+def _fits(data: Bytes, value: Ints, field: FieldRow) -> bool:
     """Return whether a value belongs to the field and is not wider than it."""
     if value[IDENTITY] != field.id or value[LENGTH] == 0:
         return False
@@ -64,7 +80,7 @@ def _fits(data: Bytes, value: Any, field: Any) -> bool:
 
 
 @compiled
-def _number(data: Bytes, value: Any) -> Any:
+def _number(data: Bytes, value: Ints) -> np.uint64:
     number = np.uint64(0)
     for at in range(value[START], value[START] + value[LENGTH]):
         number = number << np.uint64(8) | np.uint64(data[at])
@@ -72,7 +88,7 @@ def _number(data: Bytes, value: Any) -> Any:
 
 
 @compiled
-def _put_key(ops: Words, at: int, number: Any, shift: int) -> None:
+def _put_key(ops: Words, at: int, number: np.uint64, shift: int) -> None:
     """Set a field of the key, which was 0; the field may extend into the next word."""
     word, bit = at + shift // WORD, np.uint64(shift % WORD)
     ops[word] |= number << bit
@@ -83,13 +99,13 @@ def _put_key(ops: Words, at: int, number: Any, shift: int) -> None:
 @entry_point
 def encode(
     data: Bytes,
-    updates: npt.NDArray[np.int64],
-    values: npt.NDArray[np.int64],
-    tables: Rows,
-    actions: Rows,
-    fields: Rows,
+    updates: Ints,
+    values: Ints,
+    tables: Records[TableRow],
+    actions: Records[ActionRow],
+    fields: Records[FieldRow],
     ops: Words,
-    starts: npt.NDArray[np.int64],
+    starts: Ints,
 ) -> bool:
     """Fill in operations and their starts; return whether all updates are valid and of these tables."""
     at, last = int64(0), 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +27,10 @@ class Scanned:
 class Request:
     """A Write request. `head` has all but its updates; `scanned` has these if they are plain."""
 
+    head: p4r.WriteRequest
+
     def __init__(self, data: bytes) -> None:
         self.data = data
-        self.head: Any = None
         self.scanned = self._scan()
         if self.scanned is None:
             self.head = self.whole

@@ -6,13 +6,12 @@ once, by falling in order of its number. All else is left to protobuf.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from nativekit.compile import compiled, int64
 from nativekit.memory import byte_at
+from nativekit.records import Ints
 from softswitch.native import entry_point
 
 Bytes = npt.NDArray[np.uint8]
@@ -97,7 +96,7 @@ def _param(data: int, at: int, stop: int) -> tuple[int, int]:
 
 
 @compiled
-def _update(data: int, at: int, stop: int, updates: Any, number: int, values: Any, used: int) -> int:
+def _update(data: int, at: int, stop: int, updates: Ints, number: int, values: Ints, used: int) -> int:
     """Decode an Update, and return the number of values in use after it, or -1.
 
     Its form is type 1, entity 2 { table_entry 2 { table_id 1, match 2, action 3 { action 1 } } }.
@@ -181,7 +180,7 @@ def count_updates(data: Bytes) -> int:
 
 
 @entry_point
-def scan(data: Bytes, updates: Any, values: Any, head: Bytes) -> int:
+def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
     """Fill in the updates of a request that `count_updates` has counted, and their values.
 
     Copies the bytes of its other fields to `head`; returns their number, or -1 if an update is not plain.

@@ -7,11 +7,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from nativekit.records import filled
 from softswitch.ir import Invocation, Table
 from softswitch.memory.rows import Words
 from softswitch.p4runtime.codecs.values import Field
 from softswitch.p4runtime.entities.store import Stores, TableStore
-from softswitch.p4runtime.plain.encode import ACTION_ROW, FIELD, TABLE_ROW, WORD, encode
+from softswitch.p4runtime.plain.encode import WORD, ActionRow, FieldRow, TableRow, encode
 from softswitch.p4runtime.plain.request import Scanned
 from softswitch.pipeline import ActionCall
 from softswitch.state.entries import Offsets
@@ -76,9 +77,9 @@ class PlainWriter:
             self._max_words = max(self._max_words, 2 + words + action_words)
         self._notes = [store.notes for store in self._stores]
         self._names = {store.name for store in self._stores}
-        self._tables = np.array(tables, dtype=TABLE_ROW)
-        self._actions = np.array(actions, dtype=ACTION_ROW)
-        self._fields = np.array(fields, dtype=FIELD)
+        self._tables = filled(TableRow, tables)
+        self._actions = filled(ActionRow, actions)
+        self._fields = filled(FieldRow, fields)
 
     def operations(self, scanned: Scanned, watched: Collection[str]) -> Operations | None:
         """Return the operations of updates; None unless all are plain and of tables that nothing watches."""
@@ -100,7 +101,6 @@ class PlainWriter:
         return Operations(ops[: starts[-1]], starts) if is_plain else None
 
     def apply_all_or_none(self, operations: Operations) -> bool:
-        """Apply the operations if all can be applied; return whether they were."""
         return self._pipeline.apply_all_or_none(*operations)
 
 
