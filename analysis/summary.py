@@ -258,7 +258,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
         overflows=account.overflows,
         dropped_rows=account.dropped_rows,
         **({} if record.simulation is None else record.simulation.model_dump(exclude={"events", "arms"})),
-        durable=record.config.get("recovery", {}).get("durable"),
+        durable=record.config.get("recovery", {}).get("journal_sync"),
         restarts=account.restarts,
         changed_arms=account.changed_arms,
         empty_rpc_latency_us=_distribution(_empty_rpcs(run).select(**latencies()).row(0, named=True)),

@@ -28,7 +28,7 @@ from foundation.logs.columns import CLOSED_LOOP, load_name
 from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
-from foundation.renamed import find_old_arm
+from foundation.renamed import find_old_arm, find_old_setting
 from foundation.settings import Strict
 from foundation.text import one_line
 from hosts.config import Recovery, RunSettings
@@ -110,14 +110,14 @@ class WorkloadShape(Strict):
     """Size and skew of the built-in click data."""
 
     parameters: int = Field(default=R1.parameters, ge=1, le=2**31 - 1)
-    top: int = Field(default=R1.hot, ge=1)
-    share: float = Field(default=R1.hot_share, gt=0, lt=1)
-    """Share of all updates that the `top` parameters take."""
+    hot_parameters: int = Field(default=R1.hot, ge=1)
+    hot_share: float = Field(default=R1.hot_share, gt=0, lt=1)
+    """Share of all updates that the `hot_parameters` take."""
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
 
     def shape(self) -> Shape:
         known = {(each.parameters, each.hot, each.hot_share, each.keys_per_step): each for each in (R1, R2)}
-        wanted = (self.parameters, self.top, self.share, self.keys_per_step)
+        wanted = (self.parameters, self.hot_parameters, self.hot_share, self.keys_per_step)
         return known.get(wanted) or Shape("clicks", *wanted, R1.features_per_sample)
 
 
@@ -172,7 +172,7 @@ class Config(RunSettings):
     """Duration of each arm's closed loop before the first round, in s."""
     empty_rpcs: int = Field(default=500, ge=0)
     """RPCs without lanes that each worker sends to measure the emulator itself."""
-    virtual_time: bool = True
+    simulate_dedicated_switch: bool = True
     """Whether to simulate a dedicated switch after the run (about 20 s; `topologies.simulation`)."""
     samples_per_step: int = Field(default=SAMPLES_PER_STEP, ge=1)
     """Mini-batch size for a libsvm training set."""
@@ -292,9 +292,9 @@ class Config(RunSettings):
         if self.top_k > limit and not self.is_lockstep:
             with_hot = " and ".join(arm.name for arm in self.offloaded)
             raise ValueError(f"top_k ({self.top_k}) must be at most {limit:,} with arms {with_hot}")
-        if self.workload.top >= self.workload.parameters:
+        if self.workload.hot_parameters >= self.workload.parameters:
             wanted = f"less than its parameters ({self.workload.parameters:,})"
-            raise ValueError(f"workload.top ({self.workload.top:,}) must be {wanted}")
+            raise ValueError(f"workload.hot_parameters ({self.workload.hot_parameters:,}) must be {wanted}")
         if self.recovery != Recovery() and not find_design(self.design).is_durable:
             raise ValueError(
                 f"recovery and design {self.design}: its servers keep no journal, and its workers no replay "
@@ -376,7 +376,7 @@ def load_config_as(
     try:
         return model.model_validate({**values, **given, **overrides})
     except ValidationError as error:
-        first = error.errors()[0]
+        first = _first(error)
         if first["loc"] and first["loc"][0] in overrides:
             raise ConfigError(_complaint(first, model)) from None
         raise ConfigError(_describe(first, given, file, model)) from None
@@ -387,7 +387,13 @@ def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_complaint(error.errors()[0], model)) from None
+        raise ConfigError(_complaint(_first(error), model)) from None
+
+
+def _first(error: ValidationError) -> ErrorDetails:
+    """Return the first error; one of an old setting comes before others, which it may have caused."""
+    found = error.errors()
+    return next((each for each in found if find_old_setting(each["loc"])), found[0])
 
 
 def _split(argument: str) -> tuple[str, str]:
@@ -428,6 +434,8 @@ def _complaint(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
     if error["type"] == "extra_forbidden":
+        if message := find_old_setting(error["loc"]):
+            return message
         names = list(_siblings(error["loc"], model))
         meant = get_close_matches(str(error["loc"][-1]), names, n=1)
         hint = f"; did you mean {meant[0]}?" if meant else ""

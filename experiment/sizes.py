@@ -19,7 +19,7 @@ Settings: TypeAlias = Mapping[str, Any]
 SIZES: Mapping[str, Settings] = {
     "scapy": {
         # An RPC takes 3 ms of a worker and 2 ms of a server; 100 keys at two servers are 8 RPCs per step.
-        "workload": {"parameters": 30_000, "top": 600, "keys_per_step": 100},
+        "workload": {"parameters": 30_000, "hot_parameters": 600, "keys_per_step": 100},
         "samples_per_step": 10,
         "trace_steps": 1_000,
         "top_k": 600,
@@ -40,7 +40,7 @@ OF_SCRIPTS: Settings = {
     "calibration_s": 0.5,
     # Scripts send none.
     "empty_rpcs": 0,
-    "virtual_time": False,
+    "simulate_dedicated_switch": False,
 }
 """Setting -> default for workers that are a user's script."""
 
@@ -50,7 +50,7 @@ OF_LOCKSTEP: Settings = {
     # A single worker would wait forever.
     "empty_rpcs": 0,
     # There is no arm without offload to compare with.
-    "virtual_time": False,
+    "simulate_dedicated_switch": False,
 }
 """Setting -> default for designs whose workers push together."""
 

@@ -15,6 +15,18 @@ ARMS = {
     "none-again": "none-repeat",
 }
 """Arms of the designs hotset and none."""
+SETTINGS = {
+    "most_load": "max_load",
+    "network.late_us": "extra_delay_us",
+    "network.outages.for_ms": "duration_ms",
+    "network.outages.late_us": "extra_delay_us",
+    "network.spells": "outages",
+    "recovery.durable": "journal_sync",
+    "virtual_time": "simulate_dedicated_switch",
+    "workload.share": "hot_share",
+    "workload.top": "hot_parameters",
+}
+"""Path of a setting in a TOML file, without positions -> new name of its last part."""
 VERBS = {"owed": "recover", "zoo": "allreduce"}
 """Verbs of `hotline`."""
 OPTIONS = {
@@ -53,6 +65,13 @@ def expected(what: str, new: str, old: str) -> str:
 def find_old(what: str, names: Mapping[str, str], given: Iterable[str]) -> str | None:
     """Return the message for the first of the given names that is an old one; None if none is."""
     return next((expected(what, names[name], name) for name in given if name in names), None)
+
+
+def find_old_setting(path: Iterable[str | int]) -> str | None:
+    """Return the message for the path of an old setting, whose positions do not count; None if it is none."""
+    names = [part for part in path if isinstance(part, str)]
+    new = SETTINGS.get(".".join(names))
+    return None if new is None else expected("setting", new, names[-1])
 
 
 def find_old_arm(given: Iterable[str], known: Iterable[str] = ()) -> str | None:

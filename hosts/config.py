@@ -38,7 +38,7 @@ class WorkerCost(Strict):
 class Recovery(Strict):
     """Persistence that lets a killed agent or switch restart without losing updates."""
 
-    durable: Fsync | None = None
+    journal_sync: Fsync | None = None
     """When servers sync their journal to the disk; None keeps no journal."""
     replay_log: bool = False
     """Workers log what the switch acknowledges, to push it again after the switch has restarted."""

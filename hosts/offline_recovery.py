@@ -117,7 +117,9 @@ class _OfflineServer:
 
     def __init__(self, config: PsConfig, space: KeySpace, folder: Path) -> None:
         if config.durable is None:
-            raise AgentConfigError(f"PS {config.ps} of this run persisted nothing: expected recovery.durable")
+            raise AgentConfigError(
+                f"PS {config.ps} of this run persisted nothing: expected recovery.journal_sync"
+            )
         epochs = {job.job: job.epoch for job in config.jobs}
         self.core: Core[None] = AGENTS.of(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,

@@ -52,7 +52,7 @@ class SimulationConfig(Config):
     discard_ms: int = Field(default=0, ge=0)
     network: Network = Network()
     hosts: Hosts = Hosts()
-    most_load: float | None = Field(default=None, gt=0, le=1)
+    max_load: float | None = Field(default=None, gt=0, le=1)
     """Part of what the arm that carries least does that is offered at most, whatever `rate` is."""
     offered: dict[str, float] = Field(default_factory=dict)
     """Load -> steps/s of all workers, where it is not to be its fraction of what the arms carry."""
@@ -144,11 +144,11 @@ class SimulationConfig(Config):
                 f"{setting} and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
                 "with program_ns there is no switch but in the hosts"
             )
-        for spell in self.network.spells:
-            of_a_kind = self.workers if spell.host[0] == "w" else self.servers
-            if int(spell.host[1:]) > of_a_kind:
+        for outage in self.network.outages:
+            of_a_kind = self.workers if outage.host[0] == "w" else self.servers
+            if int(outage.host[1:]) > of_a_kind:
                 raise ValueError(
-                    f"network.spells: host {spell.host!r} is none of w1 to w{self.workers} and "
+                    f"network.outages: host {outage.host!r} is none of w1 to w{self.workers} and "
                     f"p1 to p{self.servers}"
                 )
         return self

@@ -30,22 +30,24 @@ _LEAST_MPPS, _MOST_MPPS = 0.000_001, 1_000_000
 _MOST_WORKERS = 2**16
 
 
-class Spell(Strict):
+class LinkOutage(Strict):
     """For a while a host's cable is down, or slower, in both directions."""
 
     host: str = Field(pattern=r"^[wp][1-9]\d{0,3}$")
     """Its name: w3 is the third worker, p1 the first PS."""
     from_ms: float = Field(ge=0, le=_MOST_MS)
-    for_ms: float = Field(gt=0, le=_MOST_MS)
+    duration_ms: float = Field(gt=0, le=_MOST_MS)
     every_ms: float | None = Field(default=None, gt=0, le=_MOST_MS)
     """Again after so long, and so on; None: once."""
-    late_us: float | None = Field(default=None, gt=0, le=_MOST_US)
+    extra_delay_us: float | None = Field(default=None, gt=0, le=_MOST_US)
     """So much longer frames take; None: they are lost."""
 
     @model_validator(mode="after")
     def _check_pauses(self) -> Self:
-        if self.every_ms is not None and self.every_ms <= self.for_ms:
-            raise ValueError(f"every_ms ({self.every_ms:g}) must be more than for_ms ({self.for_ms:g})")
+        if self.every_ms is not None and self.every_ms <= self.duration_ms:
+            raise ValueError(
+                f"every_ms ({self.every_ms:g}) must be more than duration_ms ({self.duration_ms:g})"
+            )
         return self
 
 
@@ -63,7 +65,7 @@ class Network(Strict):
     loss: float = Field(default=0.0, ge=0, lt=1)
     duplication: float = Field(default=0.0, ge=0, lt=1)
     reordering: float = Field(default=0.0, ge=0, lt=1)
-    late_us: float = Field(default=1_000.0, ge=0, le=_MOST_US)
+    extra_delay_us: float = Field(default=1_000.0, ge=0, le=_MOST_US)
     """By up to so much a reordered frame comes later."""
     switch_us: float = Field(default=0.0, ge=0, le=_MOST_US)
     """A frame takes through the switch, from its last bit in to its first bit out."""
@@ -72,7 +74,7 @@ class Network(Strict):
     traffic_manager: bool = False
     """Packets wait at the switch's ports between ingress and egress, as in softswitch with --port-rate: the
     program sees their depths, and marks what it wants to. Else they wait behind egress, before the cable."""
-    spells: tuple[Spell, ...] = ()
+    outages: tuple[LinkOutage, ...] = ()
     """Cables that are bad for a while."""
     rack: int | None = Field(default=None, ge=2, le=_MOST_WORKERS)
     """So many workers share a port, behind a switch of their rack that only forwards; None: each has one."""
@@ -211,15 +213,15 @@ def switch_times_of(network: Network) -> tuple[int, int]:
     return round(network.switch_us * 1e3), between
 
 
-def spells_of(network: Network, workers: int) -> Records[Outage]:
-    """SPELL[n]"""
-    spells = records(len(network.spells), Outage)
-    for spell, given in zip(spells, network.spells, strict=True):
-        spell.host = host_of(given.host, workers)
-        spell.begins, spell.lasts = round(given.from_ms * 1e6), round(given.for_ms * 1e6)
-        spell.every = round((given.every_ms or 0) * 1e6)
-        spell.late, spell.down = round((given.late_us or 0) * 1e3), given.late_us is None
-    return spells
+def outages_of(network: Network, workers: int) -> Records[Outage]:
+    """Return OUTAGE[n], the outages of cables."""
+    outages = records(len(network.outages), Outage)
+    for outage, given in zip(outages, network.outages, strict=True):
+        outage.host = host_of(given.host, workers)
+        outage.begins, outage.lasts = round(given.from_ms * 1e6), round(given.duration_ms * 1e6)
+        outage.every = round((given.every_ms or 0) * 1e6)
+        outage.late, outage.down = round((given.extra_delay_us or 0) * 1e3), given.extra_delay_us is None
+    return outages
 
 
 def host_of(name: str, workers: int) -> int:
@@ -234,7 +236,7 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
     links.ps_per_byte = 0 if network.rate_mbit == 0 else round(8 * _PS_PER_S / (network.rate_mbit * 1e6))
     links.limit = round(network.queue_kb * 1024)
     links.mark = NEVER if network.mark_kb is None else round(network.mark_kb * 1024)
-    links.late_ns = round(network.late_us * 1e3)
+    links.late_ns = round(network.extra_delay_us * 1e3)
     links.loss, links.duplication, links.reordering = network.loss, network.duplication, network.reordering
     links.impaired = max(network.loss, network.duplication, network.reordering) > 0
     return links

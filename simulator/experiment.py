@@ -51,8 +51,8 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     await prepare(design(config.design), session, trace)
     await calibrate(session)
     record.offered_rate.update(config.offered)
-    if config.most_load is not None:
-        most = config.most_load * min_capacity(record.capacity)
+    if config.max_load is not None:
+        most = config.max_load * min_capacity(record.capacity)
         record.offered_rate = {load: min(rate, most) for load, rate in record.offered_rate.items()}
     await measure(session, _nothing)
     with reporter.phase("accounting"):

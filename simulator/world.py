@@ -32,8 +32,8 @@ from simulator.costs import (
     Network,
     costs_of,
     links_of,
+    outages_of,
     shapes_of,
-    spells_of,
     switch_times_of,
     uplinks_of,
 )
@@ -138,7 +138,7 @@ class Simulated:
             racks_down=uplinks_of(network, workers),
             ports=ports,
             at_port=_at_port(ports),
-            spells=spells_of(network, workers),
+            spells=outages_of(network, workers),
             port_queues=queues,
             waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
             aside=np.zeros((ASIDE, 2), np.int64),

@@ -88,7 +88,7 @@ async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | N
 async def start_servers(started: list[Agent], context: RunContext, space: KeySpace) -> None:
     """Start a server on each host. Each is appended to `started` at once, so that the caller can end it."""
     config, run = context.config, context.run
-    is_durable = config.recovery.durable is not None
+    is_durable = config.recovery.journal_sync is not None
     for number, host in enumerate(context.network.servers, start=1):
         settings = server_config(number, config, run, context.placement, space, config.every_arm, COLLECTOR)
         command = command_in(host.pid, "hosts.ps")
@@ -106,7 +106,7 @@ def server_config(
     """Return the configuration of a server with a job for each of these arms."""
     service = addressing.service(number)
     store = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
-    durable = {} if config.recovery.durable is None else {"durable": store}
+    durable = {} if config.recovery.journal_sync is None else {"durable": store}
     sparse = space.sparse is not None
     keys = {"keys": str(run / "trace" / "keys.npy")} if sparse else {"parameters": space.size}
     return {

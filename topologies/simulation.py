@@ -28,10 +28,10 @@ def can_be_simulated(record: RunRecord) -> bool:
     if len({block.round for block in record.blocks}) < MIN_ROUNDS:
         return False
     config = record.config
-    if not config["virtual_time"]:
+    if not config["simulate_dedicated_switch"]:
         return False
     is_plain = config["codec"] == "fast" and not any(config["faults"].values())
-    is_quick = config["recovery"]["durable"] is None and config["server"] == ServerCost().model_dump()
+    is_quick = config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
     lead = leading(record.design)
     has_both = lead is not None and {lead.name, lead.baseline} <= set(config["arms"])
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0

@@ -60,7 +60,7 @@ def arm_for_scripts(config: Config) -> Arm:
 
 def check(config: Config) -> None:
     """Raise `PreflightError` for what is missing, and for settings that scripts do not support."""
-    if config.recovery.durable is not None or config.recovery.replay_log:
+    if config.recovery.journal_sync is not None or config.recovery.replay_log:
         raise PreflightError("recovery: workers in scripts keep no replay logs; leave the table out")
     if config.is_lockstep:
         raise PreflightError(

@@ -42,7 +42,7 @@ class PsConfig(AgentConfig):
     @property
     def fsync(self) -> Fsync:
         """When its file is synced to the disk, if it has one."""
-        return self.recovery.durable or "never"
+        return self.recovery.journal_sync or "never"
 
     def identity(self) -> dict[str, object]:
         """Return what must be unchanged for persisted state to be of use."""

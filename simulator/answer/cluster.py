@@ -75,9 +75,9 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         "arms": tuple(arm.name for arm in judged(DEFAULT)),
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
         "rate": cluster.rate,
-        "most_load": MOST_LOAD,
+        "max_load": MOST_LOAD,
         "data": cluster.data,
-        "workload": {"keys_per_step": cluster.keys_per_step, "share": cluster.skew},
+        "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": SWITCH,
         "hosts": on_cores_of_their_own(cluster.hosts or Hosts()).model_dump(),
     }

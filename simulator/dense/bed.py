@@ -13,7 +13,7 @@ from controller.designs import CONTROL
 from foundation.designs.interface import Arm, Design, Hosts
 from hosts.keys import KeySpace
 from simulator.costs import Hosts as Costs
-from simulator.costs import Network, Spell
+from simulator.costs import LinkOutage, Network
 from simulator.dense.schedule import Schedule
 from simulator.dense.subject import Subject
 from simulator.simulated_switch import SimulatedSwitch
@@ -46,7 +46,7 @@ class Bed:
         self._switch = switch_of(design, arm, workers, SERVERS)
         self._provisioned = self._switch.pipeline.memory_image()
         # The cables' settings are each schedule's; there is one spell to be had.
-        network = Network(spells=(Spell(host="w1", from_ms=0, for_ms=1),))
+        network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
         space = KeySpace(subject.range.most_values)
         self.network = Simulated(
             design, arm, self._switch, space, 1, workers, SERVERS, network, COSTS, seed=1
@@ -66,7 +66,7 @@ class Bed:
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _US
             links.loss, links.duplication = schedule.loss, schedule.duplication
-            links.reordering, links.late_ns = schedule.reordering, schedule.late_us * _US
+            links.reordering, links.late_ns = schedule.reordering, schedule.extra_delay_us * _US
             links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
         world.me.random = np.uint64(schedule.seed)
         for client in self.network.clients:

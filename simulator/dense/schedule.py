@@ -36,7 +36,7 @@ class Schedule:
     loss: float = 0.0
     duplication: float = 0.0
     reordering: float = 0.0
-    late_us: int = 0
+    extra_delay_us: int = 0
     cable_us: int | None = None
     """When the cable of worker `who` breaks, after the beginning, for `lasts_us`; None: never."""
     restarted_us: int | None = None
@@ -70,7 +70,7 @@ def draw(of: Range, fault: str, seed: int) -> Schedule:
         all_reduces=random.randint(1, 3),
         is_float=random.random() < 0.5,
         delay_us=random.choice([1, 5, 20]),
-        late_us=random.choice([50, 200, 2_000, 30_000]),
+        extra_delay_us=random.choice([50, 200, 2_000, 30_000]),
     )  # fmt: skip
     rate = random.choice([0.01, 0.05, 0.2])
     at_us = random.randrange(10, 300)

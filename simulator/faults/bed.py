@@ -110,7 +110,7 @@ class Bed:
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * 1_000
             links.loss, links.duplication = schedule.loss, schedule.duplication
-            links.reordering, links.late_ns = schedule.reordering, schedule.late_us * 1_000
+            links.reordering, links.late_ns = schedule.reordering, schedule.extra_delay_us * 1_000
             links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
         world.me.random = np.uint64(schedule.seed)
         operations.lines[...] = np.zeros(1, operations.lines.dtype)[0]

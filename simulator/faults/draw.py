@@ -22,7 +22,7 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
     schedule = Schedule(
         fault, arm, random.getrandbits(62),
         rpcs=RPCS + random.randrange(60),
-        delay_us=random.choice([1, 5, 20]), late_us=random.choice([50, 500, 5_000]),
+        delay_us=random.choice([1, 5, 20]), extra_delay_us=random.choice([50, 500, 5_000]),
         think_us=random.choice([50, 200, 600]), pulls=random.choice([0.1, 0.4]),
         share=random.choice([0.1, 0.2, 0.4]), hot=random.choice([8, 24, 40]),
         is_extreme=random.random() < 0.25,

@@ -43,7 +43,7 @@ class Schedule:
     loss: float = 0.0
     duplication: float = 0.0
     reordering: float = 0.0
-    late_us: int = 0
+    extra_delay_us: int = 0
     delay_us: int = 5
     think_us: int = 200
     pulls: float = 0.3

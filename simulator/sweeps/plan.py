@@ -112,7 +112,7 @@ def _hot_set(name: str) -> Sweep:
 
 def _skew(name: str) -> Sweep:
     axis = "share of the updates that the top 20,000 parameters take"
-    return _sweep(name, "Skew", axis, (0.1, 0.3, 0.5, 0.7, 0.9), lambda share: {"workload.share": share})
+    return _sweep(name, "Skew", axis, (0.1, 0.3, 0.5, 0.7, 0.9), lambda share: {"workload.hot_share": share})
 
 
 def _bandwidth(name: str) -> Sweep:

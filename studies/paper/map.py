@@ -82,7 +82,9 @@ def draw_map(
     `progress` is called with the packings done and their number.
     """
     measured = [
-        measured_point(run, pack_shape(run.config.workload.share, run.config.workload.keys_per_step, servers))
+        measured_point(
+            run, pack_shape(run.config.workload.hot_share, run.config.workload.keys_per_step, servers)
+        )
         for run in runs
     ]
     packings = {}
@@ -150,7 +152,7 @@ def _measured(what: str, runs: Sequence[MeasuredRun], points: Sequence[MeasuredP
     return [
         Series(
             f"{point.ratio(what) - 1:+.0%}",
-            np.array([run.config.workload.share]),
+            np.array([run.config.workload.hot_share]),
             np.array([run.config.workload.keys_per_step], dtype=np.float64),
             "#222222",
         )

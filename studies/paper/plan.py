@@ -25,7 +25,7 @@ _SHORT: Mapping[str, object] = {
     "rounds": 8,
     "calibration_s": 1.0,
     "empty_rpcs": 100,
-    "virtual_time": False,
+    "simulate_dedicated_switch": False,
     "trace_steps": _TRACE_STEPS,
 }
 """Settings of runs that are just long enough for intervals, with few arms."""
@@ -38,7 +38,7 @@ _QUICK: Mapping[str, object] = {
     "discard_ms": 150,
     "block_steps": 50,
 }
-_R2 = {"parameters": 150_000_000, "share": 0.7}
+_R2 = {"parameters": 150_000_000, "hot_share": 0.7}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def _map(quick: bool) -> Iterator[Stage]:
     if not quick:
         points.append((0.5, 1_200))
     for skew, keys in points:
-        shape = {"parameters": PARAMETERS, "top": TOP, "share": skew, "keys_per_step": keys}
+        shape = {"parameters": PARAMETERS, "hot_parameters": TOP, "hot_share": skew, "keys_per_step": keys}
         steps = min(_STEPS, _TRACE_STEPS * _KEYS // keys)
         settings = {**short, "top_k": TOP, "trace_steps": steps, "workload": shape}
         yield Stage(f"map-skew-{skew:g}-keys-{keys}", seconds, settings)

@@ -87,7 +87,7 @@ def _workers(run: MeasuredRun) -> float:
 
 
 def _skew(run: MeasuredRun) -> float:
-    return run.config.workload.share
+    return run.config.workload.hot_share
 
 
 def _keys(run: MeasuredRun) -> float:

@@ -24,7 +24,7 @@ from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
 from topologies.run_lock import is_alive
 
 pytestmark = pytest.mark.mininet
-RECOVERY = '[recovery]\ndurable = "checkpoint"\nreplay_log = true\n'
+RECOVERY = '[recovery]\njournal_sync = "checkpoint"\nreplay_log = true\n'
 WORKERS, SERVERS = int(str(SMALL["workers"])), 2
 PARAMETER_SERVERS = [f"{SERVER_KILLED.process}{SERVER_KILLED.first + number}" for number in range(SERVERS)]
 RESTORED_S = 3.0
@@ -91,7 +91,7 @@ def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_R
     number = sum(map(len, sequences))
     with run_topo(
         folder, f"ROUNDS={ROUNDS_A_KILL * number}", tables=RECOVERY, arms=["baseline", "offload-proxy"],
-        virtual_time=False,
+        simulate_dedicated_switch=False,
     ) as run:  # fmt: skip
         run.wait_for(lambda: any(run.runs.glob(f"*/{from_file}")))
         for earlier, kills in enumerate(sequences):

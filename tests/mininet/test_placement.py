@@ -28,7 +28,7 @@ def test_a_run_has_its_switch_where_it_is_placed(tmp_path: Path, datapath: str) 
     placement = f"[placement]\nswitch = {switch}\nworkers = {agents}\nservers = {agents}"
     with run_topo(
         tmp_path, tables=placement, datapath=datapath, servers=1, rounds=1, arms=["baseline", "offload"],
-        virtual_time=False,
+        simulate_dedicated_switch=False,
     ) as run:  # fmt: skip
         run.wait_for_parts("operations-worker-*")
         (process,) = run.agents("softswitch")

@@ -12,7 +12,7 @@ import pytest
 from tests.mininet.run_topo import run_topo
 
 pytestmark = [pytest.mark.mininet, pytest.mark.soak]
-RECOVERY = '[recovery]\ndurable = "never"\nreplay_log = true\n'
+RECOVERY = '[recovery]\njournal_sync = "never"\nreplay_log = true\n'
 
 
 @pytest.mark.parametrize("module", ["hosts.ps", "softswitch"])

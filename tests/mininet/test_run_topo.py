@@ -33,7 +33,7 @@ pytestmark = pytest.mark.mininet
 SMALL_SCAPY: dict[str, object] = {
     "workers": 2, "top_k": 10, "rounds": 1, "loads": [0.5], "block_ms": 100, "discard_ms": 0,
     "block_steps": 10, "trace_steps": 100, "profile_lanes": 400, "calibration_s": 0.1, "empty_rpcs": 0,
-    "budget_s": 1.0, "arms": ["baseline", "offload"], "virtual_time": False,
+    "budget_s": 1.0, "arms": ["baseline", "offload"], "simulate_dedicated_switch": False,
 }  # fmt: skip
 
 

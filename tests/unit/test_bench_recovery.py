@@ -17,7 +17,13 @@ from tests.unit.analysis.synthetic import make_run
 from tools.bench import recovery
 from tools.bench.recovery import ARMS, SETTINGS, WITHOUT, Change, changes, figures, main
 
-FACTORS = {WITHOUT: 1.0, "repeat": 1.0, "durable = never": 1.5, "durable = always": 2.0, "replay_log": 0.9}
+FACTORS = {
+    WITHOUT: 1.0,
+    "repeat": 1.0,
+    "journal_sync = never": 1.5,
+    "journal_sync = always": 2.0,
+    "replay_log": 0.9,
+}
 
 
 def of_pass(factors: Mapping[str, float], figure: float) -> dict[str, dict[tuple[str, str], float]]:
@@ -27,8 +33,8 @@ def of_pass(factors: Mapping[str, float], figure: float) -> dict[str, dict[tuple
 def test_a_change_is_the_geometric_mean_of_the_passes_ratios() -> None:
     made = [of_pass(FACTORS, 100.0), of_pass({**FACTORS, "repeat": 1.21}, 300.0), of_pass(FACTORS, 50.0)]
     found = {setting: of["push, p50", "baseline"] for setting, of in changes(made).items()}
-    assert found["durable = never"] == pytest.approx((0.5, 0.5, 0.5))
-    assert found["durable = always"] == pytest.approx((1.0, 1.0, 1.0))
+    assert found["journal_sync = never"] == pytest.approx((0.5, 0.5, 0.5))
+    assert found["journal_sync = always"] == pytest.approx((1.0, 1.0, 1.0))
     # Student's t with two degrees of freedom is 4.303 at 97.5 %; logs 0, 0, ln 1.21.
     mean, deviation = math.log(1.21) / 3, math.log(1.21) / math.sqrt(3)
     half = 4.302653 * deviation / math.sqrt(3)
@@ -72,7 +78,7 @@ def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
         file.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
         config = load_config([f"CONFIG={file}"])
         assert (config.rate, config.loads, [arm.name for arm in config.measured]) == (75, (1.0,), list(ARMS))
-        yield Path(f"{config.recovery.durable} {config.recovery.replay_log}")
+        yield Path(f"{config.recovery.journal_sync} {config.recovery.replay_log}")
 
     def of(run: Path) -> dict[tuple[str, str], float]:
         by_run = {"None False": 1.0, "never False": 1.5, "always False": 2.0, "None True": 0.9}
@@ -84,7 +90,7 @@ def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
     ran = CliRunner().invoke(main, [*options, "--json"], catch_exceptions=False)
     push, memory = json.loads(ran.stdout)
     assert (push["figure"], push["arm"], push[WITHOUT]) == ("push, p50", "offload-proxy", 1000)
-    assert Change(**push["durable = never"]) == pytest.approx((0.5, 0.5, 0.5))
+    assert Change(**push["journal_sync = never"]) == pytest.approx((0.5, 0.5, 0.5))
     assert Change(**push["replay_log"]) == pytest.approx((-0.1, -0.1, -0.1))
     assert (memory["figure"], memory["arm"], memory[WITHOUT]) == ("memory of a PS", "", 64)
     seeds = [settings["seed"] for settings in asked]

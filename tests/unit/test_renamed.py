@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from foundation.renamed import OPTIONS, VERBS
+from foundation.renamed import OPTIONS, SETTINGS, VERBS
 from hotline.cli.commands import hotline
 
 CHECKOUT = Path(__file__).parents[2]
@@ -43,3 +43,16 @@ def test_an_old_target_of_make_is_refused() -> None:
     made = subprocess.run(["make", "-s", "zoo"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
     assert made.returncode == 2
     assert made.stderr.startswith("make: expected target 'allreduce', got its old name 'zoo'\n")
+
+
+@pytest.mark.parametrize(("path", "new"), SETTINGS.items())
+def test_an_old_setting_is_refused(tmp_path: Path, path: str, new: str) -> None:
+    *tables, old = path.split(".")
+    file = tmp_path / "simulation.toml"
+    head = {0: "", 1: "[{}]\n", 2: "[[{}]]\nhost = 'w1'\nfrom_ms = 0\n"}[len(tables)]
+    file.write_text(f"{head.format('.'.join(tables))}{old} = 1\n")
+    result = CliRunner().invoke(hotline, ["simulate", str(file)])
+    (line,) = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert line.startswith(f"Error: CONFIG={file}: {tables[0] if tables else old}")
+    assert line.endswith(f": expected setting '{new}', got its old name '{old}'")

@@ -29,8 +29,8 @@ WITHOUT = "without"
 SETTINGS: dict[str, dict[str, object]] = {
     WITHOUT: {},
     "repeat": {},
-    "durable = never": {"recovery.durable": "never"},
-    "durable = always": {"recovery.durable": "always"},
+    "journal_sync = never": {"recovery.journal_sync": "never"},
+    "journal_sync = always": {"recovery.journal_sync": "always"},
     "replay_log": {"recovery.replay_log": True},
 }
 ARMS = (BASELINE.name, OFFLOAD_PROXY.name)

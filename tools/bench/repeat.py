@@ -42,7 +42,7 @@ SHORT: dict[str, object] = {
     "block_steps": 50,
     "calibration_s": 1.0,
     "empty_rpcs": 50,
-    "virtual_time": False,
+    "simulate_dedicated_switch": False,
     "profile_lanes": 300_000,
 }
 """Settings of a short run: it ends by the same rule as any, but sooner."""

@@ -20,8 +20,8 @@ def recover(run: Path, apply: bool, as_json: bool) -> None:
     """List updates that only the replay logs of dead workers have.
 
     The switch that held them is gone. RUN is the folder of a run that a worker's death has ended, with
-    [recovery] durable and replay_log. Exits with 1 if the servers' values then differ from what workers have
-    pushed.
+    [recovery] journal_sync and replay_log. Exits with 1 if the servers' values then differ from what workers
+    have pushed.
     """
     from hosts.offline_recovery import CrashedRun
 

@@ -66,7 +66,7 @@ def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticR
         return write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
 
     assert "What durability costs" not in text()
-    synthetic_run.record.config["recovery"] = {"durable": "never"}
+    synthetic_run.record.config["recovery"] = {"journal_sync": "never"}
     page = text()
     assert "<h2>What durability costs</h2>" in page
     assert "with fsync never" in page

@@ -213,7 +213,7 @@ def summary_of(run: SyntheticRun) -> Summary:
 
 def made_durable(run: SyntheticRun) -> None:
     """But for one arm: 2 commits a step, of 15 us, and for each of them 3 RPCs wait, for 20 us."""
-    run.record.config["recovery"] = {"durable": "always", "replay_log": False}
+    run.record.config["recovery"] = {"journal_sync": "always", "replay_log": False}
     for block in run.record.blocks:
         if block.arm != "proxy":
             use, commits = block.servers, 2 * block.steps

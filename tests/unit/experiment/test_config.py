@@ -158,12 +158,12 @@ def test_the_papers_workloads_have_their_names(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     for text, name in (
         ("", "R1"),
-        ("[workload]\nparameters = 150_000_000\nshare = 0.7", "R2"),
-        ("[workload]\nshare = 0.3", "clicks"),
+        ("[workload]\nparameters = 150_000_000\nhot_share = 0.7", "R2"),
+        ("[workload]\nhot_share = 0.3", "clicks"),
     ):
         file.write_text(text)
         assert load_config([f"CONFIG={file}"]).workload.shape().name == name
-    file.write_text("[workload]\nparameters = 100\ntop = 100")
+    file.write_text("[workload]\nparameters = 100\nhot_parameters = 100")
     with pytest.raises(ConfigError, match=r"workload\.top \(100\) must be less than its parameters \(100\)$"):
         load_config([f"CONFIG={file}"])
 
@@ -234,7 +234,7 @@ def test_a_script_runs_in_a_closed_loop_with_sizes_of_its_own() -> None:
     config = load_config(["SCRIPT=train.py --name 'two words'"])
     assert config.script_command == ["train.py", "--name", "two words"]
     assert config.is_closed_loop and config.loads == (0.0,) and not config.empty_rpcs
-    assert (config.calibration_s, config.virtual_time) == (0.5, False)
+    assert (config.calibration_s, config.simulate_dedicated_switch) == (0.5, False)
     assert not load_config([]).is_closed_loop and load_config([]).script_command == []
 
 

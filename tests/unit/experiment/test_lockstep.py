@@ -25,7 +25,7 @@ def test_which_they_are() -> None:
 def test_they_run_in_a_closed_loop_on_the_hottest_parameters(name: str) -> None:
     config = load_config([f"DESIGN={name}", "TOP_K=300"])
     assert (config.loads, config.is_closed_loop, config.empty_rpcs) == ((0.0,), True, 0)
-    assert not config.virtual_time
+    assert not config.simulate_dedicated_switch
     small = config.model_copy(update={"trace_steps": 20})
     assert generate_trace(small, lambda _: None).space.size == 300
     assert generate_trace(small.model_copy(update={"design": "none"}), lambda _: None).space.size > 100_000

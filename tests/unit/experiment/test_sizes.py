@@ -60,17 +60,20 @@ def test_the_shipped_run_toml_leaves_sizes_to_the_codec() -> None:
 
 def test_what_variables_set_is_as_they_say(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
-    file.write_text("window = 2\n[workload]\nkeys_per_step = 40\nshare = 0.6\n")
+    file.write_text("window = 2\n[workload]\nkeys_per_step = 40\nhot_share = 0.6\n")
     config = load_config(["CODEC=scapy", "TOP_K=20000", "ROUNDS=3", f"CONFIG={file}"])
     assert (config.top_k, config.rounds, config.window) == (20_000, 3, 2)
-    assert config.workload.model_dump() == {**READABLE["workload"], "keys_per_step": 40, "share": 0.6}
+    assert config.workload.model_dump() == {**READABLE["workload"], "keys_per_step": 40, "hot_share": 0.6}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("workload = 3", r"^CONFIG=.*: workload = 3: "),
-        ("[workload]\nparameters = 600", r"workload.top \(600\) must be less than its parameters \(600\)$"),
+        (
+            "[workload]\nparameters = 600",
+            r"workload.hot_parameters \(600\) must be less than its parameters \(600\)$",
+        ),
         ("[workload]\nkeys = 3", r"^CONFIG=.*: workload.keys = 3: there is no such setting"),
         ("window = 0", r"^CONFIG=.*: window = 0: Input should be greater than or equal to 1$"),
         ("window = 65", r"^CONFIG=.*: window = 65: Input should be less than or equal to 64$"),

@@ -45,7 +45,7 @@ def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         record = read_record(target)
         kind, *numbers = stage.name.split("-")
         if kind == "map":
-            record.config["workload"] = {"share": float(numbers[1]), "keys_per_step": 500}
+            record.config["workload"] = {"hot_share": float(numbers[1]), "keys_per_step": 500}
         elif kind == "top":
             record.config["top_k"] = int(numbers[1])
         elif kind == "scale":

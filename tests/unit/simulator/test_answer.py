@@ -342,7 +342,7 @@ def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
     config = config_for(Cluster(workers=8, servers=4, rate=10, hosts=hosts))
     assert config.hosts == Hosts(begin_ns=77)
     assert (config.network.switch_us, config.network.switch_mpps) == (1, 1_000)
-    assert (config.arms, config.loads, config.rate, config.most_load) == (
+    assert (config.arms, config.loads, config.rate, config.max_load) == (
         ("baseline", "offload"),
         (1,),
         10,

@@ -15,12 +15,12 @@ from foundation.errors import DataError
 from simulator.config import SimulationConfig
 from simulator.costs import (
     Hosts,
+    LinkOutage,
     Network,
-    Spell,
     costs_of,
     links_of,
     measured_times,
-    spells_of,
+    outages_of,
     switch_times_of,
     uplinks_of,
 )
@@ -30,10 +30,11 @@ from simulator.state import QUANTILES
 @pytest.mark.parametrize(
     "network",
     [
-        {"delay_us": 1e300}, {"late_us": 1e300}, {"queue_kb": 1e300}, {"mark_kb": 1e19}, {"rate_mbit": 1e300},
+        {"delay_us": 1e300}, {"extra_delay_us": 1e300}, {"queue_kb": 1e300}, {"mark_kb": 1e19},
+        {"rate_mbit": 1e300}, 
         {"switch_us": 1e300}, {"switch_mpps": 1e300}, {"switch_mpps": 1e-300}, {"rate_mbit": 1e-300},
         {"uplink_mbit": 1e-300}, {"rack": 10**400},
-        {"spells": [{"host": "w1", "from_ms": 1e300, "for_ms": 1}]},
+        {"outages": [{"host": "w1", "from_ms": 1e300, "duration_ms": 1}]},
     ],
 )  # fmt: skip
 def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
@@ -100,10 +101,10 @@ def test_a_switch_takes_ns_of_a_frame_and_ps_between_two() -> None:
     assert switch_times_of(Network(switch_mpps=0.000_001)) == (0, 10**12)
 
 
-def test_spells_are_of_hosts_by_their_names() -> None:
-    down = Spell(host="w2", from_ms=1, for_ms=0.5)
-    late = Spell(host="p1", from_ms=0, for_ms=2, every_ms=10, late_us=1.5)
-    first, other = spells_of(Network(spells=(down, late)), 4)
+def test_outages_are_of_hosts_by_their_names() -> None:
+    down = LinkOutage(host="w2", from_ms=1, duration_ms=0.5)
+    late = LinkOutage(host="p1", from_ms=0, duration_ms=2, every_ms=10, extra_delay_us=1.5)
+    first, other = outages_of(Network(outages=(down, late)), 4)
     assert (first.host, first.begins, first.lasts, first.every) == (1, 1_000_000, 500_000, 0)
     assert (first.late, first.down) == (0, 1)
     assert (other.host, other.begins, other.lasts, other.every) == (4, 0, 2_000_000, 10_000_000)
@@ -114,20 +115,20 @@ def test_spells_are_of_hosts_by_their_names() -> None:
     ("network", "hosts", "complaint"),
     [
         (
-            {"spells": [{"host": "w5", "from_ms": 0, "for_ms": 1}]},
+            {"outages": [{"host": "w5", "from_ms": 0, "duration_ms": 1}]},
             {},
             "host 'w5' is none of w1 to w4 and p1 to p2",
         ),
         (
-            {"spells": [{"host": "p3", "from_ms": 0, "for_ms": 1}]},
+            {"outages": [{"host": "p3", "from_ms": 0, "duration_ms": 1}]},
             {},
             "host 'p3' is none of w1 to w4 and p1 to p2",
         ),
-        ({"spells": [{"host": "s1", "from_ms": 0, "for_ms": 1}]}, {}, "network.spells.0.host"),
+        ({"outages": [{"host": "s1", "from_ms": 0, "duration_ms": 1}]}, {}, "network.outages.0.host"),
         (
-            {"spells": [{"host": "w1", "from_ms": 0, "for_ms": 2, "every_ms": 2}]},
+            {"outages": [{"host": "w1", "from_ms": 0, "duration_ms": 2, "every_ms": 2}]},
             {},
-            r"every_ms \(2\) must be more than for_ms \(2\)",
+            r"every_ms \(2\) must be more than duration_ms \(2\)",
         ),
         ({"rack": 1}, {}, "network.rack"),
         (

@@ -34,8 +34,8 @@ runs = "{runs}"
 
 [workload]
 parameters = 20000
-top = 400
-share = 0.5
+hot_parameters = 400
+hot_share = 0.5
 keys_per_step = 200
 
 [network]

@@ -96,7 +96,7 @@ def test_a_cable_without_limit_takes_no_time() -> None:
 
 
 def test_faults_happen_as_often_as_they_should_and_every_frame_is_accounted_for() -> None:
-    network = Network(rate_mbit=0, delay_us=1, loss=0.2, duplication=0.3, reordering=0.25, late_us=5)
+    network = Network(rate_mbit=0, delay_us=1, loss=0.2, duplication=0.3, reordering=0.25, extra_delay_us=5)
     found, link = world(), links_of(network, 1)[0]
     arrived = []
     for _ in range(2000):

@@ -19,7 +19,7 @@ from nativekit.plain import plain
 from nativekit.reference import unwrap_ref
 from simulator import drive as drives
 from simulator import loop
-from simulator.costs import Hosts, Network, Spell
+from simulator.costs import Hosts, LinkOutage, Network
 from simulator.drive import pass_time
 from simulator.errors import SimulationError
 from simulator.links import carry, free_frame, new_frame
@@ -318,8 +318,8 @@ def test_more_workers_than_a_switch_has_ports() -> None:
 
 def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     """What was lost is sent again: the operations of the first worker, and of nobody else, take longer."""
-    spell = Spell(host="w1", from_ms=0, for_ms=30)
-    bed = Bed(BASELINE, network=Network(spells=(spell,)))
+    outage = LinkOutage(host="w1", from_ms=0, duration_ms=30)
+    bed = Bed(BASELINE, network=Network(outages=(outage,)))
     bed.operate(3)
     bed.settle()
     assert (bed.held() == bed.book.sums).all()
@@ -334,11 +334,11 @@ def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
 def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
     """Spells that overlap add up; one comes again and again."""
     slow = [
-        Spell(host="p1", from_ms=1, for_ms=4, late_us=500),
-        Spell(host="p1", from_ms=3, for_ms=4, late_us=300),
-        Spell(host="p2", from_ms=1, for_ms=1, every_ms=5, late_us=200),
+        LinkOutage(host="p1", from_ms=1, duration_ms=4, extra_delay_us=500),
+        LinkOutage(host="p1", from_ms=3, duration_ms=4, extra_delay_us=300),
+        LinkOutage(host="p2", from_ms=1, duration_ms=1, every_ms=5, extra_delay_us=200),
     ]
-    bed = Bed(BASELINE, network=Network(delay_us=2, spells=tuple(slow)))
+    bed = Bed(BASELINE, network=Network(delay_us=2, outages=tuple(slow)))
     delays = []
     for ms in (0, 2, 4, 6, 8, 11, 12):
         pass_time(bed.network, ms * 1_000_000 + 500_000)

@@ -139,8 +139,8 @@ runs = "{runs}"
 
 [workload]
 parameters = 2000
-top = 40
-share = 0.5
+hot_parameters = 40
+hot_share = 0.5
 keys_per_step = 50
 
 [network]

@@ -49,8 +49,8 @@ profile_lanes = 2000
 
 [workload]
 parameters = 2000
-top = 40
-share = 0.5
+hot_parameters = 40
+hot_share = 0.5
 keys_per_step = 50
 """
 
@@ -72,7 +72,7 @@ def point(k: int) -> Point:
             "workers": 2, "servers": 1, "arms": ["baseline", "offload"], "top_k": k, "rounds": 2,
             "loads": [0.5], "block_ms": 2, "discard_ms": 1, "block_steps": 4, "trace_steps": 40,
             "profile_lanes": 2_000,
-            "workload": {"parameters": 2_000, "top": 40, "share": 0.5, "keys_per_step": 50},
+            "workload": {"parameters": 2_000, "hot_parameters": 40, "hot_share": 0.5, "keys_per_step": 50},
         }
     )  # fmt: skip
     return Point("top_k", str(k), k, config)
@@ -123,7 +123,7 @@ def test_values_that_cannot_be_are_told() -> None:
     with pytest.raises(SimulationError, match=f"sweep 'skwe' is none of {names}"):
         sweeps(["skew", "skwe"])
     with pytest.raises(ConfigError, match=r"workload\.share = 2: Input should be less than 1"):
-        along(DDL, "workload.share", [0.5, 2])
+        along(DDL, "workload.hot_share", [0.5, 2])
     with pytest.raises(
         ConfigError, match=r"network\.rate = 5: there is no such setting; there are rate_mbit"
     ):

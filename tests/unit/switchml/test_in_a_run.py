@@ -31,8 +31,8 @@ runs = "{runs}"
 
 [workload]
 parameters = 20000
-top = 400
-share = 0.5
+hot_parameters = 400
+hot_share = 0.5
 keys_per_step = 200
 """
 

@@ -49,10 +49,10 @@ def test_a_default_run_can_be_simulated() -> None:
         {"config": {"codec": "scapy"}},
         {"config": {"arms": ("baseline", "proxy")}},
         {"config": {"faults": {"loss": 0.01}}},
-        {"config": {"recovery": {"durable": "always"}}},
+        {"config": {"recovery": {"journal_sync": "always"}}},
         {"config": {"server": {"ns_per_rpc": 100}}},
         {"config": {"empty_rpcs": 0}},
-        {"config": {"virtual_time": False}},
+        {"config": {"simulate_dedicated_switch": False}},
     ],
     ids=str,
 )

@@ -43,7 +43,7 @@ switch = 0
 ns_per_rpc = 5
 [workload]
 parameters = 1000
-top = 10
+hot_parameters = 10
 """
     return [(ROOT / "run.toml").read_bytes(), settings, b"server.cores = 2\n[worker]\ncompute_ns = 1\n"]
 

@@ -1,4 +1,4 @@
-"""A simulation's configuration, and what the world is made of by it: cables, spells and costs."""
+"""A simulation's configuration, and what the world is made of by it: cables, outages and costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from experiment.config import load_config_as
 from simulator.config import SimulationConfig
-from simulator.costs import Hosts, Network, costs_of, links_of, shapes_of, spells_of, uplinks_of
+from simulator.costs import Hosts, Network, costs_of, links_of, outages_of, shapes_of, uplinks_of
 from tools.fuzz.target import Target, scratch
 from tools.fuzz.targets.run_toml import WORDS
 
@@ -19,21 +19,21 @@ def run(data: bytes) -> Hashable:
     network, workers = config.network, config.workers
     links = links_of(network, workers + config.servers)
     assert (links.delay >= 0).all() and (links.ps_per_byte >= 0).all() and (links.limit >= 0).all()
-    spells = spells_of(network, workers)
-    assert (spells.host < workers + config.servers).all() and (spells.host >= 0).all()
+    outages = outages_of(network, workers)
+    assert (outages.host < workers + config.servers).all() and (outages.host >= 0).all()
     uplinks, shapes = uplinks_of(network, workers), shapes_of(network, workers, config.servers)
     costs_of(config.hosts)
-    return len(uplinks) > 0, len(shapes) > 0, len(spells)
+    return len(uplinks) > 0, len(shapes) > 0, len(outages)
 
 
 def seeds() -> list[bytes]:
     """All tables."""
-    spells = b"""[[network.spells]]
+    outages = b"""[[network.outages]]
 host = "w2"
 from_ms = 1
-for_ms = 2.5
+duration_ms = 2.5
 every_ms = 10
-late_us = 100
+extra_delay_us = 100
 """
     network = b"""workers = 6
 [network]
@@ -42,16 +42,16 @@ delay_us = 2
 queue_kb = 64
 mark_kb = 16
 loss = 0.01
-late_us = 100
+extra_delay_us = 100
 """
     hosts = b"[hosts]\nworker_cores = 2\nprogram_ns = 500\nnoise_every_us = 100\nnoise_us = 5.5\n"
     racks = b"workers = 64\nservers = 4\n[network]\nrack = 16\nuplink_mbit = 0\ntraffic_manager = true\n"
-    return [network + spells, hosts, racks, b'[offered]\n"0.5" = 100.0\n']
+    return [network + outages, hosts, racks, b'[offered]\n"0.5" = 100.0\n']
 
 
 TOKENS = (
     *(name.encode() for model in (SimulationConfig, Network, Hosts) for name in model.model_fields), *WORDS,
-    b"[network]\n", b"[hosts]\n", b"[[network.spells]]\n", b'"w1"', b'"p2"', b"1e300", b"1e20",
+    b"[network]\n", b"[hosts]\n", b"[[network.outages]]\n", b'"w1"', b'"p2"', b"1e300", b"1e20",
 )  # fmt: skip
 TARGET = Target(
     "simulation", run, ("experiment/config.py", "simulator/config.py", "simulator/costs.py"), seeds, TOKENS

@@ -70,7 +70,7 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
         """A run with a skew and keys per step."""
 
         def __init__(self, skew: float, keys: int) -> None:
-            shape = type("Shape", (), {"share": skew, "keys_per_step": keys})
+            shape = type("Shape", (), {"hot_share": skew, "keys_per_step": keys})
             self.config = type("Config", (), {"workload": shape})
 
     runs: list[Any] = [Run(skew, keys) for skew in (0.1, 0.7) for keys in (500, 3000)]
@@ -78,7 +78,7 @@ def test_the_map_has_every_place_and_the_measured_runs(monkeypatch: pytest.Monke
     monkeypatch.setattr(
         maps,
         "measured_point",
-        lambda run, of: point(run.config.workload.share, run.config.workload.keys_per_step),
+        lambda run, of: point(run.config.workload.hot_share, run.config.workload.keys_per_step),
     )
     found = draw_map(runs, 2, [maps.Marker("mine", 0.42, 700.0)])
     packets, servers, *_ = found.figure.panels
