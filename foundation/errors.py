@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
+FULL_DISK = os.strerror(errno.ENOSPC)
+"""Part of the reason of an error whose cause is a full disk."""
+
 
 class HotlineError(Exception):
     """An error for a user. Its text is one line: the value, where it was found, and what was expected."""
@@ -20,4 +26,6 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     line = str(error).partition("\n")[0]
+    if FULL_DISK in line:  # Polars puts the names of its layers before it
+        return FULL_DISK
     return f"{line}: the disk may be full" if isinstance(error, OSError) else line

@@ -53,6 +53,8 @@ class _AgentProcess:
         self.ended = asyncio.Event()
         self.successor: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Whether another process replaces this one; set as soon as that is known."""
+        self.error: str | None = None
+        """The error with which the process has ended, without having been asked."""
         self._pending: deque[_PendingAnswer] = deque()
         self.first = self.expect()
         self._reading = asyncio.ensure_future(self._read())
@@ -101,7 +103,9 @@ class _AgentProcess:
         self._pending.clear()
 
     def _take(self, answer: Message) -> None:
-        if "progress" in answer:
+        if not self._pending:
+            self.error = str(answer.get("error", answer))
+        elif "progress" in answer:
             self._pending[0].on_progress(answer["progress"])
         else:
             self._pending.popleft().answer.set_result(answer)
@@ -262,14 +266,20 @@ class Agent:
         process = self._current.process
         assert process.stdin is not None
         process.stdin.close()
-        if not self._is_ready and self.alive:
-            process.kill()
+        if not self._is_ready:
+            self._kill()
         try:
             await asyncio.wait_for(self._current.ended.wait(), _QUIT_S)
         except asyncio.TimeoutError:
             log.warning("%s did not quit and is killed", self.name)
-            process.kill()
+            self._kill()
             await self._current.ended.wait()
+        if self._current.error is not None:
+            log.warning("%s: %s", self.name, self._current.error)
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):  # it has ended
+            self._current.process.kill()
 
     async def _restart(self) -> None:
         """Start the agent until it is ready; raise AgentFailed if it ends by itself before."""
@@ -313,6 +323,8 @@ class Agent:
 
     def _death(self) -> AgentFailed:
         lines = self._log_file.read_text(errors="replace").strip().splitlines()
+        if self._current.error is not None:
+            lines.append(self._current.error)
         last_line = f": {lines[-1]}" if lines else ""
         return AgentFailed(f"{self.name} ended with code {self._current.process.returncode}{last_line}")
 

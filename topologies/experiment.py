@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from analysis.record import FAST, RunRecord
@@ -171,7 +172,7 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
         record.error = _describe_error(error)
         with secondary():
             preserve_unreplayed_updates(run, record)
-        shutil.rmtree(run / "trace", ignore_errors=True)
+        _free(run / "trace")
         with secondary():
             if not is_written:
                 _merge(run, record, reporter)
@@ -181,6 +182,14 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
     if not is_written:
         write_results()
     shutil.rmtree(run / "parts")
+
+
+def _free(folder: Path) -> None:
+    """Remove a folder, and free its space although this process has mapped its files: logs may need it."""
+    with suppress(OSError):
+        for file in folder.iterdir():
+            os.truncate(file, 0)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _describe_error(error: BaseException) -> str:

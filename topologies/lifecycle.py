@@ -23,7 +23,7 @@ from experiment.folder import create_run_folder, give_to_user, point_to_latest, 
 from experiment.phases.accounting import check_accounting
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter, RunConsole
-from foundation.errors import HotlineError
+from foundation.errors import FULL_DISK, HotlineError
 from foundation.protocol.addressing import switch_interfaces
 from foundation.text import pluralize
 from hosts.workload.trace import Trace
@@ -101,7 +101,7 @@ def _run(
             print(f"hotline: the run failed; {_describe_results(run)}", file=sys.stderr)
             with secondary():
                 publish()
-            raise _with_faults(error, config) from error
+            raise _explained(error, config) from error
         except Exception:
             # A defect, whose traceback follows; the folder is readable nevertheless.
             _publish_folder(config)
@@ -159,11 +159,16 @@ def _describe_results(run: Path) -> str:
     return f"the logs so far are in {run}"
 
 
-def _with_faults(error: Exception, config: Config) -> Exception:
-    """Return the error with the injected faults, which may be its cause."""
-    if config.faults == Faults():
-        return error
-    return RunFailed(f"{error} ({config.faults} in force; {FAULTS_LIMIT})")
+def _explained(error: Exception, config: Config) -> Exception:
+    """Return the error with the injected faults, which may be its cause, and with the disk if it is full."""
+    message = str(error)
+    if FULL_DISK in message:
+        size_mb = shutil.disk_usage(config.runs).total >> 20
+        message += f": the disk of {config.runs} ({size_mb:,} MB) is full"
+        message += "; make room, or set `runs` to a folder elsewhere"
+    if config.faults != Faults():
+        message += f" ({config.faults} in force; {FAULTS_LIMIT})"
+    return error if message == str(error) else RunFailed(message)
 
 
 def _publish(config: Config, run: Path, reporter: Reporter, predictor: str | None) -> None:

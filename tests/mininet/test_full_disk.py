@@ -1,8 +1,9 @@
-"""A PS whose disk is full answers nothing until there is room, and has lost nothing then."""
+"""A full disk: a PS with a journal waits until there is room, and a run ends in order and names the disk."""
 
 from __future__ import annotations
 
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import wait_for
+from tests.mininet.run_topo import run_topo
 from tests.unit.test_agent_processes import SIZE, Agent, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet
@@ -52,5 +54,25 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
             finally:
                 assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
         assert told.read_text().count("nothing is answered") <= len(servers) * 3
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.soak
+def test_a_run_whose_disk_fills_names_it_and_keeps_its_logs(tmp_path: Path) -> None:
+    disk = tmp_path / "runs"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600m", "none", str(disk)], check=True)
+    try:
+        with run_topo(tmp_path, rounds=100) as run:
+            run.wait_for_parts("operations-worker-1-*.parquet")
+            with (disk / "filler").open("wb") as filler, suppress(OSError):
+                while filler.write(bytes(1 << 16)):
+                    pass
+            assert run.wait() == 1
+        assert f"No space left on device: the disk of {disk} (600 MB) is full" in run.errors
+        assert "Traceback" not in run.errors and "did not quit" not in run.errors
+        folder = run.folder
+        assert list(folder.glob("**/operations*.parquet")) and not (folder / "trace").exists()
     finally:
         subprocess.run(["umount", str(disk)], check=True)

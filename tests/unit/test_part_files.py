@@ -87,6 +87,10 @@ def test_what_is_written_is_not_seen_before_it_is_whole(
     [
         (OSError(28, "No space left on device"), "No space left on device"),
         (pl.exceptions.ComputeError("disk full\nand more"), "disk full"),
+        (
+            pl.exceptions.ComputeError("parquet: underlying IO error: No space left on device (os error 28)"),
+            "No space left on device",
+        ),
         (OSError("10 requested and 9 written"), "10 requested and 9 written: the disk may be full"),
     ],
 )

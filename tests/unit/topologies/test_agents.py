@@ -27,17 +27,23 @@ for line in sys.stdin:
         print(json.dumps({"ok": True, "steps": command["steps"]}), flush=True)
     elif command["cmd"] == "bad":
         print(json.dumps({"error": "no such job"}), flush=True)
+    elif command["cmd"] == "fail":
+        break
     elif command["cmd"] == "die":
         print("Segmentation of the soul", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
+if "fails" in sys.argv:
+    print(json.dumps({"error": "parts: cannot be written: the disk is full"}), flush=True)
+    sys.exit(1)
 """
 
 
 @asynccontextmanager
-async def agents(folder: Path, number: int) -> AsyncIterator[list[Agent]]:
+async def agents(folder: Path, number: int, fails: bool = False) -> AsyncIterator[list[Agent]]:
+    """Agents; those that fail write an error at their end, without being asked."""
     started = []
     for index in range(1, number + 1):
-        command = [sys.executable, "-c", SCRIPT]
+        command = [sys.executable, "-c", SCRIPT, *(["fails"] if fails else [])]
         started.append(await Agent.start(f"worker-{index}", command, {"worker": index}, folder))
     try:
         for agent in started:
@@ -75,6 +81,21 @@ def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
             assert (await started[0].call({"cmd": "run", "steps": 1}))["ok"]
 
     asyncio.run(main())
+
+
+def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with agents(tmp_path, 1, fails=True):
+            pass
+        async with agents(tmp_path, 1, fails=True) as started:
+            await started[0].send({"cmd": "fail"})
+            with pytest.raises(AgentFailed, match=r"ended with code 1: .*the disk is full"):
+                await started[0].until_it_dies()
+
+    asyncio.run(main())
+    assert caplog.messages == ["worker-1: parts: cannot be written: the disk is full"] * 2
 
 
 def test_a_silent_agent_is_named_with_its_log(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import mmap
 import os
 import signal
 import subprocess
@@ -64,7 +65,9 @@ def test_the_first_error_is_told_and_not_what_follows_from_it(
     """On a full disk there is not even a run.json."""
     failing(monkeypatch, FULL)
     run = create_run_folder(tmp_path, "softswitch")
-    with pytest.raises(OSError, match="No space left on device"):
+    with pytest.raises(
+        RunFailed, match=rf"No space left on device.* the disk of {tmp_path} \(.* MB\) is full"
+    ):
         lifecycle._run(Config(runs=tmp_path), None, run, reporter())
 
 
@@ -95,12 +98,17 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
 
     run = create_run_folder(tmp_path, "softswitch")
     (run / "trace").mkdir()
+    (run / "trace" / "keys").write_bytes(bytes(100_000))
+    # As this process does, which so keeps the space of a file that is removed.
+    with (run / "trace" / "keys").open("rb") as mapped:
+        trace = mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ)
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     monkeypatch.setattr(experiment, "merge_logs", full)
     with pytest.raises(OSError, match="a part"), experiment._readable_folder(run, record(), reporter()):
         assert read_record(run).error == "it was killed"
         raise FULL
     assert read_record(run).error == str(FULL)
+    assert trace.size() == 0
     # The logs are in there still.
     assert (run / "parts").is_dir() and not (run / "trace").exists()
 
