@@ -1,8 +1,9 @@
-"""Test the requests of a connection, and its errors for failed responses, with a fake of finsy."""
+"""The requests, elections and errors of a connection to the switch, with a fake of finsy."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from controller.errors import DeviceError, NotPrimary, PipelineError
 from controller.tables import Change, HotParam, Job, Route, State, Update
 from foundation.designs.registry import design
 from foundation.protocol.header import LANES, VERSION
+from tests.harness.snapshots import exactly
 
 OURS = design("hotset")
 ADDRESS = "10.0.0.1:7"
@@ -30,20 +32,26 @@ Scenario = Callable[[SwitchClient], Awaitable[Any]]
 
 
 class Switch:
-    """A fake of finsy's Switch that records requests, and fails with `error`."""
+    """A fake of finsy's Switch that records requests, and fails with `error`.
+
+    `highest` returns the election id to beat at an attempt.
+    """
 
     opened: list[fy.SwitchOptions]
     asked: list[list[Any]]
+    closed: int
     error: BaseException | None
     answers: list[Any]
     is_up: bool
-    is_primary: bool
     schema: fy.P4Schema
-    primary_id = 0
+    highest: Callable[[int], int]
     entering: BaseException | None = None
 
     def __init__(self, name: str, address: str, options: fy.SwitchOptions) -> None:
+        assert address == ADDRESS
         self.opened.append(options)
+        self.primary_id = self.highest(len(self.opened))
+        self.is_primary = options.initial_election_id > self.primary_id
         # That of the switch, or what has just been committed.
         self.p4info = fy.P4Schema(options.p4info) if options.p4info else self.schema
 
@@ -53,7 +61,8 @@ class Switch:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        pass
+        type(self).closed += 1
+        self.primary_id = -1  # as finsy's
 
     async def write(self, entities: Iterable[Any]) -> None:
         self.asked.append(list(entities))
@@ -86,20 +95,26 @@ def switch(monkeypatch: pytest.MonkeyPatch) -> type[Switch]:
         opened: list[fy.SwitchOptions] = []  # noqa: RUF012  # of this test alone, as the next two
         asked: list[list[Any]] = []  # noqa: RUF012
         answers: list[Any] = []  # noqa: RUF012
+        closed = 0
         error = None
-        is_up = is_primary = True
+        is_up = True
+        highest = staticmethod(lambda attempt: 0)
         schema = fy.P4Schema(OURS.p4info)
 
     monkeypatch.setattr(fy, "Switch", Fresh)
     return Fresh
 
 
-def on(scenario: Scenario) -> Any:
+def on(scenario: Scenario, **settings: Any) -> Any:
     async def run() -> Any:
-        async with SwitchClient(ADDRESS) as opened:
+        async with SwitchClient(ADDRESS, **settings) as opened:
             return await scenario(opened)
 
     return asyncio.run(run())
+
+
+def connect(**settings: Any) -> None:
+    on(lambda _: asyncio.sleep(0), **settings)
 
 
 def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
@@ -107,6 +122,49 @@ def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
         on(scenario)
     assert type(failure.value) is kind
     return str(failure.value)
+
+
+def test_the_options_of_a_connection(switch: type[Switch]) -> None:
+    connect(device_id=3)
+    [options] = switch.opened
+    assert (options.device_id, options.p4info, options.p4blob, switch.closed) == (3, None, None, 1)
+
+
+def test_a_primary_that_is_there_is_outbid_by_one(switch: type[Switch]) -> None:
+    switch.highest = staticmethod(lambda attempt: 50)
+    connect()
+    ids = [options.initial_election_id for options in switch.opened]
+    # Each connection is closed, the one that lost before the next is opened.
+    assert (len(ids), ids[1], switch.closed) == (2, 51, 2)
+    switch.opened.clear()
+    connect(primary=False)
+    assert len(switch.opened) == 1
+
+
+def test_one_that_outbids_every_time_is_an_error(switch: type[Switch]) -> None:
+    switch.highest = staticmethod(lambda attempt: 100 * attempt)
+    text = f"switch {ADDRESS}: another controller keeps taking the primary role"
+    with pytest.raises(NotPrimary, match=exactly(text)):
+        connect()
+    assert switch.closed == len(switch.opened) > 2
+
+
+def test_an_undisturbed_controller_bids_higher_than_others_and_is_not_outbid(switch: type[Switch]) -> None:
+    connect(undisturbed=True)
+    [options] = switch.opened
+    bid = options.initial_election_id
+    assert 1 << 127 < bid < 1 << 128
+    switch.opened.clear()
+    switch.highest = staticmethod(lambda attempt: bid)
+    text = (
+        f"switch {ADDRESS}: a run (process {os.getpid()}) is setting it up, loading "
+        "it or reading it out; try again when it has done so"
+    )
+    for undisturbed in (False, True):
+        with pytest.raises(NotPrimary, match=exactly(text)):
+            connect(undisturbed=undisturbed)
+    connect(primary=False)
+    assert switch.closed == 1 + len(switch.opened) == 4
 
 
 def test_a_switch_that_ends_while_a_connection_is_made(switch: type[Switch]) -> None:
@@ -144,22 +202,10 @@ def test_an_rpc_that_fails_is_one_clear_error(switch: type[Switch], what: str, s
     switch.error = grpc.aio.UsageError()
     assert told(scenario) == CLOSED
 
-
-@pytest.mark.parametrize(("what", "scenario"), ASKING)
-def test_a_connection_that_ends_cancels_its_rpcs_and_nobody_else(
-    switch: type[Switch], what: str, scenario: Scenario
-) -> None:
-    switch.error = asyncio.CancelledError()
-    assert told(scenario) == CLOSED
-    switch.error = AssertionError()
-    assert told(scenario) == CLOSED
-
-
-@pytest.mark.parametrize(("what", "scenario"), ASKING)
-def test_a_connection_that_is_down_is_asked_nothing(
-    switch: type[Switch], what: str, scenario: Scenario
-) -> None:
-    switch.is_up = False
+    for switch.error in (asyncio.CancelledError(), AssertionError()):
+        assert told(scenario) == CLOSED
+    # The second one closed the connection, which is asked nothing then.
+    switch.asked.clear()
     assert told(scenario) == CLOSED
     assert switch.asked == []
 
@@ -197,14 +243,9 @@ def test_packet_outs_go_one_at_a_time(switch: type[Switch]) -> None:
         [fy.P4PacketOut(b"two", egress_port=0, submit_to_ingress=1, _pad=0)],
         [],
     ]
-    switch.is_primary = False
+    switch.highest = staticmethod(lambda attempt: 1 << 128)
     with pytest.raises(NotPrimary, match=LOST):
-        asyncio.run(_send_as_reader())
-
-
-async def _send_as_reader() -> None:
-    async with SwitchClient(ADDRESS, primary=False) as opened:
-        await opened.send(b"frame", 1)
+        on(lambda c: c.send(b"frame", 1), primary=False)
 
 
 def test_a_stream_that_takes_nothing_is_closed(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,9 +327,8 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
     assert len(switch.opened) == 1
     switch.schema = fy.P4Schema()
     assert on(lambda c: c.commit_pipeline()) is True
-    assert [(options.p4info, options.p4blob) for options in switch.opened[2:]] == [
-        (OURS.p4info, OURS.program)
-    ]
+    [options] = switch.opened[2:]
+    assert (options.p4info, options.p4blob) == (OURS.p4info, OURS.program)
 
 
 def test_a_pipeline_that_was_not_built_is_told(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,3 +338,28 @@ def test_a_pipeline_that_was_not_built_is_told(switch: type[Switch], monkeypatch
     assert told(_check, PipelineError) == (
         f"{missing.p4info}: cannot be read: No such file or directory; `make p4` builds it"
     )
+
+
+@pytest.mark.parametrize(
+    "address", ["10.0.0.1:1", "localhost:65535", "[::1]:9559", "switch-1.lab:80", "[fe80::1]:00080"]
+)
+def test_right_addresses(address: str) -> None:
+    assert SwitchClient(address).address == address
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("10.0.0.1", "10.0.0.1:", ":1", "10.0.0.1:0", "10.0.0.1:65536", "10.0.0.1:100000", "a b:1", "a/b:1"),
+        *("::1:9559", "[::1:9559", "::1]:9559", "[x]:1", "a:+1", "a:1 ", "a:1:2", "nonsense", ""),
+    ],
+)
+def test_wrong_addresses(address: str) -> None:
+    text = f"switch address: expected HOST:PORT, as 127.0.0.1:9559, got {address!r}"
+    with pytest.raises(DeviceError, match=exactly(text)):
+        SwitchClient(address)
+
+
+def test_a_connection_that_is_not_open() -> None:
+    with pytest.raises(RuntimeError, match=r"^the connection is not open$"):
+        SwitchClient().check_pipeline()

@@ -1,15 +1,15 @@
-"""The commands that change a switch: what each asks the controller for, and what it prints."""
+"""The commands of hot sets and of the switch: their requests to the controller, and their output."""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import click
 import polars as pl
 import pytest
 from click.testing import CliRunner, Result
@@ -138,10 +138,8 @@ def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> Non
 def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str) -> None:
     assert output("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
     assert played.calls == [READER, ("plan", 4, [5, 9]), END]
-    assert json.loads(output("load", hot_set, "--job", "4", "--dry-run", "--json")) == {
-        "dry_run": True,
-        **SUMMARY,
-    }
+    told = json.loads(output("load", hot_set, "--job", "4", "--dry-run", "--json"))
+    assert told == {"dry_run": True, **SUMMARY}
 
 
 def test_unload_loads_nothing(played: type[Played]) -> None:
@@ -154,10 +152,8 @@ def test_unload_loads_nothing(played: type[Played]) -> None:
 
 def test_nothing_to_do(played: type[Played]) -> None:
     played.answer = NOTHING
-    assert output("unload", "--job", "4") == "nothing to do\n"
-    assert output("unload", "--job", "4", "--dry-run") == "nothing to do\n"
-    assert output("offload", "on", "--job", "4") == "nothing to do\n"
-    assert output("proxy", "off", "--job", "4") == "nothing to do\n"
+    for command in ("unload", "unload --dry-run", "offload on", "proxy off"):
+        assert output(*command.split(), "--job", "4") == "nothing to do\n"
 
 
 def test_offload(played: type[Played]) -> None:
@@ -167,11 +163,8 @@ def test_offload(played: type[Played]) -> None:
     assert output("offload", "on", "--job", "4") == "done: " + TOLD
     assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, True), END]
     played.calls.clear()
-    assert json.loads(output("offload", "off", "--job", "4", "--dry-run", "--json")) == {
-        "dry_run": True,
-        "offload": "off",
-        **SUMMARY,
-    }
+    told = json.loads(output("offload", "off", "--job", "4", "--dry-run", "--json"))
+    assert told == {"dry_run": True, "offload": "off", **SUMMARY}
     assert played.calls == [READER, ("job", 4), ("plan_offload", 4, False), END]
     # A setting that stays as it is, is no change.
     assert json.loads(output("offload", "on", "--job", "4", "--json"))["offload"] is None
@@ -183,7 +176,7 @@ def test_proxy(played: type[Played]) -> None:
     played.calls.clear()
     assert output("proxy", "on", "--job", "4", "--dry-run") == "would do: proxy on\n"
     assert played.calls == [READER, ("job", 4), END]
-    assert json.loads(output("proxy", "on", "--job", "4", "--json")) == {"dry_run": False, "proxy": "on"}
+    assert output("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
     assert json.loads(output("proxy", "off", "--job", "4", "--json")) == {"dry_run": False, "proxy": None}
     played.before = Job(4, offload=False, proxy=True)
     assert output("proxy", "off", "--job", "4") == "done: proxy off\n"
@@ -245,22 +238,92 @@ def test_registers_of_keys_or_of_all(
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (("unload", "--job", "4"), "; unload again to finish"),
-        (("unload", "--job", "4", "--dry-run"), ""),
-        (("offload", "on", "--job", "4"), "; offload on again to finish"),
-        (("offload", "on", "--job", "4", "--dry-run"), ""),
-        (("proxy", "off", "--job", "4"), "; proxy off again to finish"),
-        (("proxy", "off", "--job", "4", "--dry-run"), ""),
-        (("status",), ""),
-        (("registers", "--job", "4"), ""),
+        ("unload --job 4", "; unload again to finish"),
+        ("unload --job 4 --dry-run", ""),
+        ("offload on --job 4", "; offload on again to finish"),
+        ("offload on --job 4 --dry-run", ""),
+        ("proxy off --job 4", "; proxy off again to finish"),
+        ("proxy off --job 4 --dry-run", ""),
+        ("status", ""),
+        ("registers --job 4", ""),
     ],
 )
-def test_ctrl_c_says_how_to_finish_what_was_begun(
-    played: type[Played], command: tuple[str, ...], told: str
-) -> None:
+def test_ctrl_c_says_how_to_finish_what_was_begun(played: type[Played], command: str, told: str) -> None:
     played.error = KeyboardInterrupt()
-    result = run(*command)
+    result = run(*command.split())
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: interrupted{told}\n")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text("job,ps,key,updates\n1,0,5,60\n1,0,6,30\n2,0,7,10\n")
+    return path
+
+
+def test_build_and_show(tmp_path: Path, log: Path) -> None:
+    file = str(tmp_path / "hot.parquet")
+    built = run("hotset", "build", str(log), "--top-k", "2", "-o", file)
+    assert built.exit_code == 0
+    assert built.output == (
+        f"{file}: 2 keys with 90.0% of all updates; 0 to 1 keys in each of the 32 lanes\n"
+    )
+    shown = run("hotset", "show", file)
+    assert shown.exit_code == 0 and "60.0000%" in shown.output
+    summary = json.loads(run("hotset", "show", file, "--json").output)
+    assert (summary["keys"], summary["updates"], summary["share"]) == (2, 90, pytest.approx(0.9))
+    assert [row["key"] for row in summary["head"]] == [5, 6]
+
+
+def test_build_of_one_job(tmp_path: Path, log: Path) -> None:
+    file = tmp_path / "hot.parquet"
+    built = run(
+        "hotset", "build", str(log), str(log), "--top-k", "1", "--job", "2", "-o", str(file), "--json"
+    )
+    assert json.loads(built.output) | {"keys_in_lane": None} == {
+        "file": str(file), "keys": 1, "updates": 20, "share": 1.0, "keys_in_lane": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [("hotset", "show"), ("load", "--job", "1")])
+def test_a_bad_file_ends_with_one_line_and_an_exit_code(log: Path, command: tuple[str, ...]) -> None:
+    result = run(*command, str(log))
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {log}: not a Parquet file; `hotline hotset build` writes hot sets\n"
+
+
+def test_a_switch_that_is_not_there() -> None:
+    result = run("status", "--switch", "127.0.0.1:1")
+    text = "Error: no switch answers at 127.0.0.1:1; is it running, and is the address right?\n"
+    assert (result.exit_code, result.stderr) == (1, text)
+
+
+def test_a_log_is_not_overwritten(log: Path) -> None:
+    before = log.read_bytes()
+    result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(log))
+    assert result.exit_code == 1 and "would overwrite the log" in result.stderr
+    assert log.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        (b"", "is empty; an update log is Parquet or CSV"),
+    ],
+)
+def test_a_bad_log_ends_with_one_line(tmp_path: Path, content: bytes | None, why: str) -> None:
+    log = tmp_path / "log.parquet"
+    if content is not None:
+        log.write_bytes(content)
+    result = run("hotset", "build", str(log), "--top-k", "2", "-o", str(tmp_path / "hot.parquet"))
+    assert (result.exit_code, result.stderr) == (1, f"Error: {log}: {why}\n")
+
+
+def test_a_wrong_switch_address() -> None:
+    result = run("status", "--switch", "nonsense")
+    text = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
+    assert (result.exit_code, result.stderr) == (1, text)
 
 
 def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
@@ -269,10 +332,6 @@ def test_a_hot_set_as_it_is_shown(hot_set: str) -> None:
     assert shown[1].strip() == "the first 2"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown if "│" in line]
     assert [row[:4] for row in rows] == [["1", "5", "30", "75.0000%"], ["2", "9", "10", "25.0000%"]]
-
-
-def test_json_is_indented(played: type[Played]) -> None:
-    assert output("proxy", "on", "--job", "4", "--json") == '{\n  "dry_run": false,\n  "proxy": "on"\n}\n'
 
 
 @pytest.mark.parametrize("command", [("unload",), ("offload", "on"), ("proxy", "on"), ("status",)])
@@ -286,95 +345,62 @@ def test_an_error_is_one_line(played: type[Played], command: tuple[str, ...]) ->
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("unload",),
-        ("unload", "--job", "-1"),
-        ("unload", "--job", "65536"),
-        ("unload", "--job", "4", "--device-id", "0"),
-        ("offload", "yes", "--job", "4"),
-        ("proxy", "--job", "4"),
-        ("load", "--job", "4"),
-        ("load", ".", "--job", "4"),
-        ("hotset", "show", "."),
-        ("hotset", "build", "--top-k", "1", "-o", "x"),
-        ("hotset", "build", "--top-k", "1", "x"),
-        ("hotset", "build", "-o", "x", "y"),
-        ("hotset", "build", "--job", "65536", "--top-k", "1", "-o", "x", "y"),
-        ("hotset", "curve"),
-        ("hotset", "curve", "--top-k", "0", "x"),
-        ("hotset", "curve", "--jobs", "0", "x"),
-        ("hotset", "curve", "--samples-per-step", "0", "x"),
-        ("logs", "check"),
-        ("registers", "--job", "4", str(2**64 - 1)),
-        ("registers", "--job", "4", "--", "-1"),
-        ("nonsense",),
+        *("unload", "unload --job -1", "unload --job 65536", "unload --job 4 --device-id 0"),
+        *("offload yes --job 4", "proxy --job 4", "load --job 4", "load . --job 4", "load --job 70000 x"),
+        *("hotset show .", "hotset build --top-k 1 -o x", "hotset build --top-k 1 x", "hotset build -o x y"),
+        *("hotset build --job 65536 --top-k 1 -o x y", "hotset build --top-k 0 -o x y", "hotset curve"),
+        *("hotset curve --top-k 0 x", "hotset curve --jobs 0 x", "hotset curve --jobs 65536 x"),
+        *("hotset curve --job 65536 x", "hotset curve --samples-per-step 0 x", "logs check", "nonsense"),
+        *(f"registers --job 4 {2**64 - 1}", "registers --job 4 -- -1", "registers --job 4 --scale 0"),
+        *("registers --job 65536", "registers", "status --device-id 0"),
+        *("follow --job 1 --top-k 0", "follow --job 1 --top-k 131073", "follow --job 1 --top-k 5 --every -1"),
+        *("follow --job 1 --top-k 5 --margin 0.9", "follow --job 1 --top-k 5 --moves 0"),
+        *("follow --job 1 --top-k 5 --periods 0", "follow --job 1 --top-k 5 --every 86401"),
     ],
 )
-def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: tuple[str, ...]) -> None:
-    assert run(*arguments).exit_code == 2
+def test_wrong_usage_reaches_no_switch(played: type[Played], arguments: str) -> None:
+    assert run(*arguments.split()).exit_code == 2
     assert played.calls == []
 
 
-SWITCH = {"--switch HOST:PORT": "default: 127.0.0.1:9559", "--device-id INTEGER RANGE": "default: 1; x>=1"}
-JOB = {"--job INTEGER RANGE": "0<=x<=65535; required"}
-ONE_JOB = {"--job INTEGER RANGE": "0<=x<=65535"}
-JSON = {"--json": ""}
-MOVES = {**SWITCH, **JOB, "--dry-run": "", **JSON}
-OPTIONS: dict[tuple[str, ...], dict[str, str]] = {
-    (): {"-v, --verbose": ""},
-    ("load",): MOVES,
-    ("unload",): MOVES,
-    ("offload",): MOVES,
-    ("proxy",): MOVES,
-    ("status",): {**SWITCH, "--all": "", **JSON},
-    ("registers",): {**SWITCH, **JOB, "--scale FLOAT RANGE": "x>0", **JSON},
-    ("hotset",): {},
-    ("hotset", "curve"): {
-        **ONE_JOB,
-        "--top-k INTEGER RANGE": "x>=1",
-        "--jobs INTEGER RANGE": "default: 1; 1<=x<=65535",
-        "--samples-per-step INTEGER RANGE": "default: 150; x>=1",
-        "-o, --output FILE": "",
-        **JSON,
-    },
-    ("hotset", "build"): {
-        "--top-k INTEGER RANGE": "x>=1; required",
-        "-o, --output FILE": "required",
-        **ONE_JOB,
-        **JSON,
-    },
-    ("hotset", "show"): JSON,
-    ("logs",): {},
-    ("logs", "check"): JSON,
-}
-"""Options of each command, with the range, the default and whether they have to be there."""
-ARGUMENTS = {
-    ("load",): "FILE",
-    ("offload",): "{on|off}",
-    ("proxy",): "{on|off}",
-    ("registers",): "[KEY]...",
-    ("hotset", "curve"): "LOG...|DATA",
-    ("hotset", "build"): "LOG...",
-    ("hotset", "show"): "FILE",
-    ("logs", "check"): "PATH",
-}
-COMMANDS = {
-    (): {"hotset", "logs", "load", "unload", "status", "registers", "offload", "proxy"},
-    ("hotset",): {"build", "curve", "show"},
-    ("logs",): {"check"},
-}
+@pytest.mark.parametrize(
+    "command",
+    [
+        "answer --workers 4 --servers 2 --rate",
+        "answer --workers 4 --servers 2 --skew",
+        "registers --job 1 --scale",
+        "watch --interval",
+        "follow --job 1 --top-k 5 --every",
+        "follow --job 1 --top-k 5 --margin",
+    ],
+)
+def test_what_is_not_a_number_is_in_no_range(command: str) -> None:
+    result = run(*command.split(), "nan")
+    assert result.exit_code == 2
+    assert f"'{command.split()[-1]}': 'nan' is not a finite number" in result.stderr
 
 
-@pytest.mark.parametrize("command", OPTIONS)
-@pytest.mark.parametrize("flag", ["-h", "--help"])
-def test_each_command_tells_its_arguments_and_what_they_are(command: tuple[str, ...], flag: str) -> None:
-    usage, _, options = " ".join(output(*command, flag).split()).partition(" Options: ")
-    assert f"{ARGUMENTS.get(command, '')} " in usage
-    for option, limits in OPTIONS[command].items():
-        words = rf"(?<!\S){re.escape(option)} [A-Z][^\[]*?\.((?: \[[^\]]*\])*)(?= -|$)"
-        found = re.search(words, options)
-        assert found and found[1].rpartition("[")[2].rstrip("]") == limits, option
-    for name in COMMANDS.get(command, ()):
-        assert re.search(rf"(?<!\S){name} [A-Z]\w+ ", options)
+def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in group.commands.items():
+        yield f"{path} {name}", command
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{path} {name}")
+
+
+def test_the_list_of_commands_cuts_no_sentence() -> None:
+    lines = output("--help").splitlines()[2:]  # behind the usage
+    assert not any(line.endswith("...") for line in lines)
+
+
+COMMANDS = dict(commands(hotline))
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_each_command_and_option_is_explained(path: str) -> None:
+    command = COMMANDS[path]
+    assert command.get_short_help_str(200).endswith(".")
+    assert all(option.help for option in command.params if isinstance(option, click.Option))
+    assert output(*path.split(), "-h") == output(*path.split(), "--help")
 
 
 def test_verbose_logs_to_stderr_what_is_otherwise_told_in_one_line(
@@ -432,15 +458,5 @@ def test_a_plain_table_is_a_line_for_the_head_and_one_for_each_row() -> None:
     screen = io.StringIO()
     table = common.plain_table(["arm", "job"], [["offload-proxy", 15], ["offload", 4]])
     Console(file=screen, width=40).print(table)
-    assert [line.rstrip() for line in screen.getvalue().splitlines()] == [
-        "arm            job",
-        "offload-proxy   15",
-        "offload          4",
-    ]
-
-
-def test_all_commands_are_told_each_in_a_whole_sentence() -> None:
-    told = output("--help")
-    listed = dict(re.findall(r"^  ([a-z]+)  +(.+\.)$", told, re.MULTILINE))
-    assert set(listed) == set(hotline.commands)
-    assert not any(sentence.endswith("...") for sentence in listed.values())
+    shown = [line.rstrip() for line in screen.getvalue().splitlines()]
+    assert shown == ["arm            job", "offload-proxy   15", "offload          4"]
