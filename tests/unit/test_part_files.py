@@ -1,4 +1,4 @@
-"""Part files appear whole or not at all, and are numbered on."""
+"""Part files appear whole or not at all, and continue the numbers of earlier ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from foundation.errors import DataError
 from foundation.logs.columns import CONNECTIONS
 from foundation.logs.merge import last_updates, merge_logs
 from foundation.logs.parts import Parts, save_arrays, whole, write_text
+from tests.harness.snapshots import exactly
 
 ROW = {"time_us": [2**40], "ps": 1, "worker": [7], "job": 2}
 
@@ -50,9 +51,9 @@ def test_nothing_is_no_part(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("columns", [{"time_us": [1], "ps": 1, "worker": [1]}, ROW | {"more": 1}])
 def test_other_columns_than_the_logs_are_refused(tmp_path: Path, columns: dict[str, object]) -> None:
-    with pytest.raises(ValueError) as refusal:
+    text = f"part: columns {sorted(columns)}, not {sorted(CONNECTIONS)}"
+    with pytest.raises(ValueError, match=exactly(text)):
         Parts(tmp_path, "part", CONNECTIONS).write(columns)
-    assert str(refusal.value) == f"part: columns {sorted(columns)}, not {sorted(CONNECTIONS)}"
     assert names(tmp_path) == []
 
 
@@ -96,10 +97,10 @@ def test_what_is_written_is_not_seen_before_it_is_whole(
 )
 def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, failure: Exception, reason: str) -> None:
     path = tmp_path / "part.parquet"
-    with pytest.raises(DataError) as refusal, whole(path) as partial:
+    text = f"{path}: cannot be written: {reason}"
+    with pytest.raises(DataError, match=exactly(text)), whole(path) as partial:
         partial.write_text("half")
         raise failure
-    assert str(refusal.value) == f"{path}: cannot be written: {reason}"
     assert names(tmp_path) == []
 
 
@@ -109,18 +110,11 @@ def test_what_fails_for_another_reason_is_told_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "part").exists()
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "missing" / "run.json"
-    with pytest.raises(DataError) as refusal:
-        write_text(path, "{}")
-    assert str(refusal.value) == f"{path}: cannot be written: No such file or directory"
-
-
-def test_a_folder_in_the_way_is_told_and_stays(tmp_path: Path) -> None:
+def test_folders_that_are_missing_or_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "run.json.partial").mkdir()
-    with pytest.raises(DataError) as refusal:
-        write_text(tmp_path / "run.json", "{}")
-    assert str(refusal.value) == f"{tmp_path / 'run.json'}: cannot be written: Is a directory"
+    for file, why in (("missing/run.json", "No such file or directory"), ("run.json", "Is a directory")):
+        with pytest.raises(DataError, match=exactly(f"{tmp_path / file}: cannot be written: {why}")):
+            write_text(tmp_path / file, "{}")
     assert names(tmp_path) == ["run.json.partial"]
 
 
@@ -128,26 +122,20 @@ def test_only_parts_are_merged_and_each_into_its_log(tmp_path: Path) -> None:
     """Other Parquet files are removed with the parts."""
     parts = tmp_path / "parts"
     parts.mkdir()
+    row = pl.DataFrame([(1, 1, 1, 1)], schema=CONNECTIONS, orient="row")
     for name in ("connections-ps-10-0", "connections-ps-2-0"):
-        pl.DataFrame([(1, 1, 1, 1)], schema=CONNECTIONS, orient="row").write_parquet(
-            parts / f"{name}.parquet"
-        )
+        row.write_parquet(parts / f"{name}.parquet")
     stray = pl.DataFrame({"anything": [1]})
-    for name in (
-        "connections-ps-1-0.parquet.old",
-        "xconnections-ps-1-0.parquetx",
-        "connections-host-1-0.parquet",
-    ):
+    others = ["connections-ps-1-0.parquet.old", "xconnections-ps-1-0.parquetx"]
+    for name in (*others, "connections-host-1-0.parquet"):
         stray.write_parquet(parts / name)
     merge_logs(parts, tmp_path)
     assert pl.read_parquet(tmp_path / "connections.parquet").height == 2
-    assert names(parts) == ["connections-ps-1-0.parquet.old", "xconnections-ps-1-0.parquetx"]
+    assert names(parts) == others
 
 
 def test_the_newest_updates_are_those_of_the_highest_part(tmp_path: Path) -> None:
     for name in ("updates-ps-1-9", "updates-ps-1-10", "updates-ps-12-3", "operations-worker-1-50"):
         (tmp_path / f"{name}.parquet").touch()
-    assert sorted(file.name for file in last_updates(tmp_path)) == [
-        "updates-ps-1-10.parquet",
-        "updates-ps-12-3.parquet",
-    ]
+    newest = sorted(file.name for file in last_updates(tmp_path))
+    assert newest == ["updates-ps-1-10.parquet", "updates-ps-12-3.parquet"]

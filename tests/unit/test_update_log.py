@@ -1,4 +1,4 @@
-"""Update logs: what is read, and that what is wrong is told by file, place, column and value."""
+"""Update logs are read, and their faults are reported by file, place, column and value."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_field_beyond_what_csv_takes(tmp_path: Path) -> None:
 def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
     log = csv(tmp_path, 'job,note\n1,"a\r\nb"\nx,c\n')
     assert log.fault(["job"]) == f"{log.path}, line 4: column job is 'x'{RIGHT}"
-    # What is within is told as it is.
+    # The break stays in the value.
     assert (
         log.fault(["note"]) == f"{log.path}, line 3: column note is {'a' + chr(13) + chr(10) + 'b'!r}{RIGHT}"
     )
@@ -186,8 +186,8 @@ def test_headers_that_are_none(tmp_path: Path) -> None:
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert refusal(path) == f"{path}: cannot be read: No such file or directory"
-    assert refusal(tmp_path) == (
-        f"{tmp_path}: not a regular file; a log or training set is read more than once"
+    assert (
+        refusal(tmp_path) == f"{tmp_path}: not a regular file; a log or training set is read more than once"
     )
     path.write_bytes(b"")
     assert refusal(path) == f"{path}: is empty; an update log is Parquet or CSV"

