@@ -294,9 +294,7 @@ def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> No
 
 
 @pytest.mark.soak
-def test_logs_that_become_full_are_written_while_a_block_runs(
-    worker: Agent, servers: list[Agent], log_dir: Path
-) -> None:
+def test_full_logs_are_written_while_a_block_runs(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
     calls = ROWS + 1
     assert worker.call(cmd="empty", job=1, count=calls)["ok"]
     assert [server.call(cmd="flush") for server in servers] == [{"ok": True, "dropped_rows": 0}] * 2

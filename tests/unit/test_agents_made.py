@@ -130,9 +130,7 @@ def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path
     process.close()
 
 
-def test_the_clocks_offset_is_that_of_the_readings_that_nothing_came_between(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_clock_offset_ignores_interrupted_readings(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading interrupted between the two clocks gives an offset that is too small."""
     now, late = [1_000], iter([0, 900, 50, 5_000, *[70] * 100])
     monkeypatch.setattr(time, "time_ns", lambda: 7_000_000 + now[0])

@@ -84,9 +84,7 @@ def test_frames_that_do_not_come_out_are_an_error(switch: CompiledPipeline) -> N
 
 
 @pytest.mark.soak
-def test_the_section_has_a_line_for_each_kind_of_keys_caches_and_jobs(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_section_has_a_line_for_each_kind_of_keys_and_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(section, "_JOBS", (1,))
     monkeypatch.setattr(Stage, "switches", lambda _: [SOFTSWITCH])
     core = min(os.sched_getaffinity(0))

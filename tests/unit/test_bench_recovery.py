@@ -66,7 +66,7 @@ def test_the_figures_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(found) == 2 * 4 + 2
 
 
-def test_each_pass_has_a_run_of_every_setting_in_an_order_of_its_own(
+def test_each_pass_runs_all_settings_in_another_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Mapping[str, object]] = []

@@ -226,9 +226,7 @@ def test_follow(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("given", "asked"), [((), None), (("0",), (0,)), (("0", str(2**64 - 2)), (0, 2**64 - 2))]
 )
-def test_registers_of_keys_or_of_all(
-    played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None
-) -> None:
+def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[int, ...] | None) -> None:
     assert json.loads(output("registers", "--job", "4", "--scale", "2", "--json", *given)) == [
         {"key": 7, "lane": 1, "slot": 0, "state": "hot", "value": -5, "weight": -2.5}
     ]
@@ -403,9 +401,7 @@ def test_each_command_and_option_is_explained(path: str) -> None:
     assert output(*path.split(), "-h") == output(*path.split(), "--help")
 
 
-def test_verbose_logs_to_stderr_what_is_otherwise_told_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, played: type[Played]
-) -> None:
+def test_verbose_logs_to_stderr(monkeypatch: pytest.MonkeyPatch, played: type[Played]) -> None:
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(logging, "basicConfig", lambda **settings: seen.append(settings))
     finsy = logging.getLogger("finsy")
@@ -423,9 +419,7 @@ def test_verbose_logs_to_stderr_what_is_otherwise_told_in_one_line(
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_progress_is_shown_on_a_terminal_and_nowhere_else(
-    monkeypatch: pytest.MonkeyPatch, is_terminal: bool
-) -> None:
+def test_progress_is_shown_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
     screen = io.StringIO()
     settings: list[dict[str, bool]] = []
 

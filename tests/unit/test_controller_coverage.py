@@ -29,7 +29,7 @@ def covered(path: Path, updates: dict[int, int], *, jobs: int = 1, part_rows: in
 
 
 @given(COUNTS, st.integers(1, 20))
-def test_it_is_that_of_a_sorted_list(
+def test_it_equals_a_sorted_list(
     tmp_path_factory: pytest.TempPathFactory, updates: dict[int, int], part_rows: int
 ) -> None:
     found = covered(tmp_path_factory.mktemp("logs") / "log.parquet", updates, part_rows=part_rows)

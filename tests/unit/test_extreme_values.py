@@ -151,7 +151,7 @@ def play(rig: Rig, happenings: list[tuple[int, dict[int, int]] | None]) -> Itera
 
 @settings(max_examples=examples(60))
 @given(happenings=st.lists(st.one_of(PUSHES, PUSHES, PUSHES, st.none()), max_size=40))
-def test_sums_are_exact_and_overflows_counted_wherever_a_key_is(
+def test_sums_are_exact_and_overflows_are_counted(
     happenings: list[tuple[int, dict[int, int]] | None],
 ) -> None:
     rig = Rig()

@@ -161,9 +161,7 @@ def test_whatever_is_counted(counts: dict[int, int], rule: Rule, data: st.DataOb
     st.dictionaries(st.integers(0, 200), st.integers(0, 3000), max_size=100),
     st.builds(Rule, top_k=st.integers(1, 40), margin=st.floats(1, 2), swaps=st.integers(1, 30)),
 )
-def test_the_set_follows_and_then_comes_to_rest(
-    before: dict[int, int], after: dict[int, int], rule: Rule
-) -> None:
+def test_the_set_follows_and_then_rests(before: dict[int, int], after: dict[int, int], rule: Rule) -> None:
     """When other keys become hot, the set takes them within a bounded time, up to margin and chance."""
     rates, hot = Rates.none(), np.empty(0, dtype=np.uint64)
     for counts in (before, after):

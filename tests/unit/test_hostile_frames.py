@@ -159,7 +159,7 @@ def test_the_switch_drops_a_request_by_what_is_wrong_with_it(
 
 @settings(max_examples=examples(60))
 @given(call=calls(), served=U32, refused=U32)
-def test_lanes_that_a_caller_says_were_served_are_no_request(
+def test_a_request_must_not_mark_lanes(
     switch: CompiledPipeline, call: Call, served: int, refused: int
 ) -> None:
     """Only the switch marks lanes: a PS would take them for done."""
@@ -171,9 +171,7 @@ def test_lanes_that_a_caller_says_were_served_are_no_request(
 
 @settings(max_examples=examples(60))
 @given(call=calls(), port=st.sampled_from([1, 2]), refused=U32)
-def test_an_answer_that_a_worker_forges_is_dropped(
-    switch: CompiledPipeline, call: Call, port: int, refused: int
-) -> None:
+def test_a_forged_answer_is_dropped(switch: CompiledPipeline, call: Call, port: int, refused: int) -> None:
     flags = RESPONSE | (VALUES if call.op == Op.PULL else 0)
     count = max(call.lanes, default=-1) + 1
     live = sum(1 << lane for lane in call.lanes)
@@ -214,9 +212,7 @@ def with_options(frame: bytes, words: int) -> bytes:
 
 @settings(max_examples=examples(60))
 @given(call=calls(), words=st.integers(1, 10), tag=st.sampled_from(["8100", "88a8"]))
-def test_no_rpc_gets_past_the_parser_to_a_ps(
-    switch: CompiledPipeline, call: Call, words: int, tag: str
-) -> None:
+def test_no_rpc_gets_past_the_parser(switch: CompiledPipeline, call: Call, words: int, tag: str) -> None:
     """Behind IPv4 options or in a VLAN the parser does not look for an RPC."""
     frame = frames.frame(call.datagram(), src=testnet.WORKER[1], dst=testnet.SERVER)
     check_dropped(switch, 1, with_options(frame, words), "bad_shape")
@@ -225,7 +221,7 @@ def test_no_rpc_gets_past_the_parser_to_a_ps(
 
 @settings(max_examples=examples(60))
 @given(value=U32, lane=st.integers(0, LANES - 1), slot=st.integers(USED, WINDOW - 1))
-def test_hot_keys_of_one_job_are_out_of_another_jobs_reach(
+def test_another_job_cannot_reach_hot_keys(
     switch: CompiledPipeline, value: int, lane: int, slot: int
 ) -> None:
     used = testnet.cell(switch, testnet.PLAIN, 1, slot)[1]
@@ -373,9 +369,7 @@ def test_a_ps_drops_what_is_not_its_own(
     values=st.lists(U32, min_size=LANES, max_size=LANES),
     op=st.sampled_from([Op.PULL, Op.PUSH]),
 )
-def test_keys_of_another_ps_are_refused_and_never_added(
-    server: Server, keys: list[int], values: list[int], op: Op
-) -> None:
+def test_keys_of_another_ps_are_refused(server: Server, keys: list[int], values: list[int], op: Op) -> None:
     """A pull returns zeros for them."""
     before, refused = server.ps.server.state.cells.tobytes(), int(server.counters.refused_lanes)
     seq = int(server.ps.server.state.callers.turns.max()) + 1 << WINDOW_BITS
@@ -388,9 +382,7 @@ def test_keys_of_another_ps_are_refused_and_never_added(
 
 @settings(max_examples=examples(60))
 @given(value=U32, lane=st.integers(0, LANES - 1), ps=st.integers(0, 1))
-def test_a_hot_key_is_added_once_whatever_ps_the_header_names(
-    value: int, lane: int, ps: int, both: CompiledPipeline
-) -> None:
+def test_a_hot_key_is_added_for_any_ps(value: int, lane: int, ps: int, both: CompiledPipeline) -> None:
     held = testnet.held(both, lane, SLOT)
     turn = testnet.cell(both, testnet.OFFLOADED, 1, lane)[1] + 1
     call = Call(Op.PUSH, {lane: (KEY_OF[lane], value)}, lane, ps=ps, turn=turn)

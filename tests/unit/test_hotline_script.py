@@ -61,9 +61,7 @@ def elsewhere(words: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_that_are_shown_are_well_formed(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """There is neither a run nor a switch: commands fail for that only."""
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)

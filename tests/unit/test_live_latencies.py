@@ -99,9 +99,7 @@ def test_parts_are_read_once(parts: Path) -> None:
     assert [block.pull_p50_us for block in live.read()] == [8]
 
 
-def test_no_more_old_parts_are_read_than_the_newest_blocks_may_be_in(
-    parts: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_newest_twenty_parts_are_read(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     read_parquet = pl.read_parquet
 

@@ -49,9 +49,7 @@ counts = st.dictionaries(
 
 @settings(max_examples=50)
 @given(sent=st.lists(st.tuples(st.integers(0, 3), counts), max_size=10))
-def test_the_sum_is_that_of_what_each_ps_has_counted(
-    sent: list[tuple[int, dict[tuple[int, int], int]]],
-) -> None:
+def test_the_counts_of_all_ps_are_added(sent: list[tuple[int, dict[tuple[int, int], int]]]) -> None:
     """Each PS sends all its counts so far, now and then."""
     model: dict[int, Counter[tuple[int, int]]] = {}
     with TemporaryDirectory() as name:
@@ -79,9 +77,7 @@ GOOD = octets(rows(1, {(1, 2): 3}))
         (octets(rows(1, {(1, 2): 4})), "PS 1 sent 4 updates, and 5 before: counts only grow"),
     ],
 )  # fmt: skip
-def test_what_is_no_statistics_is_refused_and_changes_nothing(
-    tmp_path: Path, sent: bytes, message: str
-) -> None:
+def test_wrong_statistics_are_refused_and_change_nothing(tmp_path: Path, sent: bytes, message: str) -> None:
     collector = Collector(tmp_path)
     collector.receive(octets(rows(1, {(1, 2): 5})))
     with pytest.raises(DataError, match=re.escape(message)):
@@ -170,9 +166,7 @@ def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Pa
 
 
 @pytest.mark.parametrize("path", [None, Path("nobody-is-there")])
-def test_without_a_collector_nothing_is_lost(
-    path: Path | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_collector(path: Path | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     core = parameter_server(3, 1)
     logs = PsLogs(tmp_path, 0, 0, path and tmp_path / path)
     logs.send_updates(core.stores)

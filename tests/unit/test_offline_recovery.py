@@ -137,9 +137,7 @@ def test_what_is_still_missing_then_is_an_error(tmp_path: Path) -> None:
     assert np.flatnonzero(run.held() != run.pushed).tolist() == [lost]
 
 
-def test_one_that_is_interrupted_leaves_all_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_recovery_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run(tmp_path)
     before = run.held().tolist()
 

@@ -70,9 +70,7 @@ def chosen(
     seed=st.integers(0, 2**32), n_ps=st.sampled_from([1, 2, 3, 20]), size=st.integers(1, 900),
     share=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), lanes=st.sampled_from([2, 9, LANES]),
 )  # fmt: skip
-def test_each_key_travels_once_where_it_may(
-    seed: int, n_ps: int, size: int, share: float, lanes: int
-) -> None:
+def test_each_key_travels_once(seed: int, n_ps: int, size: int, share: float, lanes: int) -> None:
     """It also equals the model, in no more RPCs than with all hot keys apart."""
     chance = np.random.default_rng(seed)
     keys = np.unique(chance.integers(0, 2**63, size, dtype=np.uint64))

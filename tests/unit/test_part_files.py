@@ -57,9 +57,7 @@ def test_other_columns_than_the_logs_are_refused(tmp_path: Path, columns: dict[s
     assert names(tmp_path) == []
 
 
-def test_what_is_written_is_not_seen_before_it_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_not_seen_before_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
     rename = Path.replace
 

@@ -134,9 +134,7 @@ def test_a_duplicate_push_adds_nothing_and_is_answered_again(switch: CompiledPip
 
 
 @pytest.mark.parametrize(("before", "after"), [("hot", "draining"), ("reserved", "hot")])
-def test_a_duplicate_push_keeps_the_bitmap_of_its_first_copy(
-    switch: CompiledPipeline, before: str, after: str
-) -> None:
+def test_a_duplicate_push_keeps_its_bitmap(switch: CompiledPipeline, before: str, after: str) -> None:
     make(switch, before, 6)
     first = push(switch, 1, 6, value=8)
     make(switch, after, 6, change=Change.MODIFY)

@@ -152,9 +152,7 @@ def test_plain_is_compiled(space: KeySpace) -> None:
     spread=st.booleans(),
     odd=st.lists(st.integers(0, 2**64 - 1), max_size=20),
 )
-def test_every_key_of_a_share_has_a_place_of_its_own(
-    size: int, n_ps: int, spread: bool, odd: list[int]
-) -> None:
+def test_keys_of_a_share_have_distinct_places(size: int, n_ps: int, spread: bool, odd: list[int]) -> None:
     rng = np.random.default_rng(size)
     keys = np.unique(rng.integers(0, NO_KEY, size, dtype=np.uint64)) if spread else None
     space = KeySpace(size) if keys is None else KeySpace(len(keys), keys)

@@ -99,9 +99,7 @@ def test_workers_are_answered_each_on_a_socket_of_its_own(run: Any) -> None:
 
 
 @pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
-def test_another_version_of_the_wire_is_told_once_and_not_answered(
-    run: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_version_of_the_wire_is_reported_once(run: Any, caplog: pytest.LogCaptureFixture) -> None:
     served = Served(run)
     with closing(served), caller(1) as old, caller(2) as ours:
         for seq in range(64, 94):

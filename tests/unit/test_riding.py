@@ -146,9 +146,7 @@ def told_what_was_added(bed: Bed, offload: bool = True) -> None:
 
 @SWITCHES
 @pytest.mark.parametrize("offload", [True, False])
-def test_a_duplicate_push_is_told_what_was_added_then(
-    pipeline: Callable[[], Pipeline], offload: bool
-) -> None:
+def test_a_duplicate_push_repeats_the_answer(pipeline: Callable[[], Pipeline], offload: bool) -> None:
     bed = Bed(PipelineSwitch(pipeline()))
     told_what_was_added(bed, offload)
     bed.check()

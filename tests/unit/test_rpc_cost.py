@@ -30,9 +30,7 @@ def test_readable_agents_are_many_times_slower_than_compiled_ones(name: str) -> 
     assert scapy.worker_us > 20 * fast.worker_us and scapy.server_us > 20 * fast.server_us
 
 
-def test_a_cost_is_each_thread_s_cpu_time_over_the_rpcs_behind_the_warm_up(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_cost_is_cpu_time_per_rpc_after_the_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two steps of 128 RPCs; worker's clock: 1, 3 and 11 s, server's: 5 and 9 s."""
     readings = {"worker": iter([3.0, 11.0]), "server": iter([5.0, 9.0])}
     fake = SimpleNamespace(
@@ -46,9 +44,7 @@ def test_a_cost_is_each_thread_s_cpu_time_over_the_rpcs_behind_the_warm_up(
     assert cost == RpcCost(8 / 256 * 1e6, 4 / 256 * 1e6)
 
 
-def test_a_server_that_does_not_answer_has_no_cost_and_leaves_no_thread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_silent_server_has_no_cost_and_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         rpc_cost, "codec_hooks", lambda *_: SimpleNamespace(serve=lambda *_: threading.Event().wait(0.001))
     )

@@ -141,9 +141,7 @@ def test_a_line_break_within_quotes_counts(tmp_path: Path) -> None:
         ({"job": [0, 1, -2], "key": [0, 1, 2]}, "row 3: column job is -2" + RIGHT),
     ],
 )
-def test_the_first_fault_of_a_parquet_file(
-    tmp_path: Path, columns: dict[str, list[int | None]], fault: str | None
-) -> None:
+def test_parquet_faults(tmp_path: Path, columns: dict[str, list[int | None]], fault: str | None) -> None:
     log = parquet(tmp_path, columns)
     assert log.fault(["job", "key"]) == (fault and f"{log.path}, {fault}")
 

@@ -182,7 +182,7 @@ def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(
     assert erased.count("\x1b[1A") == before.count("\n")
 
 
-def test_ctrl_c_leaves_the_terminal_in_order_first(
+def test_ctrl_c_restores_the_terminal_first(
     switch: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     screen = on_terminal(monkeypatch)

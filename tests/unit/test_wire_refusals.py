@@ -66,9 +66,7 @@ def test_a_header_that_is_wrong(changes: dict[str, int], octets: int, text: str)
     ("served", "refused", "is_right"),
     [(0b01, 0b10, True), (0b00, 0b11, True), (0b01, 0b01, False), (0b00, 0b100, False), (0b11, 0, True)],
 )
-def test_an_answer_refuses_only_lanes_that_are_live_and_not_served(
-    served: int, refused: int, is_right: bool
-) -> None:
+def test_an_answer_refuses_live_unserved_lanes_only(served: int, refused: int, is_right: bool) -> None:
     answer = Header(op=Op.PUSH, flags=RESPONSE, count=2, live=0b11, served=served, refused=refused)
     if is_right:
         check(answer, HEADER_BYTES)

@@ -121,7 +121,7 @@ def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
         ("1 1:1 # key 1\n", False),
     ],
 )
-def test_which_format_a_file_is_taken_for(
+def test_the_format_of_a_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, is_log: bool
 ) -> None:
     path = tmp_path / "log[1].csv"

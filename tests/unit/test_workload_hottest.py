@@ -75,7 +75,7 @@ def read(trace: Trace, has_values: bool) -> Batches:
 @pytest.mark.parametrize("has_values", [True, False], ids=["values", "ones"])
 @pytest.mark.parametrize("at_once", [1, 2, 256])
 @given(found=batches, most=st.integers(1, PARAMETERS + 1))
-def test_samples_keep_the_hottest_of_their_features(
+def test_samples_keep_their_hottest_features(
     found: Batches, most: int, at_once: int, has_values: bool
 ) -> None:
     trace = trace_of(found, has_values)
