@@ -12,8 +12,9 @@ import pytest
 
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import wait_for
+from tests.harness.agents import Agent
 from tests.mininet.run_topo import run_topo
-from tests.unit.test_agent_processes import SIZE, Agent, held, ps_config, worker_config
+from tests.unit.test_agent_processes import SIZE, held, ps_config, worker_config
 
 pytestmark = pytest.mark.mininet
 JOB = 2

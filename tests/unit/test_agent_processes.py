@@ -1,4 +1,4 @@
-"""Worker and PS as processes, on loopback addresses and without a switch: every lane is the PSs'."""
+"""Worker and PS as processes on loopback addresses, without a switch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +19,7 @@ import pytest
 from foundation.concurrency import in_thread
 from foundation.logs.collector import Collector, collecting
 from foundation.protocol import codec
-from foundation.protocol.header import HOTLINE_PORT, VERSION
+from foundation.protocol.header import VERSION
 from hosts.agent import load_config
 from hosts.config import AgentConfigError
 from hosts.keys import KeySpace
@@ -33,72 +30,14 @@ from hosts.worker.__main__ import main as worker_main
 from hosts.worker.writer import ROWS
 from hosts.workload.generator import R1, generate
 from switch_harness.waiting import PATIENCE_S
+from tests.harness import agents
+from tests.harness.agents import Agent
 
 JOBS = {1: "baseline", 2: "proxy"}
 SIZE = 3000
 OPERATIONS = ("pull", "push", "step")
 NET = f"127.{os.getpid() % 250 + 1}"
 MS = 1_000_000
-
-
-class Agent:
-    def __init__(
-        self, module: str, config: dict[str, object], directory: Path, errors: IO[str] | None = None
-    ) -> None:
-        path = directory / f"{module}-{config.get('ps', 'worker')}.json"
-        path.write_text(json.dumps(config))
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", module, "--config", str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        self.first = self.read()
-
-    @contextmanager
-    def limited(self) -> Iterator[None]:
-        """Kill the process after a while: without its peer it would wait and report progress for ever."""
-        limit = threading.Timer(PATIENCE_S, self.process.kill)
-        limit.start()
-        try:
-            yield
-        finally:
-            limit.cancel()
-
-    def read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        with self.limited():
-            answer = json.loads(self.process.stdout.readline())
-        assert isinstance(answer, dict)
-        return answer
-
-    def send(self, **command: object) -> None:
-        self.send_together(command)
-
-    def send_together(self, *commands: dict[str, object]) -> None:
-        """Write several commands at once, so that the agent reads them together."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("".join(f"{json.dumps(command)}\n" for command in commands))
-        self.process.stdin.flush()
-
-    def call(self, **command: object) -> dict[str, Any]:
-        self.send(**command)
-        with self.limited():
-            while "progress" in (answer := self.read()):
-                pass
-        return answer
-
-    def close(self) -> int:
-        """Close its input; return its exit status."""
-        with self.process:
-            try:
-                assert self.process.stdin is not None
-                self.process.stdin.close()
-                return self.process.wait(PATIENCE_S)
-            finally:
-                self.process.kill()
 
 
 @pytest.fixture
@@ -119,33 +58,14 @@ def servers(log_dir: Path) -> Iterator[list[Agent]]:
 
 
 def ps_config(log_dir: Path, ps: int, **changes: object) -> dict[str, object]:
-    address = f"{NET}.2.{ps + 1}"
-    return {
-        "wire": VERSION,
-        "ps": ps,
-        "address": address,
-        "log_dir": str(log_dir),
-        "n_ps": 2,
-        "parameters": SIZE,
-        "jobs": [{"job": job, "epoch": 1, "connected": arm == "baseline"} for job, arm in JOBS.items()],
-        "service": {"address": address, "port": HOTLINE_PORT},
-        **changes,
-    }
+    connected = {job: arm == "baseline" for job, arm in JOBS.items()}
+    return agents.ps_config(log_dir, ps, f"{NET}.2.{ps + 1}", connected, n_ps=2, parameters=SIZE, **changes)
 
 
 def worker_config(log_dir: Path, **changes: object) -> dict[str, object]:
-    return {
-        "wire": VERSION,
-        "number": 1,
-        "address": f"{NET}.1.1",
-        "log_dir": str(log_dir),
-        "n_ps": 2,
-        "learning_rate": 0.5,
-        "trace": str(log_dir.parent / "trace"),
-        "jobs": [{"job": job, "arm": arm, "epoch": 1, "udp_port": 20000 + job} for job, arm in JOBS.items()],
-        "services": [{"ps": ps, "address": f"{NET}.2.{ps + 1}", "port": HOTLINE_PORT} for ps in range(2)],
-        **changes,
-    }
+    services = [f"{NET}.2.{ps + 1}" for ps in range(2)]
+    changes = {"learning_rate": 0.5, "trace": str(log_dir.parent / "trace"), **changes}
+    return agents.worker_config(log_dir, f"{NET}.1.1", services, JOBS, **changes)
 
 
 @pytest.fixture
@@ -167,6 +87,18 @@ def held(servers: list[Agent], directory: Path, job: int) -> np.ndarray[tuple[in
     return values
 
 
+def assert_sent(worker: Agent, servers: list[Agent], log_dir: Path, *jobs: int) -> None:
+    """Check that the servers hold the sums of the worker's ledger, and that no lane is unknown."""
+    file = log_dir / "ledger.npz"
+    assert worker.call(cmd="ledger", file=str(file)) == {"ok": True}
+    with np.load(file) as ledger:
+        for job in jobs:
+            sent = np.zeros(SIZE, np.uint32)
+            sent[ledger[f"job{job}_keys"].astype(np.int64)] = ledger[f"job{job}_sent"]
+            assert sent.any() and (held(servers, log_dir, job) == sent).all()
+            assert not ledger[f"job{job}_unknown"].any()
+
+
 @pytest.mark.soak
 def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], log_dir: Path) -> None:
     assert [agent.first for agent in (worker, *servers)] == [{"ready": True}] * 3
@@ -184,19 +116,12 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     )
     assert answer["ok"] and answer["behind_ns"] == 0
     assert worker.call(cmd="empty", job=1, count=10)["ok"]
-    assert worker.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
-    with np.load(log_dir / "ledger.npz") as books:
-        for job in JOBS:
-            values = held(servers, log_dir, job)
-            assert (values[books[f"job{job}_keys"].astype(np.int64)] == books[f"job{job}_sent"]).all()
-            assert np.count_nonzero(values) == np.count_nonzero(books[f"job{job}_sent"])
-            assert not books[f"job{job}_unknown"].any()
+    assert_sent(worker, servers, log_dir, *JOBS)
 
     rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
     operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
-    assert dict(operations.group_by(pl.col("op").cast(pl.String)).len().rows()) == dict.fromkeys(
-        OPERATIONS, 30
-    )
+    lengths = dict(operations.group_by(pl.col("op").cast(pl.String)).len().rows())
+    assert lengths == dict.fromkeys(OPERATIONS, 30)
     assert rpcs["op"].cast(pl.String).unique().sort().to_list() == ["empty", "pull", "push"]
     empty = rpcs.filter(pl.col("op").cast(pl.String) == "empty")
     assert empty.select("round", "load").unique().rows() == [(0, 0.0)]
@@ -223,9 +148,8 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     assert rpcs.height <= contacts.height <= rpcs["attempts"].cast(pl.Int64).sum()
     assert contacts["worker"].unique().to_list() == [1]
     updates = pl.read_parquet(log_dir / "updates-ps-*.parquet")
-    assert updates["updates"].sum() == sum(
-        each["jobs"][str(job)]["applied_lanes"] for each in stats for job in JOBS
-    )
+    applied = [each["jobs"][str(job)]["applied_lanes"] for each in stats for job in JOBS]
+    assert updates["updates"].sum() == sum(applied)
 
 
 @pytest.mark.soak
@@ -259,13 +183,7 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
         # Each burst is kept by one commit, and waits for it; pulls among them wait, too.
         kept = servers[1].call(cmd="stats")["durability"]
         assert 0 < kept["commits"] <= kept["delayed"] and 0 < kept["commit_ns"] < kept["delay_ns"]
-        assert worker.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
-        values = held(servers, log_dir, job)
-        with np.load(log_dir / "ledger.npz") as books:
-            sent = np.zeros(SIZE, np.uint32)
-            sent[books[f"job{job}_keys"].astype(np.int64)] = books[f"job{job}_sent"]
-            assert not books[f"job{job}_unknown"].any()
-        assert sent.any() and (values == sent).all()
+        assert_sent(worker, servers, log_dir, job)
     finally:
         assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
 
@@ -287,9 +205,8 @@ def test_every_ps_sends_its_statistics_to_the_log_collector(log_dir: Path) -> No
 
     collector, sent = asyncio.run(run())
     assert (collector.servers, collector.updates) == (2, sent)
-    assert sorted(file.name for file in log_dir.glob("updates-*")) == [
-        "updates-ps-0-0.parquet", "updates-ps-1-0.parquet",
-    ]  # fmt: skip
+    files = sorted(file.name for file in log_dir.glob("updates-*"))
+    assert files == ["updates-ps-0-0.parquet", "updates-ps-1-0.parquet"]
     assert pl.read_parquet(log_dir / "updates-*.parquet")["updates"].sum() == sent
 
 
@@ -308,13 +225,9 @@ def test_a_worker_behind_scapy_does_the_same(servers: list[Agent], log_dir: Path
     try:
         answer = agent.call(cmd="run", job=1, first_step=0, steps=3)
         assert answer["ok"] and answer["malformed"] == 0
-        assert agent.call(cmd="ledger", file=str(log_dir / "ledger.npz")) == {"ok": True}
+        assert_sent(agent, servers, log_dir, 1)
     finally:
         agent.close()
-    values = held(servers, log_dir, 1)
-    with np.load(log_dir / "ledger.npz") as books:
-        assert (values[books["job1_keys"].astype(np.int64)] == books["job1_sent"]).all()
-        assert np.count_nonzero(values) == np.count_nonzero(books["job1_sent"]) > 0
     rpcs = pl.read_parquet(log_dir / "rpc-worker-1-*.parquet")
     operations = pl.read_parquet(log_dir / "operations-worker-1-*.parquet")
     assert operations.filter(pl.col("op").cast(pl.String) == "step")["rpcs"].sum() == rpcs.height > 0

@@ -1,4 +1,4 @@
-"""What agents are made of, by their configuration."""
+"""The configuration of agents: bounds of settings, and the parts it selects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from foundation.protocol.header import HOTLINE_PORT, VERSION
+from foundation.protocol.header import VERSION
 from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
 from hosts.ps.__main__ import PsProcess
@@ -26,33 +26,14 @@ from hosts.worker.__main__ import WorkerJob
 from hosts.worker.config import WorkerConfig
 from hosts.worker.machine import COMPILED
 from hosts.workload.generator import R1, generate
+from tests.harness.agents import ps_config, worker_config
 
 ADDRESS = f"127.87.{os.getpid() % 250}.1"
 
 
-WORKER: dict[str, Any] = {
-    "wire": VERSION,
-    "number": 1,
-    "address": ADDRESS,
-    "log_dir": "logs",
-    "n_ps": 1,
-    "learning_rate": 0.5,
-    "trace": "trace",
-    "worker": {},
-    "jobs": [{"job": 1, "arm": "baseline", "epoch": 1, "udp_port": 20001}],
-    "services": [{"ps": 0, "address": ADDRESS, "port": HOTLINE_PORT}],
-}
-PS: dict[str, Any] = {
-    "wire": VERSION,
-    "ps": 0,
-    "address": ADDRESS,
-    "log_dir": "logs",
-    "n_ps": 1,
-    "parameters": 1000,
-    "jobs": [{"job": 1, "epoch": 1, "connected": False}],
-    "service": {"address": ADDRESS, "port": HOTLINE_PORT},
-    "server": {},
-}
+LOGS = Path("logs")
+WORKER: dict[str, Any] = worker_config(LOGS, ADDRESS, [ADDRESS], {1: "baseline"}, trace="trace", worker={})
+PS: dict[str, Any] = ps_config(LOGS, 0, ADDRESS, {1: False}, n_ps=1, parameters=1000, server={})
 BOUNDS = [
     (WorkerConfig, WORKER, ("wire",), VERSION, VERSION),
     (WorkerConfig, WORKER, ("number",), 1, 2**15 - 1),
@@ -79,11 +60,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize(("config", "good", "place", "least", "most"), BOUNDS)
 def test_settings_have_bounds(
-    config: type[BaseModel],
-    good: dict[str, Any],
-    place: tuple[str | int, ...],
-    least: int,
-    most: int | None,
+    config: type[BaseModel], good: dict[str, Any], place: tuple[str | int, ...], least: int, most: int | None
 ) -> None:
     def read(value: object) -> None:
         changed: Any = deepcopy(good)
@@ -93,13 +70,12 @@ def test_settings_have_bounds(
         inner[place[-1]] = value
         config.model_validate(changed)
 
-    allowed = [value for value in (least, most) if value is not None]
-    for value in allowed:
-        read(value)
-    beyond: list[int | None] = [least - 1, *([] if most is None else [most + 1])]
-    if place != ("parameters",):  # else there are keys
-        beyond.append(None)
-    for wrong in beyond:
+    for value in (least, most):
+        if value is not None:
+            read(value)
+    beyond = [least - 1, None if most is None else most + 1]
+    # Instead of a number of parameters there may be keys.
+    for wrong in beyond[:1] if place == ("parameters",) else [*beyond, None]:
         with pytest.raises(ValidationError) as refused:
             read(wrong)
         assert refused.value.errors()[0]["loc"] == place

@@ -1,6 +1,6 @@
-"""The five metrics against the truth: agents, links and sockets in which an RPC spends a time that is known.
+"""The five metrics of RPCs that spend known times in agents, links and sockets.
 
-What the machine does besides only ever adds to a time, so what is compared is the least of many rows.
+The machine only adds to a time, so the smallest of many rows is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 
 from foundation.logs.columns import METRICS
 from foundation.protocol.codec import Caller
-from foundation.protocol.header import HOTLINE_PORT, LANES, VERSION, unpack
+from foundation.protocol.header import HOTLINE_PORT, LANES, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -36,8 +36,9 @@ from hosts.worker.operate import SEND_BURST, make_wire, operate
 from hosts.worker.trainer import spin_until
 from hosts.workload.trace import Trace
 from switch_harness.waiting import wait_for
+from tests.harness import agents
+from tests.harness.agents import Agent
 from tests.harness.known_times import QUICK, SLOW, TAKES_NS
-from tests.unit.test_agent_processes import Agent
 
 MS = 1_000_000
 NET = f"127.88.{os.getpid() % 250 + 1}"
@@ -57,34 +58,16 @@ def server_at(ps: int) -> str:
 
 
 def ps_config(folder: Path, ps: int, n_ps: int, **changes: object) -> dict[str, object]:
-    return {
-        "wire": VERSION,
-        "ps": ps,
-        "address": server_at(ps),
-        "log_dir": str(folder),
-        "n_ps": n_ps,
-        "parameters": KEYS,
-        "jobs": [{"job": job, "epoch": 1, "connected": False} for job in ARMS],
-        "service": {"address": server_at(ps), "port": HOTLINE_PORT},
-        **changes,
-    }
+    connected = dict.fromkeys(ARMS, False)
+    return agents.ps_config(folder, ps, server_at(ps), connected, n_ps=n_ps, parameters=KEYS, **changes)
 
 
 def worker_config(folder: Path, services: list[str], keys: int = KEYS, window: int = 64) -> dict[str, object]:
     """Return the configuration of a worker whose steps use the first `keys` keys."""
     batch = np.arange(keys, dtype=np.uint32)
     Trace("one batch", 1, 1, KeySpace(KEYS), np.array([0, keys]), batch).save(folder / "trace")
-    return {
-        "wire": VERSION,
-        "number": 1,
-        "address": WORKER,
-        "log_dir": str(folder),
-        "n_ps": len(services),
-        "window": window,
-        "trace": str(folder / "trace"),
-        "jobs": [{"job": job, "arm": arm, "epoch": 1, "udp_port": 20000 + job} for job, arm in ARMS.items()],
-        "services": [{"ps": ps, "address": at, "port": HOTLINE_PORT} for ps, at in enumerate(services)],
-    }
+    trace = str(folder / "trace")
+    return agents.worker_config(folder, WORKER, services, ARMS, window=window, trace=trace)
 
 
 @contextmanager
@@ -118,10 +101,8 @@ def without(rows: pl.DataFrame, **known_us: float | pl.Expr) -> pl.DataFrame:
 
 def assert_same(rest: pl.DataFrame, others: pl.DataFrame, tolerance_us: float) -> None:
     """Check that the remainders of all metrics are those of RPCs without the known time."""
-    of = {
-        metric: [float(rows[f"{metric}_us"].to_numpy().min()) for rows in (rest, others)]
-        for metric in METRICS
-    }
+    names = [f"{metric}_us" for metric in METRICS]
+    of = {name: [float(rows[name].to_numpy().min()) for rows in (rest, others)] for name in names}
     assert all(abs(here - there) <= tolerance_us for here, there in of.values()), f"µs: {of}"
 
 
@@ -144,11 +125,11 @@ def by_place(rows: pl.DataFrame, queue: str) -> pl.DataFrame:
 def served(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     """Log RPCs at two PSs, of which the first has a service time: empty ones alone, then steps."""
     folder = tmp_path_factory.mktemp("served")
-    with ExitStack() as agents:
+    with ExitStack() as stack:
         for ps, ns in enumerate((SERVICE_NS, 0)):
             config = ps_config(folder, ps, 2, server={"ns_per_rpc": ns})
-            agents.enter_context(agent(folder, config))
-        worker = agents.enter_context(agent(folder, worker_config(folder, [server_at(0), server_at(1)])))
+            stack.enter_context(agent(folder, config))
+        worker = stack.enter_context(agent(folder, worker_config(folder, [server_at(0), server_at(1)])))
         assert worker.call(cmd="empty", job=QUICK, count=200)["ok"]
         assert worker.call(cmd="run", job=QUICK, first_step=0, steps=25)["ok"]
     return logged(folder)
@@ -224,7 +205,7 @@ class Relay(threading.Thread):
         self._receivers = [Receiver(sock, clock_offset()) for sock in (self._near, self._far)]
         self._server, self._ps, self._worker = server, ps, worker
         self.met: dict[int, tuple[str, Way]] = {}
-        """By the t0 of its datagrams: the way of each RPC, and the times that it really met."""
+        """The way of each RPC and its real delays, by the t0 of its datagrams."""
 
     def run(self) -> None:
         requests, answers = self._receivers
@@ -236,17 +217,13 @@ class Relay(threading.Thread):
                 caller, t0 = request.source, unpack(request.datagram).t0
                 way, met = self.met.get(t0, (list(WAYS)[len(self.met) % len(WAYS)], Way()))
                 wanted = WAYS[way]
-                times = carry(
-                    request, self._far, self._server, wanted.there, wanted.ps_halted, process=self._ps
-                )
+                times = carry(request, self._far, self._server, wanted.there, wanted.ps_halted, self._ps)
                 self.met[t0] = way, met._replace(there=times[0], ps_halted=times[1])
             if (answer := answers.receive()) is not None:
                 t0 = unpack(answer.datagram).t0
                 way, met = self.met[t0]
                 wanted = WAYS[way]
-                times = carry(
-                    answer, self._near, caller, wanted.back, wanted.worker_halted, process=self._worker
-                )
+                times = carry(answer, self._near, caller, wanted.back, wanted.worker_halted, self._worker)
                 self.met[t0] = way, met._replace(back=times[0], worker_halted=times[1])
 
     def close(self) -> None:
@@ -338,10 +315,8 @@ class ByHand:
         # Between the two clocks that it reads this process may have to wait.
         self.offset, no_file = max(clock_offset() for _ in range(9)), -1
         self.client = HotsetClient(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
-        self._worker = (
-            make_udp(self.offset),
-            make_wire(ours.fileno(), [theirs.getsockname()], no_file, no_file),
-        )
+        wire = make_wire(ours.fileno(), [theirs.getsockname()], no_file, no_file)
+        self._worker = make_udp(self.offset), wire
         self._server = make_server(0, 1, KeySpace(KEYS), [QUICK]), make_service()
         self._at_server = make_udp(self.offset), make_sources(poll.fileno())
 
@@ -374,24 +349,23 @@ def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:
     """Of RPCs that are read together some have waited for 4 ms and some for 2 ms."""
     rounds = []
     with ExitStack() as opened:
-        agents = ByHand(opened)
-        client = agents.client
+        by_hand = ByHand(opened)
+        client = by_hand.client
         for k in range(50):
             client.pull(k, np.arange(KEYS))
-            turns = [agents.work()]
-            for turn in (agents.work, agents.answer, agents.work):
+            turns = [by_hand.work()]
+            for turn in (by_hand.work, by_hand.answer, by_hand.work):
                 spin_until(turns[-1].ended + 2 * MS)
                 turns.append(turn())
             rounds.append(turns)
             while not client.idle:  # it had to wait for so long that it has sent something again
-                agents.answer()
-                agents.work()
+                by_hand.answer()
+                by_hand.work()
     origin = Origin(1, QUICK, ARMS[QUICK], 0, 0.0, 0)
-    WorkerLogs(tmp_path, 1, agents.offset).write_rpcs(client.take_records(), origin)
+    WorkerLogs(tmp_path, 1, by_hand.offset).write_rpcs(client.take_records(), origin)
     rows = logged(tmp_path).partition_by("iteration", maintain_order=True)
-    undisturbed = [
-        both for both in zip(rows, rounds, strict=True) if both[0].height == sent_once(both[0]).height
-    ]
+    both = zip(rows, rounds, strict=True)
+    undisturbed = [(logs, turns) for logs, turns in both if logs.height == sent_once(logs).height]
     assert undisturbed
     for of_round, (first, second, answered, read) in undisturbed:
         assert of_round.height == KEYS // LANES

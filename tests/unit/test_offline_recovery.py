@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from foundation.protocol.codec import Caller
-from foundation.protocol.header import VERSION, unpack
+from foundation.protocol.header import unpack
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
@@ -21,6 +21,7 @@ from hosts.ps.journal import JOURNAL_BYTES
 from hosts.worker.ledger import Ledger
 from hosts.worker.replay import ReplayLog, file_name
 from hotline.cli.commands import hotline
+from tests.harness.agents import ps_config, worker_config
 from tests.harness.wire import reply
 
 SIZE, CAPACITY, JOB, N_PS = 300, 100, 3, 2
@@ -43,12 +44,10 @@ class Run:
             durable.close()
 
     def _server(self, ps: int) -> tuple[ParameterServer[str], Durable]:
-        settings = {
-            "wire": VERSION, "ps": ps, "n_ps": N_PS, "address": "10.0.0.9", "log_dir": "parts",
-            "jobs": [{"job": JOB, "epoch": 1, "connected": False}], "parameters": SIZE,
-            "recovery": {"replay_log": True},
-            "service": {"address": "10.0.1.9", "port": 5001}, "durable": {"file": f"parts/ps-{ps}.db"},
-        }  # fmt: skip
+        settings = ps_config(
+            Path("parts"), ps, "10.0.0.9", {JOB: False}, n_ps=N_PS, parameters=SIZE,
+            recovery={"replay_log": True}, durable={"file": f"parts/ps-{ps}.db"},
+        )  # fmt: skip
         (self.folder / "logs" / f"ps-{ps}.json").write_text(json.dumps(settings))
         config = PsConfig.model_validate(settings)
         core: ParameterServer[str] = ParameterServer(
@@ -58,11 +57,8 @@ class Run:
 
     def _work(self, worker: int) -> None:
         """Push to all keys: some RPCs are served by the switch, and some of the last push are lost."""
-        settings = {
-            "wire": VERSION, "number": worker, "address": "10.0.0.1", "log_dir": "parts", "n_ps": N_PS,
-            "trace": "trace", "jobs": [{"job": JOB, "arm": "offload", "epoch": 1, "udp_port": 7}],
-            "services": [{"ps": ps, "address": "10.0.1.9", "port": 5001} for ps in range(N_PS)],
-        }  # fmt: skip
+        services, arms = ["10.0.1.9"] * N_PS, {JOB: "offload"}
+        settings = worker_config(Path("parts"), "10.0.0.1", services, arms, number=worker, trace="trace")
         (self.folder / "logs" / f"worker-{worker}.json").write_text(json.dumps(settings))
         log = ReplayLog.in_file(SIZE, CAPACITY, 0, self.folder / FOLDER / file_name(f"worker-{worker}", JOB))
         ledger = Ledger(

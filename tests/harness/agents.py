@@ -1,0 +1,95 @@
+"""Agents as processes, and their configurations."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from foundation.protocol.header import HOTLINE_PORT, VERSION
+from switch_harness.waiting import PATIENCE_S
+
+
+def ps_config(
+    log_dir: Path, ps: int, address: str, connected: Mapping[int, bool], **changes: object
+) -> dict[str, object]:
+    """Return a PS's configuration without `n_ps` and `parameters`; `connected` is by job."""
+    jobs = [{"job": job, "epoch": 1, "connected": each} for job, each in connected.items()]
+    service = {"address": address, "port": HOTLINE_PORT}
+    names = {"wire": VERSION, "ps": ps, "address": address, "log_dir": str(log_dir)}
+    return {**names, "jobs": jobs, "service": service, **changes}
+
+
+def worker_config(
+    log_dir: Path, address: str, services: Sequence[str], arms: Mapping[int, str], **changes: object
+) -> dict[str, object]:
+    """Return a worker's configuration without `trace`; `arms` are by job."""
+    jobs = [{"job": job, "arm": arm, "epoch": 1, "udp_port": 20_000 + job} for job, arm in arms.items()]
+    to = [{"ps": ps, "address": each, "port": HOTLINE_PORT} for ps, each in enumerate(services)]
+    names = {"wire": VERSION, "number": 1, "address": address, "log_dir": str(log_dir)}
+    return {**names, "n_ps": len(services), "jobs": jobs, "services": to, **changes}
+
+
+class Agent:
+    def __init__(
+        self, module: str, config: dict[str, object], directory: Path, errors: IO[str] | None = None
+    ) -> None:
+        path = directory / f"{module}-{config.get('ps', 'worker')}.json"
+        path.write_text(json.dumps(config))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", module, "--config", str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        self.first = self.read()
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Kill the process after a while: without its peer it would wait and report progress for ever."""
+        limit = threading.Timer(PATIENCE_S, self.process.kill)
+        limit.start()
+        try:
+            yield
+        finally:
+            limit.cancel()
+
+    def read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        with self.limited():
+            answer = json.loads(self.process.stdout.readline())
+        assert isinstance(answer, dict)
+        return answer
+
+    def send(self, **command: object) -> None:
+        self.send_together(command)
+
+    def send_together(self, *commands: dict[str, object]) -> None:
+        """Write several commands at once, so that the agent reads them together."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("".join(f"{json.dumps(command)}\n" for command in commands))
+        self.process.stdin.flush()
+
+    def call(self, **command: object) -> dict[str, Any]:
+        self.send(**command)
+        with self.limited():
+            while "progress" in (answer := self.read()):
+                pass
+        return answer
+
+    def close(self) -> int:
+        """Close its input; return its exit status."""
+        with self.process:
+            try:
+                assert self.process.stdin is not None
+                self.process.stdin.close()
+                return self.process.wait(PATIENCE_S)
+            finally:
+                self.process.kill()
