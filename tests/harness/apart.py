@@ -1,4 +1,4 @@
-"""A packing for numbers that are worked out by hand: hinted keys have RPCs of their own, and do not ride."""
+"""A packing for numbers worked out by hand: hinted keys have RPCs of their own, and do not ride."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arms of the default design, as tests name them."""
+"""Names and jobs of the default design's arms."""
 
 from __future__ import annotations
 

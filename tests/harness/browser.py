@@ -1,4 +1,4 @@
-"""A page in a real browser: the Chromium or Chrome that is installed."""
+"""A page in the installed Chromium or Chrome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dask.distributed cluster of processes of this machine, with a scheduler of its own."""
+"""A dask.distributed cluster of local processes."""
 
 from __future__ import annotations
 

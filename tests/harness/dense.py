@@ -1,4 +1,4 @@
-"""Agents that add up dense vectors, driven by hand over a network that loses, doubles and reorders."""
+"""Agents that add up dense vectors, over a network that loses, doubles and reorders."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Bed:
         half: Any = import_module(f"hosts.{design.name}").SERVER
         self._server = {name: plain(getattr(half, name)) for name in ("handle", "transmit", "octets", "peer")}
         self.sent: list[tuple[int, int, DensePacket]] = []
-        """From whom to whom: servers, then workers."""
+        """Source, peer and packet; servers come first, then workers."""
         self.wire: list[tuple[int, int, bytes]] = []
 
     def all_reduce(self, vectors: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:

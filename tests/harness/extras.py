@@ -1,4 +1,4 @@
-"""What tests need that set-up does not install."""
+"""Optional packages that set-up does not install."""
 
 from __future__ import annotations
 

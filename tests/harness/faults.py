@@ -1,4 +1,4 @@
-"""Schedules of faults that are to find what is broken."""
+"""Search for a schedule of faults that shows a defect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simulator.faults.player import Outcome
 from simulator.faults.schedule import Schedule
 
 SOON = 1_000
-"""Schedules within which it has to show."""
+"""Number of schedules to search."""
 
 
 def fails_soon(bed: Bed, fault: str, first_seed: int = 0) -> tuple[Schedule, Outcome]:

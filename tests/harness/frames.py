@@ -1,4 +1,4 @@
-"""Ethernet frames around Hotline datagrams, as hosts put them on the wire."""
+"""Ethernet frames around Hotline datagrams."""
 
 from __future__ import annotations
 

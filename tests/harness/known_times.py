@@ -1,7 +1,6 @@
 """`python -m tests.harness.known_times --config FILE`: an agent that takes a known time for each datagram.
 
-It is a PS or a worker, as its configuration has it, and runs as the plain twin of its loop. What it takes by
-itself is within the known time, which goes by the job.
+It is a PS or a worker by its configuration, and runs its loop as plain Python. The time depends on the job.
 """
 
 from __future__ import annotations

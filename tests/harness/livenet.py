@@ -1,7 +1,6 @@
-"""A live switch in one process: the P4Runtime server, parameter servers and workers, without a network.
+"""A P4Runtime server, parameter servers and workers in one process, without a network.
 
-Everything runs on the test's event loop; frames are handed over by function calls, in order and, where a test
-asks for it, with losses.
+Everything runs on the test's event loop. Function calls deliver frames in order, optionally with losses.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class PsHost:
             job, ps, host.mac, host.address, HOTLINE_PORT, port, service.mac, service.address, HOTLINE_PORT
         )
         self.mute_after: int | None = None
-        """Number of SEEDs and COLLECTs after which this PS hears no command any more."""
+        """Number of SEEDs and COLLECTs after which this PS ignores commands."""
         self.muted = asyncio.Event()
         self._moves: set[tuple[int, int]] = set()
         self._core: ParameterServer[UdpEndpoint] = ParameterServer(

@@ -1,4 +1,4 @@
-"""Servers and a rendezvous on loopback addresses, in threads: no root, no switch, a run's state machines."""
+"""Servers and a rendezvous in threads on loopback addresses, without root or a switch."""
 
 from __future__ import annotations
 

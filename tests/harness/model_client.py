@@ -1,10 +1,4 @@
-"""The model of `hosts.hotset.worker.client`: the same state machine in classes, queues and numpy.
-
-It makes one object a call. One operation (pull or push) runs at a time: a series of RPCs that ends with its
-last answer. Stimuli are `pull`, `push`, `empty`, `receive` and `wake`; `transmit` hands out datagrams and
-`deadline` the next timer. The hints only make it fast: a lane that a PS refuses is sent again in its hash
-lane, and remembered.
-"""
+"""The model of `hosts.hotset.worker.client`: the same state machine in classes, queues and numpy."""
 
 from __future__ import annotations
 
@@ -22,10 +16,9 @@ from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import WINDOW, Header, Op
 from foundation.protocol.packing import Packing, pack_hashed
 from hosts.keys import KeySpace
-from tests.harness.bitmap import lanes_in
 from tests.harness.packing import Packed, pack
 from tests.harness.window import Window
-from tests.harness.wire import Codec, answers, requests
+from tests.harness.wire import Codec, answers, lanes_in, requests
 
 _FIRST_BACKOFF_NS = 250_000
 _MAX_DOUBLINGS = 7
@@ -56,13 +49,12 @@ class RpcRecord(NamedTuple):
 class _Call:
     request: Message
     keys_at: NDArray[np.int32]
-    """Index in the operation of each lane's key; the operation's size where the lane is not live."""
+    """Index of each lane's key in the operation; the operation's size if the lane is not live."""
     hashed: int
     """Bitmap of the lanes whose keys are there by their hash."""
     refusals: int
-    """How often the keys in it have been refused."""
+    """Number of refusals of its keys."""
     datagram: bytes = b""
-    """As it was sent."""
 
 
 class _Keys(NamedTuple):
@@ -103,14 +95,14 @@ class ModelClient:
         self._answered: NDArray[np.bool_] | None = None
         self._pulled: Values = np.zeros(1, dtype=np.uint32)
         self.hinted = np.zeros(space.size + 1, dtype=np.bool_)
-        """By position in the key space: goes to its hash lane."""
+        """By position in the key space: whether it goes to its hash lane."""
         self.rpcs_of_operation = 0
         """RPCs of the running or last operation, those for refused lanes included."""
         self.records: list[RpcRecord] = []
         """Answered RPCs; the owner takes them away."""
         self.malformed = 0
         self.unexpected = 0
-        """Well-formed datagrams that answer nothing: late duplicates, or not ours."""
+        """Well-formed datagrams that answer no outstanding RPC."""
 
     @property
     def idle(self) -> bool:

@@ -1,4 +1,4 @@
-"""A parameter server in plain terms, dictionaries and whole-array numpy: what the compiled one must equal."""
+"""The model of the compiled parameter server, in dictionaries and whole-array numpy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from foundation.protocol.codec import MAX_U32, Keys, Values
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header, Op
 from hosts.keys import KeySpace
-from tests.harness.bitmap import bitmap_of, lanes_in
-from tests.harness.wire import MODULUS, Codec, reply
+from tests.harness.wire import MODULUS, Codec, bitmap_of, lanes_in, reply
 
 _SIGN = 1 << 31
 Positions = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The model of `hosts.hotset.worker.packing`: the same choice by trying all, and the same placement."""
+"""The model of `hosts.hotset.worker.packing`, with lists and exhaustive search."""
 
 from __future__ import annotations
 

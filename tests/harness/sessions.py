@@ -1,4 +1,4 @@
-"""Runs under way without a network: played ones, and real ones whose parts are stand-ins."""
+"""Sessions of runs without a network: idle ones, and real ones with fake parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Summaries of runs with made-up differences, for what is said of them."""
+"""Summaries of runs with made-up differences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SwitchML's program in process: packets of its workers in, and what comes out at which port."""
+"""SwitchML's program in process: packets of its workers in, outputs by port."""
 
 from __future__ import annotations
 

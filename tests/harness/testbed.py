@@ -1,6 +1,6 @@
-"""The real worker and PS state machines around a switch, with a network that loses, doubles and reorders.
+"""The real state machines of workers and PSs around a switch, with a lossy network.
 
-Nothing sleeps: time is a number, and a `Random` decides what happens next.
+Time is a number, and a `Random` decides what happens next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""One worker, one switch and one parameter server of which every time is chosen: no clock runs by itself.
+"""A worker, a switch and a parameter server whose times are all chosen by the test.
 
-The agents are the real ones, behind their public seams: datagrams with their times go in, logs and counters
-come out; but hot keys do not ride (`apart`), so that there are RPCs of each class. The switch is a stand-in
-that serves the keys it is told.
+The agents are real; hot keys do not ride (`apart`), so that there are RPCs of each class. The switch is fake.
 """
 
 from __future__ import annotations

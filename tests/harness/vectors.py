@@ -1,7 +1,6 @@
 """Random traffic for differential tests: mostly well-formed RPCs of every kind, some broken on purpose.
 
-A `Source` draws from any `random.Random`; sequence numbers follow an oracle's exactly-once cells, so most
-RPCs are fresh and the rest duplicates, stale or ahead.
+Sequence numbers follow an oracle's exactly-once cells: most RPCs are fresh, others duplicate, stale or ahead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `hotline watch` reads, made by hand: counters, part files of blocks, folders of runs."""
+"""Made-up counters, part files and run folders for `hotline watch`."""
 
 from __future__ import annotations
 

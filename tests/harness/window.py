@@ -1,7 +1,6 @@
 """The caller's half of exactly once: numbered slots, and retransmission on a measured timeout.
 
-A slot is reused only after its RPC has been answered, so the receivers need to remember one turn a slot.
-All times are ns of one monotonic clock.
+A slot is reused only after its RPC has been answered. All times are ns of one monotonic clock.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ class RetransmissionTimer:
         self._variation = 0.0
         self._backed_off_at = 0
         self.timeout = 5 * minimum
-        """Current timeout, ns; before the first sample a guess on the safe side."""
+        """Current timeout in ns; a safe guess before the first sample."""
 
     def sample(self, round_trip: int) -> None:
         """Take one round trip (ns, RFC 6298 §2); this ends a back-off."""
@@ -48,7 +47,6 @@ class Outstanding(Generic[Call]):
 
     def __init__(self, call: Call, now: int, deadline: int) -> None:
         self.call = call
-        """What the caller knows about it, the datagram included."""
         self.t0 = now
         """First transmission."""
         self.sent = now

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message, Values
@@ -26,7 +26,7 @@ from foundation.protocol.packing import Packing
 MODULUS = 2**32
 """Values are 32-bit fixed point; additions wrap."""
 ECHOED = ("op", "job", "worker", "epoch", "ps", "count", "seq", "iteration", "live", "t0")
-"""What an answer repeats from its request."""
+"""Fields that an answer repeats from its request."""
 _LANE_BYTES = {
     (Op.PULL, KEYS): 8,
     (Op.PULL, KEYS | VALUES): 12,
@@ -63,6 +63,17 @@ def is_rpc(header: Header, length: int) -> bool:
         fits = bool(used)
     shapes_agree = length == HEADER_BYTES + len(lanes) * _LANE_BYTES[Op(op), flags]
     return shapes_agree and fits and used <= lanes and done <= used and back <= can_be_refused
+
+
+def bitmap_of(lanes: NDArray[np.bool_]) -> int:
+    """Return the bitmap of up to LANES lanes: bit i is lane i."""
+    return int.from_bytes(np.packbits(lanes, bitorder="little").tobytes(), "little")
+
+
+def lanes_in(bitmap: int, count: int) -> NDArray[np.bool_]:
+    """Return the first `count` lanes of a bitmap."""
+    octets = np.frombuffer(bitmap.to_bytes(LANES // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(octets, count=count, bitorder="little").view(np.bool_)
 
 
 class Sender(Protocol):

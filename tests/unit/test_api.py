@@ -1,4 +1,4 @@
-"""`import hotline`: what the verbs call, from a script of one's own."""
+"""The functions of `import hotline`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way to a disk that is too slow: nobody waits, and what is dropped is counted to the row."""
+"""A backlog of rows for a slow disk never blocks, and counts the rows that it drops."""
 
 from __future__ import annotations
 

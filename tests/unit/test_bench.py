@@ -1,4 +1,4 @@
-"""The bench's frames of our program do what they claim, and its lines say of what they are."""
+"""The bench's frames of the hotset program, and the lines of its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES: dict[str, Callable[[], tuple[Setup, Workload]]] = {
     "8 lanes hit": lambda: (hotline.setup(entries=64), hotline.hot(live=8)),
     "cold": lambda: (hotline.setup_of_cold(), hotline.cold()),
 }
-"""Made by the test that wants one: to collect tests takes long enough."""
+"""Built on demand, so that collection stays fast."""
 
 
 @pytest.mark.parametrize("case", CASES)

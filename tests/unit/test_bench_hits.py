@@ -1,4 +1,4 @@
-"""Section `hits` of the bench: its frames are a run's, they hit or miss, and what is counted is counted."""
+"""The section `hits` of the bench: frames hit or miss as they should, and events are counted."""
 
 from __future__ import annotations
 

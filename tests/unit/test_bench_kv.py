@@ -1,4 +1,4 @@
-"""The section `kv`: what a script's step is timed for is done, and its lines have their units and ratios."""
+"""The section `kv` of the bench: the timed steps are done, and its lines have units and ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recovery costs, on made-up runs."""
+"""`tools.bench.recovery` on made-up runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ def test_a_change_is_the_geometric_mean_of_the_passes_ratios() -> None:
     # Student's t with two degrees of freedom is 4.303 at 97.5 %; logs 0, 0, ln 1.21.
     mean, deviation = math.log(1.21) / 3, math.log(1.21) / math.sqrt(3)
     half = 4.302653 * deviation / math.sqrt(3)
-    assert found["repeat"] == pytest.approx(
-        (math.exp(mean) - 1, math.exp(mean - half) - 1, math.exp(mean + half) - 1), rel=1e-5
-    )
+    wanted = tuple(math.exp(each) - 1 for each in (mean, mean - half, mean + half))
+    assert found["repeat"] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_the_figures_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,10 +52,8 @@ def test_the_figures_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     write_report(made.folder, made.record, summary)
     found = figures(made.folder)
     for arm in ARMS:
-        of, blocks = (
-            summary.loads["0.5"].arms[arm],
-            [block for block in made.record.blocks if block.arm == arm],
-        )
+        of = summary.loads["0.5"].arms[arm]
+        blocks = [block for block in made.record.blocks if block.arm == arm]
         assert found["push, p50", arm] == of.op_latency_us["push"].p50
         assert found["pull, p50", arm] == of.op_latency_us["pull"].p50
         # Of a block 0.25 and 0.5 s.
@@ -99,6 +96,6 @@ def test_each_pass_runs_all_settings_in_another_order(
     assert len(orders) == 3 and ran.stderr.count("pass ") == 3
 
     told = CliRunner().invoke(main, options, catch_exceptions=False).stdout
-    assert (
-        "push, p50, offload-proxy" in told and "+100% [+100%, +100%]" in told and "-10% [-10%, -10%]" in told
+    assert all(
+        each in told for each in ("push, p50, offload-proxy", "+100% [+100%, +100%]", "-10% [-10%, -10%]")
     )

@@ -1,4 +1,4 @@
-"""Tests are collected where Mininet cannot be imported; those that need it say so when they run."""
+"""Tests are collected where Mininet cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Update logs -> the share of updates that the top-k keys take, for every k."""
+"""The share of updates of the top-k keys, for every k."""
 
 from __future__ import annotations
 

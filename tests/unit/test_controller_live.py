@@ -11,7 +11,6 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ from controller.errors import (
 from controller.hotset import choice as hotset
 from controller.inband import InBand
 from controller.status import SwitchStatus
-from controller.tables import Job, Route, State, Worker
+from controller.tables import State, Worker
 from foundation.concurrency import gather_or_cancel
 from foundation.protocol.hashing import ps_of
 from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
@@ -292,24 +291,6 @@ def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: py
                 await caller.check([server.row for server in net.servers], range(20_000))
 
     asyncio.run(scenario())
-
-
-def test_settings_are_written_only_where_they_differ() -> None:
-    async def scenario(net: LiveNet) -> None:
-        before = await status(net)
-        await net.set_up()
-        async with Controller(net.address) as controller:
-            assert await controller.commit_pipeline() is False
-            assert await status(net) == before
-            await controller.set_proxy(JOB, False)
-            assert [(job.offload, job.proxy) for job in (await controller.status()).jobs] == [(True, False)]
-            with pytest.raises(DeviceError, match=r"refused 1 of 1 .* delete of Route\(.*NOT_FOUND"):
-                await controller.remove(Route("02:00:00:00:09:09", 9))
-            await controller.install(Job(8, True, True), replace(net.servers[1].row, job=8))
-            with pytest.raises(UnknownJob, match=r"job 8: expected the parameter servers 0, 1, .* got 1"):
-                await controller.load(8, [1])
-
-    on_net(scenario)
 
 
 @pytest.mark.parametrize(

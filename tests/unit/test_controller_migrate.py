@@ -1,4 +1,4 @@
-"""The planner and its execution against a plain model of switch and parameter servers."""
+"""The planner of moves and its execution, against a plain model of switch and parameter servers."""
 
 from __future__ import annotations
 
@@ -244,15 +244,6 @@ def test_commands_take_four_keys_of_each_lane() -> None:
     assert len(full) >= 0.9 * len(parts)
     balanced = [part for part in full if set(Counter(map(lane_of, part)).values()) == {4}]
     assert len(balanced) >= 0.8 * len(full)
-
-
-def test_a_seeded_key_is_reserved_first() -> None:
-    param = HotParam(JOB, 5, lane_of(5), 0, State.HOT)
-    move = Move(param, None, State.HOT)
-    assert [(update.change, update.row) for update in [*move.before(), move.after()]] == [
-        (Change.INSERT, replace(param, state=State.RESERVED)),
-        (Change.MODIFY, param),
-    ]
 
 
 def test_a_wave_is_1024_keys() -> None:

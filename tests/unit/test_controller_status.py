@@ -1,4 +1,4 @@
-"""Test the output of `hotline status` and `hotline registers` for a switch of known content."""
+"""The output of `hotline status` and `hotline registers` for a switch of known content."""
 
 from __future__ import annotations
 

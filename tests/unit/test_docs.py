@@ -14,7 +14,7 @@ PROJECTS = ROOT, ROOT / "softswitch"
 PAGES = sorted(chain(*((*each.glob("*.md"), *(each / "docs").rglob("*.md")) for each in PROJECTS)))
 WIDTH = 120
 OLD = [page for page in PAGES if page.name == "CHANGELOG.md" or "decisions" in page.parts]
-"""Pages about files as they were."""
+"""Pages that name files of the past."""
 ROOMS_OF_NAMES = "|".join(sorted(AT_THE_TOP))
 
 

@@ -1,4 +1,4 @@
-"""`hotline explain`: what it says of an RPC is what the program does with it."""
+"""`hotline explain` describes what the program does with an RPC."""
 
 from __future__ import annotations
 

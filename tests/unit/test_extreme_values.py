@@ -1,8 +1,7 @@
-"""Sums of extreme values are exact modulo 2^32 and overflows counted: at the switch, at a PS, and on the way.
+"""Sums of extreme values are exact modulo 2^32, and overflows are counted.
 
-The switch counts an overflow for each addition, the PS for each RPC with any. Moving a key adds its value to
-0, or its negation to itself, and neither overflows, with one exception: -2^31 has no negation, so that the
-switch counts an overflow when that very value is collected, though nothing is lost.
+The switch counts an overflow for each addition, the PS for each RPC with any. A move adds a value to 0, or
+its negation to itself. Only -2^31 has no negation: when it moves back, the switch counts an overflow.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from tests.unit import test_controller_live
 from tests.unit.test_controller_live import JOB, KEYS, all_muted, check_sums, hotline, start_hotline, states
 
 FIRST, SECOND = range(20), range(100, 120)
-"""Keys that workers push to first, and later."""
+"""Keys that workers favour at first, and later."""
 RULE = Rule(len(FIRST))
 LANES_A_PUSH = 12
 

@@ -1,4 +1,4 @@
-"""Which keys a hot set changes: small cases by hand, and what must hold whatever the counts."""
+"""The selection of keys that a hot set changes: small cases by hand, and invariants."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from foundation.protocol.header import LANES
 
 ROOM = [SLOTS] * LANES
 SETTLED = 60
-"""Periods after which a smoothed rate is its count but for rounding."""
+"""Periods after which a smoothed rate equals its count, up to rounding."""
 
 
 def rates_of(counts: Mapping[int, float]) -> Rates:

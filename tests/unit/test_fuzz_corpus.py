@@ -1,4 +1,4 @@
-"""What fuzzing has found stays mended, and the fuzzer finds what is wrong."""
+"""The fuzzer's corpus finds nothing, and the fuzzer finds planted bugs."""
 
 from __future__ import annotations
 

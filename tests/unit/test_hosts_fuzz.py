@@ -1,4 +1,4 @@
-"""10,000 mutated datagrams stop neither agent and change nothing but the counts of what was dropped."""
+"""10,000 mutated datagrams stop no agent, and change only the counts of dropped ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while `hotline` starts, which takes the better part of a second, is one line and exit code 130."""
+"""Ctrl-C ends `hotline` with one line and exit code 130, even while it starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from switch_harness.waiting import PATIENCE_S, wait_for
 CHECKOUT = Path(__file__).parents[2]
 SCRIPT = [str(CHECKOUT / "hotline")]
 INSTALLED = [sys.executable, "-c", "from hotline.cli import main; main()"]
-"""As the command that pip makes."""
+"""The command that pip installs."""
 
 needs_setup = pytest.mark.skipif(
     not (CHECKOUT / ".venv" / "bin" / "python").exists(), reason="needs `make setup`"

@@ -25,7 +25,7 @@ COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
 NEED_NOTHING = {"down", "explain", "whatif"}
 ADDED = {"answer": ["--hosts", "none.toml"], "allreduce": ["--into", "/proc/none"]}
-"""To fail soon."""
+"""Options that make a command fail soon."""
 
 
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

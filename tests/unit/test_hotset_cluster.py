@@ -1,4 +1,4 @@
-"""Hot sets and coverage counted by a cluster of two processes are those counted here."""
+"""A dask cluster counts hot sets and coverage as one process does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hotline hotset curve`: what it shows, and the files that it writes."""
+"""The output and files of `hotline hotset curve`."""
 
 from __future__ import annotations
 

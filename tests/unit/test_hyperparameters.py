@@ -1,4 +1,4 @@
-"""The chosen learning rate and scale learn, whatever the data's scaling, and leave 32 bits enough room."""
+"""The chosen learning rate and scale learn for any scaling of the data, and fit 32 bits."""
 
 from __future__ import annotations
 

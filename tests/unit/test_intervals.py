@@ -1,4 +1,4 @@
-"""Which intervals cover on made-up nulls: the report's do, those of before did not."""
+"""The coverage of intervals on made-up null hypotheses."""
 
 from __future__ import annotations
 
@@ -77,16 +77,9 @@ def test_a_recorded_null_is_its_rounds_in_a_row_with_labels_at_random() -> None:
 
 def test_the_table_has_made_up_and_recorded_nulls(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
+    whole = {"load": 0.5, "rpcs": 1, "measured": True}
     rows = [
-        {
-            "arm": arm,
-            "op": op,
-            "round": number,
-            "load": 0.5,
-            "latency_us": rng.lognormal(),
-            "rpcs": 1,
-            "measured": True,
-        }
+        {"arm": arm, "op": op, "round": number, "latency_us": rng.lognormal(), **whole}
         for arm in ("baseline", "repeat", "offload")
         for op in ("pull", "push", "step")
         for number in range(8)

@@ -1,4 +1,4 @@
-"""Latencies and queues of the newest blocks, from part files of a run that goes on."""
+"""Latencies and queues of the newest blocks, from part files of a run in progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""requirements.lock has one version of each dependency, for every Python, and no address."""
+"""requirements.lock has one version of each dependency for every Python, and no address."""
 
 from __future__ import annotations
 

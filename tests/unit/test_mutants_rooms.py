@@ -1,4 +1,4 @@
-"""`make mutants` is run by hand; for every run of the tests are its rooms and how it waits."""
+"""The rooms of `make mutants` exist, and its timeouts work."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.workload.generator import generate
 from studies.paper.packing import shape_of
 from switch_harness.effort import examples
-from tests.harness.bitmap import lanes_in
 from tests.harness.packing import COST_AT_PS, pack, share_out
 from tests.harness.wire import reply
 
@@ -142,12 +141,6 @@ def test_a_ps_gets_one_more_where_that_spares_more_than_two() -> None:
         assert (pure, sum(calls.values())) == ((tall, 4) if tall <= COST_AT_PS else (0, 5))
 
 
-def test_rpcs_for_servers_go_first_and_in_turn() -> None:
-    cold = np.concatenate([keys_of(None, 0, 3, 70), keys_of(None, 1, 3, 10), keys_of(None, 2, 3, 40)])
-    sent = requests(cold, keys_of(5, None, 3, 30, 100_000), 3)
-    assert [header.ps for header, _ in sent[:6]] == [0, 1, 2, 0, 2, 0]
-
-
 def test_counted_is_what_is_sent() -> None:
     chance = np.random.default_rng(3)
     space = KeySpace(5_000)
@@ -161,9 +154,3 @@ def test_counted_is_what_is_sent() -> None:
         cold = set(keys[~is_hot].tolist())
         assert found == RpcCounts(len(sent), sum(bool(cold & set(of.tolist())) for _, of in sent))
     assert all(each.rpcs == each.to_servers for each in count_rpcs(space, 4, None, batches, 700))
-
-
-def test_lanes_in_use_are_the_keys() -> None:
-    [(header, keys)] = requests(keys_of(None, 0, 1, 3), keys_of(9, None, 1, 1, 100_000), 1)
-    assert lanes_in(header.live, header.count).nonzero()[0].tolist() == [0, 1, 2, 9]
-    assert header.count == len(keys) == 10

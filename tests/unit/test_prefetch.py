@@ -1,4 +1,4 @@
-"""What agents have caches fetch ahead is what they read then, and changes nothing."""
+"""Agents prefetch the memory that they read next; prefetching changes no state."""
 
 from __future__ import annotations
 

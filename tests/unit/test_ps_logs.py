@@ -1,4 +1,4 @@
-"""What a PS writes beside its work is all there when asked for, and what could not be written is told."""
+"""Parts that a PS writes in the background are complete, and errors are raised once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The PS's compiled loop, over the loopback interface, and the service time that can be given to it."""
+"""The PS's compiled loop over the loopback interface, and its given service time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from switch_harness.waiting import PATIENCE_S
 from tests.harness.wire import reply, rpc
 
 NET = f"127.86.{os.getpid() % 250}"
-"""Of this process: its tests run beside those of others."""
+"""Addresses of this process; other processes run tests at the same time."""
 HOST = f"{NET}.201"
 SERVICE = (f"{NET}.202", HOTLINE_PORT)
 

@@ -1,4 +1,4 @@
-"""Whether runs repeat, on made-up summaries; and the runs that are made for it, played."""
+"""`tools.bench.repeat` on made-up summaries, and with fake runs."""
 
 from __future__ import annotations
 
@@ -62,6 +62,15 @@ def null(outside: bool) -> Summary:
     )
 
 
+def repeats(outside: int, metric: str, *others: str) -> list[Summary]:
+    """Return 20 runs; in `outside` of them the interval of `metric` leaves out 0."""
+    inside = dict.fromkeys(others, comparison(0, 5))
+    return [
+        a_summary(repeat={metric: comparison(10 if number < outside else 0, 5), **inside})
+        for number in range(20)
+    ]
+
+
 def printed(printer: Any, summaries: list[Summary]) -> tuple[bool, str]:
     output = io.StringIO()
     return printer(summaries, Console(file=output, width=130)), output.getvalue()
@@ -81,20 +90,9 @@ def test_neither_too_many_nor_too_few_null_intervals_leave_out_0(outside: int, m
 
 
 def test_one_metric_may_be_outside_in_a_fifth_of_the_runs() -> None:
-    def runs(of_push: int) -> list[Summary]:
-        metrics = [each.name for each in answered() if each.name not in ("push_mean", "loss")]
-        return [
-            a_summary(
-                repeat={
-                    "push_mean": comparison(10 if number < of_push else 0, 5),
-                    **{metric: comparison(0, 5) for metric in metrics},
-                }
-            )
-            for number in range(20)
-        ]
-
-    assert printed(print_null, runs(4))[0]
-    is_met, text = printed(print_null, runs(5))
+    metrics = [each.name for each in answered() if each.name not in ("push_mean", "loss")]
+    assert printed(print_null, repeats(4, "push_mean", *metrics))[0]
+    is_met, text = printed(print_null, repeats(5, "push_mean", *metrics))
     assert not is_met
     assert "5 of 160 intervals leave out 0: 3.1%" in text and "of one metric 25% at most, 20% wanted" in text
 
@@ -115,24 +113,12 @@ def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
 
 
 def test_at_most_8_of_100_sentences_may_claim_a_difference() -> None:
-    def runs(of_pull: int) -> list[Summary]:
-        """Return runs with four intervals, three of which the answer mentions."""
-        return [
-            a_summary(
-                repeat={
-                    "pull_mean": comparison(10 if number < of_pull else 0, 5),
-                    "push_mean": comparison(0, 5),
-                    "ps_cpu_us_per_step": comparison(0, 5),
-                    "step_mean": comparison(0, 5),
-                }
-            )
-            for number in range(20)
-        ]
-
-    is_met, text = printed(print_null, runs(4))
+    """The answer mentions three of the four metrics."""
+    metrics = "pull_mean", "push_mean", "ps_cpu_us_per_step", "step_mean"
+    is_met, text = printed(print_null, repeats(4, *metrics))
     assert is_met
     assert "4 of 60 sentences claim a difference: 6.7%, 8% at most wanted: met." in text
-    is_met, text = printed(print_null, runs(5))
+    is_met, text = printed(print_null, repeats(5, *metrics))
     assert not is_met
     assert "5 of 80 intervals leave out 0: 6.2%, 2% to 8% wanted; of one metric 25% at most" in text
     assert "5 of 60 sentences claim a difference: 8.3%, 8% at most wanted: missed." in text

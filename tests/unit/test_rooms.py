@@ -1,4 +1,4 @@
-"""Arrows between the rooms go down only, and no two modules need each other."""
+"""Imports between rooms go down only, and no two modules import each other."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INSIDE = {
     "hotline": ({"kv"}, {"torch"}, {"cli"}),
     "studies": ({"dense", "policies"}, {"allreduce", "paper"}),
 }
-"""Rooms in rooms. What else a room has stands below them."""
+"""Inner rooms from the lowest; the other modules of a room are below them."""
 ROOMS = set(chain(*FLOORS))
 AT_THE_TOP = ROOMS - {"hotline"} | {"p4src", "softswitch", "src", "tests", "tools"}
 

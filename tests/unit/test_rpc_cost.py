@@ -1,4 +1,4 @@
-"""What an RPC costs agents alone: of every design and codec, and where no answer comes."""
+"""The CPU cost of an RPC, by design and codec, and without answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people read says `1 round` and `2 rounds`."""
+"""Plurals and single lines in messages."""
 
 from __future__ import annotations
 

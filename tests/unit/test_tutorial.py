@@ -1,4 +1,4 @@
-"""docs/tutorial.md to the letter: its files are the repository's, and its commands print what it shows."""
+"""The files of docs/tutorial.md are the repository's, and its commands print what it shows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES: dict[str, str] = dict(re.findall(r"^`([\w./]+)`:\n\n```\w+\n(.*?)^```$", 
 class Command(NamedTuple):
     line: str
     shown: str
-    """What the page says that one sees; "..." is anything."""
+    """The output on the page; "..." is anything."""
 
 
 CONSOLES = re.findall(r"^```console\n\$ (.*?)^```$", PAGE, re.M | re.S)

@@ -1,4 +1,4 @@
-"""What set-up compiles is what agents run."""
+"""Set-up compiles all functions that agents run."""
 
 from __future__ import annotations
 

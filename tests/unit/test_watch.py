@@ -76,6 +76,11 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(hotline, ["watch", "--interval", "0.2", *arguments])
 
 
+def outcome(*arguments: str) -> tuple[int, str, str]:
+    result = run(*arguments)
+    return result.exit_code, result.stdout, result.stderr
+
+
 NOW = f"{datetime.fromtimestamp(1_800_000_000.5):%H:%M:%S}"
 SO_FAR = (
     f"{NOW} so far 90.0% of the lanes hit; RPCs answered 1,000, RPCs forwarded 500, RPCs relayed 499, "
@@ -88,12 +93,6 @@ LATER = (
 )
 
 
-def test_a_reading_is_a_line(switch: Callable[..., None]) -> None:
-    switch(FIRST, SECOND)
-    result = run("--count", "2")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{SO_FAR}\n{LATER}\n", "")
-
-
 def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run")
     operations(folder / "parts", 1, [1000, 2000], 1000)
@@ -102,6 +101,7 @@ def test_a_line_has_the_blocks_that_are_new(switch: Callable[..., None], tmp_pat
     before = sorted(tmp_path.rglob("*"))
     switch(FIRST, SECOND)
     result = run("--count", "2", str(folder))
+    assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [
         f"{SO_FAR}; offload in round 0 at load 0.8, µs: pull p50 1,000, pull p99 2,000, push p50 10,000, "
         "push p99 20,000, PS queue 0.5, W queue 12; offload-proxy in round 0 at load 0.5, µs: "
@@ -142,6 +142,8 @@ def test_json_has_a_reading_in_a_line(switch: Callable[..., None], tmp_path: Pat
 
 
 def test_without_a_run_there_is_the_switch(switch: Callable[..., None]) -> None:
+    switch(FIRST, SECOND)
+    assert run("--count", "2").stdout == f"{SO_FAR}\n{LATER}\n"
     switch(FIRST)
     told = json.loads(run("--count", "1", "--json").stdout)
     assert (told["run"], told["blocks"], told["totals"]["hits"]) == (None, [], 900)
@@ -207,34 +209,28 @@ def test_ctrl_c_restores_the_terminal_first(
 def test_a_switch_that_goes_is_told_in_one_line(switch: Callable[..., None]) -> None:
     told = "the switch has gone\n"
     switch(FIRST)
-    result = run()
-    assert (result.exit_code, result.stdout, result.stderr) == (0, f"{SO_FAR}\n{told}", "")
+    assert outcome() == (0, f"{SO_FAR}\n{told}", "")
     switch(FIRST)
-    result = run("--json")
-    assert (result.exit_code, result.stderr) == (0, told)
-    assert json.loads(result.stdout)["totals"]["hits"] == 900
+    code, output, errors = outcome("--json")
+    assert (code, json.loads(output)["totals"]["hits"], errors) == (0, 900, told)
 
 
 def test_a_switch_that_refuses_has_not_gone(switch: Callable[..., None]) -> None:
     switch(FIRST, then="read failed: NOT_FOUND", answers=True)
-    result = run()
-    assert (result.exit_code, result.stdout) == (1, f"{SO_FAR}\n")
-    assert result.stderr == "Error: read failed: NOT_FOUND\n"
+    assert outcome() == (1, f"{SO_FAR}\n", "Error: read failed: NOT_FOUND\n")
 
 
 def test_a_first_reading_that_fails_is_an_error(switch: Callable[..., None]) -> None:
     switch(then="switch has no pipeline")
-    result = run()
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "Error: switch has no pipeline\n")
+    assert outcome() == (1, "", "Error: switch has no pipeline\n")
 
 
 def test_a_part_that_cannot_be_read_ends_with_one_line(switch: Callable[..., None], tmp_path: Path) -> None:
     file = a_run(tmp_path / "run") / "parts" / "rpc-worker-1-0.parquet"
     file.touch()
     switch(FIRST)
-    result = run(str(file.parents[1]))
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(f"Error: {file}: cannot be read: ")
+    code, output, errors = outcome(str(file.parents[1]))
+    assert (code, output) == (1, "") and errors.startswith(f"Error: {file}: cannot be read: ")
 
 
 @pytest.fixture
@@ -243,40 +239,30 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-def test_no_switch_is_one_clear_error(nowhere: Path) -> None:
+def test_no_switch_is_an_error_and_not_the_end_of_a_run(nowhere: Path) -> None:
     told = f"Error: no switch answers at {NOWHERE}; is it running, and is the address right?\n"
-    # Nor is it the end of a run that has not got so far, or was killed.
     for folder in ((), (str(a_run(nowhere / "run")),)):
-        result = run("--switch", NOWHERE, *folder)
-        assert (result.exit_code, result.stdout, result.stderr) == (1, "", told)
+        assert outcome("--switch", NOWHERE, *folder) == (1, "", told)
+    told = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
+    assert outcome("--switch", "nonsense", str(a_run(nowhere / "ended", None))) == (1, "", told)
 
 
-def test_a_run_that_has_ended_is_told(nowhere: Path) -> None:
+def test_a_run_that_has_ended(nowhere: Path) -> None:
     folder = a_run(nowhere / "runs" / "20261121-120000", None, parts=False)
     (nowhere / "runs" / "latest").symlink_to(folder.name)
     told = f"{folder}: the run has ended, and no switch answers at {NOWHERE}\n"
-    result = run("--switch", NOWHERE)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, told, "")
-    result = run("--switch", NOWHERE, "--json", str(folder))
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", told)
+    assert outcome("--switch", NOWHERE) == (0, told, "")
+    assert outcome("--switch", NOWHERE, "--json", str(folder)) == (0, "", told)
 
 
 def test_a_switch_that_stays_behind_its_run_is_watched(switch: Callable[..., None], tmp_path: Path) -> None:
-    folder = a_run(tmp_path / "run", None)
     switch(FIRST, answers=True)
-    assert run("--count", "1", str(folder)).stdout == f"{SO_FAR}\n"
+    assert run("--count", "1", str(a_run(tmp_path / "run", None))).stdout == f"{SO_FAR}\n"
 
 
-def test_an_address_that_is_none_is_not_the_end_of_a_run(nowhere: Path) -> None:
-    result = run("--switch", "nonsense", str(a_run(nowhere / "run", None)))
-    assert result.exit_code == 1
-    assert result.stderr == "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
-
-
-def test_a_folder_that_is_no_run_is_told(nowhere: Path) -> None:
-    result = run("--switch", NOWHERE, "elsewhere")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "Error: elsewhere: not a run folder, there is no run.json\n"
+def test_a_folder_that_is_no_run(nowhere: Path) -> None:
+    told = "Error: elsewhere: not a run folder, there is no run.json\n"
+    assert outcome("--switch", NOWHERE, "elsewhere") == (1, "", told)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +276,7 @@ JOB = JOBS["offload"]
 
 
 STARTED: list[asyncio.subprocess.Process] = []
-"""By the test at hand."""
+"""Processes of the current test."""
 
 
 async def start(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:

@@ -117,7 +117,7 @@ HEADERS = st.builds(
     **{name: st.integers(0, 2**bits - 1) for name, bits in bits_of_fields().items()}
     | {"version": st.sampled_from([VERSION, VERSION, VERSION, 1])},
 )
-"""Any, which is hardly ever an RPC's."""
+"""Any headers; hardly any is an RPC's."""
 
 
 @entry_point

@@ -1,4 +1,4 @@
-"""The hash that decides lane and share."""
+"""The hash that selects lane and share."""
 
 from __future__ import annotations
 

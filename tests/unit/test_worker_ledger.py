@@ -1,4 +1,4 @@
-"""The ledger tells sent from unknown at whatever instant the worker dies."""
+"""The ledger tells sent from unknown updates whenever the worker dies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block of steps: on schedule, late, in a closed loop; and learning."""
+"""A block of steps: on schedule, late and in a closed loop; and the model learns."""
 
 from __future__ import annotations
 

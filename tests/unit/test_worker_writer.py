@@ -1,4 +1,4 @@
-"""Rows of the RPC log on their way to the disk: all of them, in order, and failures are told."""
+"""The writer of the RPC log keeps all rows in order, and reports failures."""
 
 from __future__ import annotations
 

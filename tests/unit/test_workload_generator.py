@@ -1,4 +1,4 @@
-"""The built-in workload has the skew that it is asked for, is reproducible and can be learnt."""
+"""The built-in workload has the requested skew, is reproducible and can be learnt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace over its hottest parameters alone, against plain lists of mini-batches."""
+"""A trace of its hottest parameters only, against plain lists of mini-batches."""
 
 from __future__ import annotations
 

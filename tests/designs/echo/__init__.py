@@ -1,4 +1,4 @@
-"""A design of somebody's own, with its own wire format: what is sent comes back, and more, unasked."""
+"""A design outside the repository, with a wire format of its own: servers return numbers, and send some."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What agents are made of."""
+"""The agents of the echo design."""
 
 from __future__ import annotations
 

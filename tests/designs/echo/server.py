@@ -1,4 +1,4 @@
-"""A server sends back what it gets, and a while later the last of each worker once more, unasked."""
+"""A server returns numbers, and later sends each worker's last one again, unasked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker sends numbers, four at a time, until each has come back, and sometimes greets the next worker."""
+"""A worker sends numbers, four at a time, until each has returned, and sometimes greets the next worker."""
 
 from __future__ import annotations
 
