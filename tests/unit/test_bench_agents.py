@@ -167,7 +167,7 @@ LINES = {
 }
 
 
-def goals(line: Result) -> list[bool]:
+def goals(line: Result) -> list[bool | None]:
     return [line.is_met(goal) for goal in line.goals]
 
 
