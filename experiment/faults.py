@@ -1,6 +1,6 @@
 """Kinds of faults that run.toml, schedules of simulated runs and kills of real processes share.
 
-`simulator.faults.strikes` injects and clears them in virtual time, and checks that they took effect.
+`simulator.faults.kinds` injects and clears them in virtual time, and checks that they took effect.
 """
 
 from __future__ import annotations

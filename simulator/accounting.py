@@ -1,4 +1,4 @@
-"""The books of a simulated run: its workers' sums, its servers' stores, its switches' registers."""
+"""Accounting of a simulated run: sums pushed by its workers against values at its servers and switches."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from simulator.session import SimulatedSession
 
 
 def account(session: SimulatedSession) -> Accounting:
-    """Compare what workers have pushed with what servers and switch hold, or every worker, key by key."""
+    """Compare pushed sums with the values at servers and switch, or at each worker, key by key."""
     sent, at_servers, mismatched = 0, 0, 0
     for arm in session.arms.values():
-        sent += arm.book.lanes
+        sent += arm.ledger.lanes
         if session.config.is_lockstep:
             models = [client.model for client in arm.network.clients]
-            mismatched += sum(int((model != arm.book.sums).sum()) for model in models)
+            mismatched += sum(int((model != arm.ledger.sums).sum()) for model in models)
             continue
         held = arm.switch.held(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
-            mine = store.held()
-            held[session.trace.space.positions(mine.keys)] += mine.values
-            at_servers += int(mine.updates.sum())
-        mismatched += int((held != arm.book.sums).sum())
-    # Where whole vectors are added, rows do not tell whose lanes these were.
+            stored = store.held()
+            held[session.trace.space.positions(stored.keys)] += stored.values
+            at_servers += int(stored.updates.sum())
+        mismatched += int((held != arm.ledger.sums).sum())
+    # Designs that add whole vectors do not log the lanes of each push.
     is_logged = not session.config.is_lockstep
     found = settle(Lanes(sent, 0, at_servers, served_pushes(session.parts), mismatched), is_logged)
     found.overflows = sum(

@@ -1,4 +1,4 @@
-"""Configuration of a simulated run: that of `make run-topo`, and what its network and hosts are like."""
+"""Configuration of a simulated run: that of `make run-topo`, with tables for its network and hosts."""
 
 from __future__ import annotations
 
@@ -16,55 +16,57 @@ from controller.tables import ROWS
 from experiment.config import PROFILE_LANES, SERVER_ROWS, Config
 from foundation.designs.arms import measured, ordered
 from foundation.designs.registry import DEFAULT
+from foundation.errors import HotlineError
 from foundation.protocol.addressing import MAX_HOSTS, PORTS
 from hosts.workload.generator import R1
 from simulator.costs import Hosts, Network
 
 log = logging.getLogger(__name__)
 
-_PROFILES, _LEAST_STEPS = 4, 24
-"""A trace has so many times the lanes that the hot set is chosen from, so that what is measured is no part of
-them; and so many steps of each worker at least."""
-_VIRTUALLY_ENDLESS_S = 1e9
-_OF_A_SWITCH = ("traffic_manager", "rack", "switch_us", "switch_mpps")
-"""Settings of [network] that need one beside the hosts."""
+_PROFILES, _MIN_STEPS = 4, 24
+"""A trace has this multiple of the lanes that the hot set is chosen from, so that other steps are measured,
+and at least this number of steps of each worker."""
+_UNLIMITED_S = 1e9
+_SWITCH_SETTINGS = ("traffic_manager", "rack", "switch_us", "switch_mpps")
 
 
 def _arms(design: str) -> tuple[str, ...]:
     return tuple(arm.name for arm in measured(design) if not arm.is_repetition)
 
 
-class SimulationConfig(Config):
-    """The tables [network] and [hosts] come on top; settings of real processes have no effect.
+class SimulationError(HotlineError):
+    """A simulated run that is impossible or cannot go on; the text says when and why."""
 
-    Every arm has a switch of its own, whose ports are what limits the number of hosts; beyond them, workers
-    of a rack share one.
+
+class SimulationConfig(Config):
+    """Configuration with the tables [network] and [hosts]; settings of real processes have no effect.
+
+    Every arm has a switch of its own, whose ports limit the number of hosts; workers of a rack share one
+    port.
     """
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))
-    """Arms that are measured. No noise is there that one which repeats another could show."""
+    """Arms that are measured. Repeats are left out, as there is no noise that they could show."""
     loads: tuple[float, ...] = (0.5,)
     budget_s: float = Field(default=15.0, gt=0, allow_inf_nan=False)
-    """Computing of all rounds, where their number is not given: an RPC counts as 10 µs."""
+    """Computing time of all rounds if their number is not given, s: each RPC counts as 10 µs."""
     block_ms: int = Field(default=1, ge=1)
     discard_ms: int = Field(default=0, ge=0)
     network: Network = Network()
     hosts: Hosts = Hosts()
     max_load: float | None = Field(default=None, gt=0, le=1)
-    """Part of what the arm that carries least does that is offered at most, whatever `rate` is."""
+    """Maximum offered rate, as a fraction of the lowest capacity of all arms, whatever `rate` is."""
     offered: dict[str, float] = Field(default_factory=dict)
-    """Load -> steps/s of all workers, where it is not to be its fraction of what the arms carry."""
+    """Load -> steps/s of all workers, instead of the load's fraction of the arms' capacity."""
 
     @property
     def block_budget_s(self) -> float:
-        """Virtual ones cost nothing."""
-        return _VIRTUALLY_ENDLESS_S
+        return _UNLIMITED_S
 
     @property
     def min_rounds(self) -> int:
-        """As many as an interval takes."""
         return MIN_ROUNDS
 
     @property
@@ -79,17 +81,15 @@ class SimulationConfig(Config):
 
     @property
     def jobs_per_switch(self) -> int:
-        """One, however many arms there are."""
         return 1
 
     @property
     def workers_at_a_port(self) -> int:
-        """Those of a rack."""
         return self.network.rack or 1
 
     @classmethod
     def sized_for(cls, given: Mapping[str, object]) -> object:
-        """None: in virtual time agents are compiled, whatever they read datagrams by."""
+        """Return None: simulated agents are compiled, whatever codec real ones would use."""
         return None
 
     @field_validator("script")
@@ -109,8 +109,7 @@ class SimulationConfig(Config):
 
     @model_validator(mode="before")
     @classmethod
-    def _make_enough_steps(cls, given: Any) -> Any:  # whatever pydantic is given
-        """As long a trace as so many workers take, where nobody has said; what is wrong is told later."""
+    def _make_enough_steps(cls, given: Any) -> Any:  # the input of pydantic, of any type
         if not isinstance(given, dict) or "trace_steps" in given:
             return given
         fields = cls.model_fields
@@ -120,7 +119,7 @@ class SimulationConfig(Config):
         keys = workload.get("keys_per_step", R1.keys_per_step) if isinstance(workload, dict) else 0
         if not all(type(each) is int and each > 0 for each in (workers, lanes, keys)):
             return given
-        steps = max(_LEAST_STEPS, math.ceil(_PROFILES * lanes / (workers * keys)))
+        steps = max(_MIN_STEPS, math.ceil(_PROFILES * lanes / (workers * keys)))
         return {**given, "trace_steps": steps}
 
     @model_validator(mode="after")
@@ -137,9 +136,11 @@ class SimulationConfig(Config):
 
     @model_validator(mode="after")
     def _check_cables(self) -> Self:
-        of_a_switch = [name for name in _OF_A_SWITCH if getattr(self.network, name)]
-        if of_a_switch and self.hosts.program_ns is not None:
-            setting = f"network.{of_a_switch[0]} ({json.dumps(getattr(self.network, of_a_switch[0]))})"
+        switch_settings = [name for name in _SWITCH_SETTINGS if getattr(self.network, name)]
+        if switch_settings and self.hosts.program_ns is not None:
+            setting = (
+                f"network.{switch_settings[0]} ({json.dumps(getattr(self.network, switch_settings[0]))})"
+            )
             raise ValueError(
                 f"{setting} and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
                 "with program_ns there is no switch but in the hosts"
@@ -156,4 +157,4 @@ class SimulationConfig(Config):
 
 assert MAX_HOSTS < ROWS
 DDL = SimulationConfig(workers=80, servers=20)
-"""[DDL] §2.1's cluster: 80 workers and 20 servers at 10 Gbit/s."""
+"""The cluster of [DDL] §2.1: 80 workers and 20 servers at 10 Gbit/s."""

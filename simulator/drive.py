@@ -1,4 +1,4 @@
-"""Blocks in virtual time: the drivers of real runs decide on operations, and the event loop runs them."""
+"""Run blocks in virtual time: drivers of real runs choose operations, and the event loop executes them."""
 
 from __future__ import annotations
 
@@ -8,92 +8,98 @@ from dataclasses import dataclass
 
 from foundation.designs.interface import NEVER
 from hosts.worker.loop import Driver
+from simulator.config import SimulationError
 from simulator.costs import Hosts
-from simulator.errors import SimulationError
-from simulator.loop import ASKED, CROWDED, IS_FULL, LEFT, QUIET, awake, resume, run
-from simulator.world import Simulated
+from simulator.loop import (
+    DRIVER_DUE,
+    FRAMES_DEFERRED,
+    LOG_FULL,
+    NO_EVENTS,
+    OUT_OF_ROOM,
+    resume,
+    run,
+    wake_worker,
+)
+from simulator.world import SimulatedNetwork
 
 
 @dataclass(slots=True)
-class Clock:
-    """A worker's own: it runs ahead of the world's while the worker computes."""
+class WorkerClock:
+    """The clock of a worker, which runs ahead of the world's while the worker computes."""
 
     now: int = 0
 
     def read(self) -> int:
-        """Its time, ns."""
         return self.now
 
     def spin(self, until: int) -> None:
-        """Compute until a time."""
         self.now = max(self.now, until)
 
 
 def drive(
-    simulated: Simulated,
+    network: SimulatedNetwork,
     drivers: Sequence[Driver],
-    clocks: Sequence[Clock],
+    clocks: Sequence[WorkerClock],
     hosts: Hosts,
     take_log: Callable[[int], None],
 ) -> None:
     """Run until every worker's driver has finished; each operation takes its time to begin.
 
-    `take_log` empties the log of an agent. Raises `SimulationError` where nothing happens any more.
+    `take_log` empties the log of an agent. Raises `SimulationError` if no event is left before that.
     """
-    left = len(drivers)
-    for w in range(left):
-        awake(simulated.pinned_ref, w)
-    while left:
-        reason = _run(simulated, NEVER)
-        w = int(simulated.world.me.who)
-        if reason == ASKED:
-            left -= _ask(simulated, w, drivers[w], clocks[w], hosts)
-        elif reason == IS_FULL:
+    remaining = len(drivers)
+    for w in range(remaining):
+        wake_worker(network.pinned_ref, w)
+    while remaining:
+        reason = _run(network, NEVER)
+        w = int(network.world.header.agent)
+        if reason == DRIVER_DUE:
+            remaining -= _ask(network, w, drivers[w], clocks[w], hosts)
+        elif reason == LOG_FULL:
             take_log(w)
-        elif reason == CROWDED:
-            simulated.make_room()
-        elif reason == LEFT:
-            raise SimulationError(f"after {simulated.now / 1e9:.6f} s a frame is for nobody who is simulated")
-        elif reason == QUIET:
+        elif reason == OUT_OF_ROOM:
+            network.make_room()
+        elif reason == FRAMES_DEFERRED:
+            raise SimulationError(f"after {network.now / 1e9:.6f} s a frame has no simulated recipient")
+        elif reason == NO_EVENTS:
             raise SimulationError(
-                f"after {simulated.now / 1e9:.6f} s nothing happens any more, and {left} workers are not done"
+                f"after {network.now / 1e9:.6f} s no event is left, and {remaining} workers are not done"
             )
 
 
-def _run(simulated: Simulated, until: int) -> int:
+def _run(network: SimulatedNetwork, until: int) -> int:
     begun = time.perf_counter_ns()
-    reason: int = run(simulated.pinned_ref, until)
-    simulated.loop_ns += time.perf_counter_ns() - begun
+    reason: int = run(network.pinned_ref, until)
+    network.loop_ns += time.perf_counter_ns() - begun
     return reason
 
 
-def _ask(simulated: Simulated, w: int, driver: Driver, clock: Clock, hosts: Hosts) -> bool:
-    """Let the driver of worker `w` do what is due; whether it has finished by that."""
-    client = simulated.clients[w]
-    client.settle()
-    clock.now = now = simulated.now
+def _ask(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: Hosts) -> bool:
+    """Let the driver of worker `w` do what is due; return whether it has finished."""
+    client = network.clients[w]
+    client.copy_answered()
+    clock.now = now = network.now
     driver.wake(now)
-    at = clock.now + (0 if client.idle else _beginning(simulated, w, hosts))
+    at = clock.now + (0 if client.idle else _begin_cost_ns(network, w, hosts))
     until = NEVER if driver.finished else driver.deadline() or now
-    resume(simulated.pinned_ref, w, at, max(until, at))
+    resume(network.pinned_ref, w, at, max(until, at))
     return driver.finished
 
 
-def _beginning(simulated: Simulated, w: int, hosts: Hosts) -> int:
-    """What it takes worker `w` to begin its operation, ns."""
-    pushes, is_cold = simulated.clients[w].pushes, bool(simulated.world.agents[w].cold)
-    took: int = hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
-    return took
+def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
+    pushes, is_cold = network.clients[w].pushes, bool(network.world.agents[w].cold)
+    duration: int = hosts.begin_ns + pushes * hosts.push_ns + is_cold * hosts.cold_ns
+    return duration
 
 
-def pass_time(simulated: Simulated, until: int) -> None:
-    """Let all happen that is left to happen before a time, and be there."""
+def pass_time(network: SimulatedNetwork, until: int) -> None:
+    """Handle all events before a time, and advance the clock to it."""
     while True:
-        reason = _run(simulated, until)
-        if reason == CROWDED:
-            simulated.make_room()
-        elif reason == ASKED:
-            resume(simulated.pinned_ref, int(simulated.world.me.who), simulated.now, NEVER)
+        reason = _run(network, until)
+        if reason == OUT_OF_ROOM:
+            network.make_room()
+        elif reason == DRIVER_DUE:
+            resume(network.pinned_ref, int(network.world.header.agent), network.now, NEVER)
         else:
             break
-    simulated.world.me.now = max(until, simulated.now)
+    network.world.header.now = max(until, network.now)

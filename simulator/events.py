@@ -1,4 +1,4 @@
-"""What will happen, in order: a heap with four children a node. Equal times keep their order."""
+"""The event queue: a heap with four children a node. Events of equal times keep their order."""
 
 from __future__ import annotations
 
@@ -8,28 +8,27 @@ from simulator.state import Event, World
 
 
 @compiled
-def put_event(world: World, time: int, kind: int, who: int, frame: int) -> None:
-    """Let something happen at a time."""
-    me, heap = world.me, world.heap
-    order, at = int64(me.order), int64(me.events)
-    me.order += 1
-    me.events += 1
+def push_event(world: World, time: int, kind: int, target: int, frame: int) -> None:
+    header, heap = world.header, world.heap
+    order, at = int64(header.order), int64(header.events)
+    header.order += 1
+    header.events += 1
     while at:
         parent = (at - 1) >> 2
-        if heap[parent].time <= time:  # what was put before goes first
+        if heap[parent].time <= time:  # the earlier pushed goes first
             break
         _copy(heap[at], heap[parent])
         at = parent
     event = heap[at]
-    event.time, event.order, event.kind, event.who, event.frame = time, order, kind, who, frame
+    event.time, event.order, event.kind, event.target, event.frame = time, order, kind, target, frame
 
 
 @compiled
-def drop_event(world: World) -> None:
+def pop_event(world: World) -> None:
     """Remove the first event, heap[0]."""
-    me, heap = world.me, world.heap
-    me.events -= 1
-    n, at = int64(me.events), int64(0)
+    header, heap = world.header, world.heap
+    header.events -= 1
+    n, at = int64(header.events), int64(0)
     last = heap[n]
     while True:
         first = 4 * at + 1
@@ -50,7 +49,7 @@ def drop_event(world: World) -> None:
 
 @compiled
 def _earlier(heap: Records[Event], one: int, other: int) -> int:
-    """The place of the earlier of two: chosen without a jump, which would be foreseen half of the time."""
+    """Return the place of the earlier event, without a branch that would be mispredicted half of the time."""
     return other if _is_earlier(heap[other], heap[one]) else one
 
 
@@ -61,6 +60,6 @@ def _is_earlier(event: Event, other: Event) -> bool:
 
 @compiled
 def _copy(to: Event, event: Event) -> None:
-    to.time, to.order, to.kind, to.who, to.frame = (
-        event.time, event.order, event.kind, event.who, event.frame
+    to.time, to.order, to.kind, to.target, to.frame = (
+        event.time, event.order, event.kind, event.target, event.frame
     )  # fmt: skip

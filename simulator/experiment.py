@@ -1,14 +1,22 @@
-"""One simulated run: the phases of a real one, in virtual time, and the same run folder."""
+"""One simulated run: the phases of a real one in virtual time, and the same run folder."""
 
 from __future__ import annotations
 
+import asyncio
 import platform
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from rich.console import Console
 
 from analysis.record import RunRecord, Simulation, min_capacity
+from analysis.summary import Summary, summarise
 from experiment.designs import prepare
 from experiment.phases.measure import measure
 from experiment.phases.workload import choose_training, describe, generate_trace
@@ -28,7 +36,7 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 
 
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
-    """Do a run in virtual time; its folder has the merged logs and `run.json` of a real one."""
+    """Do a run in virtual time; its folder gets merged logs and `run.json`, as that of a real run."""
     with reporter.phase("compile"):
         await in_thread(warm, config.design)
     begun = time.monotonic()
@@ -52,16 +60,16 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
     await calibrate(session)
     record.offered_rate.update(config.offered)
     if config.max_load is not None:
-        most = config.max_load * min_capacity(record.capacity)
-        record.offered_rate = {load: min(rate, most) for load, rate in record.offered_rate.items()}
+        limit = config.max_load * min_capacity(record.capacity)
+        record.offered_rate = {load: min(rate, limit) for load, rate in record.offered_rate.items()}
     await measure(session, _nothing)
     with reporter.phase("accounting"):
         await session.write_updates()
         record.accounting = account(session)
     record.simulation = Simulation(
         rpcs=session.rpcs(),
-        packet_passes=sum(int(arm.network.world.me.passes) for arm in session.arms.values()),
-        events=sum(int(arm.network.world.me.delivered) for arm in session.arms.values()),
+        packet_passes=sum(int(arm.network.world.header.passes) for arm in session.arms.values()),
+        events=sum(int(arm.network.world.header.delivered) for arm in session.arms.values()),
         virtual_s=session.now_ns / 1e9,
         real_s=time.monotonic() - begun,
         loop_s=sum(arm.network.loop_ns for arm in session.arms.values()) / 1e9,
@@ -77,4 +85,26 @@ async def simulate(config: SimulationConfig, data: Trace | None, run: Path, repo
 
 
 async def _nothing() -> None:
-    """Capacity is the same all the time."""
+    """Do not check for drift: the capacity of a simulated machine is constant."""
+
+
+class TemporaryRun(NamedTuple):
+    run: Path
+    record: RunRecord
+    summary: Summary
+
+
+def quiet_reporter() -> Reporter:
+    return Reporter(Console(quiet=True))
+
+
+@contextmanager
+def temporary_run(
+    config: SimulationConfig, data: Trace | None, reporter: Reporter, scratch: str | None = None
+) -> Iterator[TemporaryRun]:
+    """Simulate in a temporary folder, below `scratch` if given; it is removed when the block ends."""
+    with TemporaryDirectory(prefix="hotline-", dir=scratch) as folder:
+        run = Path(folder)
+        (run / "parts").mkdir()
+        record = asyncio.run(simulate(config, data, run, reporter))
+        yield TemporaryRun(run, record, summarise(run, record))

@@ -1,4 +1,4 @@
-"""The hot set in a switch of virtual time."""
+"""Switch state operations of the hot set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from foundation.protocol.codec import Keys, Values
 from foundation.protocol.header import LANES
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from simulator.contents import Contents
+from simulator.switch_state import SwitchStateOps
 from softswitch.compiled import CompiledPipeline
 
 
@@ -25,16 +25,16 @@ def _is_moving(entry: HotParam) -> bool:
     return entry.state is not State.HOT
 
 
-def _arriving(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> list[Row]:
+def _rows_to_load(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> list[Row]:
     return [move.param for move in plan(entries, job, keys, offload=True).arriving]
 
 
-def _writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:
+def _count_writes(entries: Iterable[HotParam], job: int, keys: Sequence[int]) -> int:
     moves = plan(entries, job, keys, offload=True).summary()
     return moves["inserts"] + moves["modifies"] + moves["deletes"]
 
 
-def _lend(store: HotsetStore, keys: Keys) -> None:
+def _release_to_switch(store: HotsetStore, keys: Keys) -> None:
     at = store.locate(keys)
     store.release(at[store.known(at)])
 
@@ -58,4 +58,6 @@ def _overflows(pipeline: CompiledPipeline) -> int:
     return sum(pipeline.read_counter(name, cell, cell + 1)[0].packets for name in names)
 
 
-CONTENTS = Contents(_is_entry, _is_moving, _arriving, _writes, _lend, _values, _overflows)
+SWITCH_STATE_OPS = SwitchStateOps(
+    _is_entry, _is_moving, _rows_to_load, _count_writes, _release_to_switch, _values, _overflows
+)

@@ -1,4 +1,4 @@
-"""Which of our modules a module needs, as its source says: what it imports, what these import, and so on."""
+"""The static import graph: which of the project's modules a module needs, directly and indirectly."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
-    """Module -> file of these modules and of all below `root` that they import, wherever in a file they do.
+    """Return module -> file of these modules and of all below `root` that they import, anywhere in a file.
 
-    A package is its `__init__`. What is named only when it runs is not seen.
+    Importing a module imports the `__init__` of its packages. Imports by a computed name are not seen.
     """
     found: dict[str, Path] = {}
     left, seen = list(modules), set[str]()
@@ -44,7 +44,6 @@ def _file_of(module: str, root: Path) -> Path | None:
 
 @cache
 def _imports(source: bytes) -> frozenset[str]:
-    """Of `from a import b` both a and a.b, since b may be a module."""
     names = set[str]()
     for node in _statements(ast.parse(source).body):
         if isinstance(node, ast.Import):
@@ -55,8 +54,7 @@ def _imports(source: bytes) -> frozenset[str]:
     return frozenset(names)
 
 
-def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:  # handlers and cases are no statements
-    """All of a block, and of the blocks in it."""
+def _statements(block: Iterable[Any]) -> Iterator[ast.stmt]:  # also exception handlers and match cases
     for statement in block:
         yield statement
         for inside in ("body", "orelse", "finalbody", "handlers", "cases"):

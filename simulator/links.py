@@ -1,65 +1,73 @@
-"""Frames and the cables that they travel: bandwidth, propagation, a queue with drop tail and mark, faults."""
+"""Frames and links: bandwidth, propagation delay, drop-tail queues with ECN marks, faults, and outages."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 
 from nativekit.compile import compiled, int64
 from nativekit.libc import memcpy
 from nativekit.records import Octets
-from simulator.events import put_event
-from simulator.state import Frame, Link, World
+from simulator.events import push_event
+from simulator.state import ABSENT, OUTAGE_BEGINS, OUTAGE_ENDS, Frame, Link, Outage, World
 from softswitch.queues.fifo import WIRE_OVERHEAD
 
 _TOS, _CHECKSUM = 15, 24
-"""Places in a frame: of the byte with the ECN bits, and of IPv4's checksum."""
+"""Offsets in a frame: the byte with the ECN bits, and IPv4's checksum."""
+
+
+class RandomState(Protocol):
+    """A record with the state of a random number generator."""
+
+    random: np.uint64
 
 
 @compiled
-def draw(world: World) -> float:
-    """The next random number from 0 to below 1 (splitmix64)."""
-    me = world.me
-    me.random += np.uint64(0x9E3779B97F4A7C15)
-    z = me.random
+def mix64(z: np.uint64) -> np.uint64:
+    """Hash 64 bits (splitmix64)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * 2.0**-53
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled
+def next_random(header: RandomState) -> float:
+    """Return the next random number in [0, 1) (splitmix64)."""
+    header.random += np.uint64(0x9E3779B97F4A7C15)
+    return float(mix64(header.random) >> np.uint64(11)) * 2.0**-53
 
 
 @compiled
 def new_frame(world: World) -> int:
-    """A frame that nobody has."""
-    me = world.me
-    me.free -= 1
-    return int64(world.free[me.free])
+    header = world.header
+    header.free -= 1
+    return int64(world.free[header.free])
 
 
 @compiled
 def free_frame(world: World, f: int) -> None:
-    """Give a frame back."""
-    me = world.me
-    world.free[me.free] = f
-    me.free += 1
+    header = world.header
+    world.free[header.free] = f
+    header.free += 1
 
 
 @compiled
-def put_aside(world: World, a: int, f: int) -> None:
-    """Leave frame `f` to Python, which stands for host `a`, or for the controller."""
-    me = world.me
-    world.aside[me.aside, 0], world.aside[me.aside, 1] = a, f
-    me.aside += 1
+def defer(world: World, a: int, f: int) -> None:
+    """Defer frame `f` to Python, which acts for host `a`, or for the controller."""
+    header = world.header
+    world.deferred[header.deferred, 0], world.deferred[header.deferred, 1] = a, f
+    header.deferred += 1
 
 
 @compiled
 def address_of(frame: Frame) -> int:
-    """Where its bytes are."""
     return int64(frame.head.ctypes.data)
 
 
 @compiled
-def carry(world: World, link: Link, f: int, now: int, kind: int, who: int) -> None:
-    """Put frame `f` into the queue of a link at `now`; it arrives as an event, if it does."""
+def send_over_link(world: World, link: Link, f: int, now: int, kind: int, target: int) -> None:
+    """Put frame `f` into the queue of a link at `now`; unless it is lost, its arrival becomes an event."""
     frame = world.frames[f]
     length = int64(frame.length)
     link.frames += 1
@@ -83,21 +91,21 @@ def carry(world: World, link: Link, f: int, now: int, kind: int, who: int) -> No
         _lose(world, link, f)
         return
     if link.impaired:
-        if draw(world) < link.loss:
+        if next_random(world.header) < link.loss:
             _lose(world, link, f)
             return
-        if draw(world) < link.duplication:
+        if next_random(world.header) < link.duplication:
             other = new_frame(world)
             copy = world.frames[other]
             memcpy(address_of(copy), address_of(frame), length)
             copy.length = length
             link.doubled += 1
             link.doubled_bytes += length
-            put_event(world, arrives, kind, who, other)
-        if draw(world) < link.reordering:
+            push_event(world, arrives, kind, target, other)
+        if next_random(world.header) < link.reordering:
             link.late += 1
-            arrives += int64(draw(world) * link.late_ns)
-    put_event(world, arrives, kind, who, f)
+            arrives += int64(next_random(world.header) * link.late_ns)
+    push_event(world, arrives, kind, target, f)
 
 
 @compiled
@@ -109,7 +117,7 @@ def _lose(world: World, link: Link, f: int) -> None:
 
 @compiled
 def mark_congestion(head: Octets) -> bool:
-    """Set ECN's *congestion experienced* in a frame whose transport knows it (RFC 3168); whether it does."""
+    """Set ECN's *congestion experienced*; return False if the transport does not know ECN (RFC 3168)."""
     bits = int64(head[_TOS]) & 3
     if bits == 0:
         return False
@@ -119,29 +127,32 @@ def mark_congestion(head: Octets) -> bool:
         old = int64(head[_TOS - 1]) << 8 | int64(head[_TOS]) & ~3 | bits
         new = int64(head[_TOS - 1]) << 8 | int64(head[_TOS])
         total = (~(int64(head[_CHECKSUM]) << 8 | int64(head[_CHECKSUM + 1])) & 0xFFFF) + (~old & 0xFFFF) + new
-        total = (total & 0xFFFF) + (total >> 16)
-        total = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
-        head[_CHECKSUM], head[_CHECKSUM + 1] = total >> 8, total & 0xFF
+        _store_checksum(head, total)
     return True
 
 
 @compiled
-def finish_head(head: Octets, datagram: int) -> None:
-    """Lengths and IPv4 checksum of a frame that carries so many bytes of UDP payload."""
+def fill_head(head: Octets, datagram: int) -> None:
+    """Fill in the lengths and the IPv4 checksum of a frame with `datagram` bytes of UDP payload."""
     total = int64(0)
     head[16], head[17] = 28 + datagram >> 8, 28 + datagram & 0xFF
     head[_CHECKSUM] = head[_CHECKSUM + 1] = 0
     for k in range(14, 34, 2):
         total += int64(head[k]) << 8 | int64(head[k + 1])
-    total = (total & 0xFFFF) + (total >> 16)
-    total = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
-    head[_CHECKSUM], head[_CHECKSUM + 1] = total >> 8, total & 0xFF
+    _store_checksum(head, total)
     head[38], head[39], head[40], head[41] = 8 + datagram >> 8, 8 + datagram & 0xFF, 0, 0
 
 
 @compiled
-def turn_round(head: Octets, request: Octets) -> None:
-    """The head of an answer to a frame: addresses and ports change places."""
+def _store_checksum(head: Octets, total: int) -> None:
+    """Store the IPv4 checksum of 16-bit words with the sum `total`."""
+    total = (total & 0xFFFF) + (total >> 16)
+    total = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
+    head[_CHECKSUM], head[_CHECKSUM + 1] = total >> 8, total & 0xFF
+
+
+@compiled
+def swap_endpoints(head: Octets, request: Octets) -> None:
     for k in range(len(head)):
         head[k] = request[k]
     for k in range(6):
@@ -150,3 +161,25 @@ def turn_round(head: Octets, request: Octets) -> None:
         head[26 + k], head[30 + k] = request[30 + k], request[26 + k]
     for k in range(2):
         head[34 + k], head[36 + k] = request[36 + k], request[34 + k]
+
+
+@compiled
+def begin_outage(world: World, k: int, now: int) -> None:
+    outage = world.outages[k]
+    _shift_by(world, outage, 1)
+    push_event(world, now + int64(outage.lasts), OUTAGE_ENDS, k, ABSENT)
+    if outage.every:
+        push_event(world, now + int64(outage.every), OUTAGE_BEGINS, k, ABSENT)
+
+
+@compiled
+def end_outage(world: World, k: int) -> None:
+    _shift_by(world, world.outages[k], -1)
+
+
+@compiled
+def _shift_by(world: World, outage: Outage, by: int) -> None:
+    # Outages of a cable may overlap: each adds its own change, and removes only that.
+    for link in (world.up[outage.host], world.down[outage.host]):
+        link.delay += by * outage.late
+        link.down += by * outage.down

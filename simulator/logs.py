@@ -1,4 +1,4 @@
-"""Logs of a simulated run: the columns of the agents' own, of all workers at once."""
+"""Logs of a simulated run: the columns of real agents' logs, written for all workers at once."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import OperationRecord
 from nativekit.records import Records
-from simulator.world import Simulated
+from simulator.world import SimulatedNetwork
 
 _UNIX_MINUS_VIRTUAL = 0
-"""Virtual time is what the logs have, so that those of a run are the same whenever it is made."""
+"""Logs have virtual time, so that a run's logs are the same whenever it is simulated."""
 
 
 class BlockLog:
-    """RPCs of a block, by worker."""
-
-    def __init__(self, network: Simulated) -> None:
+    def __init__(self, network: SimulatedNetwork) -> None:
         self._network = network
         self._rows: list[tuple[int, Records[Row]]] = []
 
@@ -35,8 +33,7 @@ class BlockLog:
         else:
             self._network.take_contacts(a - len(self._network.clients))
 
-    def whole(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-        """All RPCs, and the worker of each."""
+    def all_rows(self) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         for w in range(len(self._network.clients)):
             self.take(w)
         rows = np.concatenate([np.zeros(0, ROW), *(rows for _, rows in self._rows)])
@@ -44,15 +41,12 @@ class BlockLog:
 
 
 class SimulatedLogs:
-    """The four logs of a run, as parts in a folder."""
-
     def __init__(self, parts: Path, servers: int) -> None:
         self._workers = WorkerLogs(parts, 0, _UNIX_MINUS_VIRTUAL)
         self._servers = [PsLogs(parts, ps, _UNIX_MINUS_VIRTUAL) for ps in range(servers)]
         self._parts = parts
         self._seen: set[Path] = set()
         self.rpcs = 0
-        """Written so far."""
 
     def write(
         self,
@@ -61,24 +55,22 @@ class SimulatedLogs:
         measured_from: Sequence[int],
         operations: Sequence[Sequence[OperationRecord]],
     ) -> None:
-        """Write a block: RPCs and operations of each worker, which counts `measured_from` a time on."""
+        """Write RPCs and operations of a block; those after `measured_from`, by worker, count."""
         since = np.array(measured_from)
-        rows, worker = block.whole()
+        rows, worker = block.all_rows()
         self.rpcs += len(rows)
-        self._workers.write_rpcs(rows, _of(origin, worker, since))
+        self._workers.write_rpcs(rows, _for_workers(origin, worker, since))
         numbers = np.arange(1, len(operations) + 1)
         worker = np.repeat(numbers, [len(each) for each in operations])
         flat = [record for each in operations for record in each]
-        self._workers.write_operations(flat, _of(origin, worker, since))
+        self._workers.write_operations(flat, _for_workers(origin, worker, since))
 
     def new_operations(self) -> pl.DataFrame:
-        """Operations since the last call."""
         files = set(self._parts.glob("operations-worker-*.parquet")) - self._seen
         self._seen |= files
         return pl.concat([pl.DataFrame(schema=OPERATIONS), *map(pl.read_parquet, sorted(files))])
 
-    def write_servers(self, networks: Sequence[Simulated]) -> None:
-        """Write contacts that have not been written, and all updates so far."""
+    def write_servers(self, networks: Sequence[SimulatedNetwork]) -> None:
         for ps, log in enumerate(self._servers):
             for network in networks:
                 network.take_contacts(ps)
@@ -87,5 +79,5 @@ class SimulatedLogs:
             log.send_updates({network.arm.job: network.stores[ps] for network in networks})
 
 
-def _of(origin: Origin, worker: NDArray[np.int64], since: NDArray[np.int64]) -> Origin:
+def _for_workers(origin: Origin, worker: NDArray[np.int64], since: NDArray[np.int64]) -> Origin:
     return replace(origin, worker=worker, measured_from=since[worker - 1])

@@ -1,51 +1,49 @@
-"""Racks: workers that share a port of the P4 switch, behind a switch of their own that only forwards."""
+"""Racks: workers that share a port of the P4 switch, behind a switch of the rack that only forwards."""
 
 from __future__ import annotations
 
 from foundation.protocol.addressing import BLOCK
 from nativekit.compile import compiled, int64
-from simulator.ahead import is_coming
-from simulator.links import carry, free_frame
-from simulator.state import AT_HOST, AT_SWITCH, FROM_RACK, NOBODY, Frame, Link, World
+from simulator.links import free_frame, send_over_link
+from simulator.prefetch import prefetch_departed
+from simulator.state import ABSENT, AT_HOST, AT_SWITCH, FROM_RACK, Frame, Link, World
 
 _ADDRESS = 30
-"""Place of the IPv4 destination in a frame."""
 
 
 @compiled
-def arrived_over(link: Link, frame: Frame) -> None:
-    """A frame has come out of a cable."""
+def count_delivery(link: Link, frame: Frame) -> None:
     link.delivered += 1
     link.delivered_bytes += frame.length
 
 
 @compiled
-def go_up(world: World, w: int, f: int, now: int) -> None:
-    """Frame `f` of worker `w` has come to the switch of its rack."""
-    arrived_over(world.up[w], world.frames[f])
-    carry(world, world.racks_up[w // int64(world.me.rack)], f, now, AT_SWITCH, w)
+def forward_up(world: World, w: int, f: int, now: int) -> None:
+    """Frame `f` of worker `w` has reached the switch of its rack: send it to the P4 switch."""
+    count_delivery(world.up[w], world.frames[f])
+    send_over_link(world, world.racks_up[w // int64(world.header.rack)], f, now, AT_SWITCH, w)
 
 
 @compiled
-def go_down(world: World, r: int, f: int, now: int) -> None:
-    """Frame `f` has come from the P4 switch to rack `r`, whose switch knows workers by their addresses."""
-    frame, rack = world.frames[f], int64(world.me.rack)
-    arrived_over(world.racks_down[r], frame)
+def forward_down(world: World, r: int, f: int, now: int) -> None:
+    """Frame `f` has come from the P4 switch to rack `r`, whose switch forwards by IPv4 address."""
+    frame, rack = world.frames[f], int64(world.header.rack)
+    count_delivery(world.racks_down[r], frame)
     w = BLOCK * int64(frame.head[_ADDRESS + 1]) + int64(frame.head[_ADDRESS + 3]) - 1
-    if w // rack == r and w < world.me.workers:
-        carry(world, world.down[w], f, now, AT_HOST, w)
+    if w // rack == r and w < world.header.workers:
+        send_over_link(world, world.down[w], f, now, AT_HOST, w)
     else:
         free_frame(world, f)
 
 
 @compiled
-def send_down(world: World, port: int, f: int, now: int) -> None:
-    """Let frame `f` leave the P4 switch by a port, where there may be nobody."""
-    to, rack = int64(world.at_port[port]), int64(world.me.rack)
-    if to == NOBODY:
+def send_to_port(world: World, port: int, f: int, now: int) -> None:
+    """Send frame `f` from the P4 switch out of a port; drop it if no host is there."""
+    to, rack = int64(world.at_port[port]), int64(world.header.rack)
+    if to == ABSENT:
         free_frame(world, f)
-    elif rack and to < world.me.workers:
-        carry(world, world.racks_down[to // rack], f, now, FROM_RACK, to // rack)
+    elif rack and to < world.header.workers:
+        send_over_link(world, world.racks_down[to // rack], f, now, FROM_RACK, to // rack)
     else:
-        is_coming(world, to, f)
-        carry(world, world.down[to], f, now, AT_HOST, to)
+        prefetch_departed(world, to, f)
+        send_over_link(world, world.down[to], f, now, AT_HOST, to)

@@ -1,4 +1,4 @@
-"""Rows written to a switch in this process, by the P4Runtime messages that other switches get over gRPC."""
+"""Write rows to a switch in this process, by the P4Runtime messages that other switches get over gRPC."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ _CACHED_UPDATES = 1024
 
 
 class RowWriter:
-    """Writes rows to one pipeline through its P4Runtime service."""
-
-    def __init__(self, control: ControlledPipeline[Any]) -> None:  # the kind of pipeline does not matter
+    def __init__(self, control: ControlledPipeline[Any]) -> None:  # a pipeline of any kind
         self._control = control
         self._encode = RowEncoder(control.config.p4info).update
-        # Schedules of faults write the same few rows again and again.
+        # Schedules of faults write the same few rows many times.
         self._encode_cached = lru_cache(_CACHED_UPDATES)(self._encode)
 
     def insert(self, rows: Iterable[Row]) -> None:
-        """Insert rows; raises `StateError` for the first that the switch refuses."""
+        """Insert rows; raise `StateError` for the first that the switch refuses."""
         self.write(Update(Change.INSERT, row) for row in rows)
 
     def write(self, updates: Iterable[Update]) -> None:
-        """Insert, modify or delete rows; raises `StateError` for the first that the switch refuses."""
+        """Insert, modify or delete rows; raise `StateError` for the first that the switch refuses."""
         updates = list(updates)
         encode = self._encode_cached if len(updates) <= _SMALL_WRITE else self._encode
         message = p4r.WriteRequest(updates=map(encode, updates))

@@ -24,19 +24,19 @@ from hosts.ps.rpcs import JOB_COUNTERS
 from hosts.worker.logs import Origin
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.trace import Trace
-from simulator.books import ArmBook
 from simulator.config import SimulationConfig
-from simulator.drive import Clock, drive, pass_time
+from simulator.drive import WorkerClock, drive, pass_time
+from simulator.ledger import PushLedger
 from simulator.logs import BlockLog, SimulatedLogs
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import Simulated
+from simulator.world import SimulatedNetwork
 
 RPC_S = 10e-6
-"""What an RPC takes to simulate, s, as far as a budget is concerned: some 10 µs of one core, logs and all."""
+"""Simulation time of an RPC that a budget assumes, s: about 10 µs of one core, logs included."""
 
 
 class ClosedLoop(NamedTuple):
-    """Its steps/s of all workers, and shares of its time, as `analysis.record.SimulatedArm` has them."""
+    """Steps/s of all workers in a closed loop, and shares of its time."""
 
     rate: float
     workers_busy: float
@@ -45,64 +45,61 @@ class ClosedLoop(NamedTuple):
 
 
 @dataclass(slots=True)
-class SimulatedArm:
-    """An arm's network and its switch, and what its workers have pushed."""
-
-    network: Simulated
+class RunningArm:
+    network: SimulatedNetwork
     switch: SimulatedSwitch
-    book: ArmBook
+    ledger: PushLedger
 
 
 @dataclass(slots=True, kw_only=True)
 class SimulatedSession(Session):
-    """Every arm has its own network, with a switch; all of them have one clock."""
+    """A session in which every arm has its own network and switch; all of them share one clock."""
 
     config: SimulationConfig
-    arms: dict[str, SimulatedArm]
+    arms: dict[str, RunningArm]
     trace: Trace
     models: Sequence[Model]
-    """One a worker."""
     logs: SimulatedLogs
     now_ns: int = 0
     _closed: dict[str, ClosedLoop] = field(default_factory=dict)
 
     def clock_ns(self) -> int:
-        """Virtual time."""
         return self.now_ns
 
     def spent_s(self) -> float:
-        """What counts against `budget_s`: RPCs, so that a configuration is a run on every machine."""
+        """Return what counts against `budget_s`: RPCs, so that a run does not depend on the machine."""
         return self.rpcs() * RPC_S
 
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
-        """In the arm's network, from the time on that all networks have come to."""
+        """Run steps in the arm's network, from the time on that all networks have reached."""
         arm, period_ns = planned.arm, planned.period_ns
-        network, book = self.arms[arm.name].network, self.arms[arm.name].book
+        network, ledger = self.arms[arm.name].network, self.arms[arm.name].ledger
         pass_time(network, self.now_ns)
         starts = [
             self.now_ns + START_AHEAD_NS + offset
             for offset, _ in zip(planned.offsets_ns or repeat(0), network.clients, strict=False)
         ]
-        clocks = [Clock(self.now_ns) for _ in network.clients]
+        clocks = [WorkerClock(self.now_ns) for _ in network.clients]
         trainers = [
             Trainer(
-                w + 1, client, self.trace, self.models[w], book.of_worker(),
+                w + 1, client, self.trace, self.models[w], ledger.for_worker(),
                 Schedule(planned.first_step, planned.steps, starts[w], period_ns), clocks[w].read,
                 self.config.worker, clocks[w].spin,
             )
             for w, client in enumerate(network.clients)
         ]  # fmt: skip
-        log, begun = BlockLog(network), self.now_ns + START_AHEAD_NS
-        used, again = network.worker_used_ns(), network.retransmissions()
-        by_servers = network.server_used_ns()
+        log, begins = BlockLog(network), self.now_ns + START_AHEAD_NS
+        worker_ns_before, retransmissions_before = network.worker_used_ns(), network.retransmissions()
+        server_ns_before = network.server_used_ns()
         drive(network, trainers, clocks, self.config.hosts, log.take)
         self.now_ns = network.now
         self.reporter.set_note(f"at {self.now_ns / 1e9:,.3f} s of virtual time")
         if not period_ns:
+            duration = self.now_ns - begins
             self._closed[arm.name] = ClosedLoop(
                 _rate(trainers),
-                (sum(network.worker_used_ns()) - sum(used)) / (len(trainers) * (self.now_ns - begun)),
-                (network.server_used_ns() - by_servers) / (len(network.servers) * (self.now_ns - begun)),
+                (sum(network.worker_used_ns()) - sum(worker_ns_before)) / (len(trainers) * duration),
+                (network.server_used_ns() - server_ns_before) / (len(network.servers) * duration),
                 _communication(trainers),
             )
         measured_step = planned.first_step + planned.discarded
@@ -118,31 +115,33 @@ class SimulatedSession(Session):
                 loss=trainer.loss,
             )
             for trainer, after, before, repeats, repeats_before in zip(
-                trainers, network.worker_used_ns(), used, network.retransmissions(), again, strict=True
+                trainers,
+                network.worker_used_ns(),
+                worker_ns_before,
+                network.retransmissions(),
+                retransmissions_before,
+                strict=True,
             )
         ]
 
     async def server_use(self) -> dict[str, ServerUse]:
-        """What the servers have done for each arm since the start."""
         names = [arm.name for arm in self.config.every_arm]
         return {
             name: _use_of(self.arms[name].network) if name in self.arms else ServerUse() for name in names
         }
 
     def program_use(self) -> ProgramUse | None:
-        """None: the switch's program has its own time."""
+        """Return None: the switch's program takes no host's time."""
         return None
 
     def read_machine(self) -> Reading:
-        """Nobody takes anything from a simulated machine."""
         return Reading(at_ms=self.now_ns / 1e6)
 
     def restarts(self) -> dict[str, int]:
-        """None: faults are not struck here, but in `simulator.faults`."""
+        """Return no restarts: `simulator.faults` injects faults, and this session does not."""
         return {}
 
     def run_queues_ns(self) -> dict[str, int]:
-        """How long agents have waited for their core, in all arms."""
         waited: dict[str, int] = {}
         for arm in self.arms.values():
             for name, ns in arm.network.queued_ns().items():
@@ -150,27 +149,23 @@ class SimulatedSession(Session):
         return waited
 
     async def new_operations(self) -> pl.DataFrame:
-        """What has been logged since the last call."""
         return self.logs.new_operations()
 
     def rpcs(self) -> int:
-        """RPCs that workers have been answered, in all arms."""
         return self.logs.rpcs
 
     def rate_of(self, arm: Arm) -> float:
-        """Steps/s of all workers in the arm's latest closed loop."""
         return self._closed[arm.name].rate
 
     def simulated_arms(self) -> dict[str, records.SimulatedArm]:
-        """What each arm's latest closed loop was, and what its cables have carried."""
         return {
-            arm.name: _in_record(self._closed[arm.name], self.arms[arm.name].network)
+            arm.name: _recorded(self._closed[arm.name], self.arms[arm.name].network)
             for arm in self.config.measured
             if arm.name in self._closed
         }
 
     async def load(self, keys: Sequence[int]) -> None:
-        """At once: nothing of the arms has happened yet."""
+        """Load the hot set at once, as nothing has happened in the arms yet."""
         wanted = np.array(keys, np.uint64)
         arms = self.config.offloaded
         with self.reporter.phase("load", len(arms)) as phase:
@@ -178,13 +173,12 @@ class SimulatedSession(Session):
                 network = self.arms[arm.name].network
                 self.arms[arm.name].switch.load(arm.job, keys)
                 for store in network.stores:
-                    self.arms[arm.name].switch.contents.lend(store, wanted)
+                    self.arms[arm.name].switch.state_ops.release_to_switch(store, wanted)
                 for client in network.clients:
                     client.hint(wanted)
                 phase.update(done)
 
     async def write_updates(self) -> None:
-        """Servers of all arms, with their contacts."""
         self.logs.write_servers([arm.network for arm in self.arms.values()])
 
 
@@ -196,7 +190,7 @@ def open_session(
     trace: Trace,
     training: Hyperparameters | None,
 ) -> SimulatedSession:
-    """Build a network for each arm; `training` is None for what trains nothing."""
+    """Build a network for each arm; `training` is None for a model that is not trained."""
     others = [arm for arm in config.every_arm if not arm.is_measured]
     return SimulatedSession(
         config=config,
@@ -210,18 +204,18 @@ def open_session(
     )
 
 
-def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> SimulatedArm:
+def _built(config: SimulationConfig, arm: Arm, trace: Trace) -> RunningArm:
     chosen = design(config.design)
     switch = SimulatedSwitch(chosen, config.network.traffic_manager)
     switch.install(rows(config, [arm]))
-    network = Simulated(
+    network = SimulatedNetwork(
         chosen, arm, switch, trace.space, trace.largest_batch, config.workers,
         config.servers, config.network, config.hosts, config.seed,
         window=config.window,
     )  # fmt: skip
     for client in network.clients:
         client.join(config.workers)
-    return SimulatedArm(network, switch, ArmBook(trace.space.size))
+    return RunningArm(network, switch, PushLedger(trace.space.size))
 
 
 def _model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
@@ -233,32 +227,29 @@ def _model(config: SimulationConfig, training: Hyperparameters | None) -> Model:
 _OPERATIONS = ("pull", "push", "step")
 
 
-def _took(trainer: Trainer) -> dict[str, int]:
-    """Operation -> ns of all that a worker has done of it in the steps that count."""
-    took, n = dict.fromkeys(_OPERATIONS, 0), len(_OPERATIONS)
+def _operation_ns(trainer: Trainer) -> dict[str, int]:
+    totals, n = dict.fromkeys(_OPERATIONS, 0), len(_OPERATIONS)
     for record in trainer.operations[n:-n] or trainer.operations:
-        took[record.op] += record.end - record.start
-    return took
+        totals[record.op] += record.end - record.start
+    return totals
 
 
-def _counted(trainer: Trainer) -> int:
-    """Steps, but the first, which all begin at once, and the last, in which some have ended."""
+def _counted_steps(trainer: Trainer) -> int:
+    """Count steps without the first, which all begin at once, and the last, in which some have ended."""
     steps = len(trainer.losses)
     return steps - 2 if steps > 2 else steps
 
 
 def _rate(trainers: Sequence[Trainer]) -> float:
-    """Steps/s of all of them, each of which begins one when it has ended the one before."""
-    return sum(1e9 * _counted(trainer) / _took(trainer)["step"] for trainer in trainers)
+    return sum(1e9 * _counted_steps(trainer) / _operation_ns(trainer)["step"] for trainer in trainers)
 
 
 def _communication(trainers: Sequence[Trainer]) -> float:
-    """Share of their steps in which workers wait."""
-    took = [_took(trainer) for trainer in trainers]
-    return sum(of["pull"] + of["push"] for of in took) / sum(of["step"] for of in took)
+    totals = [_operation_ns(trainer) for trainer in trainers]
+    return sum(of["pull"] + of["push"] for of in totals) / sum(of["step"] for of in totals)
 
 
-def _in_record(closed: ClosedLoop, network: Simulated) -> records.SimulatedArm:
+def _recorded(closed: ClosedLoop, network: SimulatedNetwork) -> records.SimulatedArm:
     world = network.world
     cables = (world.up, world.down, world.racks_up, world.racks_down)
     counted = {
@@ -273,15 +264,15 @@ def _in_record(closed: ClosedLoop, network: Simulated) -> records.SimulatedArm:
     )
 
 
-def _use_of(network: Simulated) -> ServerUse:
+def _use_of(network: SimulatedNetwork) -> ServerUse:
     counters = {
         name: sum(int(server.jobs[name].sum()) for server in network.servers) for name in JOB_COUNTERS
     }
-    used: ServerUse = ServerUse(
+    worker_ns_before: ServerUse = ServerUse(
         packets=counters["packets"],
         bytes=counters["bytes"],
         proc_wall_ns=counters["proc_wall_ns"],
         proc_cpu_ns=counters["proc_cpu_ns"],
         cpu_s=network.server_used_ns() / 1e9,
     )
-    return used
+    return worker_ns_before

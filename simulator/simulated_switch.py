@@ -11,8 +11,8 @@ from controller.tables import Row, Update
 from foundation.designs.interface import Design
 from foundation.protocol.codec import Values
 from hosts.keys import KeySpace
-from simulator.contents import contents_of
 from simulator.row_writer import RowWriter
+from simulator.switch_state import state_ops_of
 from softswitch.compiled import CompiledPipeline
 from softswitch.ir import Program
 from softswitch.jit import MachineCode
@@ -27,14 +27,13 @@ class CompiledConfig(NamedTuple):
     code: MachineCode
 
     def pipeline(self, program: Program) -> CompiledPipeline:
-        """Return a new pipeline of the program."""
         return CompiledPipeline(program, self.code)
 
 
 class SimulatedSwitch:
-    """A switch with a design's program, and what of its state the simulation reads and writes.
+    """A switch with a design's program, and the part of its state that the simulation reads and writes.
 
-    The pipeline of a `buffered` one ends where packets wait for a port.
+    With `buffered`, the pipeline ends where packets queue for a port.
     """
 
     def __init__(
@@ -44,35 +43,33 @@ class SimulatedSwitch:
         control = ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
         self.pipeline = control.pipeline
         self._writer = RowWriter(control)
-        self.contents = contents_of(design)
+        self.state_ops = state_ops_of(design)
         self._loaded: dict[int, list[Row]] = {}
         """Job -> entries of its keys."""
 
     def install(self, rows: Iterable[Row]) -> None:
-        """Insert rows; raises `StateError` for the first that the switch refuses."""
         self._writer.insert(rows)
 
     def write(self, updates: Iterable[Update]) -> None:
-        """Insert, modify or delete rows; raises `StateError` for the first that the switch refuses."""
+        """Insert, modify or delete rows; raise `StateError` for the first that the switch refuses."""
         self._writer.write(updates)
 
     def load(self, job: int, keys: Sequence[int]) -> None:
-        """Have the job's keys in the switch from the beginning, with value 0; `HotSetError` without room."""
-        arriving = self.contents.arriving(chain(*self._loaded.values()), job, keys)
-        self.install(arriving)
-        self._loaded.setdefault(job, []).extend(arriving)
+        """Put the job's keys into the switch with value 0; raise `HotSetError` if there is no room."""
+        rows_to_load = self.state_ops.rows_to_load(chain(*self._loaded.values()), job, keys)
+        self.install(rows_to_load)
+        self._loaded.setdefault(job, []).extend(rows_to_load)
 
     def held(self, job: int, space: KeySpace) -> Values:
-        """Values of the job's keys in the switch, by position in the key space; 0 of all others."""
-        return self.contents.values(self.pipeline, self._loaded.get(job, []), space)
+        """Return the job's values in the switch by position in the key space, 0 elsewhere."""
+        return self.state_ops.values(self.pipeline, self._loaded.get(job, []), space)
 
     def overflows(self) -> int:
-        """Additions that overflowed, by the switch's own counters."""
-        return self.contents.overflows(self.pipeline)
+        return self.state_ops.overflows(self.pipeline)
 
 
 @cache
 def compiled_config(design: Design, buffered: bool = False) -> CompiledConfig:
-    """Return the pipeline config of a design; the code of a `buffered` one ends where packets wait."""
+    """Return the pipeline config of a design; the code of a `buffered` one ends where packets queue."""
     config = LoadedConfig.read(design.program, design.p4info)
     return CompiledConfig(config, MachineCode(config.program, buffered=buffered))

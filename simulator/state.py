@@ -1,46 +1,49 @@
-"""A network in virtual time, as arrays of records: all that the compiled event loop works on.
+"""The state of a simulated network: arrays of records that the compiled event loop works on.
 
-Hosts are numbered workers first, then servers; a host's port at the switch is its number + 1. All times are
-ns of one clock.
+Hosts are numbered from 0, workers first, then servers; a host's port at the switch is its number + 1. All
+times are ns of one clock.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple, cast
 
 import numpy as np
 
+import softswitch.queues
+from foundation.compiled import loop
+from foundation.designs.interface import SERVER_OPS, WORKER_OPS
 from foundation.protocol.frames import FRAME_OVERHEAD
 from foundation.protocol.rpc import BUFFER_BYTES, RPC, Rpc
+from nativekit.generic import Generic
 from nativekit.records import Int32, Ints, Octets, Records, checked, dtype_of
+from nativekit.reference import write_words
 from softswitch.queues import Queues
 
 HEAD_BYTES = FRAME_OVERHEAD
-"""Of Ethernet, IPv4 and UDP."""
 (
-    AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, SPELL_BEGINS, SPELL_ENDS, DEPARTS_FROM,
-    THROUGH_SWITCH,
+    AT_SWITCH, AT_HOST, STEP, ALARM, AT_RACK, FROM_RACK, OUTAGE_BEGINS, OUTAGE_ENDS, DEPARTS_FROM,
+    SWITCH_LATENCY_OVER,
 ) = range(10)  # fmt: skip
-"""Kinds of events: a frame has come to the switch or to a host; an agent goes on; its alarm goes off; a frame
-has come up, or down, to the switch of a rack; a cable begins or ends to be bad; a packet may
-leave the queue of a port; a frame has taken the time that the switch takes for it."""
+"""Kinds of events: a frame has reached the switch, or a host; an agent goes on; its alarm fires; a frame has
+come up to the switch of a rack, or down to it; an outage of a cable begins, or ends; a packet may leave
+the queue of a port; the latency of the switch for a frame is over."""
 BLOCKED, READY, RUNNING = 0, 1, 2
-"""An agent waits for something; for its core; has its core."""
+"""An agent waits for something; waits for its core; has its core."""
 SENDS, RECEIVES = 0, 1
-"""Halves of a worker's loop."""
 QUANTILES = 256
-ASIDE = 128
-"""Frames that one event leaves to Python at most."""
-NOBODY = -1
+MAX_DEFERRED = 128
+"""Maximum number of frames that one event defers to Python."""
+ABSENT = -1
+"""Marks an agent, host or frame that does not exist."""
 
 
 class Event:
-    """What will happen; half a line of a cache."""
-
     time: int
     order: int
     kind: Int32
-    who: Int32
+    target: Int32
     frame: int
 
 
@@ -55,12 +58,10 @@ FRAME = checked(
         }
     )
 )
-"""A frame in its buffer: the datagram stands right behind the head, in words of its own."""
+"""A frame in its buffer: the datagram follows the head and is aligned to words."""
 
 
 class Frame:
-    """A `FRAME` record."""
-
     head: Octets
     rpc: Rpc
     length: int
@@ -76,13 +77,10 @@ class Link:
     delay: int
     ps_per_byte: int
     limit: int
-    """Bytes that the queue holds."""
+    """Bytes, as all lengths of queues."""
     mark: int
-    """Bytes beyond which frames are marked (ECN)."""
     late_ns: int
-    """Maximum extra delay of a reordered frame."""
     impaired: int
-    """Whether the probabilities have an effect."""
     down: int
     free_at: int
     loss: float
@@ -101,7 +99,6 @@ class Link:
     delivered: int
     delivered_bytes: int
     longest: int
-    """Maximum length of the queue, bytes."""
     waited: int
     """Time in the queue, of all frames, ns."""
     carried: int
@@ -109,17 +106,13 @@ class Link:
 
 
 class Outage:
-    """An outage of a host's cable, in both directions; times in ns."""
-
     host: int
     begins: int
     lasts: int
     every: int
-    """Period after which it happens again; 0: once."""
+    """Period after which it happens again; 0 means once."""
     late: int
-    """Extra delay of a frame."""
     down: int
-    """Whether frames are lost."""
 
 
 class Agent:
@@ -127,42 +120,35 @@ class Agent:
 
     core: int
     state: int
-    half: int
+    phase: int
     busy: int
     alarm: int
     until: int
-    """When its driver wants to be asked."""
     first: int
-    """Where the ring of its frames begins."""
+    """Start and length of the ring of its frames."""
     waiting: int
-    """Frames in that ring."""
     overflown: int
     steps: int
     used_ns: int
     queued_at: int
     queued_ns: int
     cold: int
-    """Whether it has woken its core up."""
+    """Whether it has woken an idle core."""
     dead: int
-    """Whether it does nothing."""
     stalled: int
     """Time before which a server does nothing."""
 
 
 class Core:
-    """A CPU."""
-
     running: int
-    """The agent that it runs."""
     first: int
-    """Where the ring of the agents begins that wait for it."""
+    """Start and length of the ring of waiting agents."""
     waiting: int
-    """Agents in that ring."""
     since: int
 
 
 class Costs:
-    """What agents take, ns (`simulator.costs`)."""
+    """Durations of agents, ns (`simulator.costs`); arrays have quantiles."""
 
     wake: int
     idle: int
@@ -175,20 +161,17 @@ class Costs:
     connection: int
     lane: int
     inline: int
-    """Whether a frame passes the program on the core of its sender, and does not go up its cable."""
+    """Whether the program runs on the core of a frame's sender, so that the frame does not cross its
+    cable."""
     program: int
     hit: int
     noise_every: int
     noise: int
     receive: Annotated[Ints, QUANTILES]
-    """Quantiles of a distribution."""
     serve: Annotated[Ints, QUANTILES]
-    """Quantiles of a distribution."""
 
 
 class WorldHeader:
-    """The record of numbers."""
-
     now: int
     order: int
     events: int
@@ -197,7 +180,7 @@ class WorldHeader:
     servers: int
     rack: int
     connections: int
-    who: int
+    agent: int
     process: int
     memory: int
     out: int
@@ -205,77 +188,78 @@ class WorldHeader:
     passes: int
     delivered: int
     is_off: int
-    """Whether the switch is off."""
     refused: int
-    """Frames that were lost because the switch was off."""
-    aside: int
-    """Frames that are left to Python."""
+    deferred: int
     switch_latency: int
-    """Time of a frame through the switch, ns."""
     switch_ps: int
-    """Time after which the next frame may begin, ps."""
+    """Minimum time between two frames at the switch, ps."""
     switch_free_ps: int
     """When the next frame may begin, ps."""
     switch_waited: int
-    """Time that frames waited for that, ns."""
     random: np.uint64
 
 
-EVENT, LINK, SPELL, AGENT, CORE = map(dtype_of, (Event, Link, Outage, Agent, Core))
-COSTS, ME = dtype_of(Costs), dtype_of(WorldHeader)
+EVENT, LINK, OUTAGE, AGENT, CORE = map(dtype_of, (Event, Link, Outage, Agent, Core))
+COSTS, WORLD_HEADER = dtype_of(Costs), dtype_of(WorldHeader)
 
 
 class World(NamedTuple):
     """Workers, servers and the switch between them; n hosts, and up to e events and f frames."""
 
-    me: WorldHeader
+    header: WorldHeader
     heap: Records[Event]
-    """EVENT[e]: what will happen, the next first."""
+    """EVENT[e]: scheduled events, the next first."""
     frames: Records[Frame]
-    """FRAME[f]"""
     free: Ints
-    """int64[f]: the first me.free are frames that nobody has."""
+    """int64[f]: the first header.free are unused frames."""
     up: Records[Link]
-    """LINK[n], from each host to the switch."""
+    """LINK[n], from each host to the switch; `down`: from the switch to each host."""
     down: Records[Link]
-    """LINK[n], from the switch to each host."""
     racks_up: Records[Link]
-    """LINK[r], from the switch of each rack to the P4 switch; r is 0 where each worker has a port."""
+    """LINK[r], from each rack's switch to the P4 switch, and back; r is 0 if each worker has a port."""
     racks_down: Records[Link]
-    """LINK[r], the other way."""
     ports: Ints
-    """int64[n]: port of each host; `me.rack` workers share one."""
+    """int64[n]: port of each host; `header.rack` workers share one."""
     at_port: Ints
-    """int64[PORT_NUMBERS]: the first host at each port, or NOBODY."""
-    spells: Records[Outage]
-    """SPELL[s]"""
+    """int64[PORT_NUMBERS]: the first host at each port, or ABSENT."""
+    outages: Records[Outage]
     port_queues: Queues
-    """Of the traffic manager, by the first host at a port; none where frames wait before their cables."""
+    """Queues of the traffic manager, by the first host at a port; none if frames queue before their
+    cables."""
     waiting: Octets
-    """uint8[slots, bytes]: the record of each packet in them."""
-    aside: Ints
-    """int64[ASIDE, 2]: host, NOBODY for the switch's CPU port, and frame of what the loop leaves to
+    """uint8[slots, bytes]: the record of each packet in these queues."""
+    deferred: Ints
+    """int64[MAX_DEFERRED, 2]: host, ABSENT for the switch's CPU port, and frame that is deferred to
     Python."""
     agents: Records[Agent]
-    """AGENT[n]"""
     inbox: Ints
     """int64[n, 2^k]: rings of frames that wait for each agent."""
     cores: Records[Core]
-    """CORE[c]"""
     queues: Ints
     """int64[c, 2^k]: rings of agents that wait for each core."""
     burst: Ints
-    """int64[BURST]: frames that leave with the next flush."""
+    """int64[BURST]: frames that `send_burst` sends."""
     heads: Octets
-    """uint8[n, peers, HEAD_BYTES]: of a frame of each agent to each peer."""
+    """uint8[n, peers, HEAD_BYTES]: head of a frame from each agent to each peer."""
     costs: Costs
-    calls: Any  # no type has the same arrays with one more axis
-    """Of all workers, of the class of their design's state: each array has one more axis in front, [workers],
-    but those that are only read, which all share."""
+    calls: Any  # a design's state class, whose arrays have one more axis
+    """States of all workers, of the class of their design's state: each array has one more axis in front,
+    [workers], except those that are only read, which all share."""
     servers: Any  # likewise
-    """Of all servers: each array has one more axis in front, [servers]."""
 
 
 def record_of(world: World) -> np.record:
-    """Return the record of numbers as numpy has it, to copy it and to write fields by name."""
-    return cast(np.record, world.me)
+    """Return the header as numpy has it, to copy it and to write fields by name."""
+    return cast(np.record, world.header)
+
+
+def _states(world: World) -> list[tuple[Generic, type]]:
+    return [(_TRANSMIT, type(world.calls)), (_HANDLE, type(world.servers))]
+
+
+_HERE = Path(__file__).parent
+_TRANSMIT, _HANDLE = cast(Generic, WORKER_OPS.transmit), cast(Generic, SERVER_OPS.handle)
+_SOURCES = (*sorted(Path(softswitch.queues.__file__).parent.glob("*.py")), *sorted(_HERE.glob("*.py")))
+entry_point = loop(_states, _HERE, _SOURCES)
+"""Decorate a function of a world that Python calls: compiled once for each design, and cached on disk."""
+write_world = entry_point(write_words)

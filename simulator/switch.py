@@ -1,8 +1,8 @@
 """The switch: every frame passes through the real P4 program, in the machine code that softswitch runs.
 
-Ingress and egress are one pass, whose frames wait before their cables; or, with its traffic manager, packets
-wait at their port in between, in the queues that softswitch has there, so that the program sees their depths.
-A switch that takes time has a queue before it, and the pass is when a frame has come through.
+Ingress and egress are one pass, whose frames queue before their cables; or, with its traffic manager, packets
+queue at their port in between, as in softswitch, so that the program sees queue depths. A switch with a
+latency or a packet rate has a queue before it, and passes a frame when its latency is over.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from foundation.protocol.addressing import CPU_PORT
 from nativekit.compile import carray, compiled, int64
 from nativekit.libc import memcpy
 from nativekit.memory import pointer
-from simulator.events import put_event
-from simulator.links import address_of, free_frame, new_frame, put_aside
-from simulator.racks import arrived_over, send_down
-from simulator.state import DEPARTS_FROM, NOBODY, THROUGH_SWITCH, World
+from simulator.events import push_event
+from simulator.links import address_of, defer, free_frame, new_frame
+from simulator.racks import count_delivery, send_to_port
+from simulator.state import ABSENT, DEPARTS_FROM, SWITCH_LATENCY_OVER, World
 from softswitch.memory.output import HEAD, HEAD_BYTES, WAITING, record_bytes
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.waiting import QUEUE_HEAD
@@ -31,37 +31,31 @@ _record_bytes = compiled(record_bytes)
 
 @compiled
 def pass_through(world: World, h: int, f: int, now: int) -> int:
-    """One pass of frame `f`, come from host `h`; what leaves goes to the links. Returns when that is."""
-    return pass_from(world, int64(world.ports[h]), f, now)
-
-
-@compiled
-def pass_from(world: World, port: int, f: int, now: int) -> int:
-    """`pass_through` of a frame that has come in by a port."""
-    return pass_once(world, port, f, now, now)
+    """Pass frame `f` from host `h` through the program, and send the results; return when they leave."""
+    return pass_once(world, int64(world.ports[h]), f, now, now)
 
 
 @compiled
 def pass_once(world: World, port: int, f: int, came: int, now: int) -> int:
-    """One pass at `now` of a frame that `came` to the switch before."""
+    """Pass a frame that `came` to the switch before through the program at `now`."""
     frame = world.frames[f]
-    if world.me.is_off:
-        world.me.refused += 1
+    if world.header.is_off:
+        world.header.refused += 1
         free_frame(world, f)
         return now
-    world.me.passes += 1
+    world.header.passes += 1
     count = _process(world, port, address_of(frame), int64(frame.length), came, now)
     free_frame(world, f)
-    return _let_out(world, port, count, now)
+    return _forward_outputs(world, port, count, now)
 
 
 @compiled
-def come_up(world: World, h: int, f: int, now: int) -> None:
-    """Frame `f` of host `h` has come to the switch."""
-    rack = int64(world.me.rack)
-    behind_rack = rack > 0 and h < world.me.workers
-    arrived_over(world.racks_up[h // rack] if behind_rack else world.up[h], world.frames[f])
-    if world.me.switch_latency or world.me.switch_ps:
+def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
+    """Frame `f` of host `h` has reached the switch: pass it, or queue it for its latency."""
+    rack = int64(world.header.rack)
+    is_in_rack = rack > 0 and h < world.header.workers
+    count_delivery(world.racks_up[h // rack] if is_in_rack else world.up[h], world.frames[f])
+    if world.header.switch_latency or world.header.switch_ps:
         _wait_for_switch(world, h, f, now)
     else:
         pass_through(world, h, f, now)
@@ -69,24 +63,24 @@ def come_up(world: World, h: int, f: int, now: int) -> None:
 
 @compiled
 def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
-    """Frames begin one after the other, and come through together with the time that each takes."""
-    me, comes = world.me, now * _PS_PER_NS
-    begins = max(int64(me.switch_free_ps), comes)
-    me.switch_free_ps = begins + me.switch_ps
-    me.switch_waited += begins // _PS_PER_NS - now
+    """Queue a frame: passes begin one after the other, and each ends after the switch's latency."""
+    header, comes = world.header, now * _PS_PER_NS
+    begins = max(int64(header.switch_free_ps), comes)
+    header.switch_free_ps = begins + header.switch_ps
+    header.switch_waited += begins // _PS_PER_NS - now
     world.frames[f].arrival = now
-    put_event(world, begins // _PS_PER_NS + int64(me.switch_latency), THROUGH_SWITCH, h, f)
+    push_event(world, begins // _PS_PER_NS + int64(header.switch_latency), SWITCH_LATENCY_OVER, h, f)
 
 
 @compiled
-def come_through(world: World, h: int, f: int, now: int) -> None:
-    """Frame `f` of host `h` has taken its time in the switch, which the program sees."""
+def finish_switch_latency(world: World, h: int, f: int, now: int) -> None:
+    """Pass frame `f` of host `h`, whose latency is over; the program sees both times."""
     pass_once(world, int64(world.ports[h]), f, int64(world.frames[f].arrival), now)
 
 
 @compiled
-def depart(world: World, q: int, now: int) -> None:
-    """The next packet of a port, by the first host there, leaves its queue and goes through egress."""
+def send_queued_packet(world: World, q: int, now: int) -> None:
+    """Take the next packet from the queue of a port, named by its first host, through egress."""
     s = take_from(world.port_queues, q, now)
     if s != NONE:
         record = _record_at(world, s)
@@ -94,25 +88,26 @@ def depart(world: World, q: int, now: int) -> None:
         head.enq_qdepth, head.deq_qdepth = slot.enq_qdepth, slot.deq_qdepth
         length = int64(carray(pointer(record), 1, HEAD)[0].length)
         count = _process(world, DEPARTS, record + HEAD_BYTES, length, now, now)
-        _let_out(world, NOBODY, count, now)
+        _forward_outputs(world, ABSENT, count, now)
     if world.port_queues.queues[q, 0].packets:
-        put_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, NOBODY)
+        push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)
 
 
 @compiled
 def _process(world: World, port: int, address: int, length: int, came: int, now: int) -> int:
-    me = world.me
+    header = world.header
     count: int = call_process(
-        int64(me.process), int64(me.memory), np.uint32(port), address, np.uint32(length),
-        np.uint64(came // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(me.out), np.uint32(me.out_bytes),
+        int64(header.process), int64(header.memory), np.uint32(port), address, np.uint32(length),
+        np.uint64(came // _NS_PER_US), np.uint64(now // _NS_PER_US), int64(header.out),
+        np.uint32(header.out_bytes),
     )  # fmt: skip
     return count
 
 
 @compiled
-def _let_out(world: World, port: int, count: int, now: int) -> int:
-    """Hand over what the program has made of a frame that came in by a port."""
-    costs, at, leaves = world.costs, int64(world.me.out), now
+def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
+    """Send what the program has made of a frame that came in by a port; return when it leaves."""
+    costs, at, leaves = world.costs, int64(world.header.out), now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]
         kind, length = int64(head.kind), int64(head.length)
@@ -126,31 +121,29 @@ def _let_out(world: World, port: int, count: int, now: int) -> int:
             memcpy(address_of(out), at + HEAD_BYTES, length)
             out.length = length
             if kind == CPU_PORT:
-                put_aside(world, NOBODY, g)
+                defer(world, ABSENT, g)
             else:
-                send_down(world, kind, g, leaves)
+                send_to_port(world, kind, g, leaves)
         at += _record_bytes(length)
     return leaves
 
 
 @compiled
 def _enqueue(world: World, record: int, length: int, now: int) -> None:
-    """Put a packet into the queue of its port, where there is room and anybody to send it to."""
     head = carray(pointer(record + HEAD_BYTES), 1, QUEUE_HEAD)[0]
     number = int64(head.port)
-    q = int64(world.at_port[number]) if number < PORT_NUMBERS else NOBODY
-    if q == NOBODY:
+    q = int64(world.at_port[number]) if number < PORT_NUMBERS else ABSENT
+    if q == ABSENT:
         return
     s = put(world.port_queues, q, 0, int64(head.length), now)
     if s == NONE:
         return
     memcpy(_record_at(world, s), record, HEAD_BYTES + length)
     if world.port_queues.queues[q, 0].packets == 1:
-        put_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, NOBODY)
+        push_event(world, int64(world.port_queues.ports[q].due), DEPARTS_FROM, q, ABSENT)
 
 
 @compiled
 def _record_at(world: World, s: int) -> int:
-    """Where the record of a slot is kept."""
     address: int = int64(world.waiting.ctypes.data) + s * world.waiting.shape[1]
     return address

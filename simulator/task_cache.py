@@ -13,13 +13,11 @@ from controller.dask_cluster import side_by_side
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 
-Progress = Callable[[int, int, str], None]
+TaskProgress = Callable[[int, int, str], None]
 """Callback: tasks done, all tasks, and the name of the latest that was done."""
 
 
 class CachedResult(Strict):
-    """The content of a task's file."""
-
     fingerprint: str
     """Digest of everything that the result depends on: sources, settings, inputs."""
 
@@ -32,17 +30,14 @@ class Task:
     """One call of the function, whose result is cached in a file."""
 
     name: str
-    """Name that progress messages show."""
     file: Path
-    """File that caches the result."""
     fingerprint: str
     text: str
-    """Argument of the function."""
 
 
 def run_cached(
     function: Callable[[str], str], kind: type[D], tasks: Sequence[Task], scheduler: str | None,
-    processes: int, progress: Progress,
+    processes: int, progress: TaskProgress,
 ) -> list[D]:  # fmt: skip
     """Run the tasks without a cached result, cache each result as soon as it is there, and return all.
 
@@ -64,7 +59,6 @@ def run_cached(
 
 
 def _cached(kind: type[D], task: Task) -> D | None:
-    """Return the cached result, None if there is none with the task's fingerprint."""
     try:
         done = kind.model_validate_json(task.file.read_bytes())
     except (OSError, ValidationError):

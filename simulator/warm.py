@@ -1,4 +1,7 @@
-"""Compile what simulates, once: with one worker, one server and an operation of one key. Set-up does so."""
+"""Compile the simulator's machine code and cache it, with one worker, one server and an operation of one key.
+
+`scripts/setup` does so.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,19 @@ from foundation.designs.interface import NEVER
 from foundation.designs.registry import DEFAULT, design
 from hosts.keys import KeySpace
 from simulator.costs import Hosts, Network
-from simulator.loop import awake, resume, run
+from simulator.loop import resume, run, wake_worker
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import Simulated
+from simulator.world import SimulatedNetwork
 
 
 def warm(name: str = DEFAULT) -> None:
-    """Takes a quarter of a minute after every change of the code that is compiled, and else no time."""
+    """Compile for a design: some 15 s after a change of compiled code, and no time otherwise."""
     chosen = design(name)
     arm = chosen.arms[0]
-    network = Simulated(chosen, arm, SimulatedSwitch(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1)
-    awake(network.pinned_ref, 0)
+    network = SimulatedNetwork(
+        chosen, arm, SimulatedSwitch(chosen), KeySpace(1), 1, 1, 1, Network(), Hosts(), 1
+    )
+    wake_worker(network.pinned_ref, 0)
     run(network.pinned_ref, 1_000_000)
     network.clients[0].pull(1, np.zeros(1, np.int64))
     resume(network.pinned_ref, 0, network.now, NEVER)

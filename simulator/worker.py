@@ -1,4 +1,4 @@
-"""A worker's loop in virtual time, as `hosts.worker.operate` has it: send a burst, take what has come."""
+"""A worker's loop in virtual time, as in `hosts.worker.operate`: send a burst, then receive one."""
 
 from __future__ import annotations
 
@@ -8,77 +8,73 @@ from hosts.udp import BURST
 from hosts.worker.operate import SEND_BURST
 from nativekit.compile import compiled, int64
 from nativekit.reference import row
-from simulator.agents import drawn, flush, frame_of, take_frame
-from simulator.ahead import prepare
-from simulator.cores import block, go_on
+from simulator.agents import build_frame, draw_duration, send_burst, take_frame
+from simulator.cores import block, occupy_core
 from simulator.links import free_frame
 from simulator.state import HEAD_BYTES, RECEIVES, SENDS, World
 
 octets, peer, receive = WORKER_OPS.octets, WORKER_OPS.peer, WORKER_OPS.receive
-transmit, wake = WORKER_OPS.transmit, WORKER_OPS.wake
+transmit, wake, prefetch_next = WORKER_OPS.transmit, WORKER_OPS.wake, WORKER_OPS.prefetch_next
 
-WENT_ON, ASKS, FULL = 0, 1, 2
-"""What has become of a step: nothing for Python; its driver is asked what to do; its log is full."""
+CONTINUED, NEEDS_DRIVER, FULL = 0, 1, 2
+"""Result of a step: Python is not needed; the driver is due; the log is full."""
 
 
 @compiled
 def step_worker(world: World, w: int, now: int) -> int:
-    """Half a round of the loop of worker `w`."""
     agent, calls = world.agents[w], row(world.calls, w)
     if calls.header.rows + BURST > len(calls.log):
         return FULL
     if calls.header.pending == 0:
         return _step_idle(world, w, calls, now)
-    if agent.half == SENDS:
+    if agent.phase == SENDS:
         wake(calls, now)
-        agent.half, agent.busy = RECEIVES, 0
+        agent.phase, agent.busy = RECEIVES, 0
         until = _send_some(world, w, calls, now)
         if agent.busy:
-            go_on(world, w, now, until)
-            return WENT_ON
+            occupy_core(world, w, now, until)
+            return CONTINUED
     until = _receive_some(world, w, calls, now)
-    agent.half = SENDS
+    agent.phase = SENDS
     if until > now or agent.busy:
-        go_on(world, w, now, until)
+        occupy_core(world, w, now, until)
     else:
         block(world, w, now, int64(calls.header.due))
-    return WENT_ON
+    return CONTINUED
 
 
 @compiled
 def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
-    """Between two operations: what is late is taken and answered; the driver is asked when it wants to be."""
+    """Between operations, receive late answers and send what follows; the driver is asked when it is due."""
     agent = world.agents[w]
     if agent.until <= now:
-        return ASKS
+        return NEEDS_DRIVER
     until = _send_some(world, w, calls, _receive_some(world, w, calls, now))
     if until > now or agent.busy:
-        go_on(world, w, now, until)
+        occupy_core(world, w, now, until)
     else:
         block(world, w, now, int64(agent.until))
-    return WENT_ON
+    return CONTINUED
 
 
 @compiled
 def _send_some(world: World, w: int, calls: WorkerState, now: int) -> int:
-    """Send a burst of what may be sent, of `agent.busy` datagrams; returns the time."""
     costs, n = world.costs, int64(0)
     while n < SEND_BURST:
         s = transmit(calls, now)
         if s == NOTHING:
             break
         now += costs.encode
-        prepare(calls)
+        prefetch_next(calls)
         datagram = int64(calls.sent.ctypes.data) + s * BUFFER_BYTES
-        world.burst[n] = frame_of(world, w, peer(calls, s), datagram, octets(calls, s))
+        world.burst[n] = build_frame(world, w, peer(calls, s), datagram, octets(calls, s))
         n += 1
     world.agents[w].busy = n
-    return flush(world, w, n, now, int64(costs.send))
+    return send_burst(world, w, n, now, int64(costs.send))
 
 
 @compiled
 def _receive_some(world: World, w: int, calls: WorkerState, now: int) -> int:
-    """Take in what has come; returns the time. Each waits until the one before is done."""
     n = min(int64(world.agents[w].waiting), BURST)
     if n == 0:
         return now
@@ -86,10 +82,10 @@ def _receive_some(world: World, w: int, calls: WorkerState, now: int) -> int:
     for _ in range(n):
         f = take_frame(world, w)
         frame = world.frames[f]
-        took = drawn(world, world.costs.receive)
+        duration = draw_duration(world, world.costs.receive)
         logged = receive(calls, frame.rpc, int64(frame.length) - HEAD_BYTES, int64(frame.arrival), read)
         if logged != NOTHING:
-            calls.log[logged].w_proc = took
+            calls.log[logged].w_proc = duration
         free_frame(world, f)
-        read += took
+        read += duration
     return read

@@ -1,4 +1,4 @@
-"""The arrays of a simulated network, and the real objects around them that Python works with."""
+"""Build the arrays of a simulated network, and the Python objects around them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from nativekit.llvm import Compiled
 from nativekit.plain import plain
 from nativekit.records import Records, one, records, zeros
 from nativekit.reference import pinned_ref, row
-from simulator.compile import write_world
 from simulator.costs import (
     Hosts,
     Network,
@@ -37,98 +36,92 @@ from simulator.costs import (
     switch_times_of,
     uplinks_of,
 )
-from simulator.events import put_event as compiled_put_event
+from simulator.events import push_event as compiled_push_event
 from simulator.loop import MARGIN
 from simulator.simulated_switch import SimulatedSwitch
 from simulator.state import (
-    ASIDE,
+    ABSENT,
     FRAME,
     HEAD_BYTES,
-    NOBODY,
-    SPELL_BEGINS,
+    MAX_DEFERRED,
+    OUTAGE_BEGINS,
     Agent,
     Core,
     Event,
     Frame,
     World,
     WorldHeader,
+    write_world,
 )
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.memory.output import HEAD_BYTES as RECORD_HEAD_BYTES
 from softswitch.queues import make_queues
 from softswitch.v1model import PORT_NUMBERS
 
-put_event = plain(compiled_put_event)
+push_event = plain(compiled_push_event)
 INBOX = 1024
-"""Frames that wait for an agent at most: some 0.5 MB of socket buffer."""
+"""Maximum frames that wait for an agent: about 0.5 MB of socket buffer."""
 
 
 class VirtualClient(BaseClient):
-    """A worker's calls that are rows of a world's arrays, none of which may be replaced by another array.
+    """A mixin for a design's client, whose state is a row of a world's arrays.
 
-    It is mixed into the client of a design.
+    None of these arrays may be replaced by another.
     """
 
-    _books: NDArray[np.bool_] = np.zeros(0, np.bool_)
-    """What is to be told of the latest push."""
+    _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    """The caller's `answered` of the latest push, as far as it has not been filled in."""
 
     def push(
-        self,
-        iteration: int,
-        positions: NDArray[np.integer],
-        deltas: Values,
-        answered: NDArray[np.bool_],
+        self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        """Start to add; `answered` is written by `settle`."""
-        self._books = answered
+        """Start a push; `copy_answered` fills in `answered`."""
+        self._answered = answered
         self.state.answered[: len(positions)] = False
         super().push(iteration, positions, deltas, self.state.answered)
 
     @property
     def pushes(self) -> bool:
-        """Whether its operation is a push."""
         return bool(self._header.op == PUSH)
 
-    def settle(self) -> None:
-        """Tell the latest push what of it has been answered."""
-        if len(self._books):
-            self._books[:] = self.state.answered[: len(self._books)]
-            self._books = self._books[:0]
+    def copy_answered(self) -> None:
+        if len(self._answered):
+            self._answered[:] = self.state.answered[: len(self._answered)]
+            self._answered = self._answered[:0]
 
     def take_records(self, fresh: Records[Row] | None = None) -> Records[Row]:
-        """A copy of the answered RPCs so far, which the log forgets."""
         taken = self.records.copy()
         self._header.rows = 0
         return taken
 
 
-class Simulated:
+class SimulatedNetwork:
     """One arm's network: a world, its workers' clients and its servers' parameters."""
 
     def __init__(
         self, design: Design, arm: Arm, switch: SimulatedSwitch, space: KeySpace, largest: int, workers: int,
-        servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0, keeps: bool = False,
-        window: int = WINDOW,
+        servers: int, network: Network, hosts: Hosts, seed: int, journal_bytes: int = 0,
+        has_replay_logs: bool = False, window: int = WINDOW,
     ) -> None:  # fmt: skip
         self.arm = arm
         self.loop_ns = 0
-        """Real time that the event loop has taken."""
+        """Real time of the event loop."""
         agents = AGENTS.of(design)
         self.clients = [
-            _virtual(agents.client)(
+            _virtual_client(agents.client)(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,
-                log=ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), largest) if keeps else None,
+                log=_replay_log(space, largest) if has_replay_logs else None,
             )
             for number in range(1, workers + 1)
         ]  # fmt: skip
         n = workers + servers
-        # The world has their addresses only.
+        # Keep references: the world has only their addresses.
         self._switch, self._out = switch, np.zeros(OUT_CAPACITY, np.uint8)
         ports = _ports(workers, servers, network.rack or 1)
         queues = make_queues(shapes_of(network, workers, servers))
         frames_at_once = 4 * WINDOW * workers + 4 * MARGIN
         self.world = World(
-            me=_header(arm, workers, servers, network, switch, self._out, seed),
+            header=_header(arm, workers, servers, network, switch, self._out, seed),
             heap=records(frames_at_once + 8 * n + 4 * MARGIN, Event),
             frames=frames_for(frames_at_once),
             free=np.arange(frames_at_once)[::-1].copy(),
@@ -138,10 +131,10 @@ class Simulated:
             racks_down=uplinks_of(network, workers),
             ports=ports,
             at_port=_at_port(ports),
-            spells=outages_of(network, workers),
+            outages=outages_of(network, workers),
             port_queues=queues,
             waiting=np.zeros((len(queues.slots), _record_bytes(switch)), np.uint8),
-            aside=np.zeros((ASIDE, 2), np.int64),
+            deferred=np.zeros((MAX_DEFERRED, 2), np.int64),
             agents=_agents(workers, servers, hosts),
             inbox=np.zeros((n, INBOX), np.int64),
             cores=_cores(workers, servers, hosts),
@@ -155,90 +148,86 @@ class Simulated:
             ),
         )
         self.pinned_ref = pinned_ref(self.world, write_world)
-        """The world, for entry points."""
-        self.world.me.free = frames_at_once
-        for k, spell in enumerate(self.world.spells):
-            put_event(self.world, int(spell.begins), SPELL_BEGINS, k, NOBODY)
+        self.world.header.free = frames_at_once
+        for k, outage in enumerate(self.world.outages):
+            push_event(self.world, int(outage.begins), OUTAGE_BEGINS, k, ABSENT)
         for w, client in enumerate(self.clients):
             client.adopt(row_of(self.world.calls, w))
         self.servers = [row_of(self.world.servers, p) for p in range(servers)]
-        self.stores = [agents.store(server, arm.job, keeps) for server in self.servers]
+        self.stores = [agents.store(server, arm.job, has_replay_logs) for server in self.servers]
         self._contacts: list[list[NDArray[np.void]]] = [[] for _ in self.servers]
 
     @property
     def now(self) -> int:
-        """Virtual time, ns."""
-        return int(self.world.me.now)
+        return int(self.world.header.now)
 
     def worker_used_ns(self) -> list[int]:
-        """Time that each worker has had its core, ns."""
         used: list[int] = self.world.agents.used_ns[: len(self.clients)].tolist()
         return used
 
     def server_used_ns(self) -> int:
-        """Time that the servers have had their cores, ns."""
         return int(self.world.agents.used_ns[len(self.clients) :].sum())
 
     def queued_ns(self) -> dict[str, int]:
-        """How long each agent was ready and had no core, ns."""
+        """Return how long each agent was ready and had no core, ns."""
         workers = [f"worker-{number}" for number in range(1, len(self.clients) + 1)]
         names = [*workers, *(f"ps-{number}" for number in range(len(self.servers)))]
         return dict(zip(names, self.world.agents.queued_ns.tolist(), strict=True))
 
     def retransmissions(self) -> list[int]:
-        """Of each worker, so far."""
-        again: list[int] = self.world.calls.header.retransmissions.tolist()
-        return again
+        counts: list[int] = self.world.calls.header.retransmissions.tolist()
+        return counts
 
     def take_contacts(self, p: int) -> None:
-        """Empty the connection log of server `p`."""
         server = self.servers[p]
         self._contacts[p].append(np.array(server.contacts[: server.header.contacts]))
         server.header.contacts = 0
 
     def taken_contacts(self, p: int) -> list[NDArray[np.void]]:
-        """What has been taken of it since the last call."""
         taken, self._contacts[p] = self._contacts[p], []
         return taken
 
     def make_room(self) -> None:
-        """Twice as many frames and events."""
         world, n = self.world, len(self.world.frames)
         frames, heap = frames_for(2 * n), records(2 * len(world.heap), Event)
         frames[:n], heap[: len(world.heap)] = world.frames, world.heap
-        known = int(world.me.free)
+        known = int(world.header.free)
         free = np.zeros(2 * n, np.int64)
         free[:known], free[known : known + n] = world.free[:known], np.arange(n, 2 * n)
-        world.me.free += n
+        world.header.free += n
         self.world = world._replace(frames=frames, heap=heap, free=free)
         self.pinned_ref = pinned_ref(self.world, write_world)
 
 
+def _replay_log(space: KeySpace, largest: int) -> ReplayLog:
+    return ReplayLog.in_memory(np.zeros((2, space.size), np.uint32), largest)
+
+
 row_of = cast(Compiled, row).plain
-"""The state of one worker, or server, in the arrays of a world."""
 
 
 @cache
-def _virtual(client: type[BaseClient]) -> Any:  # a class of the design's, with `VirtualClient` mixed in
-    """The client of a design, for a world."""
+def _virtual_client(
+    client: type[BaseClient],
+) -> Any:  # a new class of each design
     return type(f"Virtual{client.__name__}", (VirtualClient, client), {})
 
 
-def _stacked(arrays: Sequence[Any]) -> Any:  # arrays or records, of whatever type
-    """Arrays, or records, of one kind as one with an axis in front; shorter ones end in zeros."""
+def _stacked(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
+    """Stack arrays, or records, of one kind along a new first axis; shorter ones are padded with zeros."""
     first = arrays[0]
     shape = tuple(np.max([each.shape for each in arrays], axis=0).astype(int)) if first.shape else ()
     stacked: NDArray[Any] = zeros((len(arrays), *shape), first.dtype)
     for k, each in enumerate(arrays):
-        # Zeros take no memory before something is written there.
+        # Pages of zeros take no memory until they are written.
         if not first.shape or np.frombuffer(each, np.uint8).any():
             at: tuple[int | slice, ...] = (k, *(slice(size) for size in each.shape))
             stacked[at] = each
     return stacked.view(np.recarray) if first.dtype.names else stacked
 
 
-def _stacked_tuples(tuples: Sequence[Any]) -> Any:  # states of a design's own class
-    """Tuples of one class as one; what is only read is that of the first."""
+def _stacked_tuples(tuples: Sequence[Any]) -> Any:  # the state class of any design
+    """Stack tuples of one class field by field; a field that is only read is that of the first tuple."""
 
     def stacked(columns: Sequence[Any]) -> Any:  # arrays, or tuples of them
         if hasattr(columns[0], "_fields"):
@@ -257,17 +246,16 @@ def _header(
     out: NDArray[np.uint8],
     seed: int,
 ) -> WorldHeader:
-    me = one(WorldHeader)
-    me.workers, me.servers, me.random = workers, servers, np.uint64(seed)
-    me.rack, me.connections = network.rack or 0, 1 if arm.settings.proxies else workers
-    me.process, me.memory = switch.pipeline.process_address, switch.pipeline.state_address
-    me.out, me.out_bytes = out.ctypes.data, len(out)
-    me.switch_latency, me.switch_ps = switch_times_of(network)
-    return me
+    header = one(WorldHeader)
+    header.workers, header.servers, header.random = workers, servers, np.uint64(seed)
+    header.rack, header.connections = network.rack or 0, 1 if arm.settings.proxies else workers
+    header.process, header.memory = switch.pipeline.process_address, switch.pipeline.state_address
+    header.out, header.out_bytes = out.ctypes.data, len(out)
+    header.switch_latency, header.switch_ps = switch_times_of(network)
+    return header
 
 
 def frames_for(n: int) -> Records[Frame]:
-    """Return n frames that nobody has."""
     made: Records[Frame] = records(n, FRAME)
     return made
 
@@ -280,12 +268,11 @@ def _ports(workers: int, servers: int, rack: int) -> NDArray[np.int64]:
 
 
 def _record_bytes(switch: SimulatedSwitch) -> int:
-    """Of a packet that waits, in whole words."""
     return RECORD_HEAD_BYTES + (switch.pipeline.waiting_bytes + FRAME.itemsize + 7) // 8 * 8
 
 
 def _at_port(ports: NDArray[np.int64]) -> NDArray[np.int64]:
-    at = np.full(PORT_NUMBERS, NOBODY)
+    at = np.full(PORT_NUMBERS, ABSENT)
     at[ports[::-1]] = np.arange(len(ports))[::-1]
     return at
 
@@ -305,16 +292,16 @@ def _number_of_cores(workers: int, servers: int, hosts: Hosts) -> int:
 
 def _cores(workers: int, servers: int, hosts: Hosts) -> Records[Core]:
     cores = records(_number_of_cores(workers, servers, hosts), Core)
-    cores.running = NOBODY
+    cores.running = ABSENT
     return cores
 
 
-def _power_of_two(least: int) -> int:
-    return 1 << (least - 1).bit_length()
+def _power_of_two(minimum: int) -> int:
+    return 1 << (minimum - 1).bit_length()
 
 
 def _heads(design: Design, arm: Arm, workers: int, servers: int) -> NDArray[np.uint8]:
-    """Heads of frames of each agent, workers first, to each peer, servers first."""
+    """Return the heads of frames of each agent, workers first, to each peer, servers first."""
     of_workers = [
         UdpEndpoint(host.mac, host.address, addressing.worker_udp_port(arm.job))
         for host in map(addressing.worker, range(1, workers + 1))
@@ -323,9 +310,9 @@ def _heads(design: Design, arm: Arm, workers: int, servers: int) -> NDArray[np.u
         [UdpEndpoint(host.mac, host.address, design.udp_port) for host in map(place, range(1, servers + 1))]
         for place in (addressing.server, addressing.service if design.has_services else addressing.server)
     )
-    nobody = of_workers[0]
-    sources = _octets([frames.build(UdpFrame(each, nobody, b"")) for each in of_workers + of_servers])
-    peers = _octets([frames.build(UdpFrame(nobody, each, b"")) for each in reached + of_workers])
+    placeholder = of_workers[0]
+    sources = _octets([frames.build(UdpFrame(each, placeholder, b"")) for each in of_workers + of_servers])
+    peers = _octets([frames.build(UdpFrame(placeholder, each, b"")) for each in reached + of_workers])
     heads = np.repeat(sources[:, np.newaxis], len(peers), axis=1)
     for field in frames.DESTINATION:
         heads[:, :, field] = peers[np.newaxis, :, field]

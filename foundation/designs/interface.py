@@ -359,7 +359,7 @@ class Design:
     """The properties of a design that all rooms use.
 
     Each room has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
-    `simulator.contents` list them.
+    `simulator.switch_state` list them.
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""What the switch would do for a cluster: a few simulated runs, and a calculator beside them."""
+"""Predict what the switch would do for a cluster, by a few simulated runs and a calculation."""

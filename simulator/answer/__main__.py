@@ -1,6 +1,6 @@
-"""`python -m simulator.answer RUN`: what a switch of its own would do, into the run's `run.json`.
+"""`python -m simulator.answer RUN`: add the simulation of a dedicated switch to the run's `run.json`.
 
-`make run-topo` has it done when the network is gone (`topologies.simulation`).
+`make run-topo` calls it after the network is gone (`topologies.simulation`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from pathlib import Path
 from analysis.record import read_record
 from analysis.summary import summarise
 from foundation.errors import HotlineError
-from simulator.answer.twin import virtual
+from simulator.answer.dedicated_switch import simulate_dedicated_switch
 from simulator.warm import warm
 
 
 def main(run: Path) -> int:
-    """Add to a run's record; 1 after an error that was told."""
     try:
         record = read_record(run)
         summary = summarise(run, record)
         warm()
-        record.virtual = virtual(run, record, summary)
+        record.virtual = simulate_dedicated_switch(run, record, summary)
         record.write(run)
     except HotlineError as error:
         print(f"hotline: without an answer from virtual time: {error}", file=sys.stderr)

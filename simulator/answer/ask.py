@@ -1,4 +1,4 @@
-"""The answer for a cluster: simulated with the hot set in the switch and without, and counted by size."""
+"""Predict a cluster's capacity with the hot set in the switch and without, and by size of the hot set."""
 
 from __future__ import annotations
 
@@ -7,39 +7,44 @@ from experiment.progress import Reporter
 from foundation.designs.arms import judged
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
+from simulator.answer.arm_results import OffloadComparison, compare_arms
 from simulator.answer.cluster import Cluster, config_for, trace_for
-from simulator.answer.sides import Sides, sides_of
-from simulator.answer.sizes import Calculator, Counter, Size, other_size, sizes_for, stops_at, without
-from simulator.answer.words import headline, sentences
-from simulator.aside import simulated
+from simulator.answer.sentences import headline, sentences
+from simulator.answer.sizes import (
+    CapacityModel,
+    PackingCounter,
+    Size,
+    second_size,
+    size_without_hot_set,
+    sizes_for,
+    stops_at,
+)
 from simulator.config import SimulationConfig
+from simulator.experiment import temporary_run
 
 
 class ClusterAnswer(Strict):
-    """All that is said, as numbers and in words."""
-
     cluster: Cluster
     keys_per_step: float
-    """Distinct keys of a step on average, in the data."""
     headline: str
     sentences: tuple[str, ...]
-    sides: Sides
+    sides: OffloadComparison
     sizes: tuple[Size, ...]
-    """By size, from none on."""
+    """Hot sets by size; the first has size 0."""
     stops_at: int
-    """Keys of the hot set beyond which a larger one adds next to nothing to the capacity."""
+    """Size beyond which a larger hot set adds less than 3 % to the capacity."""
 
 
 def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
-    """Simulate a cluster, which takes some ten seconds with 100 hosts.
+    """Simulate a cluster, which takes about ten seconds with 100 hosts.
 
-    Raises `SimulationError` or `ConfigError` for a cluster that cannot be, and `DataError`.
+    Raises `SimulationError` or `ConfigError` for an impossible cluster, and `DataError`.
     """
     config = config_for(cluster)
     trace = trace_for(config, reporter)
-    with simulated(config, trace, reporter) as made:
-        sides = sides_of(config, made.record, made.summary)
-    counter = Counter(config, trace)
+    with temporary_run(config, trace, reporter) as made:
+        sides = compare_arms(config, made.record, made.summary)
+    counter = PackingCounter(config, trace)
     asked = min(cluster.top_k, counter.known)
     sizes, stops = _sizes(config, trace, counter, asked, sides, reporter)
     keys = lanes_per_step(trace)
@@ -55,26 +60,30 @@ def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
 
 
 def _sizes(
-    config: SimulationConfig, trace: Trace, counter: Counter, asked: int, sides: Sides, reporter: Reporter
+    config: SimulationConfig,
+    trace: Trace,
+    counter: PackingCounter,
+    asked: int,
+    sides: OffloadComparison,
+    reporter: Reporter,
 ) -> tuple[list[Size], Size]:
-    """Counted, with what is simulated beside two of them; and where a larger one stops paying."""
+    """Return all sizes, two of them simulated too, and the size beyond which a larger one adds little."""
     with reporter.phase("sizes", 1.0) as phase:
         wanted, counted = sizes_for(asked, counter.known), {}
         for done, top_k in enumerate(wanted, start=1):
             counted[top_k] = counter.count(top_k)
             phase.update(done / len(wanted))
-    calculator = Calculator(config, sides.offload, counted[asked])
+    calculator = CapacityModel(config, sides.offload, counted[asked])
     sizes = {top_k: calculator.size(top_k, found) for top_k, found in counted.items() if top_k}
     stops = stops_at(sizes.values()).top_k
     found = {asked: sides.offload.capacity}
-    if (other := other_size(asked, stops, list(sizes))) is not None:
+    if (other := second_size(asked, stops, list(sizes))) is not None:
         found[other] = _capacity(config, trace, other, reporter)
     sizes |= {top_k: sizes[top_k].model_copy(update={"simulated": value}) for top_k, value in found.items()}
-    return [without(config, sides.baseline, counted[0]), *sizes.values()], sizes[stops]
+    return [size_without_hot_set(config, sides.baseline, counted[0]), *sizes.values()], sizes[stops]
 
 
 def _capacity(config: SimulationConfig, trace: Trace, top_k: int, reporter: Reporter) -> float:
-    """What a hot set of another size carries in virtual time."""
     other = config.model_copy(update={"top_k": top_k, "rounds": 1})
-    with simulated(other, trace, reporter) as made:
+    with temporary_run(other, trace, reporter) as made:
         return made.record.capacity[judged(config.design)[1].name]

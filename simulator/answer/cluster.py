@@ -1,4 +1,4 @@
-"""A cluster that is asked about, and the simulated run that answers for it."""
+"""A user's cluster, and the configuration that simulates it."""
 
 from __future__ import annotations
 
@@ -16,47 +16,42 @@ from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
-from simulator.config import SimulationConfig
+from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts
-from simulator.errors import SimulationError
 
 SWITCH = {"switch_us": 1.0, "switch_mpps": 1_000.0}
-"""A device of its own, as [network] has it: about what one pipe of a switch ASIC does."""
-MOST_LOAD = 0.8
-"""Part of what the arm that carries least does; beyond, operations wait for as long as they are watched."""
+"""A dedicated switch in the terms of [network]: about one pipe of a switch ASIC."""
+MAX_LOAD = 0.8
+"""Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
 _HALF_LOAD = 0.5
 
 
 class Cluster(Strict):
-    """What somebody wants to know the answer for."""
-
     workers: int = Field(ge=1)
     servers: int = Field(ge=1)
     keys_per_step: int = Field(default=R1.keys_per_step, ge=1)
-    """Of the built-in data; `data` have their own."""
+    """Keys of a step of the built-in data, if there is no `data`."""
     skew: float = Field(default=R1.hot_share, gt=0, lt=1)
-    """Share of all updates that the hottest 20,000 of 900,000 parameters take, in the built-in data."""
+    """Share of all updates to the hottest 20,000 of 900,000 parameters, in the built-in data."""
     data: Path | None = None
-    """An update log or a libsvm training set."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """Steps/s that all workers together want; None is half of what they get without the switch or with it."""
+    """Steps/s wanted of all workers together; None is half of the lower capacity, with the switch or
+    without."""
     top_k: int = Field(default=20_000, ge=1)
-    """Hot keys in the switch."""
     hosts: Hosts | None = None
-    """What agents take; None is what ours do."""
 
 
-def on_cores_of_their_own(hosts: Hosts) -> Hosts:
-    """The same costs of agents that share no core, neither with each other nor with the switch."""
+def on_dedicated_cores(hosts: Hosts) -> Hosts:
+    """Return the same costs for agents that share no core with each other or the switch."""
     alone: dict[str, object] = {"worker_cores": None, "server_cores": None, "program_ns": None, "hit_ns": 0}
     return hosts.model_copy(update=alone)
 
 
 def config_for(cluster: Cluster) -> SimulationConfig:
-    """With the hot set in the switch and without, at the rate that is asked for.
+    """Return the configuration with the hot set in the switch and without, at the rate that is asked for.
 
     Every agent has a core of its own, and the switch is `SWITCH`. Raises `SimulationError` or `ConfigError`
-    for what cannot be.
+    for an impossible cluster.
     """
     hosts = cluster.workers + cluster.servers
     if hosts > PORTS:
@@ -75,17 +70,17 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         "arms": tuple(arm.name for arm in judged(DEFAULT)),
         "loads": (_HALF_LOAD,) if cluster.rate is None else (1.0,),
         "rate": cluster.rate,
-        "max_load": MOST_LOAD,
+        "max_load": MAX_LOAD,
         "data": cluster.data,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": SWITCH,
-        "hosts": on_cores_of_their_own(cluster.hosts or Hosts()).model_dump(),
+        "hosts": on_dedicated_cores(cluster.hosts or Hosts()).model_dump(),
     }
     return config_of(SimulationConfig, values)
 
 
 def trace_for(config: SimulationConfig, reporter: Reporter) -> Trace:
-    """Its mini-batches; raises `DataError`."""
+    """Read or generate the mini-batches; raise `DataError`."""
     with reporter.phase("data", 1.0) as phase:
         if config.data is not None:
             return files.load(config.data, config.workers, config.samples_per_step)

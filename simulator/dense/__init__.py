@@ -1,1 +1,1 @@
-"""Designs whose hosts add up dense vectors, in virtual time: under faults, and beside what links allow."""
+"""Designs whose hosts add up dense vectors, in virtual time: under faults, and against the limit of links."""

@@ -1,4 +1,4 @@
-"""An all-reduce in virtual time, beside the least time that links allow, and bytes on every link."""
+"""Simulate one all-reduce, and compare it with the minimum time and bytes that links allow."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from foundation.settings import Strict
 from hosts.dense.packet import HEADER, VALUE_BYTES
 from hosts.keys import KeySpace
 from hosts.worker.vectors import VectorClient
+from simulator.config import SimulationError
 from simulator.costs import Hosts, Network
-from simulator.dense.bed import switch_of
-from simulator.dense.player import go_on
+from simulator.dense.player import run_network
 from simulator.dense.subject import Subject
-from simulator.errors import SimulationError
-from simulator.loop import awake, resume
+from simulator.dense.testbed import switch_of
+from simulator.loop import resume, wake_worker
 from simulator.state import HEAD_BYTES
-from simulator.world import INBOX, Simulated
+from simulator.world import INBOX, SimulatedNetwork
 
 IDEAL = Hosts(
     wake_ns=0, idle_ns=0, encode_ns=0, send_ns=1, take_ns=1, receive_ns=0, begin_ns=0, serve_ns=0, lane_ns=0
 )  # fmt: skip
-"""Hosts that take no time, so that links alone do."""
+"""Links are the only limit."""
 
 
 class Reduced(Strict):
@@ -33,27 +33,23 @@ class Reduced(Strict):
     workers: int
     servers: int
     values: int
-    """n"""
+    """n, the length of the vectors."""
     chunk_size: int
-    """Values of a packet."""
     window: int
-    """Packets that a worker has on the way at most."""
     seconds: float
-    """From the beginning of all to the end of the last."""
+    """Time from the common start to the end of the last worker."""
     limit_s: float
-    """How long the busiest link has carried frames. A frame's time is rounded down to ns."""
+    """Time that the busiest link has carried frames. A frame's time is rounded down to ns."""
     payload_limit_s: float
     """The same for the values alone, without headers, preambles and gaps."""
     worker_up: float
-    """Frame bytes a value on each worker's cable to the switch, the mean; likewise the others."""
+    """Mean frame bytes for each value on a worker's cable to the switch; likewise the next three."""
     worker_down: float
     server_up: float
     server_down: float
     frames: int
-    """On all cables, in both directions."""
     retransmissions: int
     dropped: int
-    """Frames that found a full queue."""
 
     @property
     def values_per_s(self) -> float:
@@ -65,13 +61,14 @@ def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Add up vectors of so many values once; raises `SimulationError` where a sum is wrong or is missing.
+    """Add up vectors of `values` values once; raise `SimulationError` if a sum is wrong or missing.
 
-    All begin at once. `window` is by default as many chunks as find room before the busiest link."""
+    All workers begin at once. `window` is by default the largest for which no queue overflows.
+    """
     size = chunk_size or subject.chunk_size
-    packets = window or fitting(subject.load(workers, servers), network, size)
+    packets = window or largest_window(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm
-    simulated = Simulated(
+    simulated = SimulatedNetwork(
         design, arm, switch_of(design, arm, workers, servers), KeySpace(values), 1, workers, servers, network,
         hosts, seed,
     )  # fmt: skip
@@ -91,8 +88,8 @@ def measure(
         resume(simulated.pinned_ref, w, simulated.now, NEVER)
 
     for w in range(workers):
-        awake(simulated.pinned_ref, w)
-    go_on(simulated, ask)
+        wake_worker(simulated.pinned_ref, w)
+    run_network(simulated, ask)
     results = [client.result for client in clients]
     is_one = all((each == results[0]).all() for each in results)
     if not (ended.all() and is_one and subject.is_sum(results[0], vectors)):
@@ -116,13 +113,11 @@ def measure(
 
 
 def payload_s(subject: Subject, workers: int, servers: int, values: int, ps_per_byte: int) -> float:
-    """What the busiest link needs for the values alone."""
     return subject.load(workers, servers) * values * VALUE_BYTES * ps_per_byte / 1e12
 
 
-def fitting(load: float, network: Network, chunk_size: int) -> int:
-    """The largest window with which what all senders to the busiest link have on the way fits into its queue,
-    and into the buffer of the host behind it."""
+def largest_window(load: float, network: Network, chunk_size: int) -> int:
+    """Return the largest window with which no queue and no inbox overflows."""
     frame = HEAD_BYTES + HEADER.size + VALUE_BYTES * chunk_size
     room = min(round(network.queue_kb * 1024) // frame, INBOX)
     return max(1, min(WINDOW, int(room / load)))

@@ -1,5 +1,4 @@
-"""A schedule is played: real agents and the real program in virtual time, judged by the plain sum of the
-vectors."""
+"""Play a schedule of all-reduces: real agents and the real program, judged by plain sums of the vectors."""
 
 from __future__ import annotations
 
@@ -12,81 +11,73 @@ import numpy as np
 
 from foundation.designs.interface import NEVER
 from hosts.worker.vectors import Vector, VectorClient
-from simulator.dense.bed import COSTS, Bed, bed_of
-from simulator.dense.schedule import Schedule
+from simulator.config import SimulationError
+from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
-from simulator.errors import SimulationError
-from simulator.loop import ASKED, CROWDED, IS_FULL, LATE, awake, resume, run
-from simulator.world import Simulated
+from simulator.dense.testbed import TESTBED_HOSTS, AllReduceTestbed, all_reduce_testbed
+from simulator.loop import DRIVER_DUE, LOG_FULL, OUT_OF_ROOM, TIME_REACHED, resume, run, wake_worker
+from simulator.world import SimulatedNetwork
 
 _US = 1_000
 _SECOND = 1_000_000_000
 
 
-class Cell(Enum):
-    """What came of a schedule."""
-
+class Verdict(Enum):
     EQUAL = "equal"
-    """Every worker has every sum, bit for bit as the others."""
+    """Every worker has every sum, and all are equal bit for bit."""
     STALLED = "stalled and reported"
-    """No sum is wrong; some are not there, and every worker that lives and waits has said so in time."""
+    """No sum is wrong; some are missing, and every live worker without them has reported it in time."""
     WRONG = "wrong"
-    """A worker has a sum that is not the sum, or not that of another."""
     SILENT = "stalled in silence"
-    """Somebody waits, and does not say so."""
 
 
 @dataclass
-class Played:
-    """A schedule under way, and what it came to."""
-
+class PlayedSchedule:
     subject: Subject
-    schedule: Schedule
-    bed: Bed
+    schedule: AllReduceSchedule
+    testbed: AllReduceTestbed
     vectors: list[list[Vector]]
-    """Of each all-reduce, of each worker."""
+    """Vectors [all-reduce][worker]."""
     results: list[list[Vector]] = field(default_factory=list)
-    """Of each worker, of each all-reduce that it has ended."""
+    """Results [worker][all-reduce], as far as they are complete."""
 
     @property
-    def cell(self) -> Cell:
-        """What came of it."""
+    def verdict(self) -> Verdict:
         for number, vectors in enumerate(self.vectors):
             results = [of_worker[number] for of_worker in self.results if number < len(of_worker)]
             is_one = all(each.tobytes() == results[0].tobytes() for each in results)
             if not (is_one and all(self.subject.is_sum(each, vectors) for each in results[:1])):
-                return Cell.WRONG
+                return Verdict.WRONG
         short = [w for w, of_worker in enumerate(self.results) if len(of_worker) < len(self.vectors)]
-        living = [w for w in short if not self.bed.world.agents[w].dead]
+        living = [w for w in short if not self.testbed.world.agents[w].dead]
         if all(self._has_reported(w) for w in living):
-            return Cell.STALLED if short else Cell.EQUAL
-        return Cell.SILENT
+            return Verdict.STALLED if short else Verdict.EQUAL
+        return Verdict.SILENT
 
     def _has_reported(self, w: int) -> bool:
-        """Within a second of its patience."""
-        me = self.bed.network.clients[w].state.header
-        return bool(me.stalled) and me.stalled_at - me.progress <= me.patience + _SECOND
+        header = self.testbed.network.clients[w].state.header
+        return bool(header.stalled) and header.stalled_at - header.progress <= header.patience + _SECOND
 
 
-def play(subject: Subject, schedule: Schedule) -> Played:
-    """Play a schedule to its end."""
-    bed = bed_of(subject, schedule.workers)
-    bed.reset(schedule)
-    played = Played(subject, schedule, bed, vectors_of(schedule), [[] for _ in range(schedule.workers)])
+def play(subject: Subject, schedule: AllReduceSchedule) -> PlayedSchedule:
+    testbed = all_reduce_testbed(subject, schedule.workers)
+    testbed.reset(schedule)
+    played = PlayedSchedule(
+        subject, schedule, testbed, vectors_of(schedule), [[] for _ in range(schedule.workers)]
+    )
     for w in range(schedule.workers):
-        awake(bed.network.pinned_ref, w)
+        wake_worker(testbed.network.pinned_ref, w)
     if schedule.killed_us is not None:
-        _go_on(played, schedule.killed_us * _US)
-        bed.world.agents[schedule.who].dead = 1
+        _run_until(played, schedule.killed_us * _US)
+        testbed.world.agents[schedule.target].dead = 1
     if schedule.restarted_us is not None:
-        _go_on(played, schedule.restarted_us * _US)
-        bed.restart_switch()
-    _go_on(played, NEVER)
+        _run_until(played, schedule.restarted_us * _US)
+        testbed.restart_switch()
+    _run_until(played, NEVER)
     return played
 
 
-def vectors_of(schedule: Schedule) -> list[list[Vector]]:
-    """Of each all-reduce, of each worker."""
+def vectors_of(schedule: AllReduceSchedule) -> list[list[Vector]]:
     chance = np.random.default_rng(schedule.seed)
     shape = (schedule.all_reduces, schedule.workers, schedule.values)
     if schedule.is_float:
@@ -97,31 +88,30 @@ def vectors_of(schedule: Schedule) -> list[list[Vector]]:
     return [list(each) for each in found]
 
 
-def _go_on(played: Played, until: int) -> None:
-    """Let everything happen before a time."""
-    go_on(played.bed.network, lambda w: _ask(played, w), until)
+def _run_until(played: PlayedSchedule, until: int) -> None:
+    run_network(played.testbed.network, lambda w: _ask(played, w), until)
 
 
-def go_on(network: Simulated, ask: Callable[[int], None], until: int = NEVER) -> None:
-    """Let everything happen before a time; `ask` is called with a worker that has ended what it did."""
+def run_network(network: SimulatedNetwork, ask: Callable[[int], None], until: int = NEVER) -> None:
+    """Handle all events before a time; call `ask` with each worker whose operation has ended."""
     while True:
         reason = run(network.pinned_ref, until)
-        w = int(network.world.me.who)
-        if reason == ASKED:
+        w = int(network.world.header.agent)
+        if reason == DRIVER_DUE:
             ask(w)
-        elif reason == IS_FULL:
+        elif reason == LOG_FULL:
             network.clients[w].take_records()
-        elif reason == CROWDED:
+        elif reason == OUT_OF_ROOM:
             network.make_room()
         else:
             break
-    if reason == LATE and until == NEVER:
-        raise SimulationError("something is always about to happen")
+    if reason == TIME_REACHED and until == NEVER:
+        raise SimulationError("events never end")
 
 
-def _ask(played: Played, w: int) -> None:
-    """Worker `w` has ended an all-reduce, or is to begin its first: it begins the next, if there is one."""
-    network, done = played.bed.network, played.results[w]
+def _ask(played: PlayedSchedule, w: int) -> None:
+    """Store the result of worker `w`, and begin its next all-reduce, if there is one."""
+    network, done = played.testbed.network, played.results[w]
     client = cast(VectorClient, network.clients[w])
     client.take_records()
     if client.rpcs_of_operation and len(done) < len(played.vectors):
@@ -129,5 +119,5 @@ def _ask(played: Played, w: int) -> None:
     at = network.now
     if len(done) < len(played.vectors):
         client.all_reduce(played.vectors[len(done)][w], played.schedule.workers)
-        at += COSTS.begin_ns
+        at += TESTBED_HOSTS.begin_ns
     resume(network.pinned_ref, w, at, NEVER)

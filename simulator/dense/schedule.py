@@ -1,11 +1,11 @@
-"""Schedules of faults, each drawn from a seed, that all-reduces are played under."""
+"""Schedules of faults under which all-reduces are played, each drawn from a seed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
 
-FAULTS = {
+ALL_REDUCE_FAULTS = {
     "loss": "frames are lost",
     "duplication": "frames come twice",
     "reordering": "frames come later than those behind them",
@@ -15,21 +15,18 @@ FAULTS = {
     "worker killed": "a worker dies",
     "everything": "all of these but the last two",
 }
-"""Fault -> what happens."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """The conditions of some all-reduces; all that is random in them follows from `seed`."""
+class AllReduceSchedule:
+    """The conditions of some all-reduces, whose random choices follow from `seed`."""
 
     fault: str
     seed: int
     workers: int = 2
     window: int = 2
     chunk_size: int = 64
-    """Values of a packet, where a design has others than 64."""
     values: int = 500
-    """Of a vector."""
     all_reduces: int = 2
     is_float: bool = False
     delay_us: int = 2
@@ -38,35 +35,32 @@ class Schedule:
     reordering: float = 0.0
     extra_delay_us: int = 0
     cable_us: int | None = None
-    """When the cable of worker `who` breaks, after the beginning, for `lasts_us`; None: never."""
+    """When the cable of worker `target` fails, for `duration_us`; None means never."""
     restarted_us: int | None = None
-    """When the switch forgets all but its rows."""
     killed_us: int | None = None
-    """When worker `who` dies."""
-    lasts_us: int = 0
-    who: int = 0
+    duration_us: int = 0
+    target: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """What the schedules of some designs are drawn from; what stands twice comes twice as often."""
+class ScheduleRange:
+    """Values that schedules of some designs are drawn from; repeated ones are drawn more often."""
 
     name: str
-    """Those of another name are others."""
     workers: tuple[int, ...]
     windows: tuple[int, ...]
     chunk_sizes: tuple[int, ...]
-    most_values: int
+    max_values: int
 
 
-def draw(of: Range, fault: str, seed: int) -> Schedule:
-    """The schedule of a fault with a seed."""
+def draw_all_reduces(of: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:
+    """Return the schedule of a fault that a seed determines."""
     random = Random(f"{of.name} {fault} {seed}")
-    schedule = Schedule(
+    schedule = AllReduceSchedule(
         fault, random.getrandbits(62),
         workers=random.choice(of.workers),
         window=random.choice(of.windows),
-        values=random.randint(1, of.most_values),
+        values=random.randint(1, of.max_values),
         all_reduces=random.randint(1, 3),
         is_float=random.random() < 0.5,
         delay_us=random.choice([1, 5, 20]),
@@ -76,8 +70,8 @@ def draw(of: Range, fault: str, seed: int) -> Schedule:
     at_us = random.randrange(10, 300)
     schedule = replace(
         schedule,
-        who=random.randrange(schedule.workers),
-        lasts_us=random.choice([100, 2_000, 100_000]),
+        target=random.randrange(schedule.workers),
+        duration_us=random.choice([100, 2_000, 100_000]),
         chunk_size=random.choice(of.chunk_sizes),
     )
     found = {

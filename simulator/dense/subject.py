@@ -1,4 +1,4 @@
-"""What schedules are played with: a design in an arm, how its workers are set, how its sums are judged."""
+"""Subjects of schedules: a design in one of its arms, its workers' settings, and the check of its sums."""
 
 from __future__ import annotations
 
@@ -12,39 +12,34 @@ from foundation.designs.interface import Arm, Design
 from hosts.dense.client import DenseClient, error_bound
 from hosts.dense.packet import MAX_SIZE, MIN_SIZE, SIZE
 from hosts.worker.vectors import Vector, VectorClient
-from simulator.dense.schedule import Range
+from simulator.dense.schedule import ScheduleRange
 
 PATIENCE_NS = 100_000_000_000
-"""By when every frame has come through, however many are lost: each is sent again every second."""
-RANGE = Range(
-    "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), most_values=600
+"""Time by which every frame has arrived at any loss rate, as each is retransmitted every second."""
+RANGE = ScheduleRange(
+    "dense", workers=(2, 2, 3, 4, 7), windows=(1, 2, 4, 64), chunk_sizes=(64, 64, 100), max_values=600
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A design in one of its arms."""
-
     design: Design
     arm: Arm
-    range: Range
-    """What its schedules are drawn from."""
+    range: ScheduleRange
     chunk_sizes: tuple[int, int]
-    """Values of a packet: the fewest and the most; what lies between can be set, too."""
+    """Minimum and maximum of the chunk size."""
     chunk_size: int
-    """Unless another is asked for."""
     load: Callable[[int, int], float]
-    """By the numbers of workers and servers: how many values the busiest link carries, in one direction, for
-    each value of the vector."""
+    """(workers, servers): values on the busiest link in one direction, for each value of the vector."""
     set_up: Callable[[VectorClient, int, int], None]
     """(client, window, chunk size): set a worker's client, which is idle."""
     is_near: Callable[[Vector, Sequence[Vector]], bool]
-    """Whether a result, float32[n], is the sum of vectors within what the design's floats allow."""
+    """Whether a result, float32[n], is the sum of vectors within the design's error bound."""
     patience_ns: int = PATIENCE_NS
-    """After so long in which nothing comes a worker says that it has stalled, in schedules."""
+    """Time without progress after which a worker reports a stall, in schedules."""
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
-        """Whether a result is the sum of vectors: of integers exactly, of floats within their bound."""
+        """Return whether a result is the sum: exactly for integers, within the error bound for floats."""
         if result.dtype == np.int32:
             with np.errstate(over="ignore"):
                 return bool((result == np.sum(vectors, axis=0, dtype=np.int32)).all())
@@ -58,7 +53,6 @@ def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
-    """Within float32's bound."""
     exact = np.sum(vectors, axis=0, dtype=np.float64)
     bound = error_bound(len(vectors), np.sum(np.abs(vectors), axis=0, dtype=np.float64))
     return bool((np.abs(result.astype(np.float64) - exact) <= bound).all())

@@ -1,4 +1,4 @@
-"""What came of many schedules, and a command that prints it as a table."""
+"""Count the results of many schedules; `python -m simulator.dense.tally` prints those of psdense and ring."""
 
 from __future__ import annotations
 
@@ -10,63 +10,56 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from simulator.dense.player import Cell, play
-from simulator.dense.schedule import FAULTS, draw
-from simulator.dense.subject import Subject
+from simulator.dense.player import Verdict, play
+from simulator.dense.schedule import ALL_REDUCE_FAULTS, draw_all_reduces
+from simulator.dense.subject import PSDENSE, RING, Subject
 
-SHOWN = (Cell.EQUAL, Cell.STALLED, Cell.WRONG)
+SHOWN = (Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG)
 
 
 @dataclass
-class Tally:
-    """Of a fault with a subject: how many schedules came to what, and the seed of the first of each."""
+class VerdictCounts:
+    """Number of schedules of a fault and a subject by verdict, and the first seed of each."""
 
     fault: str
     subject: Subject
-    counts: dict[Cell, int] = field(default_factory=lambda: dict.fromkeys(Cell, 0))
-    first: dict[Cell, int] = field(default_factory=dict)
+    counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))
+    first: dict[Verdict, int] = field(default_factory=dict)
 
     @property
     def arm(self) -> str:
-        """Its name."""
         return self.subject.arm.name
 
-    def add(self, seed: int) -> None:
-        """Play another."""
-        cell = play(self.subject, draw(self.subject.range, self.fault, seed)).cell
-        self.counts[cell] += 1
-        self.first.setdefault(cell, seed)
+    def play(self, seed: int) -> None:
+        verdict = play(self.subject, draw_all_reduces(self.subject.range, self.fault, seed)).verdict
+        self.counts[verdict] += 1
+        self.first.setdefault(verdict, seed)
 
     def to_dict(self) -> dict[str, object]:
-        """As JSON has it."""
-        counts = {cell.value: count for cell, count in self.counts.items()}
-        first = {cell.value: seed for cell, seed in self.first.items()}
+        counts = {verdict.value: count for verdict, count in self.counts.items()}
+        first = {verdict.value: seed for verdict, seed in self.first.items()}
         return {"fault": self.fault, "arm": self.arm, "schedules": counts, "first_seed": first}
 
 
-def tally(fault: str, subject: Subject, first_seed: int, schedules: int) -> Tally:
-    """Play the schedules of some seeds."""
-    found = Tally(fault, subject)
+def count_verdicts(fault: str, subject: Subject, first_seed: int, schedules: int) -> VerdictCounts:
+    found = VerdictCounts(fault, subject)
     for seed in range(first_seed, first_seed + schedules):
-        found.add(seed)
+        found.play(seed)
     return found
 
 
-def lines(rows: list[Tally]) -> list[str]:
-    """The table: a row for each fault, and the cells of each arm."""
+def table_lines(rows: list[VerdictCounts]) -> list[str]:
     arms = list(dict.fromkeys(row.arm for row in rows))
-    heads = [f"{arm}: {cell.value}" for arm in arms for cell in SHOWN]
+    heads = [f"{arm}: {verdict.value}" for arm in arms for verdict in SHOWN]
     found = [f"| fault | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
     for fault in dict.fromkeys(row.fault for row in rows):
         of_fault = {row.arm: row for row in rows if row.fault == fault}
-        numbers = [f"{of_fault[arm].counts[cell]:,}" for arm in arms for cell in SHOWN]
-        found.append(f"| {FAULTS[fault]} | {' | '.join(numbers)} |")
+        numbers = [f"{of_fault[arm].counts[verdict]:,}" for arm in arms for verdict in SHOWN]
+        found.append(f"| {ALL_REDUCE_FAULTS[fault]} | {' | '.join(numbers)} |")
     return found
 
 
-def table_of(subjects: Sequence[Subject]) -> click.Command:
-    """A command for these."""
-
+def table_command(subjects: Sequence[Subject]) -> click.Command:
     @click.command()
     @click.option(
         "--schedules", type=click.IntRange(min=1), default=100, show_default=True,
@@ -75,14 +68,22 @@ def table_of(subjects: Sequence[Subject]) -> click.Command:
     @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the first.")
     @click.option("--json", "as_json", is_flag=True, help="Rows instead of a table.")
     def main(schedules: int, seed: int, as_json: bool) -> None:
-        """Play schedules of all faults in all arms; ends with 1 if somebody stalls and does not say so.
+        """Play schedules of all faults in all arms; exit with 1 if a worker stalls without reporting it.
 
-        With --json each row has the seed of the first schedule of every kind, for `draw` and `play`."""
-        rows = [Tally(fault, subject) for fault in FAULTS for subject in subjects]
+        With --json each row has the seed of the first schedule of every verdict, for `draw_all_reduces` and
+        `play`.
+        """
+        rows = [VerdictCounts(fault, subject) for fault in ALL_REDUCE_FAULTS for subject in subjects]
         steps = [(row, seed + k) for k in range(schedules) for row in rows]
         for row, number in track(steps, "schedules", console=Console(stderr=True), transient=True):
-            row.add(number)
-        click.echo(json.dumps([row.to_dict() for row in rows]) if as_json else "\n".join(lines(rows)))
-        raise SystemExit(any(row.counts[Cell.SILENT] for row in rows))
+            row.play(number)
+        click.echo(json.dumps([row.to_dict() for row in rows]) if as_json else "\n".join(table_lines(rows)))
+        raise SystemExit(any(row.counts[Verdict.SILENT] for row in rows))
 
     return main
+
+
+main = table_command([PSDENSE, RING])
+
+if __name__ == "__main__":
+    main()

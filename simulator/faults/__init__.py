@@ -1,2 +1,1 @@
-"""Faults in virtual time: schedules of them, played with the real agents, program and controller, and
-judged."""
+"""Fault injection in virtual time: schedules played with the real agents, program and controller."""

@@ -1,4 +1,4 @@
-"""Schedules of a row of the matrix, each drawn from a seed."""
+"""Draw the schedules of a row of the fault matrix, each from a seed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any
 from experiment.faults import WORKER_KILLED
 from foundation.designs.registry import design
 from simulator.faults.kills import Kill, draw_kills
-from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, Schedule, Strike
-from simulator.faults.strikes import KINDS, NETWORK, kinds_of
+from simulator.faults.kinds import KINDS, NETWORK, kinds_of
+from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultInjection, FaultSchedule
 
-_MOST_AT_ONCE = 3
+_MAX_AT_ONCE = 3
 
 
-def draw(fault: str, arm: str, seed: int) -> Schedule:
-    """Return the schedule of a fault with a seed; it does not depend on the arm's name."""
+def draw_faults(fault: str, arm: str, seed: int) -> FaultSchedule:
+    """Return the schedule of a fault that a seed determines; it does not depend on the arm's name."""
     random = Random(f"{fault} {ARMS[arm].job} {seed}")
-    schedule = Schedule(
+    schedule = FaultSchedule(
         fault, arm, random.getrandbits(62),
         rpcs=RPCS + random.randrange(60),
         delay_us=random.choice([1, 5, 20]), extra_delay_us=random.choice([50, 500, 5_000]),
@@ -32,38 +32,37 @@ def draw(fault: str, arm: str, seed: int) -> Schedule:
         rates = {fault: random.choice([0.01, 0.05, 0.1, 0.3])}
         return replace(schedule, **rates)
     if fault == "kills":
-        return replace(schedule, strikes=tuple(_strikes_of(draw_kills(seed, WORKERS, SERVERS), random)))
+        return replace(schedule, injections=tuple(_injections_of(draw_kills(seed, WORKERS, SERVERS), random)))
     if fault != "everything":
-        return replace(schedule, strikes=(_strike(fault, random),))
+        return replace(schedule, injections=(_injection(fault, random),))
     kinds = [kind for kind in kinds_of(design(ARMS[arm].design)) if kind != WORKER_KILLED.name]
-    strikes = [_strike(random.choice(kinds), random) for _ in range(random.randint(2, _MOST_AT_ONCE))]
+    injections = [_injection(random.choice(kinds), random) for _ in range(random.randint(2, _MAX_AT_ONCE))]
     rates = {kind: random.choice([0.0, 0.01, 0.1]) for kind in NETWORK}
-    return replace(schedule, strikes=tuple(sorted(strikes, key=lambda each: each.after)), **rates)
+    return replace(schedule, injections=tuple(sorted(injections, key=lambda each: each.after)), **rates)
 
 
-def _strike(kind: str, random: Random) -> Strike:
-    return Strike(
+def _injection(kind: str, random: Random) -> FaultInjection:
+    return FaultInjection(
         kind,
         after=random.randrange(20, RPCS - 60),
-        lasts_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
-        who=random.randrange(KINDS[kind].whom),
+        duration_us=random.choice([300, 300, 3_000, 3_000, 30_000]) + random.randrange(300),
+        target=random.randrange(KINDS[kind].targets),
         amount=random.choice([300, 3_000, 50_000]) if kind == "delay" else random.randrange(2_500),
     )
 
 
-def _strikes_of(kills: Sequence[Kill], random: Random) -> Iterator[Strike]:
-    """The same kills in virtual time."""
-    behind: int | None = None
+def _injections_of(kills: Sequence[Kill], random: Random) -> Iterator[FaultInjection]:
+    after_previous_us: int | None = None
     for kill in kills:
-        yield Strike(
+        yield FaultInjection(
             kill.kind.name,
             after=random.randrange(20, RPCS - 60),
-            lasts_us=random.randrange(300, 2_000),
-            who=kill.who,
-            behind_us=behind,
+            duration_us=random.randrange(300, 2_000),
+            target=kill.target,
+            after_previous_us=after_previous_us,
         )
-        behind = round(kill.gap * _RESTORED_US)
+        after_previous_us = round(kill.gap * _RESTORED_US)
 
 
 _RESTORED_US = 5_000
-"""In which a switch is restored here."""
+"""Typical time in which a switch is restored in virtual time."""

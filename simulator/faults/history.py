@@ -1,4 +1,4 @@
-"""A history as rows: which worker invoked what and when, what it was told, and when."""
+"""A history as rows: which worker invoked which operation, when, and what it returned."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ _NS_PER_US = 1_000
 
 
 def history_of(operations: Operations) -> list[dict[str, object]]:
-    """Operations by the time of their invocation; `completed_us` is None where that never came.
+    """Return operations by invocation time; `completed_us` is None if an operation did not complete.
 
-    `keys` of a push has what is pushed, of a pull what it has brought, if it has; `unknown` are keys of a
-    push that were not acknowledged.
+    `keys` of a push has the pushed values, of a pull the pulled ones if it has completed; `unknown` are keys
+    of a push that were not acknowledged.
     """
     rows = [
-        _row(operations, w, k) for w, line in enumerate(operations.lines) for k in range(int(line.operations))
+        _row(operations, w, k)
+        for w, worker in enumerate(operations.progress)
+        for k in range(int(worker.operations))
     ]
     return sorted(rows, key=lambda row: cast(float, row["invoked_us"]))
 
@@ -44,6 +46,6 @@ def _row(operations: Operations, w: int, k: int) -> dict[str, object]:
     unknown = [key for key in keys if not added >> key & 1]
     return {
         **row,
-        "keys": {key: int(_delta_of(operations.me, w, k, key)) for key in keys},
+        "keys": {key: int(_delta_of(operations.header, w, k, key)) for key in keys},
         "unknown": unknown,
     }

@@ -1,6 +1,6 @@
-"""Sequences of kills: processes one after the other, also while what was killed before comes back.
+"""Sequences of kills: processes are killed one after the other, also during the recovery of those before.
 
-One sequence is played in virtual time and with real processes alike.
+A sequence is played in virtual time and with real processes alike.
 """
 
 from __future__ import annotations
@@ -11,31 +11,33 @@ from typing import NamedTuple
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, ProcessKill
 
 _GAPS = (0.0, 0.2, 0.6, 1.2)
-_MOST = 5
+_MAX_KILLS = 5
 _A_WORKER_TOO = 0.25
 
 
 class Kill(NamedTuple):
-    """One of them."""
-
     kind: ProcessKill
-    who: int
-    """From 0 on."""
+    target: int
+    """Number of the process among those of its kind, from 0."""
     gap: float
-    """Until the next, as a share of the time in which a switch is restored; whoever is next has come back."""
+    """Time until the next kill, as a fraction of a switch's restore time."""
 
     @property
     def process(self) -> str:
-        """As it is named: s1, ps-0, worker-1."""
-        return f"{self.kind.process}{self.kind.first + self.who}"
+        return f"{self.kind.process}{self.kind.first + self.target}"
 
 
 def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
-    """Two to five of switch and servers, one of them the switch; a worker, who ends a run, may be last."""
+    """Draw two to five kills of switch and servers, one of them the switch.
+
+    A kill of a worker, which ends a run, may follow.
+    """
     random = Random(f"kills {seed}")
     everybody = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
-    whom = [everybody[0], *random.choices(everybody, k=random.randint(1, _MOST - 1))]
-    random.shuffle(whom)
+    victims = [everybody[0], *random.choices(everybody, k=random.randint(1, _MAX_KILLS - 1))]
+    random.shuffle(victims)
     if random.random() < _A_WORKER_TOO:
-        whom.append((WORKER_KILLED, random.randrange(workers)))
-    return tuple(Kill(kind, who, random.choice(_GAPS) * (0.5 + random.random())) for kind, who in whom)
+        victims.append((WORKER_KILLED, random.randrange(workers)))
+    return tuple(
+        Kill(kind, target, random.choice(_GAPS) * (0.5 + random.random())) for kind, target in victims
+    )

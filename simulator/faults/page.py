@@ -1,4 +1,4 @@
-"""The table of docs/reliability.md, between two marks of the page."""
+"""The table of docs/reliability.md, between two markers of the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from foundation.errors import DataError, reason_of
 from foundation.logs.parts import write_text
-from simulator.faults.strikes import FAULTS
+from simulator.faults.kinds import FAULTS
 
 BEGIN, END = "<!-- made by `make faults`: do not edit -->", "<!-- end -->"
 
@@ -18,19 +18,19 @@ _COLUMNS = (
     "recovery p50, ms, by arm", "p99, ms",
 )  # fmt: skip
 
-Cells = Mapping[str, Any]
-"""One fault in one arm, as JSON has it."""
+RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
+"""One fault in one arm, as in `runs/faults.json`."""
 
 
-def renew_table(page: Path, rows: Sequence[Cells], took_s: float) -> None:
-    """Replace what is between the marks; raises `DataError` where there are none."""
+def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None:
+    """Replace the text between the markers; raise `DataError` if they are missing."""
     before, after = around_table(page)
-    table = "\n".join(table_of(rows, took_s))
+    table = "\n".join(table_of(rows, duration_s))
     write_text(page, f"{before}{BEGIN}\n\n{table}\n\n{END}{after}")
 
 
 def around_table(page: Path) -> tuple[str, str]:
-    """The page before and behind the marks; raises `DataError` where there are none."""
+    """Return the page before and after the markers; raise `DataError` if they are missing."""
     try:
         before, begin, rest = page.read_text().partition(BEGIN)
     except OSError as error:
@@ -41,13 +41,12 @@ def around_table(page: Path) -> tuple[str, str]:
     return before, after
 
 
-def table_of(rows: Sequence[Cells], took_s: float) -> Iterator[str]:
-    """Lines of Markdown."""
+def table_of(rows: Sequence[RowCells], duration_s: float) -> Iterator[str]:
     schedules, sent = (sum(row[name] for row in rows) for name in ("schedules", "sent"))
     lost = sum(row["lost"] + row["doubled"] for row in rows)
     rpcs = sum(row["rpcs"] for row in rows)
     yield f"{schedules:,} schedules with {rpcs:,} RPCs, {sent:,} lanes acknowledged,"
-    yield f"**{lost:,} lost or doubled**; {took_s / 60:.1f} minutes."
+    yield f"**{lost:,} lost or doubled**; {duration_s / 60:.1f} minutes."
     yield ""
     yield "| " + " | ".join(_COLUMNS) + " |"
     yield "|---|" + "---:|" * (len(_COLUMNS) - 1)
@@ -55,7 +54,7 @@ def table_of(rows: Sequence[Cells], took_s: float) -> Iterator[str]:
         yield "| " + " | ".join(_cells(fault, list(of_fault))) + " |"
 
 
-def _cells(fault: str, rows: Sequence[Cells]) -> Iterator[str]:
+def _cells(fault: str, rows: Sequence[RowCells]) -> Iterator[str]:
     """Yield the cells of a fault: sums over its arms, and the times of recovery in the order of the arms."""
     yield FAULTS[fault]
     for names in (("schedules",), ("rpcs",), ("sent",), ("lost", "doubled", "misread")):

@@ -1,4 +1,4 @@
-"""Schedules: what strikes when. They are drawn from seeds, or read from files."""
+"""Schedules of faults, which are drawn from seeds, or read from files."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from foundation.designs.registry import NAMES, design
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
-"""That are answered at least."""
+"""Minimum number of answered RPCs."""
 ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
-"""Of the designs that come along, but those whose workers push together (`simulator.dense`)."""
+"""Arms of the built-in designs, without lockstep ones (`simulator.dense`)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
-    """One fault of a kind of `simulator.faults.strikes`."""
+class FaultInjection:
+    """One fault of a kind of `simulator.faults.kinds`."""
 
     kind: str
     after: int
-    """RPCs that are answered before it strikes."""
-    lasts_us: int
-    who: int
-    """Whom it hits: a host, a worker or a server, from 0 on."""
+    """RPCs answered before it."""
+    duration_us: int
+    target: int
+    """Number of the host, worker or server, from 0."""
     amount: int = 0
-    """µs that frames come later; or until the controller dies, or the next one comes."""
-    behind_us: int | None = None
-    """After the strike before, rather than after RPCs."""
+    """Extra delay of frames, µs; or µs until a controller dies, or the next one comes."""
+    after_previous_us: int | None = None
+    """Time after the previous injection, instead of a number of RPCs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
-    """One history's conditions; all that is random in it follows from `seed`."""
+class FaultSchedule:
+    """The conditions of one history, whose random choices follow from `seed`."""
 
     fault: str
     arm: str
@@ -48,26 +48,23 @@ class Schedule:
     think_us: int = 200
     pulls: float = 0.3
     share: float = 0.2
-    """Of the keys, in each operation."""
+    """Probability that an operation takes a key."""
     hot: int = 24
-    """Keys in the switch at first."""
     is_extreme: bool = False
-    """Pushes have the extreme values of 32 bits; pulls are not judged then."""
-    strikes: tuple[Strike, ...] = ()
+    """Whether pushes have the extreme values of 32 bits; pulls are not judged then."""
+    injections: tuple[FaultInjection, ...] = ()
 
     @property
     def of_arm(self) -> Arm:
-        """The arm of that name."""
         return ARMS[self.arm]
 
     def to_json(self) -> str:
-        """As a file has it."""
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Schedule:
-        """What `to_json` has written."""
+    def from_json(cls, text: str) -> FaultSchedule:
+        """Parse what `to_json` has written; raise `ValueError`, `TypeError` or `KeyError` for other texts."""
         given = json.loads(text)
         if message := renamed_arm([given["arm"]]):
             raise ValueError(message)
-        return cls(**{**given, "strikes": tuple(Strike(**each) for each in given["strikes"])})
+        return cls(**{**given, "injections": tuple(FaultInjection(**each) for each in given["injections"])})

@@ -1,4 +1,4 @@
-"""Parameter servers that are killed and come back: the real ones, behind frames and a journal in memory."""
+"""Parameter servers that are killed and restart: the real ones, with simulated frames and journals."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ from foundation.protocol.header import HOTLINE_PORT, PS_RPC_PORT
 from hosts.designs import AGENTS
 from hosts.keys import KeySpace
 from hosts.ps.core import Core
-from simulator.contents import Contents
-from simulator.world import Simulated
+from simulator.switch_state import SwitchStateOps
+from simulator.world import SimulatedNetwork
 
-_CHECKPOINTS = 0.5
-"""Of kills, shortly before which there is one."""
+_CHECKPOINT_PROBABILITY = 0.5
 
 
-class VirtualServer:
-    """Server `p` of a network: the loop answers workers' RPCs by its arrays, the real one does the rest."""
+class RestartableServer:
+    """Server `p` of a network: the event loop answers workers' RPCs, and the real server does the rest."""
 
     def __init__(
         self,
-        network: Simulated,
-        contents: Contents,
+        network: SimulatedNetwork,
+        state_ops: SwitchStateOps,
         space: KeySpace,
         p: int,
         servers: int,
         now: Callable[[], int],
     ) -> None:
         self.p = p
-        self._arm, self._contents, self._space, self._servers = network.arm, contents, space, servers
+        self._arm, self._state_ops, self._space, self._servers = network.arm, state_ops, space, servers
         self._now = now
         self.state = network.servers[p]
         self.store = network.stores[p]
@@ -47,14 +46,12 @@ class VirtualServer:
         self._service = UdpEndpoint(service.mac, service.address, HOTLINE_PORT)
         self._core: Core[UdpEndpoint] | None = None
         self.due = NEVER
-        """When `wake` is due, as of the latest `to_send`."""
+        """When `wake` is due, as of the latest `frames_to_send`."""
         self._checkpoint: dict[str, bytes] = {}
-        self._lent_at_first = np.zeros(0, np.uint64)
-        """Keys that the switch had at the beginning."""
+        self._initially_in_switch = np.zeros(0, np.uint64)
 
     @property
     def core(self) -> Core[UdpEndpoint]:
-        """The server, made when it is needed."""
         if self._core is None:
             self._core = AGENTS.of(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
@@ -63,28 +60,26 @@ class VirtualServer:
         assert self._core is not None
         return self._core
 
-    def forget(self) -> None:
-        """Be as if it had just begun, but for the arrays."""
+    def reset(self) -> None:
         self._core = None
         self.due = NEVER
         self._checkpoint = {}
-        self._lent_at_first = np.zeros(0, np.uint64)
+        self._initially_in_switch = np.zeros(0, np.uint64)
 
-    def lend_at_first(self, keys: Keys) -> None:
-        """The switch has those of these keys that are its own from the beginning."""
-        self._lent_at_first = keys
-        self._contents.lend(self.store, keys)
+    def release_initial(self, keys: Keys) -> None:
+        """Give up this server's part of the keys that are in the switch from the beginning."""
+        self._initially_in_switch = keys
+        self._state_ops.release_to_switch(self.store, keys)
 
-    def take(self, frame: bytes) -> None:
-        """A frame that the loop has left: a command, or an answer to an RPC of its own."""
+    def receive(self, frame: bytes) -> None:
+        """Process a frame that the loop has deferred: a command, or an answer to an RPC of the server."""
         parsed = frames.parse(frame)
         if parsed.destination.port == PS_RPC_PORT:
             self.core.receive_own(parsed.payload, self._now())
         else:
             self.core.command(parsed.payload, parsed.source)
 
-    def to_send(self) -> Iterator[bytes]:
-        """Frames that leave now."""
+    def frames_to_send(self) -> Iterator[bytes]:
         if self._core is None:
             return
         for datagram in self._core.transmit():
@@ -95,27 +90,25 @@ class VirtualServer:
         self.due = NEVER if due is None else due
 
     def wake(self, now: int) -> None:
-        """Send again what is overdue."""
         self.core.wake(now)
 
-    def keep(self) -> bool:
-        """Make a checkpoint, if that can be now: the journal is empty then."""
+    def checkpoint(self) -> bool:
+        """Make a checkpoint, which empties the journal; return False if it is not possible now."""
         if not self.core.is_idle:
             return False
         self._checkpoint = dict(self.core.checkpoint())
         self.core.server.forget_notes()
         return True
 
-    def keep_at_times(self, random: Random) -> None:
-        """Make a checkpoint or not, as at any time between two bursts."""
-        if random.random() < _CHECKPOINTS:
-            self.keep()
+    def maybe_checkpoint(self, random: Random) -> None:
+        if random.random() < _CHECKPOINT_PROBABILITY:
+            self.checkpoint()
 
     def recover(self, notes: bytes) -> None:
-        """Come back after a kill, in arrays of zeros, with what is in the journal."""
+        """Restart after a kill, in zeroed arrays, from the checkpoint and a journal."""
         self._core = None
         if not self._checkpoint:
-            self._contents.lend(self.store, self._lent_at_first)
+            self._state_ops.release_to_switch(self.store, self._initially_in_switch)
         self.core.recover(self._checkpoint, [notes])
         journal = np.frombuffer(notes, np.uint8)
         self.state.journal[: len(journal)] = journal

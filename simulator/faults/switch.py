@@ -1,5 +1,4 @@
-"""The switch as its controllers see it: tables, packet-outs, one primary; and what is left when it
-restarts."""
+"""The switch as controllers see it: tables, packet-outs, one primary; and its restarts."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ from controller.tables import Change, Row, Update
 from foundation.designs.interface import Design
 from foundation.designs.registry import design
 from foundation.protocol.frames import packet_out_header
-from simulator.contents import Entry
 from simulator.simulated_switch import CompiledConfig, SimulatedSwitch
+from simulator.switch_state import Entry
 from softswitch.errors import StateError
 from softswitch.jit import MachineCode
 from softswitch.memory.rows import Words
@@ -29,32 +28,30 @@ from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
 from softswitch.p4runtime.messages import p4r
 
 R = TypeVar("R", bound=Row)
-_LARGEST = 64
-"""Rows of a table: what a schedule needs, so that a switch that restarts is soon empty."""
+_MAX_ROWS = 64
+"""Maximum rows of a table: enough for a schedule, and a restarted switch is soon empty."""
 _WINDOW = 64
 _AT_ONCE = 16
-"""Updates of a Write that take effect together at most: a controller may die between any two."""
-_SLOWEST_S = 200e-6
+"""Maximum updates of a Write that take effect together: a controller may die between any two groups."""
+_MAX_PAUSE_S = 200e-6
 
 
 @cache
-def small(name: str) -> CompiledConfig:
-    """Return a design's program with small tables, registers and counters, in machine code."""
+def small_config(name: str) -> CompiledConfig:
     chosen = design(name)
-    return compiled(chosen, chosen.program.read_bytes())
+    return compile_small(chosen, chosen.program.read_bytes())
 
 
-def compiled(chosen: Design, program: bytes) -> CompiledConfig:
-    """Compile a program of a design, made so that its tables, registers and counters are small."""
+def compile_small(chosen: Design, program: bytes) -> CompiledConfig:
     description, p4info = json.loads(program), read_p4info(chosen.p4info)
     for table in chain(*(each["tables"] for each in description["pipelines"] if each["name"] == "ingress")):
-        table["max_size"] = min(table["max_size"], _LARGEST)
+        table["max_size"] = min(table["max_size"], _MAX_ROWS)
     for counter in (each for each in description["counter_arrays"] if not each["is_direct"]):
-        counter["size"] = min(counter["size"], _LARGEST)
+        counter["size"] = min(counter["size"], _MAX_ROWS)
     for register in description["register_arrays"]:
         register["size"] = min(register["size"], _cells(register["name"]))
     for counter_info in p4info.counters:
-        counter_info.size = min(counter_info.size, _LARGEST)
+        counter_info.size = min(counter_info.size, _MAX_ROWS)
     for register_info in p4info.registers:
         register_info.size = min(register_info.size, _cells(register_info.preamble.name))
     device_config = json.dumps(description).encode()
@@ -63,35 +60,33 @@ def compiled(chosen: Design, program: bytes) -> CompiledConfig:
 
 
 def _cells(register: str) -> int:
-    """Most cells of a register: one for each row of a table, or for each RPC of its window."""
-    return _LARGEST * (_WINDOW if "cells" in register else 1)
+    return _MAX_ROWS * (_WINDOW if "cells" in register else 1)
 
 
-class VirtualSwitch(SimulatedSwitch):
-    """A switch that can be off and restart. `rows` are its entries as the controller has them."""
+class RestartableSwitch(SimulatedSwitch):
+    """A switch that can be off and restart. `rows` are its entries as controllers have them."""
 
     def __init__(self, name: str, compiled: CompiledConfig | None = None) -> None:
-        super().__init__(design(name), compiled=compiled or small(name))
+        super().__init__(design(name), compiled=compiled or small_config(name))
         self.rows: dict[object, Row] = {}
         self.is_off = False
         self.restarts = 0
-        self.primary: Session | None = None
+        self.primary: ControllerSession | None = None
         self.sessions = 0
         self._empty = self.image()
 
     def image(self) -> Words:
-        """Tables, counters and registers as they are now; not the multicast groups, which ours never has."""
+        """Return tables, counters and registers, but no multicast groups: the program uses none."""
         return self.pipeline.memory_image()[: self.pipeline.code.layout.replication.multicast]
 
     def restart(self) -> None:
-        """Come up with nothing: no entries, all registers 0, no controller."""
         self.pipeline.load_image(self._empty)
         self.rows.clear()
         self.primary, self.is_off = None, False
         self.restarts += 1
 
     def write(self, updates: Iterable[Update]) -> None:
-        """Apply updates; `DeviceError` for what the switch refuses."""
+        """Apply updates; raise `DeviceError` for what the switch refuses."""
         updates = list(updates)
         try:
             super().write(updates)
@@ -105,29 +100,26 @@ class VirtualSwitch(SimulatedSwitch):
 
     @property
     def entries(self) -> list[Entry]:
-        """Those of parameters."""
-        return [row for row in self.rows.values() if self.contents.is_entry(row)]
+        return [row for row in self.rows.values() if self.state_ops.is_entry(row)]
 
 
-class Session(SwitchClient):
-    """A controller's connection, in virtual time: what it asks takes some, and takes effect in pieces.
+class ControllerSession(SwitchClient):
+    """A controller's connection in virtual time: requests take time, and writes take effect in parts.
 
-    One that is `killed` has no effect any more, though its coroutines may clean up.
+    After `is_killed` is set it has no effect any more, though its coroutines may clean up.
     """
 
     def __init__(
-        self, switch: VirtualSwitch, random: Random, packet_out: Callable[[bytes], None]
-    ) -> None:  # no connection, so nothing of the real one's
+        self, switch: RestartableSwitch, random: Random, packet_out: Callable[[bytes], None]
+    ) -> None:  # without super().__init__(), as there is no connection
         self._virtual = switch
         self._random = random
         self._packet_out = packet_out
         self._incarnation = switch.restarts
-        self.killed = False
+        self.is_killed = False
         self.written = 0
-        """Updates."""
         self.on_write: Callable[[], None] = lambda: None
-        """Called when some have taken effect."""
-        self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
+        self.packet_ins: asyncio.Queue[bytes] = asyncio.Queue()
 
     async def __aenter__(self) -> Self:
         await self._pause()
@@ -143,21 +135,18 @@ class Session(SwitchClient):
             self._virtual.primary = None
 
     def new_epoch(self) -> int:
-        """Later sessions have later ones."""
         self._virtual.sessions += 1
         return self._virtual.sessions
 
     async def commit_pipeline(self) -> bool:
-        """It is there as soon as the switch is on."""
+        """Return False: a switch that is on has its pipeline."""
         self._check_is_on()
         return False
 
     def check_pipeline(self) -> None:
-        """A switch that is on has our pipeline."""
         self._check_is_on()
 
     async def read(self, kind: type[R]) -> list[R]:
-        """Rows of a kind as they are."""
         await self._pause()
         self._check_is_on()
         return [row for row in self._virtual.rows.values() if isinstance(row, kind)]
@@ -168,7 +157,7 @@ class Session(SwitchClient):
         while at < len(updates):
             await self._pause()
             self._check_may_write()
-            if self.killed:
+            if self.is_killed:
                 return
             some = updates[at : at + self._random.randint(1, _AT_ONCE)]
             self._virtual.write(some)
@@ -178,19 +167,17 @@ class Session(SwitchClient):
         await self._pause()
 
     async def send(self, frame: bytes, egress_port: int | None) -> None:
-        """Send a packet-out."""
         self._check_may_write()
-        if not self.killed:
+        if not self.is_killed:
             self._packet_out(packet_out_header(egress_port) + frame)
 
     async def packets(self) -> AsyncIterator[bytes]:
-        """Packet-ins."""
         while True:
-            yield await self.arrived.get()
+            yield await self.packet_ins.get()
 
     async def _pause(self) -> None:
-        if not self.killed:
-            await asyncio.sleep(self._random.random() * _SLOWEST_S)
+        if not self.is_killed:
+            await asyncio.sleep(self._random.random() * _MAX_PAUSE_S)
 
     def _check_is_on(self) -> None:
         if self._virtual.is_off or self._incarnation != self._virtual.restarts:
@@ -198,5 +185,5 @@ class Session(SwitchClient):
 
     def _check_may_write(self) -> None:
         self._check_is_on()
-        if not self.killed and self._virtual.primary is not self:
+        if not self.is_killed and self._virtual.primary is not self:
             raise NotPrimary("another controller has become primary")

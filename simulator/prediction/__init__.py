@@ -1,1 +1,1 @@
-"""What a real run has taken, how its costs are found, and what virtual time makes of another one."""
+"""Measure or fit the costs of a real run, and predict another run with them."""

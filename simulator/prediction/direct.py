@@ -1,14 +1,14 @@
-"""Costs of a real run, measured directly: in a second, from its own logs and counters, without a search.
+"""Measure the costs of a real run directly, from its logs and counters, within a second.
 
-- `W_proc` and `PS_proc` are drawn from its RPCs, as `measured` says.
-- Its RPCs without lanes have the machine to themselves: how long they wait at an agent is what it takes to
-  wake a core up and to take a burst.
-- The kernel counts the program's time. In the baseline it only forwards; what it takes more in the arm
-  that the design is judged by is for the frames that it answers.
-- What is left of the CPU time of a step is for sending, at the servers, and for beginning operations, at the
-  workers: one simulation says how much is left (`corrected`).
+- `W_proc` and `PS_proc` are drawn from its RPCs (`Hosts.measured`).
+- Its RPCs without lanes find the machine idle: their waiting time at an agent is that of waking a core up and
+  of receiving a burst.
+- The kernel counts the program's time. In the baseline the program only forwards; its additional time in the
+  design's lead arm is for the frames that it answers.
+- The remaining CPU time of a step is for sending, at the servers, and for beginning operations, at the
+  workers: one simulation shows how much remains (`correct_costs`).
 
-`simulator.prediction.fit` looks for more costs, for minutes.
+`simulator.prediction.fit` fits more costs, within minutes.
 """
 
 from __future__ import annotations
@@ -24,36 +24,32 @@ from analysis.summary import Summary
 from foundation.designs.arms import judged
 from foundation.logs.columns import TRANSFERS, load_name
 from simulator.costs import Hosts
-from simulator.prediction.likeness import shared_cores
+from simulator.prediction.similar_run import shared_cores
 
 _WAITS = pl.col("w_queue_us", "ps_queue_us")
-_LEAST_NS = 500
-"""Of a cost that is what others leave."""
+_MIN_NS = 500
+"""Minimum of a cost that is computed as a remainder."""
 
 
-class Took(NamedTuple):
-    """What the baseline takes a step, all agents together, at the first of the loads."""
+class StepCosts(NamedTuple):
+    """Costs of a baseline's step at the first load, all agents together: CPU times and number of RPCs."""
 
     worker_us: float
-    """CPU time."""
     server_us: float
     rpcs: float
 
 
 class _Arm(NamedTuple):
-    """One arm at the first of the loads, by step."""
-
     worker_us: float
     server_us: float
     program_us: float | None
-    """Part of both; None where the switch is not in the kernel."""
+    """Part of both; None if the switch is not in the kernel."""
     rpcs: float
     packets: float
-    """That servers got, and answered."""
 
 
-def costs_in(run: Path, record: RunRecord, summary: Summary) -> Hosts:
-    """The costs of a run; raises `AnalysisError` where it lacks one of these arms, and `DataError`."""
+def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
+    """Return the costs of a run; raise `AnalysisError` if it lacks one of these arms, and `DataError`."""
     baseline, lead = (_arm(run, record, summary, arm.name) for arm in judged(record.design))
     return Hosts.model_validate(
         {
@@ -72,7 +68,7 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
     if not steps:
         raise AnalysisError(f"{run}: has measured no step of arm {arm}")
     of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
-    # Apart from its senders it is, to them, a switch of its own.
+    # If the program does not run on its senders' cores, it costs them nothing, as a dedicated switch.
     programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_its_senders]
     program_s = sum(program.total for program in programs)
     return _Arm(
@@ -85,7 +81,7 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
 
 
 def _waits_us(run: Path) -> float:
-    """How long an RPC that has the machine to itself waits at an agent: medians of workers and servers."""
+    """Return the median wait of an RPC at an idle agent, µs: the mean of workers and servers."""
     alone = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
     found: tuple[float | None, float | None] = alone.select(_WAITS.median()).collect().row(0)
     worker_us, server_us = found
@@ -95,7 +91,7 @@ def _waits_us(run: Path) -> float:
 
 
 def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
-    """Where it is the kernel's: what it takes of a frame, and more of one that it answers, ns."""
+    """Return the time of the kernel's program for a frame, and its extra time for one that it answers, ns."""
     if baseline.program_us is None or lead.program_us is None:
         return {}
     frame_us = baseline.program_us / (baseline.rpcs + baseline.packets)
@@ -105,22 +101,22 @@ def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
     return {"program_ns": round(1e3 * frame_us), "hit_ns": max(0, round(1e3 * hit_us))}
 
 
-def took(run: Path, record: RunRecord, summary: Summary) -> Took:
-    """What a run took, whether it was real or in virtual time."""
+def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
+    """Return the costs of a run's steps, whether it was real or simulated."""
     found = _arm(run, record, summary, judged(record.design)[0].name)
-    return Took(found.worker_us, found.server_us, found.rpcs)
+    return StepCosts(found.worker_us, found.server_us, found.rpcs)
 
 
-def corrected(hosts: Hosts, measured: Took, simulated: Took) -> Hosts:
-    """The costs with which a simulation takes as much CPU time as was measured, by one with these costs.
+def correct_costs(hosts: Hosts, measured: StepCosts, simulated: StepCosts) -> Hosts:
+    """Return the costs with which a simulation takes as much CPU time as was measured.
 
-    What servers took more or less is for sending answers, and as much of it for a worker's requests; what
-    workers took beyond that is for beginning operations.
+    `simulated` was made with `hosts`. The servers' difference is for sending answers, and as much for a
+    worker's requests; the workers' remaining difference is for beginning operations.
     """
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
-    send_ns = max(_LEAST_NS, send_ns)
+    send_ns = max(_MIN_NS, send_ns)
     sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3
     left_us = measured.worker_us - simulated.worker_us - sending_us
     begin_ns = hosts.begin_ns + 1e3 * left_us / len(TRANSFERS)
-    changes = {"send_ns": round(send_ns), "begin_ns": round(max(_LEAST_NS, begin_ns))}
+    changes = {"send_ns": round(send_ns), "begin_ns": round(max(_MIN_NS, begin_ns))}
     return Hosts.model_validate({**hosts.model_dump(), **changes})

@@ -1,4 +1,4 @@
-"""What is compared of a run, whether it was real or in virtual time."""
+"""The numbers of a run that predictions are compared by, whether it was real or simulated."""
 
 from __future__ import annotations
 
@@ -12,31 +12,28 @@ from analysis.summary import LoadSummary, Summary, summarise
 from foundation.logs.columns import TRANSFERS, load_name
 
 LATENCIES = ("pull_mean", "pull_p99", "push_mean", "push_p99")
-"""µs, of an operation."""
+"""Latencies of an operation, µs."""
 CPU = ("worker_cpu", "ps_cpu")
-"""µs, of a step, all workers or servers together."""
-Cell = tuple[str, str]
-"""Load and arm."""
+"""CPU times of a step, all workers or servers together, µs."""
+LoadAndArm = tuple[str, str]
 
 
 class Observed(NamedTuple):
-    """What a run has, by load and arm."""
-
-    cells: dict[Cell, dict[str, float]]
-    signs: dict[tuple[Cell, str], int]
-    """Of the differences to the baseline that have an interval without 0."""
+    cells: dict[LoadAndArm, dict[str, float]]
+    signs: dict[tuple[LoadAndArm, str], int]
+    """Signs of the differences to the baseline whose interval excludes 0."""
     capacity: dict[str, float]
     """Arm -> steps/s of all workers in a closed loop."""
 
 
 def observed_in(run: Path) -> Observed:
-    """Of a run folder; raises `AnalysisError`."""
+    """Read a run folder; raise `AnalysisError`."""
     record = read_record(run)
     return observed(record, summarise(run, record))
 
 
 def observed(record: RunRecord, summary: Summary) -> Observed:
-    """Of a run's record and summary; raises `AnalysisError` where nothing was measured."""
+    """Collect the numbers from a run's record and summary; raise `AnalysisError` if nothing was measured."""
     cells, signs = {}, {}
     for name, load in summary.loads.items():
         for arm in load.arms:
@@ -51,16 +48,16 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
 
 
 def _capacity(record: RunRecord) -> dict[str, float]:
-    """The median of what was measured before the rounds, between and behind them."""
+    """Return the median of the capacities measured before, between and after the rounds."""
     every = [record.capacity, *(check.capacity for check in record.capacity_checks)]
     return {arm: median(of[arm] for of in every) for arm in record.capacity}
 
 
 def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str, float] | None:
-    took = load.arms[arm].op_latency_us
+    latencies = load.arms[arm].op_latency_us
     blocks = [block for block in record.blocks if block.arm == arm and load_name(block.load) == name]
     found: dict[str, float | None] = {
-        f"{op}_{name}": getattr(took[op], name) for op in TRANSFERS for name in ("mean", "p50", "p99")
+        f"{op}_{name}": getattr(latencies[op], name) for op in TRANSFERS for name in ("mean", "p50", "p99")
     }
     if not load.arms[arm].steps or None in found.values():
         return None
@@ -70,7 +67,6 @@ def _cell(name: str, arm: str, load: LoadSummary, record: RunRecord) -> dict[str
 
 
 def _sign(load: LoadSummary, arm: str, metric: str) -> int:
-    """1 or -1 where the difference can be told from 0; else 0."""
     found = load.differences.get(arm, {}).get(metric)
     if found is None or found.ratio_low is None or found.ratio_high is None:
         return 0

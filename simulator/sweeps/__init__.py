@@ -1,1 +1,1 @@
-"""Sweeps: many simulated runs side by side, and what they show together."""
+"""Sweeps: simulated runs along a setting, and figures of them."""

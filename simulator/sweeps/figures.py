@@ -1,4 +1,4 @@
-"""Figures of sweeps: [DDL] Fig. 1, 7b and 8 in virtual time, and what each setting changes, in all arms."""
+"""Figures of sweeps: [DDL] Fig. 1, 7b and 8 in virtual time, and the effect of each setting in all arms."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from analysis.figures.model import Axis, Fact, Figure, Panel, Series, Values, co
 from foundation.designs.arms import arm as arm_of
 from foundation.designs.arms import ordered
 from simulator.sweeps.plan import Sweep
-from simulator.sweeps.point import ArmResult, Done
-from simulator.sweeps.spread import Results
+from simulator.sweeps.point import CachedPoint, SweptArm
+from simulator.sweeps.spread import SweepResults
 
-Metric = Callable[[ArmResult], float | None]
+Metric = Callable[[SweptArm], float | None]
 METRICS: dict[str, Metric] = {
     "capacity, steps/s": lambda arm: arm.capacity,
     "mean pull at half load, µs": lambda arm: arm.pull_mean,
@@ -25,8 +25,7 @@ METRICS: dict[str, Metric] = {
 _BASE_WORKERS = 16
 
 
-def figures_of(swept: Sequence[Sweep], results: Results) -> Iterator[Figure]:
-    """All that these sweeps give."""
+def figures_of(swept: Sequence[Sweep], results: SweepResults) -> Iterator[Figure]:
     for sweep in swept:
         found = [results[sweep.name, point.name] for point in sweep.points]
         yield overview(sweep, found)
@@ -41,8 +40,7 @@ def figures_of(swept: Sequence[Sweep], results: Results) -> Iterator[Figure]:
             yield drops(sweep, found)
 
 
-def _lines(sweep: Sweep, found: Sequence[Done], metric: Metric) -> list[Series]:
-    """A line for each arm."""
+def _lines(sweep: Sweep, found: Sequence[CachedPoint], metric: Metric) -> list[Series]:
     x = _x(sweep)
     return [
         Series(arm, x, _values(found, arm, metric), colour_of(arm, number), dash=number % 2)
@@ -54,17 +52,16 @@ def _x(sweep: Sweep) -> Values:
     return np.array([point.x for point in sweep.points], dtype=np.float64)
 
 
-def _values(found: Sequence[Done], arm: str, metric: Metric) -> Values:
+def _values(found: Sequence[CachedPoint], arm: str, metric: Metric) -> Values:
     values = [metric(done.result.arms[arm]) for done in found]
     return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
 
 
-def _arms(found: Sequence[Done]) -> list[str]:
+def _arms(found: Sequence[CachedPoint]) -> list[str]:
     return [arm.name for arm in ordered(set.intersection(*(set(done.result.arms) for done in found)))]
 
 
-def overview(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """Every metric along the sweep."""
+def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     return Figure(
         f"sweep-{sweep.name}",
         sweep.title,
@@ -75,8 +72,8 @@ def overview(sweep: Sweep, found: Sequence[Done]) -> Figure:
     )
 
 
-def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """[DDL] Fig. 1: training time against workers; the ideal is 16 workers on 16/n of the data."""
+def training(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+    """Plot [DDL] Fig. 1: training time against workers; the ideal is 16 workers on 16/n of the data."""
     x = _x(sweep)
     base = next(number for number, point in enumerate(sweep.points) if point.x == _BASE_WORKERS)
     lines, facts = [], dict[Fact, float]()
@@ -99,8 +96,7 @@ def training(sweep: Sweep, found: Sequence[Done]) -> Figure:
     )
 
 
-def communication(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """What of a step a worker waits for its pull and its push."""
+def communication(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     return Figure(
         "fig-01-share",
         "Communication's share of training time",
@@ -111,8 +107,7 @@ def communication(sweep: Sweep, found: Sequence[Done]) -> Figure:
     )
 
 
-def utilisation(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """[DDL] Fig. 8: how busy workers and servers are, in a closed loop."""
+def utilisation(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     panels: dict[str, Metric] = {
         "workers": lambda of: of.simulated.workers_busy,
         "servers": lambda of: of.simulated.servers_busy,
@@ -128,8 +123,8 @@ def utilisation(sweep: Sweep, found: Sequence[Done]) -> Figure:
     )
 
 
-def callers(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """[DDL] Fig. 7b: unique workers that call a server within 1,000 µs."""
+def callers(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+    """Plot [DDL] Fig. 7b: unique workers that call a server within 1,000 µs."""
     panels: dict[str, Metric] = {"p50": lambda of: of.callers_p50, "p99": lambda of: of.callers_p99}
     return Figure(
         "fig-07b",
@@ -141,10 +136,8 @@ def callers(sweep: Sweep, found: Sequence[Done]) -> Figure:
     )
 
 
-def drops(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """Frames that found a queue full."""
-
-    def share(of: ArmResult) -> float:
+def drops(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
+    def share(of: SweptArm) -> float:
         return of.simulated.dropped / max(of.simulated.frames, 1)
 
     return Figure(
@@ -157,8 +150,7 @@ def drops(sweep: Sweep, found: Sequence[Done]) -> Figure:
     )
 
 
-def cost(sweep: Sweep, found: Sequence[Done]) -> Figure:
-    """What simulating takes, by the size of the cluster."""
+def cost(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     x = np.array([point.config.workers + point.config.servers for point in sweep.points], dtype=np.float64)
     loop = np.array([1e6 * done.cost.loop_s / done.result.rpcs for done in found])
     whole = np.array([1e6 * done.cost.real_s / done.result.rpcs for done in found])

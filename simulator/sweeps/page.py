@@ -1,4 +1,4 @@
-"""The page of sweeps, and their figures as files."""
+"""The report of sweeps, and their figures as files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
 from simulator.sweeps.figures import figures_of
 from simulator.sweeps.plan import Sweep
-from simulator.sweeps.point import ArmResult, Done
-from simulator.sweeps.spread import Results
+from simulator.sweeps.point import CachedPoint, SweptArm
+from simulator.sweeps.spread import SweepResults
 
 _READING = (
     "The same P4 program and agents as in a real run, on a virtual clock: cables, cores and what agents take "
@@ -24,16 +24,16 @@ _READING = (
 )
 
 
-def write_page(swept: Sequence[Sweep], results: Results, folder: Path) -> Path:
-    """Write report.html and the folder `figures`; the path of the report."""
-    drawn = list(figures_of(swept, results))
+def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> Path:
+    """Write report.html and the folder `figures`; return the path of the report."""
+    draw_duration = list(figures_of(swept, results))
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
-    write_figures(drawn, target)
+    write_figures(draw_duration, target)
     tables = [(sweep.title, [table(sweep, results)]) for sweep in swept]
     page = Page(
         title="Sweeps in virtual time",
-        plots=[plot(figure) for figure in drawn],
+        plots=[plot(figure) for figure in draw_duration],
         tables=tables,
         reading=_READING,
     )
@@ -42,8 +42,7 @@ def write_page(swept: Sequence[Sweep], results: Results, folder: Path) -> Path:
     return report
 
 
-def table(sweep: Sweep, results: Results) -> Table:
-    """A row for each point: the arms against the baseline, and that nothing was lost."""
+def table(sweep: Sweep, results: SweepResults) -> Table:
     found = {point.name: results[sweep.name, point.name] for point in sweep.points}
     base = baseline_of(name for done in found.values() for name in done.result.arms)
     others = [arm for arm in measured(base.design) if arm.baseline is not None and not arm.is_repetition]
@@ -54,16 +53,15 @@ def table(sweep: Sweep, results: Results) -> Table:
 
 
 _CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_us_per_step"}
-"""What a column is of -> its name in a result."""
 
 
 def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
-    """Yield the capacity of every arm, and what else changes in those that answers mention."""
+    """Yield the capacity of every arm, and the other changes of those that answers mention."""
     for what, metric in _CHANGED.items():
         yield from ((what, arm) for arm in arms if metric == "capacity" or arm in mentioned(arm.design))
 
 
-def _row(name: str, done: Done, base: str, others: Sequence[Arm]) -> Row:
+def _row(name: str, done: CachedPoint, base: str, others: Sequence[Arm]) -> Row:
     arms = done.result.arms
     return (
         name,
@@ -74,7 +72,6 @@ def _row(name: str, done: Done, base: str, others: Sequence[Arm]) -> Row:
     )
 
 
-def change(arm: ArmResult | None, base: ArmResult, metric: str) -> str:
-    """What an arm changes, in %; a dash where that is not known."""
+def change(arm: SweptArm | None, base: SweptArm, metric: str) -> str:
     without, value = getattr(base, metric), getattr(arm, metric, None)
     return f"{100 * (value / without - 1):+.0f} %" if without and value is not None else "–"

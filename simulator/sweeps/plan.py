@@ -1,4 +1,4 @@
-"""What is swept: settings of a simulated cluster that take one value after the other, by names or by hand."""
+"""Plans of sweeps: a setting of a simulated cluster takes one value after the other."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiment.config import config_of
-from simulator.config import SimulationConfig
-from simulator.errors import SimulationError
+from simulator.config import SimulationConfig, SimulationError
 
 Changes = Mapping[str, Any]  # settings by their dotted names
 """Setting, with a dot before that of a table, -> value."""
@@ -16,20 +15,15 @@ Changes = Mapping[str, Any]  # settings by their dotted names
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One simulated run of a sweep."""
-
     sweep: str
     name: str
-    """Of its folder; no other of the sweep has it."""
+    """Name of its folder, unique in the sweep."""
     x: float
-    """Along the sweep's axis."""
     config: SimulationConfig
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Points along one axis."""
-
     name: str
     title: str
     along: str
@@ -39,16 +33,16 @@ class Sweep:
 TABLE_2 = ((80, 20), (120, 30), (160, 40), (200, 50), (240, 60), (280, 70))
 """[DDL] Table 2: workers and servers of S1 to S6."""
 COMPUTE_MS = 15
-"""A step's computing where training time is asked for, which the paper does not tell: with so much, twenty
-servers carry 512 workers half as fast as they could go, as there."""
+"""Computing of a step in the sweep of training time, which the paper does not give. With this value twenty
+servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
-"""[DDL]'s cluster, with few steps: what points differ by is far beyond what their rounds do."""
+"""[DDL]'s cluster, with few steps: points differ by much more than their rounds do."""
 _MORE_AND_MORE = (10, 20, 40, 80, 160, 320)
 _RACK = 8
 
 
 def sweeps(names: Sequence[str]) -> list[Sweep]:
-    """Those of these names, of all where there is none; raises `SimulationError` for one that is unknown."""
+    """Return the sweeps of these names, or all; raise `SimulationError` for an unknown name."""
     unknown = [name for name in names if name not in _SWEEPS]
     if unknown:
         raise SimulationError(f"sweep {unknown[0]!r} is none of {', '.join(_SWEEPS)}")
@@ -56,7 +50,7 @@ def sweeps(names: Sequence[str]) -> list[Sweep]:
 
 
 def along(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
-    """A sweep over one setting of a configuration; raises `ConfigError` for a value that it cannot have."""
+    """Return a sweep over one setting of a configuration; raise `ConfigError` for an invalid value."""
     if len(set(values)) < len(values):
         raise SimulationError(f"{setting}: {', '.join(f'{value:g}' for value in values)} must differ")
     return _sweep(setting, f"What {setting} changes", setting, values, lambda value: {setting: value}, config)
@@ -70,13 +64,12 @@ def _sweep(
     changes: Callable[[float], Changes],
     base: SimulationConfig = _BASE,
 ) -> Sweep:
-    """A point for each value, with these changes of the base."""
     points = (Point(name, f"{value:.12g}", value, changed(base, changes(value))) for value in values)
     return Sweep(name, title, axis, tuple(points))
 
 
 def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
-    """A configuration with other values; raises `ConfigError` for the first that is wrong."""
+    """Return a configuration with other values; raise `ConfigError` for the first invalid one."""
     values = base.model_dump()
     for setting, value in changes.items():
         *tables, last = setting.split(".")
@@ -147,6 +140,6 @@ _SWEEPS: dict[str, Callable[[str], Sweep]] = {
 
 
 def points_of(swept: Sequence[Sweep]) -> Iterator[Point]:
-    """All points, those that take longest first, so that none is left to the end alone."""
+    """Yield all points, the longest first, so that processes end at about the same time."""
     every = [point for sweep in swept for point in sweep.points]
     yield from sorted(every, key=lambda point: -point.config.workers)

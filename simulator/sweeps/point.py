@@ -1,43 +1,41 @@
-"""One point of a sweep: a simulated run, and what is kept of it. The same wherever it is done."""
+"""One point of a sweep: a simulated run, and its result, which does not depend on the machine."""
 
 from __future__ import annotations
 
 import hashlib
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from analysis.figures.connections import concurrency_of
+from analysis.figures.distribution import Distribution
 from analysis.figures.source import of_run
 from analysis.record import RunRecord, SimulatedArm
 from analysis.summary import Summary
 from foundation.designs.registry import design as find_design
 from foundation.settings import Strict
-from simulator.aside import Made as Run
-from simulator.aside import silent, simulated
 from simulator.config import SimulationConfig
-from simulator.contents import modules_of
+from simulator.experiment import TemporaryRun as Run
+from simulator.experiment import quiet_reporter, temporary_run
 from simulator.import_graph import ROOT, needed_by
+from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult
 
 
-class ArmResult(Strict):
-    """One arm: its capacity, and its operations at the first of the loads."""
+class SweptArm(Strict):
+    """One arm: its capacity, and its operations at the first load."""
 
     capacity: float
-    """Steps/s of all workers in a closed loop."""
     step_ms: float
-    """Of a worker in that closed loop."""
     pull_mean: float | None
-    """µs, as all that follow; None where nothing was measured."""
+    """Latency, µs, as the three below; None if nothing was measured."""
     pull_p99: float | None
     push_mean: float | None
     push_p99: float | None
     closed_push_p99: float
-    """In the closed loop, where all workers begin at the same time."""
+    """p99 of a push in the closed loop, in which all workers begin at the same time, µs."""
     rpcs_per_step: float
     ps_packets_per_step: float
     ps_cpu_us_per_step: float
@@ -47,43 +45,35 @@ class ArmResult(Strict):
     simulated: SimulatedArm
 
 
-class Result(Strict):
-    """A point's; nothing of it depends on the machine."""
-
-    arms: dict[str, ArmResult]
+class PointResult(Strict):
+    arms: dict[str, SweptArm]
     sent: int
-    """Lanes."""
     lost: int
     mismatched_keys: int
-    """Whose value is not what was sent."""
     rpcs: int
     packet_passes: int
     virtual_s: float
 
 
-class Cost(Strict):
-    """What it took on the machine that did it."""
-
+class PointCost(Strict):
     real_s: float
     loop_s: float
 
 
-class Done(CachedResult):
-    """A point's file: made of what, and what came out."""
-
-    result: Result
-    cost: Cost
+class CachedPoint(CachedResult):
+    result: PointResult
+    cost: PointCost
 
 
 def fingerprint(config: SimulationConfig) -> str:
-    """A digest of design, settings, program and code: points with the same one have the same result."""
+    """Return a digest of design, settings, program and code: points with equal ones have equal results."""
     settings = config.model_dump_json(exclude={"runs"})
     return hashlib.sha256(f"{digest(config.design)} {settings}".encode()).hexdigest()[:16]
 
 
 @cache
 def digest(design: str, root: Path = ROOT) -> str:
-    """Of the compiled program, and of all modules that a run of the design is simulated by."""
+    """Return a digest of the compiled program, and of all modules that the simulation of a design imports."""
     chosen = find_design(design)
     modules = needed_by([__name__, *modules_of(chosen)], root)
     made = hashlib.sha256((root / chosen.program.relative_to(ROOT)).read_bytes())
@@ -92,30 +82,29 @@ def digest(design: str, root: Path = ROOT) -> str:
     return made.hexdigest()
 
 
-def do_point(text: str, scratch: str | None = None) -> str:
-    """Simulate a configuration (JSON); returns a `Done` as JSON.
+def simulate_point(text: str, scratch: str | None = None) -> str:
+    """Simulate a configuration (JSON); return a `CachedPoint` as JSON.
 
-    Logs go to a folder in `scratch`, or where the machine has such things, and are removed.
+    Logs go to a temporary folder below `scratch`, if given.
     """
     config = SimulationConfig.model_validate_json(text)
-    with simulated(config, None, silent(), scratch) as made:
+    with temporary_run(config, None, quiet_reporter(), scratch) as made:
         simulation = made.record.simulation
         assert simulation is not None
-        done = Done(
+        done = CachedPoint(
             fingerprint=fingerprint(config),
-            result=result_of(made),
-            cost=Cost(real_s=simulation.real_s, loop_s=simulation.loop_s),
+            result=summarize_run(made),
+            cost=PointCost(real_s=simulation.real_s, loop_s=simulation.loop_s),
         )
     return done.model_dump_json(indent=2)
 
 
-def result_of(made: Run) -> Result:
-    """What is kept of a run."""
+def summarize_run(made: Run) -> PointResult:
     run, record, summary = made
     assert record.simulation is not None
     pushes = _closed_pushes(run)
     callers = concurrency_of(of_run(run))
-    return Result(
+    return PointResult(
         arms={
             arm: _arm(arm, record, summary, pushes[arm], callers[(arm,)]) for arm in record.simulation.arms
         },
@@ -128,17 +117,17 @@ def result_of(made: Run) -> Result:
     )
 
 
-def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: Any) -> ArmResult:
+def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: Distribution) -> SweptArm:
     assert record.simulation is not None
     found = next(iter(summary.loads.values())).arms[arm]
-    took = {op: found.op_latency_us[op] for op in ("pull", "push")}
-    return ArmResult(
+    latencies = {op: found.op_latency_us[op] for op in ("pull", "push")}
+    return SweptArm(
         capacity=record.capacity[arm],
         step_ms=1e3 * record.config["workers"] / record.capacity[arm],
-        pull_mean=took["pull"].mean,
-        pull_p99=took["pull"].p99,
-        push_mean=took["push"].mean,
-        push_p99=took["push"].p99,
+        pull_mean=latencies["pull"].mean,
+        pull_p99=latencies["pull"].p99,
+        push_mean=latencies["push"].mean,
+        push_p99=latencies["push"].p99,
         closed_push_p99=pushes,
         rpcs_per_step=found.rpcs_per_step,
         ps_packets_per_step=found.ps_packets_per_step,
@@ -150,7 +139,6 @@ def _arm(arm: str, record: RunRecord, summary: Summary, pushes: float, callers: 
 
 
 def _closed_pushes(run: Path) -> dict[str, float]:
-    """Arm -> p99 of a push in the closed loop, µs."""
     rows = pl.read_parquet(run / "operations.parquet").filter(
         pl.col("round") < 0, pl.col("op").cast(pl.String) == "push"
     )

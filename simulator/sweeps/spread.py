@@ -1,4 +1,4 @@
-"""Points side by side, on processes of this machine or on a cluster; what is done is not done again."""
+"""Simulate points in parallel, on this machine or a cluster; results are cached in files."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from simulator.sweeps.plan import Point
-from simulator.sweeps.point import Done, do_point, fingerprint
-from simulator.task_cache import Progress, Task, run_cached
+from simulator.sweeps.point import CachedPoint, fingerprint, simulate_point
+from simulator.task_cache import Task, TaskProgress, run_cached
 
-Results = dict[tuple[str, str], Done]
-"""By sweep and point."""
+SweepResults = dict[tuple[str, str], CachedPoint]
+"""Results by sweep and point."""
 
 
-def file_of(point: Point, folder: Path) -> Path:
-    """Where its result is kept."""
+def result_file(point: Point, folder: Path) -> Path:
     return folder / point.sweep / f"{point.name}.json"
 
 
-def do_points(
-    points: Sequence[Point], folder: Path, scheduler: str | None, processes: int, progress: Progress
-) -> Results:
-    """Simulate what is left of them, each into its file as soon as it is done.
+def simulate_points(
+    points: Sequence[Point], folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
+) -> SweepResults:
+    """Simulate the points without a cached result, and cache each as soon as it is done.
 
-    `scheduler` is the address of a dask.distributed cluster that has this project; None is so many processes
-    here. Raises `ClusterError`, and the error of the first point that fails.
+    `scheduler` is the address of a dask.distributed cluster that has this project; None runs `processes`
+    processes here. Raises `ClusterError`, and the error of the first point that fails.
     """
     tasks = [
         Task(
-            f"{point.sweep} {point.name}", file_of(point, folder), fingerprint(point.config),
+            f"{point.sweep} {point.name}", result_file(point, folder), fingerprint(point.config),
             point.config.model_dump_json(),
         )
         for point in points
     ]  # fmt: skip
     with ExitStack() as opened:
-        # Ours, as a process that is killed leaves what it has written.
+        # Created here, as killed processes leave their files behind.
         here = scheduler is None
         scratch = opened.enter_context(TemporaryDirectory(prefix="hotline-sweep-")) if here else None
-        done = run_cached(partial(do_point, scratch=scratch), Done, tasks, scheduler, processes, progress)
+        done = run_cached(
+            partial(simulate_point, scratch=scratch), CachedPoint, tasks, scheduler, processes, progress
+        )
     return {(point.sweep, point.name): each for point, each in zip(points, done, strict=True)}

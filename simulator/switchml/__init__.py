@@ -1,2 +1,1 @@
-"""SwitchML in virtual time: its published rules as a plain model, and schedules of faults that they are held
-to."""
+"""SwitchML in virtual time: its published rules as a plain model, and schedules of faults."""

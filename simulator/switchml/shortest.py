@@ -1,8 +1,7 @@
-"""The shortest schedules in which the published rules give a wrong sum: looked for breadth first, in the
-model.
+"""Search the shortest schedules in which SwitchML's published rules give a wrong sum, breadth first.
 
-`python -m simulator.switchml.shortest` prints them, and whether the check of the chunk's number mends
-them."""
+`python -m simulator.switchml.shortest` prints them, and shows that comparing chunk numbers repairs them.
+"""
 
 from __future__ import annotations
 
@@ -11,35 +10,33 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from hosts.switchml.packet import VALUES, SwitchMLPacket
-from simulator.switchml.rules import Switch
-from simulator.switchml.window import Window
+from simulator.switchml.rules import SwitchModel
+from simulator.switchml.window import WindowModel
 
 CHUNKS = 3
-LONGEST = 8
+MAX_ARRIVALS = 8
 
 
 class Arrival(NamedTuple):
-    """A packet comes to the switch."""
-
     worker: int
     chunk: int
     is_late: bool
-    """A copy of one whose result its worker has already."""
+    """Whether it is a copy of a packet whose result its worker already has."""
 
     def __str__(self) -> str:
         return f"{'late ' if self.is_late else ''}{chr(ord('A') + self.worker)}{self.chunk}"
 
 
 class State(NamedTuple):
-    """After some arrivals. Answers are taken at once."""
+    """The state after some arrivals; answers arrive at once."""
 
-    switch: Switch
-    windows: tuple[Window, ...]
+    switch: SwitchModel
+    windows: tuple[WindowModel, ...]
     arrivals: tuple[Arrival, ...] = ()
 
     @property
     def key(self) -> Hashable:
-        """Equal where the same may happen from here on."""
+        """Equal for states with the same future."""
         entries = [
             (each.bitmap, each.missing, each.values[0], each.number)
             for entries in self.switch.sets
@@ -50,24 +47,26 @@ class State(NamedTuple):
 
 
 def addend(worker: int, chunk: int) -> int:
-    """What a worker adds in a chunk: every sum of these tells what is in it."""
+    """Return what a worker adds in a chunk: every sum of these shows its addends."""
     return 1 << (8 * worker + 2 * chunk)
 
 
-def request(window: Window, worker: int, chunk: int) -> SwitchMLPacket:
-    """What it sends for that."""
-    return SwitchMLPacket(chunk, *window.place(chunk), values=(addend(worker, chunk),) * VALUES)
+def request(window: WindowModel, worker: int, chunk: int) -> SwitchMLPacket:
+    return SwitchMLPacket(chunk, *window.slot_and_set(chunk), values=(addend(worker, chunk),) * VALUES)
 
 
-def shortest(
-    workers: int = 2, window: int = 1, check: bool = False, longest: int = LONGEST
+def shortest_counterexamples(
+    workers: int = 2, window: int = 1, check: bool = False, max_arrivals: int = MAX_ARRIVALS
 ) -> list[tuple[Arrival, ...]]:
-    """Schedules of the least number of arrivals after which a worker has a wrong sum; none if it takes more
-    than `longest`. Of beginnings that leave the same state there is the first."""
-    windows = tuple(Window(0, CHUNKS, window) for _ in range(workers))
-    states = [State(Switch(workers, window, check=check), windows)]
+    """Return the shortest schedules after which a worker has a wrong sum.
+
+    The list is empty if they take more than `max_arrivals` arrivals. Of schedules with the same state, only
+    the first is continued.
+    """
+    windows = tuple(WindowModel(0, CHUNKS, window) for _ in range(workers))
+    states = [State(SwitchModel(workers, window, check=check), windows)]
     seen = {states[0].key}
-    for _ in range(longest):
+    for _ in range(max_arrivals):
         after = [each for state in states for each in _next(state)]
         wrong = [each.arrivals for each in after if any(is_wrong(one, workers) for one in each.windows)]
         if wrong:
@@ -92,21 +91,20 @@ def _next(state: State) -> Iterator[State]:
             yield State(switch, windows, (*state.arrivals, arrival))
 
 
-def is_wrong(window: Window, workers: int) -> bool:
-    """Whether a worker has a sum that is not that of all workers."""
+def is_wrong(window: WindowModel, workers: int) -> bool:
     return any(
         result.values[0] != sum(addend(worker, chunk) for worker in range(workers))
         for chunk, result in window.results.items()
     )
 
 
-def _copy(switch: Switch) -> Switch:
+def _copy(switch: SwitchModel) -> SwitchModel:
     copy = replace(switch)
     copy.sets = ([replace(each) for each in switch.sets[0]], [replace(each) for each in switch.sets[1]])
     return copy
 
 
-def _copy_window(window: Window) -> Window:
+def _copy_window(window: WindowModel) -> WindowModel:
     copy = replace(window, results=dict(window.results))
     copy.outstanding = set(window.outstanding)
     return copy
@@ -114,8 +112,8 @@ def _copy_window(window: Window) -> Window:
 
 if __name__ == "__main__":
     for check in (False, True):
-        found = shortest(check=check)
-        print(f"{'with' if check else 'without'} the check, of at most {LONGEST} arrivals:")
+        found = shortest_counterexamples(check=check)
+        print(f"{'with' if check else 'without'} the check, of at most {MAX_ARRIVALS} arrivals:")
         for arrivals in found:
             print("    " + ", ".join(map(str, arrivals)))
         if not found:

@@ -1,4 +1,7 @@
-"""SwitchML, as what schedules are played with: its windows, and the bound of its floats."""
+"""SwitchML as a subject of schedules.
+
+`python -m simulator.switchml.subject` prints the table of docs/switchml.md.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,17 @@ from hosts.switchml.client import SwitchMLClient
 from hosts.switchml.floats import MIN_EXPONENT, error_bound
 from hosts.switchml.packet import VALUES
 from hosts.worker.vectors import PATIENCE_NS, Vector, VectorClient
-from simulator.dense.schedule import Range
+from simulator.dense.schedule import ScheduleRange
 from simulator.dense.subject import Subject
+from simulator.dense.tally import table_command
 
-RANGE = Range("switchml", workers=(2, 2, 3, 4), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), most_values=800)
+RANGE = ScheduleRange(
+    "switchml", workers=(2, 2, 3, 4), windows=(1, 2, 4, 8), chunk_sizes=(VALUES,), max_values=800
+)
 
 
 def subject_of(arm: Arm) -> Subject:
-    """One of its arms, or another with settings of the design."""
+    """Return the subject of an arm, which may have other settings than the design's arms."""
     return Subject(
         DESIGN, arm, RANGE, (VALUES, VALUES), VALUES, lambda _workers, _servers: 1.0, _set_up, _is_near,
         PATIENCE_NS,
@@ -34,7 +40,7 @@ def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
-    """Within the bound of block floating point, chunk by chunk."""
+    """Return whether a result is within the bound of block floating point, chunk by chunk."""
     exact = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
     sizes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
     for first in range(0, len(result), VALUES):
@@ -48,3 +54,7 @@ def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
 
 
 PUBLISHED, CHECKED = map(subject_of, DESIGN.arms)
+main = table_command([PUBLISHED, CHECKED])
+
+if __name__ == "__main__":
+    main()

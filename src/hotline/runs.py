@@ -27,8 +27,8 @@ from foundation.logs.merge import finish_merge
 from simulator.answer.ask import ClusterAnswer
 from simulator.answer.ask import answer as answer_for
 from simulator.answer.cluster import Cluster
-from simulator.aside import silent
 from simulator.config import DDL, SimulationConfig
+from simulator.experiment import quiet_reporter
 from simulator.experiment import simulate as experiment
 
 
@@ -75,7 +75,7 @@ def simulate(config: Path | None = None, reporter: Reporter | None = None, **set
     cluster: 80 workers and 20 parameter servers at 10 Gbit/s. The run's folder is made in `runs`, and removed
     after an error: `ConfigError`, `SimulationError` or `DataError`.
     """
-    reporter = reporter or silent()
+    reporter = reporter or quiet_reporter()
     if config is None:
         chosen = config_of(SimulationConfig, {**DDL.model_dump(exclude={"arms"}), **settings})
     else:
@@ -130,7 +130,7 @@ def answer(reporter: Reporter | None = None, **cluster: object) -> ClusterAnswer
     The settings are those of `simulator.answer.cluster.Cluster`. It takes some ten seconds with 100 hosts.
     Raises `ConfigError`, `SimulationError` and `DataError`.
     """
-    reporter = reporter or silent()
+    reporter = reporter or quiet_reporter()
     asked = config_of(Cluster, cluster)
     try:
         return run_interruptibly(lambda: answer_for(asked, reporter))

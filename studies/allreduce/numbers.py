@@ -8,7 +8,7 @@ from pathlib import Path
 from foundation.errors import DataError, reason_of
 from foundation.settings import Strict
 from simulator.dense.measure import Reduced
-from simulator.task_cache import Progress, run_cached
+from simulator.task_cache import TaskProgress, run_cached
 from studies.allreduce.breakdown import parts_of
 from studies.allreduce.memory import Memory, memories
 from studies.allreduce.plan import (
@@ -127,7 +127,9 @@ class Numbers(Strict):
     headlines: list[ModelStep]
 
 
-def run_plan(plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: Progress) -> Numbers:
+def run_plan(
+    plan: Plan, folder: Path, scheduler: str | None, processes: int, progress: TaskProgress
+) -> Numbers:
     """Run the points of a plan that have no cached result in `folder`/points, and compute the numbers.
 
     Raises `DataError` if the folder cannot be made, `ClusterError`, and the error of the first point that

@@ -12,10 +12,10 @@ from pydantic import Field, TypeAdapter
 
 from foundation.designs.interface import Design
 from foundation.settings import Strict
-from simulator.contents import modules_of
 from simulator.costs import Hosts, Network
 from simulator.dense.measure import IDEAL, Reduced, measure
 from simulator.import_graph import ROOT, needed_by
+from simulator.switch_state import modules_of
 from simulator.task_cache import CachedResult, Task
 from studies.allreduce.schemes import scheme_of
 from studies.allreduce.training import ARMS, DESIGNS, Training, train

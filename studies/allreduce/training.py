@@ -25,12 +25,12 @@ from hosts.model.hyperparameters import chance_loss, choose
 from hosts.worker.trainer import Schedule, Trainer
 from hosts.workload.generator import R1, Shape, generate
 from hosts.workload.trace import Samples, Trace
-from simulator.books import ArmBook
 from simulator.costs import Hosts as Costs
 from simulator.costs import Network
-from simulator.drive import Clock, drive
+from simulator.drive import WorkerClock, drive
+from simulator.ledger import PushLedger
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import Simulated
+from simulator.world import SimulatedNetwork
 from studies.allreduce.training_result import LossCurve, TrainingResult
 
 ARMS: dict[str, Arm] = {
@@ -70,11 +70,11 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
     assert trace.samples is not None
     simulated = _simulation(design, arm, trace, job, network, costs)
     chosen = choose(trace)
-    clocks, recorder = [Clock() for _ in simulated.clients], ArmBook(trace.space.size)
+    clocks, recorder = [WorkerClock() for _ in simulated.clients], PushLedger(trace.space.size)
     trainers = [
         Trainer(
             w + 1, client, trace, LogisticRegression(chosen.scale, chosen.learning_rate),
-            recorder.of_worker(), Schedule(0, job.steps, 0, 0), clocks[w].read,
+            recorder.for_worker(), Schedule(0, job.steps, 0, 0), clocks[w].read,
             WorkerCost(compute_ns=round(1e3 * job.compute_us * (job.straggler if w == 0 else 1.0))),
             clocks[w].spin,
         )
@@ -158,11 +158,11 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
 
 def _simulation(
     design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
-) -> Simulated:
+) -> SimulatedNetwork:
     """Make a simulation, with all parameters loaded into the switch if the arm aggregates there."""
     switch = SimulatedSwitch(design)
     switch.install(CONTROL.of(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
-    simulated = Simulated(
+    simulated = SimulatedNetwork(
         design, arm, switch, trace.space, trace.largest_batch, job.workers, job.servers, network, costs,
         job.seed,
     )  # fmt: skip
@@ -170,7 +170,7 @@ def _simulation(
         keys: NDArray[np.uint64] = trace.space.all()
         switch.load(arm.job, keys.tolist())
         for store in simulated.stores:
-            switch.contents.lend(store, keys)
+            switch.state_ops.release_to_switch(store, keys)
         for client in simulated.clients:
             client.hint(keys)
     if design.name in SYNCHRONOUS:

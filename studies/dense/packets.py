@@ -12,7 +12,7 @@ from foundation.settings import Strict
 from nativekit.records import records
 from simulator.costs import Network as LinkSettings
 from simulator.costs import links_of
-from simulator.state import EVENT, HEAD_BYTES, ME
+from simulator.state import EVENT, HEAD_BYTES, WORLD_HEADER
 from softswitch.queues.fifo import WIRE_OVERHEAD
 from studies.dense import DenseError
 from studies.dense.alpha_beta import AlphaBetaModel, Schedule, simulate
@@ -92,11 +92,11 @@ def _make_rings(
     link_settings = LinkSettings(rate_mbit=gbit * 1e3, delay_us=delay_us, queue_kb=_QUEUE_KB)
     frames_in_flight = 16 + int(2 * delay_us * gbit * 1e3 / 8 / MTU)
     count, buffers = workers * frames_in_flight, len(parts)
-    me = records(1, ME)[0]
-    me.free = count
+    header = records(1, WORLD_HEADER)[0]
+    header.free = count
     per_host = (buffers, workers)
     return Rings(
-        me=me,
+        header=header,
         heap=records(2 * count + (buffers + 4) * workers, EVENT),
         frames=records(count, FRAME),
         free=np.arange(count),

@@ -12,8 +12,8 @@ import numpy as np
 
 from nativekit.compile import compiled, int64
 from nativekit.records import record
-from simulator.events import drop_event, put_event
-from simulator.links import carry, free_frame, new_frame
+from simulator.events import pop_event, push_event
+from simulator.links import free_frame, new_frame, send_over_link
 from simulator.state import HEAD_BYTES
 from studies.compile import entry_point
 
@@ -28,7 +28,7 @@ class Rings(NamedTuple):
     `simulator.links` uses the first four fields.
     """
 
-    me: Any
+    header: Any
     heap: Any
     frames: Any
     """FRAME[f]: frames on links and in queues."""
@@ -65,14 +65,14 @@ class Rings(NamedTuple):
 @entry_point
 def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
     """Run until all buffers are reduced; `startup` ns precede each step's message."""
-    me, heap = rings.me, rings.heap
+    header, heap = rings.header, rings.heap
     for b in range(len(rings.ready)):
         for h in range(len(rings.up)):
-            put_event(rings, int64(rings.ready[b]), READY, h, b)
-    while me.events:
+            push_event(rings, int64(rings.ready[b]), READY, h, b)
+    while header.events:
         now, kind = int64(heap[0].time), int64(heap[0].kind)
-        h, f = int64(heap[0].who), int64(heap[0].frame)
-        drop_event(rings)
+        h, f = int64(heap[0].target), int64(heap[0].frame)
+        pop_event(rings)
         if kind == READY:
             _begin(rings, h, now, startup, at_once)
         elif kind == DUE:
@@ -83,7 +83,7 @@ def run_rings(rings: Any, payload: int, startup: int, at_once: int) -> None:
             _send(rings, h, now, payload)
         elif kind == AT_SWITCH:
             to = (h + 1) % len(rings.up)
-            carry(rings, rings.down[to], f, now, AT_HOST, to)
+            send_over_link(rings, rings.down[to], f, now, AT_HOST, to)
         else:
             b = int64(rings.frames[f].buffer)
             free_frame(rings, f)
@@ -105,7 +105,7 @@ def _begin(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
         rings.begun[h] += 1
         rings.under_way[h] += 1
         rings.start_times[b, h] = now
-        put_event(rings, now + startup, DUE, h, b)
+        push_event(rings, now + startup, DUE, h, b)
 
 
 @compiled
@@ -128,9 +128,9 @@ def _send(rings: Any, h: int, now: int, payload: int) -> None:
     frame = rings.frames[f]
     frame.length = HEAD_BYTES + (int64(rings.parts[b]) - (frames_per_step - 1) * payload if last else payload)
     frame.buffer = b
-    carry(rings, rings.up[h], f, now, AT_SWITCH, h)
+    send_over_link(rings, rings.up[h], f, now, AT_SWITCH, h)
     rings.busy[h] = 1
-    put_event(rings, int64(rings.up[h].free_at), FREE, h, 0)
+    push_event(rings, int64(rings.up[h].free_at), FREE, h, 0)
 
 
 @compiled
@@ -144,7 +144,7 @@ def _receive(rings: Any, b: int, h: int, now: int, payload: int, startup: int, a
     steps = rings.got[b, h] // frames_per_step
     add_ns = int64(rings.add[b]) if steps <= hosts - 1 else int64(0)
     if steps < 2 * (hosts - 1):
-        put_event(rings, now + add_ns + startup, DUE, h, b)
+        push_event(rings, now + add_ns + startup, DUE, h, b)
         return
     rings.end_times[b, h] = now
     rings.under_way[h] -= 1

@@ -29,9 +29,9 @@ from nativekit.plain import plain
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
 from simulator.import_graph import ROOT
-from simulator.loop import ASKED, QUIET, awake, resume, run
+from simulator.loop import DRIVER_DUE, NO_EVENTS, resume, run, wake_worker
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import Simulated
+from simulator.world import SimulatedNetwork
 from tests.designs.echo.agents import WORKERS
 from tests.designs.echo.server import make_mirror
 from tests.designs.echo.worker import make_numbers
@@ -52,17 +52,17 @@ def test_in_virtual_time(loss: float) -> None:
     config = SimulationConfig(design=ECHO, workers=WORKERS, servers=SERVERS)
     switch = SimulatedSwitch(echo)
     switch.install(rows(config, list(echo.arms)))
-    network = Simulated(
+    network = SimulatedNetwork(
         echo, echo.arms[0], switch, KeySpace(1), 1, WORKERS, SERVERS, Network(loss=loss), Hosts(), 1
     )
     world = network.world
     for w in range(WORKERS):
         world.calls.header[w].pending = NUMBERS
-        awake(world, w)
-    while (reason := run(world, NEVER)) == ASKED:
-        w = int(world.me.who)
+        wake_worker(world, w)
+    while (reason := run(world, NEVER)) == DRIVER_DUE:
+        w = int(world.header.agent)
         resume(world, w, network.now, network.now if world.calls.header[w].pending else NEVER)
-    assert reason == QUIET and not world.calls.header.pending.any()
+    assert reason == NO_EVENTS and not world.calls.header.pending.any()
     asked, extras = int(world.servers.header.asked.sum()), int(world.calls.header.extras.sum())
     greetings = int(world.calls.header.greetings.sum())
     if loss:

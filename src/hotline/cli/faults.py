@@ -22,7 +22,7 @@ from hotline.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from simulator.faults.matrix import Row, Tally
+    from simulator.faults.matrix import MatrixRow, Tally
 
 
 @click.command()
@@ -92,29 +92,29 @@ def faults(
         raise click.ClickException(failed)
 
 
-def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[Row]:
+def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
     from foundation.designs.arms import renamed_arm
-    from simulator.faults.matrix import ROWS
+    from simulator.faults.kinds import FAULTS
+    from simulator.faults.matrix import MATRIX_ROWS
     from simulator.faults.schedule import ARMS
-    from simulator.faults.strikes import FAULTS
 
     for given, known, what in ((names, FAULTS, "fault"), (arms, ARMS, "arm")):
         for name in given:
             if name not in known:
                 expected = f"expected {what} ({', '.join(known)}), got {name!r}"
                 raise HotlineError(renamed_arm([name]) or expected)
-    rows = [row for row in ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
+    rows = [row for row in MATRIX_ROWS if (not names or row[0] in names) and (not arms or row[1] in arms)]
     if not rows:
         raise HotlineError(f"{', '.join(names)} cannot strike {', '.join(arms)}: its design has no such part")
     return rows
 
 
-def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
+def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
     """Write the shortest schedule of each row that fails, and return a message about the first of them."""
     from foundation.logs.parts import write_into_folder
-    from simulator.faults.matrix import bed_of
-    from simulator.faults.schedule import Schedule
-    from simulator.faults.shortest import shortest
+    from simulator.faults.matrix import testbed_of
+    from simulator.faults.schedule import FaultSchedule
+    from simulator.faults.shrink import shrink
 
     said = None
     for (fault, arm), tally in found.items():
@@ -126,9 +126,9 @@ def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
             f"{tally.schedules - tally.happened} without their fault"
         )
         if tally.failures:
-            failing = Schedule.from_json(tally.failures[0].schedule)
+            failing = FaultSchedule.from_json(tally.failures[0].schedule)
             path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
-            write_into_folder(path, shortest(bed_of(arm), failing).to_json() + "\n")
+            write_into_folder(path, shrink(testbed_of(arm), failing).to_json() + "\n")
             what += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
         said = said or what
     return said
@@ -136,13 +136,13 @@ def _failures(found: dict[Row, Tally], folder: Path) -> str | None:
 
 def _replay(path: Path, as_json: bool) -> None:
     from simulator.faults.history import history_of
-    from simulator.faults.matrix import bed_of
-    from simulator.faults.play import play_schedule
-    from simulator.faults.schedule import Schedule
+    from simulator.faults.kinds import play_schedule
+    from simulator.faults.matrix import testbed_of
+    from simulator.faults.schedule import FaultSchedule
 
     try:
-        schedule = Schedule.from_json(path.read_text())
-        testbed = bed_of(schedule.arm)
+        schedule = FaultSchedule.from_json(path.read_text())
+        testbed = testbed_of(schedule.arm)
     except OSError as error:
         raise HotlineError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError) as error:

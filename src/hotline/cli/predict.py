@@ -53,7 +53,7 @@ def fit(run: Path, output: Path | None, evaluations: int, arms: str, as_json: bo
             write_text(output, text)
     if as_json:
         print_json(
-            {"hosts": found.hosts.model_dump(mode="json"), "aside": found.aside, "cells": _cells(found)}
+            {"hosts": found.hosts.model_dump(mode="json"), "aside": found.unexplained, "cells": _cells(found)}
         )
     elif output is None:
         click.echo(text, nl=False)

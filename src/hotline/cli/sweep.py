@@ -21,7 +21,7 @@ from hotline.cli.common import (
 
 if TYPE_CHECKING:
     from simulator.sweeps.plan import Sweep
-    from simulator.sweeps.spread import Results
+    from simulator.sweeps.spread import SweepResults
 
 
 @click.command()
@@ -55,13 +55,13 @@ def sweep(
     """
     from simulator.sweeps.page import write_page
     from simulator.sweeps.plan import points_of
-    from simulator.sweeps.spread import do_points
+    from simulator.sweeps.spread import simulate_points
 
     with one_line_errors():
         swept = _wanted(names, config, vary)
         points = list(points_of(swept))
         with named_progress_bar("simulating") as progress:
-            results = do_points(points, into, scheduler, processes, progress)
+            results = simulate_points(points, into, scheduler, processes, progress)
         page = run_interruptibly(lambda: write_page(swept, results, into))
     if as_json:
         print_json(_as_json(swept, results))
@@ -93,7 +93,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
     return [along(base, name, numbers)]
 
 
-def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, object]:
+def _as_json(swept: Sequence[Sweep], results: SweepResults) -> dict[str, object]:
     """Return sweep -> point -> its results."""
     return {
         sweep.name: {
@@ -104,7 +104,7 @@ def _as_json(swept: Sequence[Sweep], results: Results) -> dict[str, object]:
     }
 
 
-def _check(results: Results) -> None:
+def _check(results: SweepResults) -> None:
     """Raise an error if updates were lost; the page is written by then."""
     for (sweep, point), done in results.items():
         lost, keys = done.result.lost, done.result.mismatched_keys

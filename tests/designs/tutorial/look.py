@@ -19,9 +19,9 @@ from foundation.errors import HotlineError
 from hosts.keys import KeySpace
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
-from simulator.drive import Clock, drive, pass_time
+from simulator.drive import WorkerClock, drive, pass_time
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import Simulated
+from simulator.world import SimulatedNetwork
 
 WORKERS, SERVERS, KEYS, PUSHES = 4, 2, 200, 25
 A_SECOND = 1_000_000_000
@@ -53,10 +53,16 @@ def look(name: str, seed: int = 1, **faults: float) -> None:
     arm, cables = found.arms[-1], Network.model_validate(faults)
     switch = SimulatedSwitch(found)
     switch.install(rows(SimulationConfig(design=name, workers=WORKERS, servers=SERVERS), [arm]))
-    network = Simulated(found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed)
+    network = SimulatedNetwork(
+        found, arm, switch, KeySpace(KEYS), KEYS, WORKERS, SERVERS, cables, Hosts(), seed
+    )
     clients = network.clients
     drive(
-        network, [Pushes(each) for each in clients], [Clock() for _ in clients], Hosts(), lambda _agent: None
+        network,
+        [Pushes(each) for each in clients],
+        [WorkerClock() for _ in clients],
+        Hosts(),
+        lambda _agent: None,
     )
     pass_time(network, network.now + 10 * A_SECOND)
 

@@ -29,6 +29,6 @@ DESIGN = Design(
     parts={
         "hosts": "hosts.none",
         "controller": "controller.forwarding",
-        "simulator": f"{__package__}.contents",
+        "simulator": f"{__package__}.switch_state",
     },
 )

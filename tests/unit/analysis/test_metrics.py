@@ -17,8 +17,8 @@ from analysis.report import write_report
 from analysis.summary import Summary, summarise
 from analysis.terminal import render
 from hotline.cli.commands import hotline
-from simulator.answer.sides import Busy, Side, Sides
-from simulator.answer.words import differences
+from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
+from simulator.answer.sentences import differences
 from tests.harness.summaries import of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
 
@@ -106,14 +106,16 @@ def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) 
 def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> None:
     assert summary.arms
     busy = Busy(workers=0.5, servers=0.5)
-    side = Side(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
+    side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
 
     def told(ratio: float) -> tuple[str, ...]:
         found = {
             "lanes_and_served": of_ratio(ratio, ratio - 0.1, ratio + 0.1),
             "ps_packets_per_step": of_ratio(-0.2, -0.25, -0.15),
         }
-        return tuple(differences(Sides(rate=50, rounds=10, baseline=side, offload=side, differences=found)))
+        return tuple(
+            differences(OffloadComparison(rate=50, rounds=10, baseline=side, offload=side, differences=found))
+        )
 
     (packets, gained), (same, lost) = told(0.5), told(-0.5)
     assert packets == same and "-20 %" in packets

@@ -11,8 +11,8 @@ from analysis.record import AgentCost, CapacityCheck, ProgramUse
 from analysis.report import answers, caveats, durability, fact_sentences, losses, reading, what_was_run
 from analysis.summary import ProgramShare, Summary
 from analysis.wording import texts
-from simulator.answer.sides import Busy, Side, Sides
-from simulator.answer.words import differences
+from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
+from simulator.answer.sentences import differences
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import a_load, a_summary, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
@@ -139,9 +139,11 @@ def shown() -> Iterator[str]:
         yield from texts("nothing_worse", summary=of)
     yield "\n# a cluster"
     busy = Busy(workers=0.5, servers=0.5)
-    side = Side(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
+    side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
     of_hot = {PULL: MORE, PUSH: LESS, CPU: OPEN, PACKETS: LESS, "rpcs_per_step": OPEN, "push_p99": LESS}
-    yield from differences(Sides(rate=50, rounds=10, baseline=side, offload=side, differences=of_hot))
+    yield from differences(
+        OffloadComparison(rate=50, rounds=10, baseline=side, offload=side, differences=of_hot)
+    )
 
 
 def test_all_sentences() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simulator.costs import Network
-from simulator.dense.measure import Reduced, fitting, measure
+from simulator.dense.measure import Reduced, largest_window, measure
 from simulator.dense.subject import PSDENSE, RING, Subject
 
 TEN_GBIT = Network(rate_mbit=10_000, delay_us=1, queue_kb=1024)
@@ -74,6 +74,6 @@ def test_loads_of_the_busiest_link() -> None:
 
 
 def test_a_window_fits_into_the_queue_before_the_busiest_link() -> None:
-    assert fitting(1.0, TEN_GBIT, 256) == 64
-    assert fitting(32.0, TEN_GBIT, 256) == 1024 * 1024 // FRAME // 32 == 30
-    assert fitting(32.0, TEN_GBIT.model_copy(update={"queue_kb": 16.0}), 256) == 1
+    assert largest_window(1.0, TEN_GBIT, 256) == 64
+    assert largest_window(32.0, TEN_GBIT, 256) == 1024 * 1024 // FRAME // 32 == 30
+    assert largest_window(32.0, TEN_GBIT.model_copy(update={"queue_kb": 16.0}), 256) == 1

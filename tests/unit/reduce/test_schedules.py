@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simulator.dense.player import Cell, play
-from simulator.dense.schedule import FAULTS, Schedule, draw
+from simulator.dense.player import Verdict, play
+from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from simulator.dense.subject import PSDENSE, RANGE, RING, Subject
-from simulator.dense.tally import tally
+from simulator.dense.tally import count_verdicts
 
 SUBJECTS = pytest.mark.parametrize("subject", [PSDENSE, RING], ids=lambda subject: subject.arm.name)
 SCHEDULES, SOAKED = 1_000, 10_000
-OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(FAULTS)) for each in (SCHEDULES, SOAKED))
+OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(ALL_REDUCE_FAULTS)) for each in (SCHEDULES, SOAKED))
 
 
 @pytest.mark.no_cover
 @SUBJECTS
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
 @pytest.mark.parametrize(
     ("first", "schedules"),
     [(0, OF_A_FAULT), pytest.param(1 << 20, SOAKED_OF_A_FAULT, marks=pytest.mark.soak)],
@@ -25,18 +25,18 @@ OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(FAULTS)) for each in (SCHEDULES,
 )
 def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int, schedules: int) -> None:
     """A switch that forwards has nothing to forget. Only who waits for a dead worker stalls, and says so."""
-    counts = tally(fault, subject, first, schedules).counts
-    found = {cell: number for cell, number in counts.items() if number}
+    counts = count_verdicts(fault, subject, first, schedules).counts
+    found = {verdict: number for verdict, number in counts.items() if number}
     assert sum(found.values()) == schedules
-    assert set(found) <= {Cell.EQUAL} | ({Cell.STALLED} if fault == "worker killed" else set())
+    assert set(found) <= {Verdict.EQUAL} | ({Verdict.STALLED} if fault == "worker killed" else set())
 
 
 @SUBJECTS
 def test_faults_do_happen(subject: Subject) -> None:
-    assert tally("worker killed", subject, 0, 20).counts[Cell.STALLED]
+    assert count_verdicts("worker killed", subject, 0, 20).counts[Verdict.STALLED]
     again = lost = doubled = late = 0
     for seed in range(5):
-        world = play(subject, draw(RANGE, "everything", seed)).bed.world
+        world = play(subject, draw_all_reduces(RANGE, "everything", seed)).testbed.world
         again += int(world.calls.header.retransmissions.sum())
         for link in (world.up, world.down):
             lost += int(link.lost.sum())
@@ -50,10 +50,12 @@ def test_a_schedule_is_a_history(subject: Subject) -> None:
     """Played again it is the same, whatever was played before."""
     found = []
     for _ in range(2):
-        play(subject, draw(RANGE, "late copies", 5))
-        played = play(subject, draw(RANGE, "everything", 8))
+        play(subject, draw_all_reduces(RANGE, "late copies", 5))
+        played = play(subject, draw_all_reduces(RANGE, "everything", 8))
         results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        found.append((played.cell, results, played.bed.network.now, played.bed.world.up.frames.tolist()))
+        found.append(
+            (played.verdict, results, played.testbed.network.now, played.testbed.world.up.frames.tolist())
+        )
     assert found[0] == found[1]
 
 
@@ -61,17 +63,20 @@ def test_what_is_wrong_is_told() -> None:
     ones = [np.full(70, 1, np.int32)] * 2
     assert RING.is_sum(np.full(70, 2, np.int32), ones)
     assert not RING.is_sum(np.array([2] * 69 + [3], np.int32), ones)
-    played = play(RING, Schedule("loss", 7, is_float=True))
-    found = [played.cell]
+    played = play(RING, AllReduceSchedule("loss", 7, is_float=True))
+    found = [played.verdict]
     played.results[1][0][3] = np.nextafter(played.results[1][0][3], np.float32(1e30))
-    assert [*found, played.cell] == [Cell.EQUAL, Cell.WRONG]  # a last bit is not as the other worker has it
+    assert [*found, played.verdict] == [
+        Verdict.EQUAL,
+        Verdict.WRONG,
+    ]  # a last bit is not as the other worker has it
 
 
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
-    played = play(PSDENSE, Schedule("worker killed", 7, killed_us=5))
-    me = played.bed.network.clients[1].state.header
-    found = [played.cell]
+    played = play(PSDENSE, AllReduceSchedule("worker killed", 7, killed_us=5))
+    me = played.testbed.network.clients[1].state.header
+    found = [played.verdict]
     me.stalled_at += 2_000_000_000
-    found.append(played.cell)
+    found.append(played.verdict)
     me.stalled_at, me.stalled = me.progress, 0
-    assert [*found, played.cell] == [Cell.STALLED, Cell.SILENT, Cell.SILENT]
+    assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]

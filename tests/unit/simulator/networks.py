@@ -13,12 +13,12 @@ from foundation.designs.interface import Arm
 from foundation.designs.registry import DEFAULT, design
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
-from simulator.books import ArmBook, WorkerBook
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
-from simulator.drive import Clock, drive, pass_time
+from simulator.drive import WorkerClock, drive, pass_time
+from simulator.ledger import PushLedger, WorkerLedger
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.world import Simulated, VirtualClient
+from simulator.world import SimulatedNetwork, VirtualClient
 
 PARAMETERS = 300
 SOUND, QUICK = Network(), Hosts()
@@ -27,9 +27,9 @@ SOUND, QUICK = Network(), Hosts()
 class Operations:
     """A driver of random pulls and pushes, in a closed loop."""
 
-    def __init__(self, client: VirtualClient, book: WorkerBook, random: Random, count: int) -> None:
+    def __init__(self, client: VirtualClient, ledger: WorkerLedger, random: Random, count: int) -> None:
         self._client = client
-        self._book = book
+        self._ledger = ledger
         self._random = random
         self._script = self._steps(count)
         self.finished = False
@@ -48,9 +48,9 @@ class Operations:
             positions = np.array(sorted(self._random.sample(range(PARAMETERS), size)))
             if self._random.random() < 0.6:
                 deltas = np.array([self._random.getrandbits(32) for _ in positions], np.uint32)
-                self._client.push(step, positions, deltas, self._book.open(positions, deltas))
+                self._client.push(step, positions, deltas, self._ledger.open(positions, deltas))
                 yield False
-                self._book.close()
+                self._ledger.close()
             else:
                 self._client.pull(step, positions)
                 yield False
@@ -66,10 +66,10 @@ class Bed:
         self.space = KeySpace(PARAMETERS)
         self.switch = SimulatedSwitch(design(DEFAULT), network.traffic_manager)
         self.switch.install(rows(SimulationConfig(workers=workers, servers=servers, network=network), [arm]))
-        self.network = Simulated(
+        self.network = SimulatedNetwork(
             design(DEFAULT), arm, self.switch, self.space, PARAMETERS, workers, servers, network, hosts, seed
         )  # fmt: skip
-        self.book = ArmBook(PARAMETERS)
+        self.ledger = PushLedger(PARAMETERS)
         self.random = Random(seed)
         keys = np.array(hot, np.uint64)
         if arm.settings.aggregates and len(keys):
@@ -81,8 +81,8 @@ class Bed:
     def operate(self, count: int) -> None:
         """Let every worker do so many operations."""
         clients = self.network.clients
-        drivers = [Operations(client, self.book.of_worker(), self.random, count) for client in clients]
-        drive(self.network, drivers, [Clock() for _ in clients], Hosts(begin_ns=1_000), self.take_log)
+        drivers = [Operations(client, self.ledger.for_worker(), self.random, count) for client in clients]
+        drive(self.network, drivers, [WorkerClock() for _ in clients], Hosts(begin_ns=1_000), self.take_log)
 
     def take_log(self, a: int) -> None:
         """Forget it."""
@@ -108,7 +108,7 @@ class Bed:
         world = self.network.world
         kept = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
         numbers = [
-            int(getattr(world.me, name))
+            int(getattr(world.header, name))
             for name in ("now", "order", "events", "passes", "delivered", "random")
         ]
         logs = [np.array(client.records).tobytes() for client in self.network.clients]

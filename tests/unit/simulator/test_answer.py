@@ -17,19 +17,19 @@ from foundation.protocol.hashing import lane_of
 from hosts.keys import KeySpace
 from hosts.workload.trace import Trace
 from hotline.cli.commands import hotline
+from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.cluster import Cluster, config_for
-from simulator.answer.sides import Busy, Side, Sides
+from simulator.answer.sentences import differences, headline, sentences
 from simulator.answer.sizes import (
-    Calculator,
-    Counted,
-    Counter,
+    CapacityModel,
+    PackingCounter,
+    PackingCounts,
     Size,
-    other_size,
+    second_size,
+    size_without_hot_set,
     sizes_for,
     stops_at,
-    without,
 )
-from simulator.answer.words import differences, headline, sentences
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 
@@ -116,11 +116,11 @@ def test_a_rate_that_is_not_carried_is_said_and_no_error(tmp_path: Path) -> None
     assert result.exit_code == 0, result.output
     made = json.loads(result.stdout)
     sides, kept = made["sides"], made["cluster"]["hosts"]
-    least = min(sides["baseline"]["capacity"], sides["offload"]["capacity"])
-    assert sides["rate"] == pytest.approx(0.8 * least)
+    lower = min(sides["baseline"]["capacity"], sides["offload"]["capacity"])
+    assert sides["rate"] == pytest.approx(0.8 * lower)
     assert made["sentences"][0].startswith("This cluster does not carry 1,000,000,000 steps/s, neither with")
     assert "80 % of that" in made["sentences"][0]
-    assert made["sentences"][-1] == "Agents take what --hosts says."
+    assert made["sentences"][-1] == "Agents cost what --hosts says."
     assert kept["serve_ns"] == 90_000 and sides["baseline"]["at_capacity"]["servers"] > 0.8
 
 
@@ -182,26 +182,28 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     hot = [next(key for key in range(1, 10_000) if lane_of(key) == lane) for lane in range(32)]
     batches = [[*hot, *range(20_000 + 40 * number, 20_040 + 40 * number)] for number in range(40)]
     config = SimulationConfig(workers=1, servers=1, profile_lanes=20 * 72, trace_steps=40)
-    counter = Counter(config, trace_of(batches))
+    counter = PackingCounter(config, trace_of(batches))
     assert counter.known == 32 + 40 * 21
     # Twice: of a pull and of a push.
-    assert counter.count(0) == Counted(served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72)
-    assert counter.count(32) == Counted(served=32 / 72, rpcs=2 * 3, to_servers=2 * 2, lanes=2 * 40)
+    assert counter.count(0) == PackingCounts(served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72)
+    assert counter.count(32) == PackingCounts(served=32 / 72, rpcs=2 * 3, to_servers=2 * 2, lanes=2 * 40)
 
 
 def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
     batches = [[1, 2, 3]] * 20 + [[4, 5, 6]] * 20
     config = SimulationConfig(workers=1, servers=1, profile_lanes=58, trace_steps=40)
-    counter = Counter(config, trace_of(batches))
+    counter = PackingCounter(config, trace_of(batches))
     assert counter.known == 3 and counter.count(3).served == 0
     # All of a short log is chosen from.
     config = SimulationConfig(workers=1, servers=1, trace_steps=40)
-    assert Counter(config, trace_of(batches)).count(6).served == 1
+    assert PackingCounter(config, trace_of(batches)).count(6).served == 1
 
 
-def side(capacity: float, workers: float, servers: float) -> Side:
+def side(capacity: float, workers: float, servers: float) -> ArmResult:
     busy = Busy(workers=workers, servers=servers)
-    return Side(capacity=capacity, at_capacity=busy, at_rate=busy, rpcs_per_step=1, ps_packets_per_step=1)
+    return ArmResult(
+        capacity=capacity, at_capacity=busy, at_rate=busy, rpcs_per_step=1, ps_packets_per_step=1
+    )
 
 
 def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
@@ -211,16 +213,16 @@ def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
     """
     hosts = Hosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
     config = SimulationConfig(workers=2, servers=4, hosts=hosts)
-    counted = Counted(served=0.5, rpcs=100, to_servers=85, lanes=3_000)
-    calculator = Calculator(config, side(1_000, 0.8, 0.5), counted)
+    counted = PackingCounts(served=0.5, rpcs=100, to_servers=85, lanes=3_000)
+    calculator = CapacityModel(config, side(1_000, 0.8, 0.5), counted)
     same = calculator.size(500, counted)
     assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
     # The workers are what limits: 2 s of cores a second, by 1,600 µs.
     assert same.capacity == pytest.approx(1_250)
-    other = calculator.size(900, Counted(served=0.9, rpcs=50, to_servers=400, lanes=5_000))
+    other = calculator.size(900, PackingCounts(served=0.9, rpcs=50, to_servers=400, lanes=5_000))
     assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
     assert other.capacity == pytest.approx(4e6 / 8_500)
-    none = without(config, side(700, 0.5, 1.0), counted)
+    none = size_without_hot_set(config, side(700, 0.5, 1.0), counted)
     assert (none.top_k, none.capacity, none.simulated) == (0, 700, 700)
 
 
@@ -233,9 +235,9 @@ def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent(
     assert stops_at(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k == 5_000
     assert sizes_for(700, 12_000) == [0, 700, 1_000, 2_000, 5_000, 10_000]
     counted = [1_000, 5_000, 10_000]
-    assert [other_size(5_000, stops, counted) for stops in (1_000, 5_000, 10_000)] == [1_000, 10_000, 10_000]
-    assert other_size(10_000, 10_000, counted) == 5_000
-    assert other_size(700, 700, [700]) is None
+    assert [second_size(5_000, stops, counted) for stops in (1_000, 5_000, 10_000)] == [1_000, 10_000, 10_000]
+    assert second_size(10_000, 10_000, counted) == 5_000
+    assert second_size(700, 700, [700]) is None
 
 
 # -- words
@@ -247,8 +249,8 @@ def compared(ratio: float, low: float, high: float) -> Comparison:
     )
 
 
-def sides(baseline: Side, offload: Side, rate: float, **found: Comparison) -> Sides:
-    return Sides(rate=rate, rounds=6, baseline=baseline, offload=offload, differences=found)
+def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Comparison) -> OffloadComparison:
+    return OffloadComparison(rate=rate, rounds=6, baseline=baseline, offload=offload, differences=found)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +290,7 @@ def test_what_is_offered_and_what_is_carried_is_said(
     carried = [[f"{capacity:,} steps/s", *shares] for capacity, shares in (
         (baseline, ["95 %", "90 %"]), (offload, ["40 %", "50 %"]))]  # fmt: skip
     assert [quantities(each)[2:] for each in (without_it, with_it)] == carried
-    assert "both limit" in without_it and "no core limits" in with_it
+    assert "cores of both" in without_it and "no core is" in with_it
 
 
 def test_gains_and_losses_are_said_by_who_has_them() -> None:
@@ -320,7 +322,7 @@ def test_gains_and_losses_are_said_by_who_has_them() -> None:
     [
         ({0: 100, 1_000: 90, 2_000: 80}, 1_000, ["No hot set", "2,000 keys"]),
         ({0: 100, 1_000: 150, 2_000: 200}, 2_000, ["larger hot set pays", "2,000 keys"]),
-        ({0: 100, 1_000: 150, 2_000: 151}, 1_000, ["stops paying", "1,000 keys", "2,000 keys", "3 %"]),
+        ({0: 100, 1_000: 150, 2_000: 151}, 1_000, ["Beyond", "1,000 keys", "2,000 keys", "less than", "3 %"]),
     ],
 )  # fmt: skip
 def test_where_a_larger_hot_set_stops_to_pay_is_said(

@@ -38,7 +38,9 @@ from simulator.state import QUANTILES
     ],
 )  # fmt: skip
 def test_what_no_clock_can_count_is_refused(network: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError, match=r"less than or equal|0, which is without a limit, or 0\.0"):
+    with pytest.raises(
+        ValidationError, match=r"less than or equal|expected 0 \(unlimited\) or at least 0\.0"
+    ):
         Network.model_validate(network)
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary, summarise
-from simulator.answer import twin
+from simulator.answer import dedicated_switch
 from simulator.answer.__main__ import main
-from simulator.aside import simulated
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
-from simulator.prediction.direct import Took, corrected, costs_in, took
+from simulator.experiment import temporary_run
+from simulator.prediction.direct import StepCosts, correct_costs, costs_of_run, step_costs_of
 from tests.unit.simulator.test_prediction import as_if_real
 
 PROGRAM_NS, HIT_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 5_000, 1_000
@@ -53,7 +53,7 @@ def read(run: Path) -> tuple[Path, RunRecord, Summary]:
 
 
 def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
-    hosts = costs_in(*read(real))
+    hosts = costs_of_run(*read(real))
     # RPCs a step are those of measured steps, and the counters' of all steps.
     assert hosts.program_ns == pytest.approx(PROGRAM_NS, rel=0.02)
     assert hosts.hit_ns == pytest.approx(HIT_NS, rel=0.1)
@@ -65,7 +65,7 @@ def test_without_the_kernels_program_a_switch_takes_nobodys_time(real: Path) -> 
     run, record, summary = read(real)
     for block in record.blocks:
         block.program_s = None
-    hosts = costs_in(run, record, summary)
+    hosts = costs_of_run(run, record, summary)
     assert (hosts.program_ns, hosts.hit_ns) == (None, 0)
 
 
@@ -74,22 +74,22 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
     whole = record.blocks
     record.blocks = [block for block in whole if block.arm != "offload"]
     with pytest.raises(AnalysisError, match="has measured no step of arm offload"):
-        costs_in(run, record, summary)
+        costs_of_run(run, record, summary)
     record.blocks = whole
     pl.read_parquet(run / "rpc.parquet").filter(pl.col("op") != "empty").write_parquet(
         tmp_path / "rpc.parquet"
     )
     with pytest.raises(AnalysisError, match=r"has no RPC without lanes \(empty_rpcs\)"):
-        costs_in(tmp_path, record, summary)
+        costs_of_run(tmp_path, record, summary)
 
 
 def test_what_is_left_of_a_steps_cpu_is_for_sending_and_for_beginning() -> None:
     """Servers took 200 µs more of 100 packets, which workers send as well; those took 1,000 more in all."""
     hosts = Hosts(send_ns=5_000, begin_ns=150_000)
-    found = corrected(hosts, Took(3_000, 1_200, 100), Took(2_000, 1_000, 100))
+    found = correct_costs(hosts, StepCosts(3_000, 1_200, 100), StepCosts(2_000, 1_000, 100))
     assert (found.send_ns, found.begin_ns) == (7_000, 150_000 + 400_000)
     # There is no less than next to nothing.
-    least = corrected(hosts, Took(10, 10, 100), Took(2_000, 1_000, 100))
+    least = correct_costs(hosts, StepCosts(10, 10, 100), StepCosts(2_000, 1_000, 100))
     assert (least.send_ns, least.begin_ns) == (500, 500)
 
 
@@ -101,9 +101,9 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
 
     def watched(config: SimulationConfig, *rest: Any) -> Any:
         seen.append(config)
-        return simulated(config, *rest)
+        return temporary_run(config, *rest)
 
-    monkeypatch.setattr(twin, "simulated", watched)
+    monkeypatch.setattr(dedicated_switch, "temporary_run", watched)
     assert main(real) == 0
     run, record, summary = read(real)
     found = record.virtual
@@ -122,7 +122,9 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
         assert 1 + said == pytest.approx(1 + true, rel=0.1)
     assert found.own["pull_mean"].baseline < found.shared["pull_mean"].baseline
     assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
-    assert took(run, record, summary).rpcs == pytest.approx(found.shared["rpcs_per_step"].baseline, rel=0.05)
+    assert step_costs_of(run, record, summary).rpcs == pytest.approx(
+        found.shared["rpcs_per_step"].baseline, rel=0.05
+    )
 
 
 def test_what_cannot_be_answered_is_told_in_one_line(

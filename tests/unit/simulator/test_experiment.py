@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
 from hotline.cli.commands import hotline
-from simulator.books import WorkerBook
+from simulator.ledger import WorkerLedger
 from tests.harness.arms import MEASURED as ARMS
 
 SMALL = """
@@ -138,13 +138,13 @@ def test_updates_that_do_not_add_up_are_told_and_the_report_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker's book has one more of parameter 7 than it has pushed, now and then."""
-    close = WorkerBook.close
+    close = WorkerLedger.close
 
-    def wrong(book: WorkerBook) -> None:
-        close(book)
-        book._book.sums[7] += np.uint32(1)
+    def wrong(ledger: WorkerLedger) -> None:
+        close(ledger)
+        ledger._ledger.sums[7] += np.uint32(1)
 
-    monkeypatch.setattr(WorkerBook, "close", wrong)
+    monkeypatch.setattr(WorkerLedger, "close", wrong)
     result = simulate(tmp_path)
     assert result.exit_code == 1
     # In each of the four arms, and in the profile's.

@@ -14,28 +14,27 @@ from foundation.designs.registry import design
 from foundation.protocol.rpc import PUSH
 from hotline.cli.commands import hotline
 from simulator.faults import page as pages
-from simulator.faults.bed import Bed
-from simulator.faults.draw import draw
+from simulator.faults.draw import draw_faults
+from simulator.faults.kinds import FAULTS, KINDS, Fault, kinds_of, play_schedule
 from simulator.faults.matrix import (
-    ROWS,
+    MATRIX_ROWS,
     Tally,
     as_rows,
-    bed_of,
-    play_some,
-    play_striking,
+    play_effective,
+    play_seeds,
     quantiles,
     tally_of,
+    testbed_of,
 )
 from simulator.faults.model import Judgement
-from simulator.faults.play import play_schedule
 from simulator.faults.player import Outcome, Player
-from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, Schedule
-from simulator.faults.strikes import FAULTS, KINDS, Fault, kinds_of
+from simulator.faults.schedule import ARMS, RPCS, SERVERS, WORKERS, FaultSchedule
+from simulator.faults.testbed import SimulatedTestbed
 from simulator.state import HEAD_BYTES
 
 SCHEDULES = 600
-OF_A_ROW = -(-SCHEDULES // len(ROWS))
-SOAKED = -(-100_000 // len(ROWS))
+OF_A_ROW = -(-SCHEDULES // len(MATRIX_ROWS))
+SOAKED = -(-100_000 // len(MATRIX_ROWS))
 BOUND_MS = {"loss": 60_000, "everything": 60_000}
 """Of recovery. What is lost at random is sent again after a second at most, and may be lost many times; any
 other fault is over with the first or second retransmission behind it."""
@@ -43,14 +42,14 @@ SOON_MS = 1_000
 
 
 @pytest.mark.no_cover
-@pytest.mark.parametrize(("fault", "arm"), ROWS)
+@pytest.mark.parametrize(("fault", "arm"), MATRIX_ROWS)
 @pytest.mark.parametrize(
     ("first", "schedules"),
     [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED, marks=pytest.mark.soak)],
     ids=["some", "many"],
 )
 def test_nothing_is_lost(fault: str, arm: str, first: int, schedules: int) -> None:
-    tally = Tally.model_validate_json(play_some(fault, arm, first, schedules))
+    tally = Tally.model_validate_json(play_seeds(fault, arm, first, schedules))
     assert tally.failures == ()
     assert (tally.lost, tally.doubled, tally.misread, tally.stuck) == (0, 0, 0, 0)
     assert tally.happened == tally.schedules == schedules
@@ -64,7 +63,7 @@ def test_there_are_enough_agents_and_faults() -> None:
 
 def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
     """The switch of *none* keeps nothing, and its servers and workers come back with nothing."""
-    struck = {arm: {fault for fault, of in ROWS if of == arm} for arm in ARMS}
+    struck = {arm: {fault for fault, of in MATRIX_ROWS if of == arm} for arm in ARMS}
     needs_more = {"worker restarted", "server restarted", "switch restarted", "kills"}
     needs_contents = {"controller killed", "second controller", "hot set"}
     every = set(FAULTS)
@@ -72,28 +71,32 @@ def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
 
 
 def test_everything_strikes_a_design_with_what_it_can_be_hit_by() -> None:
-    drawn = {strike.kind for seed in range(300) for strike in draw("everything", "none", seed).strikes}
+    drawn = {
+        injection.kind
+        for seed in range(300)
+        for injection in draw_faults("everything", "none", seed).injections
+    }
     assert drawn == set(kinds_of(design("none"))) - {"worker killed"} >= {"delay", "link", "disk full"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_schedule_is_a_history(fault: str) -> None:
     """Played again it is the same to the last byte, whatever was played before."""
-    bed, schedule = bed_of("offload-proxy"), draw(fault, "offload-proxy", 77)
-    assert Schedule.from_json(schedule.to_json()) == schedule
+    testbed, schedule = testbed_of("offload-proxy"), draw_faults(fault, "offload-proxy", 77)
+    assert FaultSchedule.from_json(schedule.to_json()) == schedule
     found = []
     for _ in range(2):
-        play_schedule(bed, draw("everything", "offload-proxy", 5))
-        outcome = play_schedule(bed, schedule)
-        found.append((outcome, bed.operations.history.tobytes(), bed.now, bed.held().tolist()))
-        assert max(bed.operations.lines.operations) > 3
+        play_schedule(testbed, draw_faults("everything", "offload-proxy", 5))
+        outcome = play_schedule(testbed, schedule)
+        found.append((outcome, testbed.operations.history.tobytes(), testbed.now, testbed.held().tolist()))
+        assert max(testbed.operations.progress.operations) > 3
     assert found[0] == found[1]
 
 
 def test_a_row_adds_up() -> None:
-    bed = bed_of("offload")
-    each = [play_striking(bed, "link", "offload", seed) for seed in range(3)]
-    whole = Tally.model_validate_json(play_some("link", "offload", 0, 3))
+    testbed = testbed_of("offload")
+    each = [play_effective(testbed, "link", "offload", seed) for seed in range(3)]
+    whole = Tally.model_validate_json(play_seeds("link", "offload", 0, 3))
     assert Tally.of(each) == whole and whole.holds
     (row,) = as_rows({("link", "offload"): whole})
     assert row["recovery_ms"] == {
@@ -121,12 +124,12 @@ def test_a_row_adds_up() -> None:
 
 def test_what_is_published_of_a_schedule() -> None:
     outcome = Outcome(
-        struck=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
+        took_effect=False, rpcs=7, during=3, recovery_ms=1.5, at_rest=False,
         judgement=Judgement(sent=11, lost=1, doubled=2, early=4, late=8),
     )  # fmt: skip
-    schedule = draw("link", "offload", 3)
+    schedule = draw_faults("link", "offload", 3)
     (failure,) = (tally := tally_of(schedule, outcome, redrawn=2)).failures
-    assert Schedule.from_json(failure.schedule) == schedule and "lost=1" in failure.outcome
+    assert FaultSchedule.from_json(failure.schedule) == schedule and "lost=1" in failure.outcome
     assert tally.model_dump(exclude={"failures"}) == {
         "schedules": 1, "happened": 0, "redrawn": 2, "rpcs": 7, "during": 3, "sent": 11, "lost": 1,
         "doubled": 2, "misread": 12, "stuck": 1, "recovery_ms": (1.5,),
@@ -135,20 +138,20 @@ def test_what_is_published_of_a_schedule() -> None:
 
 
 def test_rpcs_are_what_workers_have_sent_where_nothing_is_sent_again() -> None:
-    bed = bed_of("offload")
-    outcome = play_schedule(bed, replace(draw("loss", "offload", 8), loss=0.0))
-    assert outcome.rpcs == outcome.during == int(bed.world.up.frames[:WORKERS].sum()) > RPCS
+    testbed = testbed_of("offload")
+    outcome = play_schedule(testbed, replace(draw_faults("loss", "offload", 8), loss=0.0))
+    assert outcome.rpcs == outcome.during == int(testbed.world.up.frames[:WORKERS].sum()) > RPCS
     assert outcome.judgement.sent == sum(
-        bin(row["mask"] & row["added"]).count("1") for row in rows_of(bed) if row["kind"] == PUSH
+        bin(row["mask"] & row["added"]).count("1") for row in rows_of(testbed) if row["kind"] == PUSH
     )
 
 
-def rows_of(bed: Bed) -> list[dict[str, Any]]:
+def rows_of(testbed: SimulatedTestbed) -> list[dict[str, Any]]:
     """Of the history: what each operation was."""
-    names = bed.operations.history.dtype.names or ()
+    names = testbed.operations.history.dtype.names or ()
     found = []
     for w in range(WORKERS):
-        for row in bed.operations.history[w, : int(bed.operations.lines.operations[w])]:
+        for row in testbed.operations.history[w, : int(testbed.operations.progress.operations[w])]:
             found.append({name: int(getattr(row, name)) for name in names})
     return found
 
@@ -158,29 +161,29 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By an observer of the strike and of its end, and by the history."""
-    bed, struck, ended = bed_of("offload-proxy"), [], []
-    made, heal = Fault.__init__, Player.heal
+    testbed, struck, ended = testbed_of("offload-proxy"), [], []
+    made, mark_recovered = Fault.__init__, Player.mark_recovered
 
-    def seen(fault: Fault, player: Player, strike: Any) -> None:
+    def seen(fault: Fault, player: Player, injection: Any) -> None:
         struck.append(player.answered())
-        made(fault, player, strike)
+        made(fault, player, injection)
 
     def healed(player: Player, before: int) -> None:
-        ended.append(bed.now)
-        heal(player, before)
+        ended.append(testbed.now)
+        mark_recovered(player, before)
 
     monkeypatch.setattr(KINDS[fault], "__init__", seen)
-    monkeypatch.setattr(Player, "heal", healed)
+    monkeypatch.setattr(Player, "mark_recovered", healed)
     recoveries = []
     for seed in range(40, 50):
         struck.clear()
         ended.clear()
-        outcome = play_schedule(bed, draw(fault, "offload-proxy", seed))
-        assert (len(struck), len(ended)) == (1, 1) and outcome.struck
+        outcome = play_schedule(testbed, draw_faults(fault, "offload-proxy", seed))
+        assert (len(struck), len(ended)) == (1, 1) and outcome.took_effect
         assert outcome.during == outcome.rpcs - struck[0] and struck[0] >= 20
         waits = [
             row["completed"] - ended[0]
-            for row in rows_of(bed)
+            for row in rows_of(testbed)
             if row["invoked"] <= ended[0] < row["completed"]
         ]
         recoveries.append(max(waits, default=0) / 1e6)
@@ -190,7 +193,7 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
 
 def test_a_link_that_is_down_is_recovered_from_by_a_retransmission() -> None:
     """What was lost is sent again after a timeout, of 20 ms at least."""
-    whole = Tally.model_validate_json(play_some("link", "offload", 0, 100))
+    whole = Tally.model_validate_json(play_seeds("link", "offload", 0, 100))
     assert 15 < sorted(whole.recovery_ms)[50] < 45 and max(whole.recovery_ms) < 100
     assert HEAD_BYTES == 42
 
@@ -252,7 +255,7 @@ def test_a_page_without_marks_and_a_file_without_a_schedule_are_told(tmp_path: P
 
 def test_a_schedule_is_played_again_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "schedule.json"
-    file.write_text(draw("worker killed", "offload", 3).to_json())
+    file.write_text(draw_faults("worker killed", "offload", 3).to_json())
     ran = faults("--replay", str(file), "--json")
     assert ran.exit_code == 0
     played = json.loads(ran.stdout)

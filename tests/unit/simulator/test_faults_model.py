@@ -22,13 +22,13 @@ from hosts.hotset.ps.store import HotsetStore
 from hotline.cli.commands import hotline
 from nativekit.plain import plain
 from simulator.faults import matrix
-from simulator.faults.bed import Bed
+from simulator.faults.kinds import play_schedule
 from simulator.faults.model import Judgement, judge
 from simulator.faults.operations import EXTREMES, KEYS, Operations, delta_of, make_operations
-from simulator.faults.play import play_schedule
-from simulator.faults.schedule import Schedule
-from simulator.faults.shortest import shortest
-from simulator.faults.switch import compiled
+from simulator.faults.schedule import FaultSchedule
+from simulator.faults.shrink import shrink
+from simulator.faults.switch import compile_small
+from simulator.faults.testbed import SimulatedTestbed
 from tests.harness.faults import fails_soon
 
 _delta_of = plain(delta_of)
@@ -37,14 +37,14 @@ _delta_of = plain(delta_of)
 def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) -> Operations:
     """(worker, kind, invoked, completed or 0, keys); what is not completed is not acknowledged."""
     made = make_operations(3)
-    made.me.seed = np.uint64(seed)
+    made.header.seed = np.uint64(seed)
     for w, kind, invoked, completed, keys in operations:
-        k = int(made.lines[w].operations)
+        k = int(made.progress[w].operations)
         operation = made.history[w, k]
         operation.kind, operation.invoked, operation.completed = kind, invoked, completed
         operation.mask = np.uint64(sum(1 << key for key in keys))
         operation.added = operation.mask if completed else np.uint64(0)
-        made.lines[w].operations += 1
+        made.progress[w].operations += 1
     return made
 
 
@@ -52,7 +52,7 @@ def held(operations: Operations, *pushes: tuple[int, int, int]) -> Values:
     """What is held after pushes (worker, operation, key)."""
     values = np.zeros(KEYS, np.uint32)
     for w, k, key in pushes:
-        values[key] += np.uint32(_delta_of(operations.me, w, k, key))
+        values[key] += np.uint32(_delta_of(operations.header, w, k, key))
     return values
 
 
@@ -86,7 +86,7 @@ def test_a_pull_brings_what_was_acknowledged_before_and_nothing_that_was_not_beg
         return judge(made, held(made, (0, 0, 3), (0, 0, 5), (1, 0, 5)), intervals)
 
     made = history(*TWO)
-    first, second = (int(_delta_of(made.me, w, 0, 5)) for w in (0, 1))
+    first, second = (int(_delta_of(made.header, w, 0, 5)) for w in (0, 1))
     assert first != second
     assert pulled(first + second, 31, 40).holds
     assert (pulled(first, 31, 40).early, pulled(first, 31, 40).holds) == (1, False)
@@ -101,8 +101,8 @@ def test_a_pull_brings_what_was_acknowledged_before_and_nothing_that_was_not_beg
 @given(st.integers(0, 2**62), st.booleans())
 def test_what_is_pushed_follows_from_the_seed(seed: int, is_extreme: bool) -> None:
     made = history(*TWO, seed=seed)
-    made.me.is_extreme = is_extreme
-    deltas = [int(_delta_of(made.me, 0, k, key)) for k in range(8) for key in range(KEYS)]
+    made.header.is_extreme = is_extreme
+    deltas = [int(_delta_of(made.header, 0, k, key)) for k in range(8) for key in range(KEYS)]
     assert len(set(deltas)) > 50
     if is_extreme:
         assert set(EXTREMES.tolist()) <= set(deltas) and max(deltas) < 2**32
@@ -124,7 +124,7 @@ def program_without(assignment: str) -> Any:
         found += len(action["primitives"]) - len(kept)
         action["primitives"] = kept
     assert found == 1
-    return compiled(design(DEFAULT), json.dumps(description).encode())
+    return compile_small(design(DEFAULT), json.dumps(description).encode())
 
 
 def _is_at(step: dict[str, Any], file: str, line: int) -> bool:
@@ -133,17 +133,17 @@ def _is_at(step: dict[str, Any], file: str, line: int) -> bool:
 
 
 def test_a_switch_that_knows_no_duplicates_is_found_and_the_schedule_cut_short() -> None:
-    bed = Bed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
-    schedule, outcome = fails_soon(bed, "duplication")
+    testbed = SimulatedTestbed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
+    schedule, outcome = fails_soon(testbed, "duplication")
     assert outcome.judgement.doubled or outcome.judgement.late
-    short = shortest(bed, schedule)
-    assert not play_schedule(bed, short).holds
+    short = shrink(testbed, schedule)
+    assert not play_schedule(testbed, short).holds
     assert short.rpcs < schedule.rpcs and (short.loss, short.reordering) == (0, 0)
 
 
 def test_a_switch_that_forgets_the_bitmap_of_a_push_is_found() -> None:
     """A duplicate gets today's hits: a key that has left the hot set is added twice, a new one is lost."""
-    fails_soon(Bed(OFFLOAD_PROXY, program_without("meta.served = last.served")), "everything")
+    fails_soon(SimulatedTestbed(OFFLOAD_PROXY, program_without("meta.served = last.served")), "everything")
 
 
 def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,26 +156,26 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
         return values
 
     monkeypatch.setattr(HotsetStore, "release", keep)
-    _, outcome = fails_soon(Bed(OFFLOAD_PROXY), "hot set")
+    _, outcome = fails_soon(SimulatedTestbed(OFFLOAD_PROXY), "hot set")
     assert outcome.judgement.early
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Bed]]:
+def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], SimulatedTestbed]]:
     """The command's beds are broken ones; played here, as its processes would not be."""
-    bed = Bed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
-    monkeypatch.setattr(matrix, "bed_of", lambda arm: bed)
+    testbed = SimulatedTestbed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
+    monkeypatch.setattr(matrix, "testbed_of", lambda arm: testbed)
 
     def here(function: Any, tasks: Any, scheduler: Any, processes: Any) -> Iterator[tuple[int, Any]]:
         for number, task in zip(count(), tasks, strict=False):
             yield number, function(*task)
 
     monkeypatch.setattr(matrix, "side_by_side", here)
-    yield lambda arm: bed
+    yield lambda arm: testbed
 
 
 def test_the_command_writes_the_shortest_schedule_that_fails(
-    broken: Callable[[str], Bed], tmp_path: Path
+    broken: Callable[[str], SimulatedTestbed], tmp_path: Path
 ) -> None:
     command = [
         "faults",
@@ -191,7 +191,7 @@ def test_the_command_writes_the_shortest_schedule_that_fails(
     assert ran.exit_code == 1
     file = tmp_path / "fault-duplication-offload-proxy.json"
     assert f"the shortest schedule that fails is in {file}: hotline faults --replay {file}" in ran.output
-    short = Schedule.from_json(file.read_text())
+    short = FaultSchedule.from_json(file.read_text())
     assert not play_schedule(broken("offload-proxy"), short).holds
     assert CliRunner().invoke(hotline, ["faults", "--replay", str(file)]).exit_code == 1
     (row,) = json.loads((tmp_path / "f.json").read_text())

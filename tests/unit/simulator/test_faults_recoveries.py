@@ -20,8 +20,8 @@ from hosts.ps.server import RpcServer
 from hosts.worker import replay
 from hosts.worker.replay import HELD, ReplayLog, UnackedUpdates
 from simulator.faults import cluster as virtual
-from simulator.faults.cluster import Virtual
-from simulator.faults.matrix import bed_of
+from simulator.faults.cluster import SimulatedCluster
+from simulator.faults.matrix import testbed_of
 from tests.harness.faults import fails_soon
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -78,7 +78,7 @@ def servers_are_not_renewed(patched: pytest.MonkeyPatch) -> None:
 
 
 def workers_are_not_told(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(Virtual, "renew_workers", nothing)
+    patched.setattr(SimulatedCluster, "renew_workers", nothing)
 
 
 def callers_keep_their_epoch(patched: pytest.MonkeyPatch) -> None:
@@ -165,15 +165,15 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
 )
 def test_a_broken_recovery_is_found(breaks: Break, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)
-    _, outcome = fails_soon(bed_of("offload-proxy"), fault)
+    _, outcome = fails_soon(testbed_of("offload-proxy"), fault)
     assert not outcome.holds
 
 
 def test_the_recoveries_are_the_real_ones() -> None:
     """No function of theirs has a twin here that could hold where they do not."""
     assert vars(virtual)["renew"] is replay.renew
-    assert isinstance(bed_of("offload-proxy").servers[0].core, ParameterServer)
+    assert isinstance(testbed_of("offload-proxy").servers[0].core, ParameterServer)
     assert np.shares_memory(
-        bed_of("offload-proxy").servers[0].core.server.state.cells,
-        bed_of("offload-proxy").world.servers.cells,
+        testbed_of("offload-proxy").servers[0].core.server.state.cells,
+        testbed_of("offload-proxy").world.servers.cells,
     )

@@ -12,11 +12,11 @@ import pytest
 
 from foundation.designs.registry import DEFAULT, NAMES, design
 from simulator.config import SimulationConfig
-from simulator.contents import modules_of
 from simulator.import_graph import ROOT, needed_by
 from simulator.sweeps import point
 from simulator.sweeps.plan import changed
 from simulator.sweeps.point import digest, fingerprint
+from simulator.switch_state import modules_of
 
 SMALL = SimulationConfig(workers=4, servers=2, rounds=1, block_steps=1, trace_steps=4, top_k=20)
 OURS = """

@@ -15,22 +15,22 @@ from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from nativekit.plain import plain
 from nativekit.records import records
 from simulator.costs import Network, links_of
-from simulator.events import drop_event, put_event
-from simulator.links import carry, finish_head, mark_congestion, turn_round
-from simulator.state import AT_HOST, EVENT, FRAME, HEAD_BYTES, ME, World
+from simulator.events import pop_event, push_event
+from simulator.links import fill_head, mark_congestion, send_over_link, swap_endpoints
+from simulator.state import AT_HOST, EVENT, FRAME, HEAD_BYTES, WORLD_HEADER, World
 
 A = UdpEndpoint("02:00:00:00:01:01", "10.0.1.1", 20002)
 B = UdpEndpoint("02:00:00:00:03:01", "10.0.3.1", 4800)
-_put, _drop, _carry = plain(put_event), plain(drop_event), plain(carry)
+_put, _drop, _carry = plain(push_event), plain(pop_event), plain(send_over_link)
 
 
 def world(n: int = 64, seed: int = 1) -> World:
     """As much of one as cables need."""
-    me = records(1, ME)[0]
-    me.free, me.random = n, np.uint64(seed)
+    header = records(1, WORLD_HEADER)[0]
+    header.free, header.random = n, np.uint64(seed)
     nothing: Any = None
     return World(
-        me=me,
+        header=header,
         heap=records(4 * n, EVENT),
         frames=records(n, FRAME),
         free=np.arange(n),
@@ -41,7 +41,7 @@ def world(n: int = 64, seed: int = 1) -> World:
 def taken(of: World) -> list[tuple[int, int]]:
     """Time and frame of everything that happens, in order."""
     found = []
-    while of.me.events:
+    while of.header.events:
         found.append((int(of.heap[0].time), int(of.heap[0].frame)))
         _drop(of)
     return found
@@ -63,8 +63,8 @@ def test_the_first_comes_first_and_equal_times_keep_their_order(times: list[int]
 
 def put(of: World, link: Any, length: int, now: int) -> int:
     """A frame of so many bytes into a cable."""
-    of.me.free -= 1
-    f = int(of.free[of.me.free])
+    of.header.free -= 1
+    f = int(of.free[of.header.free])
     of.frames[f].length = length
     _carry(of, link, f, now, AT_HOST, 0)
     return f
@@ -85,7 +85,7 @@ def test_what_does_not_fit_the_queue_is_dropped() -> None:
         put(found, link, 100, 0)
     # 124 µs each on the wire: after k frames 124 k bytes wait, and the ninth finds 992.
     assert (link.dropped, link.dropped_bytes) == (4, 400)
-    assert len(taken(found)) == 8 and found.me.free == 64 - 8
+    assert len(taken(found)) == 8 and found.header.free == 64 - 8
 
 
 def test_a_cable_without_limit_takes_no_time() -> None:
@@ -103,9 +103,9 @@ def test_faults_happen_as_often_as_they_should_and_every_frame_is_accounted_for(
         put(found, link, 60, 0)
         for time, f in taken(found):
             arrived.append(time)
-            found.free[found.me.free] = f
-            found.me.free += 1
-    assert link.frames + link.doubled == len(arrived) + link.lost and found.me.free == 64
+            found.free[found.header.free] = f
+            found.header.free += 1
+    assert link.frames + link.doubled == len(arrived) + link.lost and found.header.free == 64
     shares = (link.lost / 2000, link.doubled / 1600, link.late / 1600)
     assert shares == pytest.approx((0.2, 0.3, 0.25), abs=0.04)
     assert {time for time in arrived if time != 1_000} and max(arrived) < 6_000
@@ -116,15 +116,15 @@ def test_faults_happen_as_often_as_they_should_and_every_frame_is_accounted_for(
 def test_a_finished_head_is_a_whole_frames(datagram: int) -> None:
     whole = frames.build(UdpFrame(A, B, bytes(datagram)))
     head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8).copy()
-    plain(finish_head)(head, datagram)
+    plain(fill_head)(head, datagram)
     assert head.tobytes() == whole[:HEAD_BYTES]
 
 
 def test_an_answer_goes_back_where_the_request_came_from() -> None:
     request = np.frombuffer(frames.build(UdpFrame(A, B, b"x")), np.uint8).copy()[:HEAD_BYTES]
     answer = np.zeros(HEAD_BYTES, np.uint8)
-    plain(turn_round)(answer, request)
-    plain(finish_head)(answer, 1)
+    plain(swap_endpoints)(answer, request)
+    plain(fill_head)(answer, 1)
     assert answer.tobytes() == frames.build(UdpFrame(B, A, b"x"))[:HEAD_BYTES]
 
 
@@ -133,11 +133,11 @@ def test_only_who_knows_ecn_is_marked_and_the_checksum_stays_right(bits: int, ma
     """RFC 3168 §5: 00 is no ECN, 11 is congestion experienced."""
     head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8).copy()
     head[15] = 0xB8 | bits
-    plain(finish_head)(head, 10)
+    plain(fill_head)(head, 10)
     assert plain(mark_congestion)(head) == (bits != 0)
     expected = head.copy()
     assert head[15] == 0xB8 | marked
-    plain(finish_head)(expected, 10)
+    plain(fill_head)(expected, 10)
     assert head.tobytes() == expected.tobytes()
 
 

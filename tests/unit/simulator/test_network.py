@@ -19,11 +19,11 @@ from nativekit.plain import plain
 from nativekit.reference import unwrap_ref
 from simulator import drive as drives
 from simulator import loop
+from simulator.config import SimulationError
 from simulator.costs import Hosts, LinkOutage, Network
 from simulator.drive import pass_time
-from simulator.errors import SimulationError
-from simulator.links import carry, free_frame, new_frame
-from simulator.state import AT_HOST, AT_SWITCH, FRAME, NOBODY, READY, THROUGH_SWITCH, World
+from simulator.links import free_frame, new_frame, send_over_link
+from simulator.state import ABSENT, AT_HOST, AT_SWITCH, FRAME, READY, SWITCH_LATENCY_OVER, World
 from simulator.switch import pass_once
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS_CTYPE
@@ -42,16 +42,16 @@ DEVICE = Network(switch_us=3, switch_mpps=0.05)
 def check_conservation(bed: Bed) -> None:
     """What every cable took is what it delivered, dropped or lost; nothing is under way."""
     world = bed.network.world
-    assert world.me.events == 0 and world.me.free == len(world.frames)
+    assert world.header.events == 0 and world.header.free == len(world.frames)
     for links in (world.up, world.down, world.racks_up, world.racks_down):
         put = links.frames + links.doubled - links.dropped - links.lost
         assert (links.delivered == put).all()
         octets = links.bytes + links.doubled_bytes - links.dropped_bytes - links.lost_bytes
         assert (links.delivered_bytes == octets).all()
     # Everything that came up passed through the program; every arrival was taken or did not fit.
-    behind_racks = int(world.me.workers) if len(world.racks_up) else 0
+    behind_racks = int(world.header.workers) if len(world.racks_up) else 0
     assert world.up.delivered[:behind_racks].sum() == world.racks_up.frames.sum()
-    assert world.me.passes == world.racks_up.delivered.sum() + world.up.delivered[behind_racks:].sum()
+    assert world.header.passes == world.racks_up.delivered.sum() + world.up.delivered[behind_racks:].sum()
     assert (world.agents.waiting == 0).all()
 
 
@@ -63,7 +63,7 @@ def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     bed = Bed(arm, network=network, hot=HALF)
     bed.operate(12)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 500
+    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 500
     check_conservation(bed)
     again = int(bed.network.world.calls.header.retransmissions.sum())
     dropped = int(bed.network.world.port_queues.queues.dropped.sum())
@@ -87,7 +87,7 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
         bed = Bed(arm, workers=1, hosts=hosts, hot=HALF)
         bed.operate(10)
         bed.settle()
-        assert (bed.held() == bed.book.sums).all()
+        assert (bed.held() == bed.ledger.sums).all()
         check_conservation(bed)
         return bed
 
@@ -95,9 +95,9 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
         return sum(bed.network.worker_used_ns()) + bed.network.server_used_ns()
 
     free, each, hits = run(0, 0), run(1_000, 0), run(0, 10_000)
-    passes = int(free.network.world.me.passes)
+    passes = int(free.network.world.header.passes)
     answers = int(free.network.world.up[1:].frames.sum())
-    assert [int(bed.network.world.me.passes) for bed in (each, hits)] == [passes] * 2
+    assert [int(bed.network.world.header.passes) for bed in (each, hits)] == [passes] * 2
     assert used(each) - used(free) == 1_000 * passes
     answered = passes - 2 * answers
     assert (answered > 0) == (arm is OFFLOAD)
@@ -121,7 +121,7 @@ def test_whatever_the_network_does_nothing_is_lost_or_doubled(
     bed = Bed(arm, network=network, hosts=Hosts(worker_cores=cores), hot=HALF, seed=seed)
     bed.operate(4)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all()
+    assert (bed.held() == bed.ledger.sums).all()
     check_conservation(bed)
 
 
@@ -143,7 +143,7 @@ def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: 
         return bed.state()
 
     compiled = run()
-    for name in ("run", "resume", "awake"):
+    for name in ("run", "resume", "wake_worker"):
         twin = plain(getattr(loop, name), {pass_once: pass_by_python})
         monkeypatch.setattr(drives, name, partial(of_world, twin))
     assert run() == compiled
@@ -156,13 +156,13 @@ def of_world(twin: Callable[..., Any], world: Any, *rest: Any) -> Any:
 
 def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
     """`pass_once`, but that the program is called by ctypes: numba's pointers are none to Python."""
-    world.me.passes += 1
+    world.header.passes += 1
     frame = world.frames[f]
     length = int(frame.length)
     octets = ctypes.string_at(frame.head.ctypes.data, length)
     out = (ctypes.c_char * OUT_CAPACITY)()
-    count = PROCESS_CTYPE(int(world.me.process))(
-        int(world.me.memory), port, octets, length, came // 1000, now // 1000, out, OUT_CAPACITY
+    count = PROCESS_CTYPE(int(world.header.process))(
+        int(world.header.memory), port, octets, length, came // 1000, now // 1000, out, OUT_CAPACITY
     )
     plain(free_frame)(world, f)
     for to, data in read_records(memoryview(out), count):
@@ -170,7 +170,7 @@ def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
             g = plain(new_frame)(world)
             world.frames[g].length = len(data)
             ctypes.memmove(world.frames[g].head.ctypes.data, data, len(data))
-            plain(carry)(world, world.down[to - 1], g, now, AT_HOST, to - 1)
+            plain(send_over_link)(world, world.down[to - 1], g, now, AT_HOST, to - 1)
     return now
 
 
@@ -210,12 +210,12 @@ def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
     bed = Bed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
     bed.operate(3)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all()
+    assert (bed.held() == bed.ledger.sums).all()
     check_conservation(bed)
-    me = bed.network.world.me
-    last_begun = int(me.switch_free_ps) // 1000 - 100_000
-    assert last_begun == pytest.approx(100_000 * int(me.passes), rel=0.2)
-    assert last_begun > 100_000 * (int(me.passes) - 1)
+    header = bed.network.world.header
+    last_begun = int(header.switch_free_ps) // 1000 - 100_000
+    assert last_begun == pytest.approx(100_000 * int(header.passes), rel=0.2)
+    assert last_begun > 100_000 * (int(header.passes) - 1)
     residences = np.concatenate([client.records["residence_us"] for client in bed.network.clients])
     assert residences.min() >= 40 and np.median(residences) > 300
 
@@ -273,8 +273,8 @@ def test_agents_of_one_core_take_turns() -> None:
 
 def test_a_network_that_takes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     bed = Bed(BASELINE)
-    monkeypatch.setattr(drives, "run", lambda world, until: loop.QUIET)
-    with pytest.raises(SimulationError, match="nothing happens any more, and 3 workers are not done"):
+    monkeypatch.setattr(drives, "run", lambda world, until: loop.NO_EVENTS)
+    with pytest.raises(SimulationError, match="no event is left, and 3 workers are not done"):
         bed.operate(1)
 
 
@@ -283,7 +283,7 @@ def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
     bed = Bed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
     bed.operate(1)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 5_000
+    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 5_000
     check_conservation(bed)
     assert (bed.network.world.up.frames > 0).all()
     assert bed.network.world.ports.tolist() == [*range(1, 255), 256, 257]
@@ -295,10 +295,10 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     bed = Bed(arm, workers=7, network=Network(rate_mbit=1_000, rack=3, uplink_mbit=500), hot=HALF)
     world = bed.network.world
     assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
-    assert [h for h in world.at_port.tolist() if h != NOBODY] == [0, 3, 6, 7, 8]
+    assert [h for h in world.at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
     bed.operate(6)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 1_000
+    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 1_000
     check_conservation(bed)
     assert (bed.network.world.calls.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
@@ -311,18 +311,18 @@ def test_more_workers_than_a_switch_has_ports() -> None:
     bed = Bed(OFFLOAD, workers=512, servers=128, network=Network(rack=8), hot=HALF)
     bed.operate(1)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all() and bed.book.lanes > 20_000
+    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 20_000
     check_conservation(bed)
     assert (bed.network.world.up.frames[:512] > 0).all()
 
 
 def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     """What was lost is sent again: the operations of the first worker, and of nobody else, take longer."""
-    outage = LinkOutage(host="w1", from_ms=0, duration_ms=30)
-    bed = Bed(BASELINE, network=Network(outages=(outage,)))
+    spell = LinkOutage(host="w1", from_ms=0, duration_ms=30)
+    bed = Bed(BASELINE, network=Network(outages=(spell,)))
     bed.operate(3)
     bed.settle()
-    assert (bed.held() == bed.book.sums).all()
+    assert (bed.held() == bed.ledger.sums).all()
     check_conservation(bed)
     world = bed.network.world
     assert (world.up.lost > 0).tolist() == [True, False, False, False, False]
@@ -332,7 +332,7 @@ def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
 
 
 def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
-    """Spells that overlap add up; one comes again and again."""
+    """Outages that overlap add up; one comes again and again."""
     slow = [
         LinkOutage(host="p1", from_ms=1, duration_ms=4, extra_delay_us=500),
         LinkOutage(host="p1", from_ms=3, duration_ms=4, extra_delay_us=300),
@@ -365,18 +365,18 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     def watch(pinned_ref: Any, until: int) -> int:
         nonlocal in_switch, then
         world = unwrap_ref(pinned_ref)
-        while world.me.events:
+        while world.header.events:
             now = min(int(world.heap[0].time), until)
-            for event in world.heap[: world.me.events]:
+            for event in world.heap[: world.header.events]:
                 if event.kind in (AT_SWITCH, AT_HOST):
-                    on_cables[event.who + n * (event.kind == AT_HOST)] += now - then
-                in_switch += (now - then) * int(event.kind == THROUGH_SWITCH)
+                    on_cables[event.target + n * (event.kind == AT_HOST)] += now - then
+                in_switch += (now - then) * int(event.kind == SWITCH_LATENCY_OVER)
             waiting[world.agents.state == READY] += now - then
             then = now
             reason = loop.run(pinned_ref, min(now + 1, until))
-            if reason != loop.LATE or now == until:
+            if reason != loop.TIME_REACHED or now == until:
                 return reason
-        return loop.QUIET
+        return loop.NO_EVENTS
 
     monkeypatch.setattr(drives, "run", watch)
     bed.operate(3)
@@ -388,6 +388,6 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
         # Each frame's time on the wire is rounded down to ns.
         assert ((seen <= stayed) & (seen >= stayed - links.frames)).all()
         assert (links.waited > 0).any() and (links.frames > 0).all()
-    assert in_switch == world.me.switch_waited + 2_000 * world.me.passes
-    assert world.me.switch_waited > 10_000 * world.me.passes
+    assert in_switch == world.header.switch_waited + 2_000 * world.header.passes
+    assert world.header.switch_waited > 10_000 * world.header.passes
     assert (waiting == world.agents.queued_ns).all() and (waiting > 0).any()

@@ -18,10 +18,10 @@ from hotline.cli.commands import hotline
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.prediction import fit as fits
-from simulator.prediction.compare import Compared, compare
+from simulator.prediction.compare import LatencyPrediction, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
-from simulator.prediction.likeness import like, shared_cores
 from simulator.prediction.observed import Observed, observed_in
+from simulator.prediction.similar_run import config_like, shared_cores
 
 CELL = {
     "pull_mean": 100.0, "pull_p50": 90.0, "pull_p99": 400.0, "push_mean": 120.0, "push_p50": 110.0,
@@ -43,7 +43,7 @@ def a_record(**changes: Any) -> RunRecord:
 
 def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
     hosts = Hosts.model_validate({**shared_cores(a_record()), "program_ns": 5})
-    config = like(a_record(), hosts, ["baseline", "offload"], rounds=3)
+    config = config_like(a_record(), hosts, ["baseline", "offload"], rounds=3)
     assert (config.seed, config.arms, config.rounds) == (7, ("baseline", "offload"), 3)
     assert config.offered == {"0.5": 200, "0.8": 320}
     assert (config.hosts.worker_cores, config.hosts.server_cores, config.hosts.program_ns) == (1, 1, 5)
@@ -54,7 +54,7 @@ def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
 def test_a_simulated_run_is_nothing_to_compare_with() -> None:
     simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
     with pytest.raises(AnalysisError, match="the run is one in virtual time"):
-        like(a_record(simulation=simulated), Hosts(), ["baseline"])
+        config_like(a_record(simulation=simulated), Hosts(), ["baseline"])
 
 
 # -- comparison
@@ -62,11 +62,11 @@ def test_a_simulated_run_is_nothing_to_compare_with() -> None:
 
 def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
     def holds(metric: str, predicted: float) -> bool:
-        return Compared("0.5", "offload", metric, 100, predicted).holds
+        return LatencyPrediction("0.5", "offload", metric, 100, predicted).holds
 
     assert [holds("pull_mean", value) for value in (84, 86, 114, 116)] == [False, True, True, False]
     assert [holds("push_p99", value) for value in (69, 71, 129, 131)] == [False, True, True, False]
-    assert Compared("0.5", "offload", "pull_mean", 80, 100).off == 0.25
+    assert LatencyPrediction("0.5", "offload", "pull_mean", 80, 100).off == 0.25
 
 
 def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
@@ -105,11 +105,11 @@ def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
         {},
         {"baseline": 800},
     )
-    assert target.aside(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
+    assert target.unexplained(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
     assert target.residuals(found) == pytest.approx(np.zeros(2 * len(WEIGHTS) + 1))
     # There is no less than nothing.
     more = Observed({cell: {**CELL, "worker_cpu": 1_100.0} for cell in cells}, {}, {"baseline": 400})
-    assert target.aside(more)["worker_cpu"] == 0
+    assert target.unexplained(more)["worker_cpu"] == 0
     off = [value for value in target.residuals(more) if value]
     assert off == pytest.approx([np.log(1.1), np.log(1.1), np.log(0.5)])
 

@@ -22,15 +22,21 @@ from experiment.errors import ConfigError
 from foundation.designs.hotset import BASELINE
 from hotline.cli.commands import hotline
 from simulator import task_cache
-from simulator.aside import silent, simulated
-from simulator.config import DDL, SimulationConfig
-from simulator.errors import SimulationError
+from simulator.config import DDL, SimulationConfig, SimulationError
+from simulator.experiment import quiet_reporter, temporary_run
 from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from simulator.sweeps.page import table
 from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, along, changed, points_of, sweeps
-from simulator.sweeps.point import ArmResult, Cost, Done, do_point, fingerprint, result_of
-from simulator.sweeps.point import Result as PointResult
-from simulator.sweeps.spread import do_points, file_of
+from simulator.sweeps.point import (
+    CachedPoint,
+    PointCost,
+    PointResult,
+    SweptArm,
+    fingerprint,
+    simulate_point,
+    summarize_run,
+)
+from simulator.sweeps.spread import result_file, simulate_points
 from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.dask import cluster_of
 
@@ -115,7 +121,7 @@ def test_every_sweep_has_points_of_its_own() -> None:
     assert [point.config.workers for point in points] == sorted(
         (point.config.workers for point in points), reverse=True
     )
-    assert len({file_of(point, Path()) for point in points}) == len(points)
+    assert len({result_file(point, Path()) for point in points}) == len(points)
 
 
 def test_values_that_cannot_be_are_told() -> None:
@@ -140,10 +146,13 @@ def test_values_that_cannot_be_are_told() -> None:
 def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> None:
     """Here, in a process of this machine, and on a cluster that somebody has started."""
     points = [point(20), point(40)]
-    here = {each.name: Done.model_validate_json(do_point(each.config.model_dump_json())) for each in points}
-    local = do_points(points, tmp_path / "local", None, 1, untold)
+    here = {
+        each.name: CachedPoint.model_validate_json(simulate_point(each.config.model_dump_json()))
+        for each in points
+    }
+    local = simulate_points(points, tmp_path / "local", None, 1, untold)
     with cluster_of(1, tmp_path) as address:
-        away = do_points(points, tmp_path / "away", address, 1, untold)
+        away = simulate_points(points, tmp_path / "away", address, 1, untold)
     for each in points:
         key = each.sweep, each.name
         assert here[each.name].result == local[key].result == away[key].result
@@ -157,8 +166,8 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
 def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
     """Every number again from the logs, by hand."""
     config = changed(point(40).config, {"workers": 6, "loads": [0.1]})
-    with simulated(config, None, silent()) as made:
-        result, blocks = result_of(made), made.record.blocks
+    with temporary_run(config, None, quiet_reporter()) as made:
+        result, blocks = summarize_run(made), made.record.blocks
         operations = pl.read_parquet(made.run / "operations.parquet")
         calls = pl.read_parquet(made.run / "connections.parquet").filter(pl.col("job") == BASELINE.job)
         assert result.rpcs == len(pl.read_parquet(made.run / "rpc.parquet"))
@@ -195,8 +204,8 @@ def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
 def test_what_is_kept_of_cables_and_cores() -> None:
     """Servers that take a millisecond an RPC; queues that a burst does not fit into."""
     changes = {"hosts.serve_ns": 1_000_000, "network.queue_kb": 1, "network.rate_mbit": 20}
-    with simulated(changed(point(40).config, changes), None, silent()) as made:
-        arm = result_of(made).arms[BASELINE.name].simulated
+    with temporary_run(changed(point(40).config, changes), None, quiet_reporter()) as made:
+        arm = summarize_run(made).arms[BASELINE.name].simulated
     assert 0.7 < arm.servers_busy <= 1 and 0.001 < arm.workers_busy < 0.2
     assert 0 < arm.dropped < arm.frames / 2 and arm.lost == arm.marked == 0
     assert arm.retransmissions >= arm.dropped and 0.5 < arm.longest_kb <= 1
@@ -214,24 +223,24 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(task_cache, "side_by_side", simulate)
     told: list[tuple[int, int, str]] = []
-    first = do_points(points, tmp_path, None, 1, lambda *of: told.append(of))
+    first = simulate_points(points, tmp_path, None, 1, lambda *of: told.append(of))
     assert told == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
-    assert (do_points(points, tmp_path, None, 1, untold), done) == (first, ["20", "40"])
-    file_of(points[0], tmp_path).write_text("{}")
-    do_points(points, tmp_path, None, 1, untold)
+    assert (simulate_points(points, tmp_path, None, 1, untold), done) == (first, ["20", "40"])
+    result_file(points[0], tmp_path).write_text("{}")
+    simulate_points(points, tmp_path, None, 1, untold)
     assert done == ["20", "40", "20"]
     other = Point("top_k", "40", 40, changed(points[1].config, {"seed": 2}))
-    do_points([points[0], other], tmp_path, None, 1, untold)
+    simulate_points([points[0], other], tmp_path, None, 1, untold)
     assert done == ["20", "40", "20", "40"]
     monkeypatch.setattr("simulator.sweeps.point.digest", lambda design: "of other code")
-    do_points([points[0]], tmp_path, None, 1, untold)
+    simulate_points([points[0]], tmp_path, None, 1, untold)
     assert done == ["20", "40", "20", "40", "20"]
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
-        do_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
+        simulate_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
 
 
 # -- the command
@@ -327,7 +336,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
 # -- figures
 
 
-def an_arm(capacity: float, **changes: float) -> ArmResult:
+def an_arm(capacity: float, **changes: float) -> SweptArm:
     simulated = {
         "workers_busy": 0.25, "servers_busy": 0.75, "communication": 0.5, "frames": 1_000, "dropped": 10,
         "lost": 0, "marked": 0, "longest_kb": 8.0, "retransmissions": 10,
@@ -339,20 +348,22 @@ def an_arm(capacity: float, **changes: float) -> ArmResult:
     }  # fmt: skip
     of_arm = {name: value for name, value in changes.items() if name in values}
     of_simulated = {name: value for name, value in changes.items() if name in simulated}
-    return ArmResult(
+    return SweptArm(
         capacity=capacity,
         simulated=SimulatedArm.model_validate({**simulated, **of_simulated}),
         **{**values, **of_arm},
     )
 
 
-def a_result(config: SimulationConfig, lost: int = 0, **arms: ArmResult) -> Done:
+def a_result(config: SimulationConfig, lost: int = 0, **arms: SweptArm) -> CachedPoint:
     result = PointResult(
         arms=arms or {"baseline": an_arm(100), "offload": an_arm(150, pull_mean=80, ps_cpu_us_per_step=25)},
         sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
         virtual_s=1.5,
     )  # fmt: skip
-    return Done(fingerprint=fingerprint(config), result=result, cost=Cost(real_s=0.02, loop_s=0.01))
+    return CachedPoint(
+        fingerprint=fingerprint(config), result=result, cost=PointCost(real_s=0.02, loop_s=0.01)
+    )
 
 
 def numbers(values: object) -> list[float]:

@@ -17,9 +17,9 @@ from controller.tables import Group
 from foundation.designs.interface import Hosts
 from foundation.errors import HotlineError
 from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
-from simulator.switchml.rules import MASK, Answer, Switch
+from simulator.switchml.rules import MASK, Answer, SwitchModel
 from simulator.switchml.shortest import request
-from simulator.switchml.window import Window
+from simulator.switchml.window import WindowModel
 from switch_harness.effort import examples
 from tests.harness.switchml import SwitchUnderTest, arm_with, described
 
@@ -70,7 +70,7 @@ def expected(answer: Answer | None, worker: int, workers: int) -> list[tuple[int
     return [(each, answer.packet) for each in (range(workers) if answer.is_multicast else [worker])]
 
 
-def same_state(program: SwitchUnderTest, model: Switch) -> None:
+def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
     """Every register has what the model has."""
     entries = [model.sets[index % 2][index // 2] for index in range(2 * SLOTS)]
     bitmaps = [one.bitmap | two.bitmap << 32 for one, two in zip(*model.sets, strict=True)]
@@ -87,7 +87,7 @@ def same_state(program: SwitchUnderTest, model: Switch) -> None:
         assert program.cells("slot_timeout.since", 2 * SLOTS) == [entry.since for entry in entries]
 
 
-def hold(program: SwitchUnderTest, model: Switch, taken: Sequence[Step]) -> None:
+def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) -> None:
     """Program and model do the same with packets, one after the other."""
     now = 0
     for step in taken:
@@ -106,7 +106,7 @@ def test_the_program_is_the_model(check: bool, patience_us: int, data: Any, work
     taken = data.draw(steps(workers))
     hold(
         SwitchUnderTest(workers, arm_with(check, patience_us)),
-        Switch(workers, SLOTS, check, patience_us),
+        SwitchModel(workers, SLOTS, check, patience_us),
         taken,
     )
 
@@ -123,7 +123,7 @@ def rounds(workers: int, chunks: int) -> list[Step]:
 
 def test_the_interpreted_program_is_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
-    hold(SwitchUnderTest(3, description=described()), Switch(3, SLOTS), rounds(3, 4))
+    hold(SwitchUnderTest(3, description=described()), SwitchModel(3, SLOTS), rounds(3, 4))
 
 
 # -- bytes, by hand
@@ -208,7 +208,7 @@ def test_jobs_have_rows_and_groups_of_their_own() -> None:
 @pytest.mark.parametrize(("check", "total"), [(False, 1 << 10), (True, 1 << 2 | 1 << 10)])
 def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total: int) -> None:
     """The shortest schedule that the model finds: A0, B0, A1, late A0, B1."""
-    program, window = SwitchUnderTest(2, arm_with(check)), Window(0, 3, 1)
+    program, window = SwitchUnderTest(2, arm_with(check)), WindowModel(0, 3, 1)
     a0, b0, a1, late, b1 = [
         program.take(worker, request(window, worker, chunk))
         for worker, chunk in ((0, 0), (1, 0), (0, 1), (0, 0), (1, 1))
@@ -255,6 +255,6 @@ def broken(file: str, text: str, old: str, new: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("where", BROKEN.values(), ids=list(BROKEN))
 def test_a_broken_program_is_not_the_model(where: tuple[str, str, str, str]) -> None:
-    program, model = SwitchUnderTest(3, description=broken(*where)), Switch(3, SLOTS)
+    program, model = SwitchUnderTest(3, description=broken(*where)), SwitchModel(3, SLOTS)
     with pytest.raises(AssertionError):
         hold(program, model, rounds(3, 4))

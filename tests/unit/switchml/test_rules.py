@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from hosts.switchml.packet import VALUES, SwitchMLPacket
-from simulator.switchml.rules import Answer, Switch
-from simulator.switchml.shortest import CHUNKS, shortest
-from simulator.switchml.window import Window
+from simulator.switchml.rules import Answer, SwitchModel
+from simulator.switchml.shortest import CHUNKS, shortest_counterexamples
+from simulator.switchml.window import WindowModel
 
 
 def packet(value: int, set_: int = 0, chunk: int = 0) -> SwitchMLPacket:
@@ -20,7 +20,7 @@ def value_of(answer: Answer | None) -> tuple[bool, int]:
 
 
 def test_a_slot_is_added_up_once_and_begins_anew() -> None:
-    switch = Switch(3, 1)
+    switch = SwitchModel(3, 1)
     assert [switch.take(worker, packet(10**worker)) for worker in (0, 1, 1)] == [None] * 3
     assert value_of(switch.take(2, packet(100))) == (True, 111)
     assert value_of(switch.take(1, packet(10))) == (False, 111)
@@ -32,7 +32,7 @@ def test_a_slot_is_added_up_once_and_begins_anew() -> None:
 
 def test_shortest_schedules_that_the_published_rules_get_wrong() -> None:
     """A's copy of chunk 0 comes after A1 and clears A's bit in the other set, where B1 or A1 is the last."""
-    found = [", ".join(map(str, arrivals)) for arrivals in shortest()]
+    found = [", ".join(map(str, arrivals)) for arrivals in shortest_counterexamples()]
     assert found == [
         "A0, B0, A1, late A0, A1",
         "A0, B0, A1, late A0, B1",
@@ -46,14 +46,14 @@ def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
 
     So A comes to the other set while it still waits for the result of packet 0, and its bit is cleared.
     """
-    switch = Switch(2, 3)
-    windows = [Window(0, total=4, window=3, batch=2) for _ in range(2)]
+    switch = SwitchModel(2, 3)
+    windows = [WindowModel(0, total=4, window=3, batch=2) for _ in range(2)]
 
     def send(worker: int, number: int) -> Answer | None:
-        slot, set_ = windows[worker].place(number)
+        slot, set_ = windows[worker].slot_and_set(number)
         return switch.take(worker, SwitchMLPacket(number, slot, set_))
 
-    assert windows[0].place(0) == (0, 0) and windows[0].place(3) == (0, 1)
+    assert windows[0].slot_and_set(0) == (0, 0) and windows[0].slot_and_set(3) == (0, 1)
     for number in range(2):
         assert send(0, number) is None
         answer = send(1, number)
@@ -66,13 +66,13 @@ def test_short_vectors_of_floats_can_stall_by_a_single_loss() -> None:
 
 
 def test_the_check_mends_them() -> None:
-    assert shortest(check=True) == []
-    assert shortest(workers=3, check=True, longest=7) == []
-    assert len(shortest(workers=3)[0]) == 7
+    assert shortest_counterexamples(check=True) == []
+    assert shortest_counterexamples(workers=3, check=True, max_arrivals=7) == []
+    assert len(shortest_counterexamples(workers=3)[0]) == 7
 
 
 def test_who_is_late_is_out_for_everybody() -> None:
-    switch = Switch(3, 1, check=True, patience_us=100)
+    switch = SwitchModel(3, 1, check=True, patience_us=100)
     switch.take(0, packet(1), 0)
     switch.take(1, packet(10), 50)
     assert switch.take(0, packet(1), 99) is None
@@ -89,12 +89,12 @@ def test_who_is_late_is_out_for_everybody() -> None:
 
 def test_patience_needs_the_check() -> None:
     with pytest.raises(ValueError, match=r"patience_us \(5\) needs check"):
-        Switch(2, 1, patience_us=5)
+        SwitchModel(2, 1, patience_us=5)
 
 
 def test_a_window_is_a_batch_that_moves_on() -> None:
-    window = Window(first=5, total=CHUNKS, window=2, base=64)
-    assert [window.place(number) for number in range(3)] == [(65, 0), (64, 1), (65, 1)]
+    window = WindowModel(first=5, total=CHUNKS, window=2, base=64)
+    assert [window.slot_and_set(number) for number in range(3)] == [(65, 0), (64, 1), (65, 1)]
     assert not window.take(SwitchMLPacket(7, 64, 1))  # not sent yet
     assert window.take(SwitchMLPacket(5, 65, 0)) and not window.take(SwitchMLPacket(5, 65, 0))
     assert window.outstanding == {1, 2} and not window.is_done

@@ -11,62 +11,65 @@ from click.testing import CliRunner
 
 from foundation.designs.switchml import SwitchML
 from hosts.switchml.packet import VALUES
-from simulator.dense.player import Cell, play
-from simulator.dense.schedule import FAULTS, Schedule, draw
+from simulator.dense.player import Verdict, play
+from simulator.dense.schedule import ALL_REDUCE_FAULTS, AllReduceSchedule, draw_all_reduces
 from simulator.dense.subject import Subject
-from simulator.dense.tally import Tally, lines, tally
-from simulator.switchml import table
-from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, subject_of
+from simulator.dense.tally import VerdictCounts, count_verdicts, table_lines
+from simulator.switchml.subject import CHECKED, PUBLISHED, RANGE, main, subject_of
 
 SUBJECTS = (PUBLISHED, CHECKED)
 SCHEDULES, SOAKED = 1_000, 10_000
-OF_A_ROW, SOAKED_OF_A_ROW = (-(-each // (len(FAULTS) * len(SUBJECTS))) for each in (SCHEDULES, SOAKED))
+OF_A_ROW, SOAKED_OF_A_ROW = (
+    -(-each // (len(ALL_REDUCE_FAULTS) * len(SUBJECTS))) for each in (SCHEDULES, SOAKED)
+)
 MAY_STALL = {"switch restarted", "worker killed"}
 """What no check can mend."""
 KEEPS_ORDER = {"duplication", "cable"}
 """Faults in which no frame overtakes another, and none is lost at random."""
 
 
-def may_be(fault: str, subject: Subject) -> set[Cell]:
+def may_be(fault: str, subject: Subject) -> set[Verdict]:
     """What may come of a schedule."""
-    stalls = {Cell.STALLED} if fault in MAY_STALL else set()
+    stalls = {Verdict.STALLED} if fault in MAY_STALL else set()
     if subject is CHECKED or fault in KEEPS_ORDER | {"worker killed"}:
-        return {Cell.EQUAL} | stalls
-    return {Cell.EQUAL, Cell.STALLED, Cell.WRONG}
+        return {Verdict.EQUAL} | stalls
+    return {Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG}
 
 
 @pytest.mark.no_cover
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.arm.name)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", ALL_REDUCE_FAULTS)
 @pytest.mark.parametrize(
     ("first", "schedules"),
     [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED_OF_A_ROW, marks=pytest.mark.soak)],
     ids=["some", "many"],
 )
 def test_sums_are_equal_or_somebody_says_so(fault: str, subject: Subject, first: int, schedules: int) -> None:
-    found = tally(fault, subject, first, schedules)
+    found = count_verdicts(fault, subject, first, schedules)
     assert sum(found.counts.values()) == schedules
-    assert {cell for cell, count in found.counts.items() if count} <= may_be(fault, subject), found.first
+    assert {verdict for verdict, count in found.counts.items() if count} <= may_be(fault, subject), (
+        found.first
+    )
 
 
 def test_faults_do_happen() -> None:
     """Of the published rules every cell is found, and what dies or forgets stalls some."""
-    reordered = tally("late copies", PUBLISHED, 0, 60)
-    assert reordered.counts[Cell.WRONG] and reordered.counts[Cell.EQUAL]
+    reordered = count_verdicts("late copies", PUBLISHED, 0, 60)
+    assert reordered.counts[Verdict.WRONG] and reordered.counts[Verdict.EQUAL]
     for fault in MAY_STALL:
-        assert tally(fault, CHECKED, 0, 30).counts[Cell.STALLED]
+        assert count_verdicts(fault, CHECKED, 0, 30).counts[Verdict.STALLED]
 
 
 def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only() -> None:
     """If a batch is smaller than a window, packets of one all-reduce share a slot and do not wait."""
     broken = 0
     for seed in range(60):
-        schedule = draw(RANGE, "loss", seed)
+        schedule = draw_all_reduces(RANGE, "loss", seed)
         chunks = -(-schedule.values // VALUES)
         is_short = schedule.is_float and schedule.window / 2 < chunks < schedule.window
-        cell = play(PUBLISHED, schedule).cell
-        broken += cell is not Cell.EQUAL
-        assert cell is Cell.EQUAL or is_short, schedule
+        verdict = play(PUBLISHED, schedule).verdict
+        broken += verdict is not Verdict.EQUAL
+        assert verdict is Verdict.EQUAL or is_short, schedule
     assert broken
 
 
@@ -75,16 +78,20 @@ def test_a_schedule_is_a_history(fault: str) -> None:
     """Played again it is the same, whatever was played before."""
     found = []
     for _ in range(2):
-        play(PUBLISHED, draw(RANGE, "late copies", 5))
-        played = play(PUBLISHED, draw(RANGE, fault, 8))
+        play(PUBLISHED, draw_all_reduces(RANGE, "late copies", 5))
+        played = play(PUBLISHED, draw_all_reduces(RANGE, fault, 8))
         results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        found.append((played.cell, results, played.bed.network.now, played.bed.world.up.frames.tolist()))
+        found.append(
+            (played.verdict, results, played.testbed.network.now, played.testbed.world.up.frames.tolist())
+        )
     assert found[0] == found[1]
 
 
 def test_with_patience_the_living_go_on_without_who_is_gone() -> None:
     arm = replace(CHECKED.arm, settings=SwitchML(check=True, patience_us=30_000))
-    schedule = Schedule("worker killed", 7, workers=3, window=2, all_reduces=2, killed_us=40, who=1)
+    schedule = AllReduceSchedule(
+        "worker killed", 7, workers=3, window=2, all_reduces=2, killed_us=40, target=1
+    )
     played = play(subject_of(arm), schedule)
     assert [len(of_worker) for of_worker in played.results] == [2, 1, 2]
     first, _, last = played.results
@@ -97,8 +104,8 @@ def test_with_patience_the_living_go_on_without_who_is_gone() -> None:
         [bool((first[1][at] == each[at]).all()) for at in chunks] for each in (whole, partial)
     )
     assert all(one != other for one, other in zip(is_whole, is_partial, strict=True)) and any(is_partial)
-    assert all(played.bed.network.clients[w].incomplete for w in (0, 2))
-    assert play(CHECKED, schedule).cell is Cell.STALLED
+    assert all(played.testbed.network.clients[w].incomplete for w in (0, 2))
+    assert play(CHECKED, schedule).verdict is Verdict.STALLED
 
 
 def test_a_sum_is_judged_by_its_format() -> None:
@@ -112,33 +119,33 @@ def test_a_sum_is_judged_by_its_format() -> None:
 
 def test_a_stall_is_told_when_patience_ends_and_not_when_something_is_due_again() -> None:
     """Its two workers wait for each other, and send again every second."""
-    played = play(PUBLISHED, draw(RANGE, "loss", 3130))
-    assert played.cell is Cell.STALLED
-    for client in played.bed.network.clients:
+    played = play(PUBLISHED, draw_all_reduces(RANGE, "loss", 3130))
+    assert played.verdict is Verdict.STALLED
+    for client in played.testbed.network.clients:
         me = client.state.header
         assert me.stalled and 0 <= me.stalled_at - me.progress - me.patience < 10_000
 
 
 def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
-    played = play(PUBLISHED, Schedule("worker killed", 7, killed_us=5))
-    me = played.bed.network.clients[1].state.header
-    found = [played.cell]
+    played = play(PUBLISHED, AllReduceSchedule("worker killed", 7, killed_us=5))
+    me = played.testbed.network.clients[1].state.header
+    found = [played.verdict]
     me.stalled_at += 2_000_000_000
-    found.append(played.cell)
+    found.append(played.verdict)
     me.stalled_at, me.stalled = me.progress, 0
-    assert [*found, played.cell] == [Cell.STALLED, Cell.SILENT, Cell.SILENT]
+    assert [*found, played.verdict] == [Verdict.STALLED, Verdict.SILENT, Verdict.SILENT]
 
 
 def test_the_table_as_text_and_as_json() -> None:
-    found = [Tally(fault, subject) for fault in FAULTS for subject in SUBJECTS]
-    found[0].counts[Cell.WRONG] = 1_234
-    head, rule, *rows = lines(found)
-    assert head.count("|") == rule.count("|") == 8 and len(rows) == len(FAULTS)
+    found = [VerdictCounts(fault, subject) for fault in ALL_REDUCE_FAULTS for subject in SUBJECTS]
+    found[0].counts[Verdict.WRONG] = 1_234
+    head, rule, *rows = table_lines(found)
+    assert head.count("|") == rule.count("|") == 8 and len(rows) == len(ALL_REDUCE_FAULTS)
     assert rows[0] == "| frames are lost | 0 | 0 | 1,234 | 0 | 0 | 0 |"
-    run = CliRunner().invoke(table.main, ["--schedules", "1", "--json"])
+    run = CliRunner().invoke(main, ["--schedules", "1", "--json"])
     assert run.exit_code == 0
     rows_of_json = json.loads(run.stdout)
-    assert len(rows_of_json) == len(FAULTS) * len(SUBJECTS)
+    assert len(rows_of_json) == len(ALL_REDUCE_FAULTS) * len(SUBJECTS)
     assert rows_of_json[0]["schedules"] == {
         "equal": 1, "stalled and reported": 0, "wrong": 0, "stalled in silence": 0
     }  # fmt: skip

@@ -20,8 +20,8 @@ from hosts.switchml.floats import LARGEST, error_bound
 from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 from hosts.worker.vectors import PATIENCE_NS, StalledError
-from simulator.switchml.rules import Switch
-from simulator.switchml.window import Window
+from simulator.switchml.rules import SwitchModel
+from simulator.switchml.window import WindowModel
 from switch_harness.effort import examples
 
 JOB, SIZE = 0, 300
@@ -35,7 +35,7 @@ class Bed:
         self, workers: int, seed: int = 1, window: int = 4, machine: Machine = COMPILED, loss: float = 0.0
     ) -> None:
         self.random, self.loss, self.now = Random(seed), loss, 0
-        self.switch = Switch(workers, 64)
+        self.switch = SwitchModel(workers, 64)
         self.clients = [
             SwitchMLClient(
                 Caller(JOB, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine
@@ -159,13 +159,13 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):
         client.all_reduce(integers(random, n), 1)
-        model = Window(first, -(-n // VALUES), window, base=3 * 64)
+        model = WindowModel(first, -(-n // VALUES), window, base=3 * 64)
         known: dict[int, SwitchMLPacket] = {}
         while not model.is_done:
             while (out := client.transmit()) is not None:
                 packet = parse(bytes(out[0]))
                 at = packet.chunk - first
-                assert at in model.outstanding and (packet.slot, packet.set) == model.place(at)
+                assert at in model.outstanding and (packet.slot, packet.set) == model.slot_and_set(at)
                 assert packet.job == number & 0xFF
                 known[at] = packet
             assert {at for at in model.outstanding if at not in model.results} <= set(known)

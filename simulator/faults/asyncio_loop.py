@@ -1,4 +1,4 @@
-"""asyncio in virtual time: the real controller's coroutines, with timers by the network's clock."""
+"""An asyncio event loop in virtual time, for the coroutines of the real controller."""
 
 from __future__ import annotations
 
@@ -13,23 +13,19 @@ _NS = 1_000_000_000
 
 
 class _NoSelector:
-    """Nothing comes from outside."""
-
     def select(self, timeout: float | None) -> list[object]:
         return []
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs what is due, when it is told to, and never waits."""
+    """An event loop that runs what is due when it is called, and never waits."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.now = 0
-        """ns"""
+        self.now = 0  # ns
         self._selector = _NoSelector()
 
     def time(self) -> float:
-        """Virtual time, s."""
         return self.now / _NS
 
     def _process_events(self, events: list[object]) -> None:
@@ -39,9 +35,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def run_due(self, now: int) -> None:
-        """Run all that is due at a time, and all that follows from it at once."""
+        """Run all callbacks that are due at a time, and those that follow at once."""
         self.now = now
-        loop: Any = self  # asyncio's own parts have no hints
+        loop: Any = self  # asyncio's private attributes have no type hints
         outer = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
@@ -51,11 +47,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             asyncio._set_running_loop(outer)
 
     def due(self) -> int:
-        """When something is due next, ns; NEVER where nothing is."""
+        """Return when the next callback is due, ns; NEVER if there is none."""
         loop: Any = self  # likewise
         while loop._scheduled and loop._scheduled[0]._cancelled:
             loop._run_once()
-        # Rounded up, so that what is due then is.
+        # Rounded up, so that the callback is due at that time.
         return int(loop._scheduled[0]._when * _NS) + 1 if loop._scheduled else NEVER
 
     def _has_work(self) -> bool:
@@ -64,7 +60,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return bool(loop._ready) or bool(scheduled and scheduled[0]._when <= self.time())
 
     def begin(self, coroutine: Coroutine[object, None, T]) -> asyncio.Task[T]:
-        """Start a coroutine, as far as it gets at once."""
         task = self.create_task(coroutine)
         self.run_due(self.now)
         return task

@@ -1,4 +1,4 @@
-"""A real run again in virtual time: with a switch of its own, and as it was, to see how far that is off."""
+"""Simulate a real run again: with a dedicated switch, and as it was measured, to check the simulation."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from analysis.summary import Summary
 from experiment.phases.workload import generate_trace, read_data
 from foundation.designs.arms import judged
 from hosts.workload.trace import Trace
-from simulator.answer.cluster import SWITCH, on_cores_of_their_own
-from simulator.aside import Made, silent, simulated
+from simulator.answer.cluster import SWITCH, on_dedicated_cores
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts, Network
-from simulator.prediction.direct import corrected, costs_in, took
-from simulator.prediction.likeness import like
+from simulator.experiment import TemporaryRun, quiet_reporter, temporary_run
+from simulator.prediction.direct import correct_costs, costs_of_run, step_costs_of
+from simulator.prediction.similar_run import config_like
 
 _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 
 
-def virtual(run: Path, record: RunRecord, summary: Summary) -> Virtual:
-    """What virtual time says of a run's first load, at the rate that it was offered, over the same steps.
+def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
+    """Simulate a run's first load at its offered rate, over the same steps.
 
-    Costs are the run's own, of which one simulation more corrects two. Raises `AnalysisError` or `DataError`.
+    Costs are the run's own; another simulation corrects two of them. Raises `AnalysisError` or `DataError`.
     """
-    hosts, load = costs_in(run, record, summary), next(iter(summary.loads))
+    hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
-    trace = read_data(shared, silent()) or generate_trace(shared, lambda done: None)
-    with simulated(shared, trace, silent()) as made:
-        hosts = corrected(hosts, took(run, record, summary), took(*made))
+    trace = read_data(shared, quiet_reporter()) or generate_trace(shared, lambda done: None)
+    with temporary_run(shared, trace, quiet_reporter()) as made:
+        hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*made))
     shared = _like(record, load, hosts, _ROUNDS)
-    own = _like(record, load, on_cores_of_their_own(hosts), _ROUNDS, network=SWITCH)
+    own = _like(record, load, on_dedicated_cores(hosts), _ROUNDS, network=SWITCH)
     # Simulations run without the interpreter's lock.
     with ThreadPoolExecutor(2) as pool:
         (of_shared, shared_capacity), (of_own, own_capacity) = pool.map(
@@ -50,18 +50,18 @@ def virtual(run: Path, record: RunRecord, summary: Summary) -> Virtual:
 
 def _simulate(config: SimulationConfig, trace: Trace) -> tuple[dict[str, Comparison], dict[str, float]]:
     """Return the lead arm's differences, and the arms' capacities in steps/s."""
-    with simulated(config, trace, silent()) as made:
+    with temporary_run(config, trace, quiet_reporter()) as made:
         return _differences(made), made.record.capacity
 
 
 def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
-    """The run's first load alone, in blocks as short as their steps allow."""
+    """Return a configuration of the run's first load alone, in blocks as short as their steps allow."""
     first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
     arms = tuple(arm.name for arm in judged(record.design))
-    return like(record, hosts, arms, **first, **short, **more)
+    return config_like(record, hosts, arms, **first, **short, **more)
 
 
-def _differences(made: Made) -> dict[str, Comparison]:
+def _differences(made: TemporaryRun) -> dict[str, Comparison]:
     _, lead = judged(made.record.design)
     return next(iter(made.summary.loads.values())).differences[lead.name]

@@ -1,4 +1,4 @@
-"""The network that schedules are played on: made once for an arm and a number of workers, and put back."""
+"""The network that all-reduces are played on: built once for an arm and a number of workers, and reset."""
 
 from __future__ import annotations
 
@@ -13,80 +13,85 @@ from controller.designs import CONTROL
 from foundation.designs.interface import Arm, Design, Hosts
 from hosts.keys import KeySpace
 from simulator.costs import Hosts as Costs
-from simulator.costs import LinkOutage, Network
-from simulator.dense.schedule import Schedule
+from simulator.costs import LinkOutage, Network, set_frame_faults
+from simulator.dense.schedule import AllReduceSchedule
 from simulator.dense.subject import Subject
 from simulator.simulated_switch import SimulatedSwitch
-from simulator.state import ME, NOBODY, SPELL_BEGINS, World, record_of
-from simulator.world import Simulated, put_event
+from simulator.state import ABSENT, OUTAGE_BEGINS, WORLD_HEADER, World, record_of
+from simulator.world import SimulatedNetwork, push_event
 
-COSTS = Costs(
+TESTBED_HOSTS = Costs(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
 )  # fmt: skip
-SERVERS = 2
+TESTBED_SERVERS = 2
 _US = 1_000
-_NOT_READ = {"frames", "heap", "inbox", "burst", "aside", "waiting", "port_queues", "me", "costs", "heads"}
-"""Arrays of a world that nobody reads where nothing has been written, or that nobody writes."""
+_NOT_READ = {
+    "frames",
+    "heap",
+    "inbox",
+    "burst",
+    "deferred",
+    "waiting",
+    "port_queues",
+    "header",
+    "costs",
+    "heads",
+}
+"""Arrays of a world that nothing reads before they are written, or that do not change."""
 _NOT_READ_OF_AGENTS = {"sent", "early", "log"}
 
 
 def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
-    """A switch with an arm's rows."""
     switch = SimulatedSwitch(design)
     switch.install(CONTROL.of(design).rows(Hosts(workers, servers), [arm], 0))
     return switch
 
 
-class Bed:
-    """A network that can be put back to its beginning."""
-
+class AllReduceTestbed:
     def __init__(self, subject: Subject, workers: int) -> None:
         self._subject = subject
         design, arm = subject.design, subject.arm
-        self._switch = switch_of(design, arm, workers, SERVERS)
+        self._switch = switch_of(design, arm, workers, TESTBED_SERVERS)
         self._provisioned = self._switch.pipeline.memory_image()
-        # The cables' settings are each schedule's; there is one spell to be had.
+        # Each schedule sets the faults of links; the world needs a record for one outage.
         network = Network(outages=(LinkOutage(host="w1", from_ms=0, duration_ms=1),))
-        space = KeySpace(subject.range.most_values)
-        self.network = Simulated(
-            design, arm, self._switch, space, 1, workers, SERVERS, network, COSTS, seed=1
+        space = KeySpace(subject.range.max_values)
+        self.network = SimulatedNetwork(
+            design, arm, self._switch, space, 1, workers, TESTBED_SERVERS, network, TESTBED_HOSTS, seed=1
         )
         self.world = self.network.world
-        self.world.me.events = 0
+        self.world.header.events = 0
         self._me = record_of(self.world).copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
 
-    def reset(self, schedule: Schedule) -> None:
-        """Begin again, under a schedule's conditions."""
+    def reset(self, schedule: AllReduceSchedule) -> None:
         world = self.world
         for array, was in self._pristine:
             array[...] = was
-        for name in ME.names or ():
+        for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._me[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _US
-            links.loss, links.duplication = schedule.loss, schedule.duplication
-            links.reordering, links.late_ns = schedule.reordering, schedule.extra_delay_us * _US
-            links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
-        world.me.random = np.uint64(schedule.seed)
+            links.late_ns = schedule.extra_delay_us * _US
+            set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
+        world.header.random = np.uint64(schedule.seed)
         for client in self.network.clients:
             client.state.header.patience = self._subject.patience_ns
             self._subject.set_up(client, schedule.window, schedule.chunk_size)
         if schedule.cable_us is not None:
-            spell = world.spells[0]
-            spell.host, spell.lasts = schedule.who, schedule.lasts_us * _US
-            put_event(world, schedule.cable_us * _US, SPELL_BEGINS, 0, NOBODY)
+            outage = world.outages[0]
+            outage.host, outage.lasts = schedule.target, schedule.duration_us * _US
+            push_event(world, schedule.cable_us * _US, OUTAGE_BEGINS, 0, ABSENT)
         self.restart_switch()
 
     def restart_switch(self) -> None:
-        """It has its rows, and nothing else."""
         self._switch.pipeline.load_image(self._provisioned)
 
 
 @cache
-def bed_of(subject: Subject, workers: int) -> Bed:
-    """One for each subject, number of workers and process."""
-    return Bed(subject, workers)
+def all_reduce_testbed(subject: Subject, workers: int) -> AllReduceTestbed:
+    """Return the testbed of a subject and a number of workers, one in each process."""
+    return AllReduceTestbed(subject, workers)
 
 
 def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
@@ -98,7 +103,6 @@ def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
 
 
 def _leaves(state: Any) -> Iterator[NDArray[np.generic]]:  # a `NamedTuple` of arrays
-    """Arrays of agents, in tuples in tuples."""
     for name, found in state._asdict().items():
         if hasattr(found, "_asdict"):
             yield from _leaves(found)

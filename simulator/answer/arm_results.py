@@ -1,4 +1,4 @@
-"""What a simulated run says of a cluster with the hot set in the switch and without."""
+"""Results of a simulated cluster with the hot set in the switch and without, and their comparison."""
 
 from __future__ import annotations
 
@@ -13,53 +13,47 @@ from foundation.settings import Strict
 from simulator.config import SimulationConfig
 
 BUSY = 0.8
-"""Share of the time from which on a core is what limits."""
+"""Utilisation from which cores count as the bottleneck."""
 Limit = Literal["servers", "workers", "waiting"]
 
 
 class Busy(Strict):
-    """Share of the time that cores are busy, on average."""
-
     workers: float
     servers: float
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """What keeps a closed loop from being faster: cores, or that workers wait for answers."""
+        """The bottleneck of a closed loop: cores, or workers that wait for answers."""
         busy: dict[Limit, float] = {"servers": self.servers, "workers": self.workers}
         return tuple(kind for kind, share in busy.items() if share >= BUSY) or ("waiting",)
 
 
-class Side(Strict):
-    """The cluster with the switch's help, or without."""
-
+class ArmResult(Strict):
     capacity: float
-    """Steps/s of all workers in a closed loop."""
     at_capacity: Busy
     at_rate: Busy
     rpcs_per_step: float
     ps_packets_per_step: float
 
 
-class Sides(Strict):
-    """Both, and how they differ."""
+class OffloadComparison(Strict):
+    """The cluster with and without the hot set in the switch, and the differences."""
 
     rate: float
-    """Steps/s of all workers that the differences are at."""
+    """Steps/s of all workers at which the differences are measured."""
     rounds: int
-    baseline: Side
-    offload: Side
+    baseline: ArmResult
+    offload: ArmResult
     differences: dict[str, Comparison]
     """Metric -> *offload* against *baseline*; CPU is that of a step, all agents of a kind together."""
 
     @property
     def gain(self) -> float:
-        """How many times as many steps the cluster carries with the hot set in the switch."""
         return self.offload.capacity / self.baseline.capacity
 
 
-def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> Sides:
-    """Of a run at one load with the arm that its design is judged by, and that one's baseline."""
+def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) -> OffloadComparison:
+    """Compare the lead arm of a run at one load with its baseline."""
     load = next(iter(summary.loads.values()))
     rate = load.offered_rate
     assert rate is not None, "no simulation has a closed loop alone"
@@ -67,13 +61,13 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
     differences = load.differences[lead.name]
     cores, compared = cores_of(config), [metric.name for metric in shown_in("cluster")]
 
-    def side(arm: str) -> Side:
+    def side(arm: str) -> ArmResult:
         assert record.simulation is not None
         closed = record.simulation.arms[arm]
         blocks = [block for block in record.blocks if block.arm == arm]
         of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
         worker_s, server_s = of_step[WORKER_CPU.name] / 1e6, of_step[PS_CPU.name] / 1e6
-        return Side(
+        return ArmResult(
             capacity=record.capacity[arm],
             at_capacity=Busy(
                 workers=closed.workers_busy * config.workers / cores["workers"],
@@ -87,7 +81,7 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
             ps_packets_per_step=load.arms[arm].ps_packets_per_step,
         )
 
-    return Sides(
+    return OffloadComparison(
         rate=rate,
         rounds=load.rounds,
         baseline=side(baseline.name),
@@ -97,7 +91,6 @@ def sides_of(config: SimulationConfig, record: RunRecord, summary: Summary) -> S
 
 
 def cores_of(config: SimulationConfig) -> dict[str, int]:
-    """How many workers and servers have."""
     return {
         "workers": config.hosts.worker_cores or config.workers,
         "servers": config.hosts.server_cores or config.servers,

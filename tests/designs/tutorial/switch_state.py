@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.contents import NOTHING
+from simulator.switch_state import NO_STATE_OPS
 
 
 def _values(pipeline: Any, _entries: Any, space: Any) -> Any:
@@ -12,4 +12,4 @@ def _values(pipeline: Any, _entries: Any, space: Any) -> Any:
     return np.array(sums, np.uint32)
 
 
-CONTENTS = NOTHING._replace(values=_values)
+SWITCH_STATE_OPS = NO_STATE_OPS._replace(values=_values)

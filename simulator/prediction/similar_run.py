@@ -1,4 +1,4 @@
-"""A real run's configuration in virtual time: its load, its cores, its workload; cables that take no time."""
+"""Configure the simulation of a real run: the same load, cores and workload; cables take no time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from simulator.costs import Hosts
 _OF_PROCESSES = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
 )  # fmt: skip
-"""Settings that virtual time has no use for."""
 
 
-def like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
-    """The run again, at the rates that it was offered; raises `AnalysisError` for a simulated run.
+def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
+    """Return the configuration of a run, at its offered rates; raise `AnalysisError` for a simulated run.
 
-    Its agents share cores as they did; the kernel's switch runs on its senders'. An arm that only repeats
-    another is left out.
+    Its agents share cores as they did; the kernel's switch runs on the cores of its senders. Repeats are left
+    out.
     """
     if record.simulation is not None:
         raise AnalysisError("the run is one in virtual time; what is compared with is a real one")
-    kept = {name: value for name, value in record.config.items() if name not in _OF_PROCESSES}
+    settings = {name: value for name, value in record.config.items() if name not in _OF_PROCESSES}
     values = {
-        **kept,
+        **settings,
         "arms": tuple(arm.name for arm in ordered(arms) if not arm.is_repetition),
         "network": {"rate_mbit": 0.0, "delay_us": 0.0},
         "hosts": hosts.model_dump(),
@@ -37,7 +36,6 @@ def like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object
 
 
 def shared_cores(record: RunRecord) -> dict[str, int]:
-    """How many cores workers and servers have."""
     return {
         "worker_cores": _cores(record.placement.get("workers")),
         "server_cores": _cores(record.placement.get("servers")),

@@ -1,4 +1,4 @@
-"""The network that schedules are played on: made once, and put back to its beginning for each."""
+"""The network that schedules are played on: built once, and reset before each schedule."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from hosts.keys import KeySpace
 from hosts.ps.share import Share
 from hosts.worker.replay import ReplayLog
 from nativekit.reference import as_ref, pinned_ref
-from simulator.compile import entry_point
 from simulator.config import SimulationConfig
-from simulator.contents import CONTENTS, Entry
 from simulator.cores import make_ready
-from simulator.costs import Hosts, Network
-from simulator.faults.operations import KEYS, REPLAYING, give_up, make_operations, play
-from simulator.faults.schedule import SERVERS, WORKERS, Schedule
-from simulator.faults.servers import VirtualServer
-from simulator.faults.switch import VirtualSwitch
-from simulator.links import carry
-from simulator.loop import awake
+from simulator.costs import Hosts, Network, set_frame_faults
+from simulator.faults.operations import KEYS, REPLAYING, abandon_operation, make_operations, run_operations
+from simulator.faults.schedule import SERVERS, WORKERS, FaultSchedule
+from simulator.faults.servers import RestartableServer
+from simulator.faults.switch import RestartableSwitch
+from simulator.links import send_over_link
+from simulator.loop import wake_worker
 from simulator.simulated_switch import CompiledConfig
-from simulator.state import AT_SWITCH, FRAME, ME, World, record_of
-from simulator.switch import pass_from
-from simulator.world import Simulated, row_of
+from simulator.state import AT_SWITCH, FRAME, WORLD_HEADER, World, entry_point, record_of
+from simulator.switch import pass_once
+from simulator.switch_state import SWITCH_STATE_OPS, Entry
+from simulator.world import SimulatedNetwork, row_of
 
 _COSTS = Hosts(
     wake_ns=500, idle_ns=1_000, encode_ns=100, send_ns=300, take_ns=200, receive_ns=100, begin_ns=2_000,
@@ -41,12 +40,12 @@ _COSTS = Hosts(
 _JOURNAL_BYTES = 1 << 20
 assert FRAME.fields is not None
 _HEAD_AT = int(FRAME.fields["head"][1])
-_AS_THEY_WERE = ("frames", "heap", "inbox", "burst", "aside", "waiting")
-"""Arrays of a world that nobody reads where nothing has been written."""
+_NOT_RESET = ("frames", "heap", "inbox", "burst", "deferred", "waiting")
+"""Arrays that nothing reads before they are written."""
 _NOT_READ = {"calls": ("sent", "log", "space"), "servers": ("contacts", "journal")}
 
 
-class Bed:
+class SimulatedTestbed:
     """Three workers, two servers and a switch, in one arm. `compiled` replaces the design's program."""
 
     def __init__(self, arm: Arm, compiled: CompiledConfig | None = None) -> None:
@@ -54,18 +53,17 @@ class Bed:
         self.space = KeySpace(KEYS)
         self.config = SimulationConfig(workers=WORKERS, servers=SERVERS, design=arm.design)
         self.design = design(arm.design)
-        self.switch = VirtualSwitch(arm.design, compiled)
-        self.network = Simulated(
+        self.switch = RestartableSwitch(arm.design, compiled)
+        self.network = SimulatedNetwork(
             self.design, arm, self.switch, self.space, KEYS, WORKERS, SERVERS, Network(), _COSTS, 1,
-            journal_bytes=_JOURNAL_BYTES, keeps=True,
+            journal_bytes=_JOURNAL_BYTES, has_replay_logs=True,
         )  # fmt: skip
         self.world = self.network.world
         self._pinned_world = self.network.pinned_ref
-        self._now = _field(self.world.me, "now")
+        self._now = _field(self.world.header, "now")
         self.dead = _field(self.world.agents, "dead")
-        """int64[agents]: whether each is."""
-        self._unused = _field(self.world.me, "free")
-        self._aside = _field(self.world.me, "aside")
+        self._unused = _field(self.world.header, "free")
+        self._deferred = _field(self.world.header, "deferred")
         self._length = _field(self.world.frames, "length")
         self.operations = make_operations(WORKERS)
         self._pinned_operations = pinned_ref(self.operations)
@@ -76,51 +74,49 @@ class Bed:
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
         self._octets = [(_octets_of(array), _octets_of(was)) for array, was in self._pristine]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
-        mine = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
-        self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in mine]
-        kept = self.world.calls.replay_log if self.design.is_durable else ()
-        self.logs = [ReplayLog.in_memory(each, KEYS) for each in kept]
-        """Of each worker, where it keeps one."""
+        server_arrays = {array.ctypes.data for array in _flat(self.world.servers, _NOT_READ["servers"])}
+        self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in server_arrays]
+        replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
+        self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
+        """Replay log of each worker, if the design has them."""
         self.unknown: list[tuple[int, int]] = []
-        """Keys, and what may be missing of them: what was pushed again by workers that died in it."""
+        """Keys, and what may be missing of them: updates replayed by workers that died during the replay."""
         self._clients = list(self.network.clients)
         for client, log in zip(self._clients, self.logs, strict=False):
             client.log = log
         self.servers = [
-            VirtualServer(self.network, self.switch.contents, self.space, p, SERVERS, lambda: self.now)
+            RestartableServer(self.network, self.switch.state_ops, self.space, p, SERVERS, lambda: self.now)
             for p in range(SERVERS)
         ]
 
     @property
     def now(self) -> int:
-        """Virtual time, ns."""
         return int(self._now[0])
 
     @now.setter
     def now(self, time: int) -> None:
         self._now[0] = time
 
-    def reset(self, schedule: Schedule, hot: Sequence[int]) -> None:
-        """Begin again, with these keys in the switch."""
+    def reset(self, schedule: FaultSchedule, hot: Sequence[int]) -> None:
+        """Reset the network to its initial state, with these keys in the switch."""
         world, operations = self.world, self.operations
         for octets, were in self._octets:
             octets[:] = were
-        for name in ME.names or ():
+        for name in WORLD_HEADER.names or ():
             record_of(world)[name] = self._me[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * 1_000
-            links.loss, links.duplication = schedule.loss, schedule.duplication
-            links.reordering, links.late_ns = schedule.reordering, schedule.extra_delay_us * 1_000
-            links.impaired = max(schedule.loss, schedule.duplication, schedule.reordering) > 0
-        world.me.random = np.uint64(schedule.seed)
-        operations.lines[...] = np.zeros(1, operations.lines.dtype)[0]
-        me = operations.me
-        me.seed, me.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ 0x5EED)
-        me.begin_ns, me.think_ns = _COSTS.begin_ns, schedule.think_us * 1_000
-        me.pulls, me.share, me.is_extreme = schedule.pulls, schedule.share, schedule.is_extreme
-        me.answered = me.is_closing = 0
+            links.late_ns = schedule.extra_delay_us * 1_000
+            set_frame_faults(links, schedule.loss, schedule.duplication, schedule.reordering)
+        world.header.random = np.uint64(schedule.seed)
+        operations.progress[...] = np.zeros(1, operations.progress.dtype)[0]
+        header = operations.header
+        header.seed, header.random = np.uint64(schedule.seed), np.uint64(schedule.seed ^ 0x5EED)
+        header.begin_ns, header.think_ns = _COSTS.begin_ns, schedule.think_us * 1_000
+        header.pulls, header.share, header.is_extreme = schedule.pulls, schedule.share, schedule.is_extreme
+        header.answered = header.is_closing = 0
         for server in self.servers:
-            server.forget()
+            server.reset()
         for log in self.logs:
             log.forget()
         self.unknown.clear()
@@ -133,36 +129,33 @@ class Bed:
         switch.restarts = switch.sessions = 0
         switch.pipeline.load_image(self._provisioned)
         switch.rows = {row.identity: row for row in self.rows}
-        contents = switch.contents
-        arriving = contents.arriving([], self.arm.job, hot)
-        switch.write([Update(Change.INSERT, row) for row in arriving])
+        state_ops = switch.state_ops
+        rows_to_load = state_ops.rows_to_load([], self.arm.job, hot)
+        switch.write([Update(Change.INSERT, row) for row in rows_to_load])
         keys = np.array(hot, np.uint64)
         for server in self.servers:
-            server.lend_at_first(keys)
+            server.release_initial(keys)
         for client in self.network.clients:
             client.hint(keys)
 
-    def go_on(self, until: int) -> int:
-        """Let everything happen before a time, until Python is needed; returns why the loop has come back."""
-        return play(self._pinned_world, self._pinned_operations, until)
+    def run(self, until: int) -> int:
+        return run_operations(self._pinned_world, self._pinned_operations, until)
 
     # -- frames
 
-    def take_left(self) -> Iterator[tuple[int, bytes]]:
-        """The frames that the loop has left: whose, and their bytes."""
-        left = self.world.aside[: self._aside[0]].tolist()
-        self._aside[0] = 0
-        for who, f in left:
+    def take_deferred(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the frames that the loop has deferred: the agent, and the frame's bytes."""
+        deferred = self.world.deferred[: self._deferred[0]].tolist()
+        self._deferred[0] = 0
+        for agent, f in deferred:
             octets = self._frame_bytes[f, _HEAD_AT : _HEAD_AT + int(self._length[f])].tobytes()
             self._free(f)
-            yield who, octets
+            yield agent, octets
 
     def send(self, host: int, frame: bytes) -> None:
-        """Let a host send a frame now."""
         _send_up(self._pinned_world, host, self._put(frame), self.now)
 
     def packet_out(self, frame: bytes) -> None:
-        """Let the controller send a frame, with its header."""
         _send_out(self._pinned_world, self._put(frame), self.now)
 
     def _put(self, frame: bytes) -> int:
@@ -179,22 +172,20 @@ class Bed:
     # -- agents
 
     def ask(self, w: int) -> None:
-        """Worker `w` is asked what to do now."""
-        awake(self._pinned_world, w)
+        wake_worker(self._pinned_world, w)
 
-    def silence(self, a: int) -> None:
-        """Agent `a` dies, with what waits for it."""
+    def kill_agent(self, a: int) -> None:
         if a < WORKERS:
-            if self.operations.lines.state[a] == REPLAYING:
-                self._note_part(a)
-            give_up(self._pinned_world, self._pinned_operations, a)
+            if self.operations.progress.state[a] == REPLAYING:
+                self._note_replay(a)
+            abandon_operation(self._pinned_world, self._pinned_operations, a)
         agent, ring = self.world.agents[a], self.world.inbox[a]
         for k in range(int(agent.waiting)):
             self._free(int(ring[(int(agent.first) + k) % len(ring)]))
         agent.dead, agent.waiting = 1, 0
 
-    def _note_part(self, w: int) -> None:
-        """What worker `w` pushes again is in its file, and so is which of it has been answered."""
+    def _note_replay(self, w: int) -> None:
+        """Record in the log which updates worker `w` was replaying, and which were answered."""
         calls, log = self.network.clients[w].state, self.logs[w]
         n = int(calls.header["n_keys"])
         log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
@@ -202,8 +193,8 @@ class Bed:
         unknown = log.unacked(log.switch).unknown
         self.unknown += [(int(key), -int(unknown[key])) for key in np.flatnonzero(unknown)]
 
-    def revive_worker(self, w: int, epoch: int, switch: int) -> None:
-        """Worker `w` begins again at a switch, as a process does; its replay log is still there."""
+    def restart_worker(self, w: int, epoch: int, switch: int) -> None:
+        """Start worker `w` again at a switch, as a new process does; its replay log is still there."""
         log = self.logs[w]
         log.restore(switch)
         make = type(self._clients[w])
@@ -213,50 +204,47 @@ class Bed:
         made = fresh.state
         fresh.adopt(row_of(self.world.calls, w))
         for name, array in made._asdict().items():
-            # What is kept is the log's, and the space everybody's.
+            # The replay log persists, and all clients share the key space.
             if name not in ("replay_log", "space"):
                 array = np.asarray(array)
                 getattr(self.world.calls, name)[(w, *map(slice, array.shape))] = array
         self.network.clients[w] = fresh
-        self._revive(w)
+        self._restart(w)
 
-    def revive_server(self, p: int) -> None:
-        """Server `p` begins again; its journal is a file, and is still there."""
+    def restart_server(self, p: int) -> None:
+        """Start server `p` again; its journal is a file, and is still there."""
         server = self.servers[p]
         notes = server.state.journal[: int(server.state.header.noted)].tobytes()
         for array, was in self._pristine_servers:
             array[p] = was[p]
         server.recover(notes)
-        self._revive(WORKERS + p)
+        self._restart(WORKERS + p)
 
-    def _revive(self, a: int) -> None:
+    def _restart(self, a: int) -> None:
         agent = self.world.agents[a]
-        agent.dead = agent.half = agent.stalled = agent.until = 0
+        agent.dead = agent.phase = agent.stalled = agent.until = 0
         _make_ready(self._pinned_world, a, self.now)
 
     def wake(self, a: int) -> None:
-        """Agent `a` has something to do."""
         _make_ready(self._pinned_world, a, self.now)
 
-    # -- what is held
+    # -- values
 
     def held(self) -> NDArray[np.uint32]:
-        """Value of each key, wherever it is."""
+        """Return the value of each key, summed over the switch and the servers."""
         switch = self.switch
-        total = switch.contents.values(switch.pipeline, switch.entries, self.space)
+        total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:
             held = server.store.held()
             total[self.space.positions(held.keys)] += held.values
         return total
 
     @property
-    def keeps_parameters(self) -> bool:
-        """Controllers have the switch hold some."""
-        return CONTENTS.module_for(self.design) is not None
+    def has_switch_parameters(self) -> bool:
+        return SWITCH_STATE_OPS.module_for(self.design) is not None
 
-    def in_motion(self) -> list[Entry]:
-        """Entries of keys that are on their way."""
-        return [entry for entry in self.switch.entries if self.switch.contents.is_moving(entry)]
+    def moving_entries(self) -> list[Entry]:
+        return [entry for entry in self.switch.entries if self.switch.state_ops.is_moving(entry)]
 
 
 def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
@@ -265,12 +253,12 @@ def _arrays(world: World) -> Iterator[NDArray[np.generic]]:
             yield from _flat(field, _NOT_READ[name])
         elif name == "port_queues":
             continue
-        elif name not in (*_AS_THEY_WERE, "me", "costs"):
+        elif name not in (*_NOT_RESET, "header", "costs"):
             yield field
 
 
 def _field(of: object, name: str) -> NDArray[np.int64]:
-    """A field of a record, [1], or of an array of them, as an array: Python reads it ten times faster."""
+    """Return a field of records as an array, which Python reads ten times faster."""
     return np.asarray(of)[name].reshape(-1)
 
 
@@ -278,7 +266,9 @@ def _octets_of(array: NDArray[np.generic]) -> NDArray[np.uint8]:
     return array.reshape(-1).view(np.uint8)
 
 
-def _flat(tuples: Any, without: Sequence[str]) -> Iterator[NDArray[np.generic]]:  # of a design's own class
+def _flat(
+    tuples: Any, without: Sequence[str]
+) -> Iterator[NDArray[np.generic]]:  # the state class of any design
     for name, field in tuples._asdict().items():
         if isinstance(field, Share) or name in without:
             continue
@@ -288,12 +278,12 @@ def _flat(tuples: Any, without: Sequence[str]) -> Iterator[NDArray[np.generic]]:
 @entry_point
 def _send_up(world: World, host: int, f: int, now: int) -> None:
     world = as_ref(world)
-    carry(world, world.up[host], f, now, AT_SWITCH, host)
+    send_over_link(world, world.up[host], f, now, AT_SWITCH, host)
 
 
 @entry_point
 def _send_out(world: World, f: int, now: int) -> None:
-    pass_from(as_ref(world), CPU_PORT, f, now)
+    pass_once(as_ref(world), CPU_PORT, f, now, now)
 
 
 @entry_point

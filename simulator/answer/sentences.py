@@ -1,4 +1,4 @@
-"""The answer in words: what it means for servers, workers and operations, and what it stands on."""
+"""The prediction in words: what it means for servers, workers and operations, and what it assumes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Iterator, Sequence
 from analysis.metrics import Subject, mentioned_in
 from analysis.wording import texts
 from foundation.text import pluralize
+from simulator.answer.arm_results import ArmResult, Busy, Limit, OffloadComparison
 from simulator.answer.cluster import Cluster
-from simulator.answer.sides import Busy, Limit, Side, Sides
 from simulator.answer.sizes import WORTH, Size
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 
 _LIMITS: dict[tuple[Limit, ...], str] = {
-    ("servers",): "the servers' cores are what limits",
-    ("workers",): "the workers' cores are what limits",
-    ("servers", "workers"): "the cores of both limit alike",
-    ("waiting",): "no core limits, but that each worker waits for its own answers",
+    ("servers",): "the servers' cores are the bottleneck",
+    ("workers",): "the workers' cores are the bottleneck",
+    ("servers", "workers"): "the cores of both are the bottleneck",
+    ("waiting",): "no core is the bottleneck, as each worker waits for its answers",
 }
 _SAME = 0.03
-"""Part of a capacity that is no difference."""
+"""Fraction of a capacity that counts as no difference."""
 
 
-def headline(sides: Sides, top_k: int) -> str:
-    """What the cluster carries, with so many keys in the switch."""
+def headline(sides: OffloadComparison, top_k: int) -> str:
     found = (
         f"{sides.offload.capacity:,.0f} steps/s of all workers, and {sides.baseline.capacity:,.0f} without"
     )
@@ -33,9 +32,14 @@ def headline(sides: Sides, top_k: int) -> str:
 
 
 def sentences(
-    cluster: Cluster, config: SimulationConfig, keys: float, sides: Sides, sizes: Sequence[Size], stops: Size
+    cluster: Cluster,
+    config: SimulationConfig,
+    keys: float,
+    sides: OffloadComparison,
+    sizes: Sequence[Size],
+    stops: Size,
 ) -> Iterator[str]:
-    """All behind the headline, in the order in which a reader asks."""
+    """Yield the sentences after the headline, in the order in which a reader asks."""
     yield _rate(cluster, sides)
     yield from differences(sides)
     yield _busy("Without the hot set", sides.baseline)
@@ -46,28 +50,27 @@ def sentences(
     yield _costs(cluster.hosts)
 
 
-def _rate(cluster: Cluster, sides: Sides) -> str:
-    least, name, other = sides.baseline, "without the hot set", "with it"
+def _rate(cluster: Cluster, sides: OffloadComparison) -> str:
+    lower, name, other = sides.baseline, "without the hot set", "with it"
     if sides.offload.capacity < sides.baseline.capacity:
-        least, name, other = sides.offload, "with the hot set", "without it"
+        lower, name, other = sides.offload, "with the hot set", "without it"
     what = f"the hot set against none, {pluralize(sides.rounds, 'round')} [95 % interval]"
     at = f"At {sides.rate:,.0f} steps/s of all workers"
     if cluster.rate is None:
         return f"{at}, half of what they get {name}; {what}:"
     if cluster.rate <= sides.rate:
         return f"{at}; {what}:"
-    asked, most = f"{cluster.rate:,.0f} steps/s", max(sides.offload.capacity, sides.baseline.capacity)
-    if cluster.rate <= least.capacity:
+    asked, higher = f"{cluster.rate:,.0f} steps/s", max(sides.offload.capacity, sides.baseline.capacity)
+    if cluster.rate <= lower.capacity:
         found = f"At {asked} this cluster is nearly full {name}, where it carries"
-    elif cluster.rate <= most:
+    elif cluster.rate <= higher:
         found = f"This cluster does not carry {asked} {name}, though {other}; it carries"
     else:
         found = f"This cluster does not carry {asked}, neither {name} nor {other}; it carries"
-    return f"{found} {least.capacity:,.0f}. {at}, {_percent(sides.rate / least.capacity)} of that; {what}:"
+    return f"{found} {lower.capacity:,.0f}. {at}, {_percent(sides.rate / lower.capacity)} of that; {what}:"
 
 
-def differences(sides: Sides) -> Iterator[str]:
-    """Say what servers, workers and operations gain or lose."""
+def differences(sides: OffloadComparison) -> Iterator[str]:
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     for subject in subjects:
         spoken = [metric for metric in mentioned_in("cluster", subject) if metric.name in sides.differences]
@@ -77,7 +80,7 @@ def differences(sides: Sides) -> Iterator[str]:
             yield from texts("cluster_changes", subject, better, list(tones), changes)
 
 
-def _busy(name: str, side: Side) -> str:
+def _busy(name: str, side: ArmResult) -> str:
     return (
         f"{name} the servers' cores are busy {_percent(side.at_rate.servers)} of the time at that rate, the "
         f"workers' {_percent(side.at_rate.workers)}; at the {side.capacity:,.0f} steps/s that it carries "
@@ -94,16 +97,16 @@ def _percent(share: float) -> str:
 
 
 def _sizes(sizes: Sequence[Size], stops: Size) -> Iterator[str]:
-    """Of the first of them, which is none, the capacity is the simulated one."""
+    """Yield what a larger hot set adds; the first size is 0, with a simulated capacity."""
     none, largest = sizes[0], sizes[-1]
     if stops.capacity <= (1 + WORTH) * none.capacity:
-        yield f"No hot set makes this cluster carry more, of whatever size up to {largest.top_k:,} keys."
+        yield f"No hot set of up to {largest.top_k:,} keys makes this cluster carry more."
     elif stops is largest:
-        yield f"A larger hot set pays up to {largest.top_k:,} keys, the largest that there can be."
+        yield f"A larger hot set pays up to the maximum of {largest.top_k:,} keys."
     else:
         yield (
-            f"A larger hot set stops paying at {stops.top_k:,} keys: no larger one, up to "
-            f"{largest.top_k:,} keys, carries {_percent(WORTH)} more."
+            f"Beyond {stops.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds less than "
+            f"{_percent(WORTH)}."
         )
     checked = [
         f"{size.capacity:,.0f} steps/s with {size.top_k:,} keys, {size.simulated:,.0f} simulated "
@@ -124,23 +127,22 @@ def _data(cluster: Cluster, keys: float) -> str:
 
 
 def device(config: SimulationConfig) -> str:
-    """What stands between the agents, and what each of them runs on."""
     network = config.network
     takes = f"{network.switch_us:g} µs for a frame and {network.switch_mpps:,.0f} million of them a second"
     rate = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
-        "This is virtual time: every worker and every server has a core of its own, and the switch is "
+        "This is simulated: every worker and every server has a core of its own, and the switch is "
         f"a device that takes {takes}; its cables have {rate} and take {network.delay_us:g} µs."
     )
 
 
 def _costs(hosts: Hosts | None) -> str:
     if hosts is not None:
-        return "Agents take what --hosts says."
-    ours = Hosts()
-    serve_us, send_us = ours.serve_ns / 1000, ours.send_ns / 1000
+        return "Agents cost what --hosts says."
+    defaults = Hosts()
+    serve_us, lane_ns, send_us = defaults.serve_ns / 1000, defaults.lane_ns, defaults.send_ns / 1000
     return (
-        f"A server is taken to cost what ours does, {serve_us:g} µs for an RPC, {ours.lane_ns} ns for each "
-        f"of its lanes and {send_us:g} µs to send an answer; and so is a worker. What yours cost comes with "
-        "--hosts, from hotline fit."
+        f"Servers and workers are assumed to cost what Hotline's do: a server takes {serve_us:g} µs for an "
+        f"RPC, {lane_ns} ns for each of its lanes and {send_us:g} µs to send an answer. Give the costs of "
+        "yours with --hosts; hotline fit measures them."
     )

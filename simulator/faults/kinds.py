@@ -1,0 +1,336 @@
+"""Kinds of faults: how each is injected and cleared, how it shows that it took effect, and its table row."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
+
+from controller.errors import NotPrimary
+from experiment.faults import (
+    FRAME_FAULTS,
+    PROCESS_KILLS,
+    SERVER_KILLED,
+    SWITCH_KILLED,
+    WORKER_KILLED,
+    FrameFault,
+)
+from foundation.designs.interface import NEVER, Design
+from simulator.faults.operations import KEYS
+from simulator.faults.player import MS, Outcome, Player
+from simulator.faults.schedule import SERVERS, WORKERS, FaultInjection, FaultSchedule
+from simulator.faults.switch import ControllerSession
+from simulator.faults.testbed import SimulatedTestbed
+from simulator.switch_state import SWITCH_STATE_OPS
+
+Need = Literal["durability", "switch state"]
+"""Journals and replay logs; parameters that controllers keep in the switch."""
+_POLL_NS = 500_000
+"""Interval at which a kill checks whether its target is up again."""
+
+
+class Fault(ABC):
+    name: ClassVar[str]
+    row: ClassVar[str]
+    targets: ClassVar[int] = SERVERS
+    needs: ClassVar[Need | None] = None
+
+    def __init__(self, player: Player, injection: FaultInjection) -> None:
+        self._player, self._injection, self._testbed = player, injection, player.testbed
+        self._before = player.answered()
+        self.has_taken_effect = False
+
+    @abstractmethod
+    def inject(self) -> None:
+        """Begin the fault as soon as its target is up, and schedule its end."""
+
+    def clear(self) -> None:  # noqa: B027  # many end by themselves
+        """Undo the fault, unless it ends by itself."""
+
+    def took_effect(self) -> bool:
+        """Return whether it has affected a frame or a process, as it ends."""
+        return True
+
+    def clear_after(self, ns: int) -> None:
+        self._player.call_later(ns, self.end)
+
+    def end(self) -> None:
+        self.clear()
+        self.has_taken_effect = self.took_effect()
+        self._player.mark_recovered(self._before)
+
+    @property
+    def _duration_ns(self) -> int:
+        return self._injection.duration_us * 1_000
+
+    def _inject_when(self, is_so: bool, then: Callable[[], None]) -> None:
+        if is_so:
+            then()
+        else:
+            self._player.call_later(_POLL_NS, self.inject)
+
+
+class CableSlow(Fault):
+    name, row, targets = "delay", "a host's cable takes up to 50 ms longer for a while", WORKERS + SERVERS
+    _counts = "frames"
+
+    def inject(self) -> None:
+        world, target = self._testbed.world, self._injection.target
+        self._links = (world.up[target], world.down[target])
+        self._were = self._counted()
+        self._change(1)
+        self.clear_after(self._duration_ns)
+
+    def clear(self) -> None:
+        self._change(-1)
+
+    def took_effect(self) -> bool:
+        return self._counted() != self._were
+
+    def _counted(self) -> list[int]:
+        return [int(getattr(link, self._counts)) for link in self._links]
+
+    def _change(self, by: int) -> None:
+        for link in self._links:
+            link.delay += by * self._injection.amount * 1_000
+
+
+class CableDown(CableSlow):
+    name, row = "link", "a host's cable is down for a while"
+    _counts = "lost"
+
+    def _change(self, by: int) -> None:
+        for link in self._links:
+            link.down += by
+
+
+class WorkerKilled(Fault):
+    """A worker dies in the middle of an operation; in a sequence of kills, at any time."""
+
+    name, row, targets = WORKER_KILLED.name, WORKER_KILLED.row, WORKERS
+
+    def inject(self) -> None:
+        w = self._injection.target
+        if self._testbed.world.agents.dead[w]:
+            self._player.mark_recovered(self._before)
+        elif self._injection.after_previous_us is None and not self._testbed.world.calls.header.pending[w]:
+            self._player.call_later(self._player.random.randrange(30_000), self.inject)
+        else:
+            self._player.cluster.kill_worker(w)
+            self.after_kill()
+
+    def after_kill(self) -> None:
+        self.end()
+
+
+class WorkerRestarted(WorkerKilled):
+    name, row, needs = "worker restarted", "a worker dies and comes back", "durability"
+
+    def after_kill(self) -> None:
+        self.clear_after(self._duration_ns)
+
+    def clear(self) -> None:
+        """Start a new process, which controllers have to admit."""
+        player, w = self._player, self._injection.target
+        player.cluster.start_worker(w)
+        player.start_task(player.retry(lambda: player.cluster.admit(w)))
+        player.returned.append((w, self._testbed.now))
+
+
+class ServerRestarted(Fault):
+    name, row = SERVER_KILLED.name, SERVER_KILLED.row
+    needs = "durability"
+
+    def inject(self) -> None:
+        self._inject_when(not self._testbed.world.agents.dead[WORKERS + self._injection.target], self._kill)
+
+    def _kill(self) -> None:
+        p = self._injection.target
+        # The journal may be empty, if the checkpoint was just made.
+        self._testbed.servers[p].maybe_checkpoint(self._player.random)
+        self._player.cluster.kill_server(p)
+        self._frames = self._received()
+        self.clear_after(self._duration_ns)
+
+    def clear(self) -> None:
+        # Frames that came meanwhile were lost.
+        self._is_missed = self._received() > self._frames
+        self._player.cluster.start_server(self._injection.target)
+        self._player.send_from(self._injection.target)
+
+    def took_effect(self) -> bool:
+        """Return whether frames for it were lost, or it was part of a sequence of kills."""
+        return self._is_missed or self._injection.after_previous_us is not None
+
+    def _received(self) -> int:
+        return int(self._testbed.world.down.frames[WORKERS + self._injection.target])
+
+
+class SwitchRestarted(Fault):
+    name, row = SWITCH_KILLED.name, SWITCH_KILLED.row
+    needs = "durability"
+
+    def inject(self) -> None:
+        self._inject_when(not self._player.cluster.switch_is_dead, self._kill)
+
+    def _kill(self) -> None:
+        player, world = self._player, self._testbed.world
+        self._had, self._refused = bool(world.calls.replay_log[:, 0].any()), int(world.header.refused)
+        player.blind.append([self._testbed.now, NEVER])
+        player.cluster.kill_switch(self._duration_ns)
+        back = player.start_task(player.until_restored(player.cluster.restarts + 1))
+        back.add_done_callback(lambda _: self.end())
+
+    def took_effect(self) -> bool:
+        """Return whether values and frames were lost with it, or it was part of a sequence of kills."""
+        is_missed = self._had and int(self._testbed.world.header.refused) > self._refused
+        return is_missed or self._injection.after_previous_us is not None
+
+
+class ControllerKilled(Fault):
+    name, row = "controller killed", "a controller dies while it moves keys"
+    needs = "switch state"
+
+    def inject(self) -> None:
+        self._wanted = _another_set(self._player)
+        _while_moving(self._player, self._wanted, self._die)
+
+    def took_effect(self) -> bool:
+        return self._is_cut
+
+    def _die(self, session: ControllerSession, task: asyncio.Task[object]) -> None:
+        self._is_cut = not task.done()
+        self._player.kill(session, task)
+        self._player.call_later(self._duration_ns, self._follow)
+
+    def _follow(self) -> None:
+        player = self._player
+        player.wanted = player.random.choice([self._wanted, _another_set(player)])
+        player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
+
+
+class SecondController(Fault):
+    name, row = "second controller", "another controller becomes primary while one moves keys"
+    needs = "switch state"
+
+    def inject(self) -> None:
+        _while_moving(self._player, _another_set(self._player), self._supersede)
+
+    def took_effect(self) -> bool:
+        """Return whether the first controller has failed because it was not primary any more."""
+        return self._first.done() and isinstance(self._first.exception(), NotPrimary)
+
+    def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
+        player, self._first = self._player, task
+        player.wanted = _another_set(player)
+        player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
+
+
+class HotSetChanges(Fault):
+    name, row = "hot set", "the hot set changes"
+    needs = "switch state"
+
+    def inject(self) -> None:
+        player = self._player
+        player.wanted, self._were = _another_set(player), self._entries()
+        player.start_task(player.load_wanted()).add_done_callback(lambda _: self.end())
+
+    def took_effect(self) -> bool:
+        return self._were != self._entries()
+
+    def _entries(self) -> set[tuple[int, object]]:
+        return {(entry.key, entry.state) for entry in self._testbed.switch.entries}
+
+
+class DiskFull(Fault):
+    name, row = "disk full", "a parameter server's disk is full for a while"
+
+    def inject(self) -> None:
+        self._agent = self._testbed.world.agents[WORKERS + self._injection.target]
+        self._agent.stalled = self._testbed.now + self._duration_ns
+        # The inbox is inspected just before the server continues.
+        self.clear_after(self._duration_ns - 1)
+
+    def took_effect(self) -> bool:
+        return int(self._agent.waiting) > 0
+
+
+def _while_moving(
+    player: Player, keys: list[int], what: Callable[[ControllerSession, asyncio.Task[object]], None]
+) -> None:
+    """Call `what` while a controller loads a hot set, after a random part of its writes.
+
+    If the controller fails before, because the switch is off or another became primary, another attempt
+    follows.
+    """
+    session = player.session()
+    switch = player.testbed.switch
+    writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)
+    threshold = player.random.randrange(max(writes, 2) // 2)
+    fired: list[bool] = []
+
+    def look() -> None:
+        if session.written > threshold and not fired:
+            fired.append(True)
+            player.call_later(player.random.randrange(200_000), lambda: what(session, task))
+
+    def ended(_: object) -> None:
+        if not fired:
+            player.call_later(MS, lambda: _while_moving(player, _another_set(player), what))
+
+    session.on_write = look
+    task = player.start_task(player.load(session, keys))
+    task.add_done_callback(ended)
+
+
+def _another_set(player: Player) -> list[int]:
+    """Return a hot set of another size than that in the switch, so that some key moves."""
+    now = len(player.testbed.switch.entries)
+    return player.random.sample(range(KEYS), player.random.choice([k for k in (4, 16, 40) if k != now]))
+
+
+KINDS: dict[str, type[Fault]] = {
+    kind.name: kind
+    for kind in (
+        CableSlow,
+        CableDown,
+        WorkerKilled,
+        WorkerRestarted,
+        ServerRestarted,
+        SwitchRestarted,
+        ControllerKilled,
+        SecondController,
+        HotSetChanges,
+        DiskFull,
+    )
+}
+NETWORK: Mapping[str, FrameFault] = {kind.name: kind for kind in FRAME_FAULTS}
+"""Faults that last for a whole schedule."""
+FAULTS: Mapping[str, str] = {
+    **{name: kind.row for name, kind in NETWORK.items()},
+    **{name: kind.row for name, kind in KINDS.items()},
+    "kills": "processes are killed one after the other, also while a switch is restored",
+    "everything": "several of these, on a bad network",
+}
+
+
+def kinds_of(design: Design) -> Mapping[str, type[Fault]]:
+    has = {
+        None: True,
+        "durability": design.is_durable,
+        "switch state": SWITCH_STATE_OPS.module_for(design) is not None,
+    }
+    return {name: kind for name, kind in KINDS.items() if has[kind.needs]}
+
+
+def faults_of(design: Design) -> tuple[str, ...]:
+    applicable = kinds_of(design)
+    kills = {kind.name for kind in PROCESS_KILLS} <= set(applicable)
+    return tuple(
+        name for name in FAULTS if name in applicable or (name not in KINDS and (name != "kills" or kills))
+    )
+
+
+def play_schedule(testbed: SimulatedTestbed, schedule: FaultSchedule) -> Outcome:
+    return Player(testbed, schedule, KINDS).run()

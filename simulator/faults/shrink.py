@@ -1,0 +1,59 @@
+"""Shrink a failing schedule with hypothesis, to the shortest part that still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import hypothesis.errors
+from hypothesis import HealthCheck, Phase, find, settings
+from hypothesis import strategies as st
+
+from simulator.faults.kinds import play_schedule
+from simulator.faults.schedule import FaultSchedule
+from simulator.faults.testbed import SimulatedTestbed
+
+_TRIED = settings(
+    max_examples=200, database=None, deadline=None, phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+
+
+def shrink(testbed: SimulatedTestbed, failing: FaultSchedule) -> FaultSchedule:
+    """Return a part of a failing schedule that fails, as short and simple as is found.
+
+    One thing after the other is reduced: injections, network faults, keys, and RPCs.
+    """
+    for k in range(len(list(_parts_of(failing)))):
+        parts = list(_parts_of(failing))[k]
+        try:
+            failing = find(parts, lambda part: not play_schedule(testbed, part).holds, settings=_TRIED)
+        except hypothesis.errors.NoSuchExample:
+            continue
+    return failing
+
+
+def _parts_of(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSchedule]]:
+    """Yield, for each thing to reduce, the schedules with less of it, including the unchanged one."""
+    injections = schedule.injections
+    yield st.sets(st.integers(0, max(len(injections) - 1, 0))).map(
+        lambda chosen: replace(
+            schedule, injections=tuple(injections[k] for k in sorted(chosen) if k < len(injections))
+        )
+    )
+    yield st.tuples(st.booleans(), st.booleans(), st.booleans()).map(
+        lambda on: replace(
+            schedule, loss=on[0] * schedule.loss, duplication=on[1] * schedule.duplication,
+            reordering=on[2] * schedule.reordering,
+        )
+    )  # fmt: skip
+    yield st.sampled_from([0.02, schedule.share]).map(lambda share: replace(schedule, share=share))
+    yield st.integers(1, schedule.hot).map(lambda hot: replace(schedule, hot=hot))
+    yield st.integers(1, schedule.rpcs).map(lambda rpcs: _with_rpcs(schedule, rpcs))
+
+
+def _with_rpcs(schedule: FaultSchedule, rpcs: int) -> FaultSchedule:
+    injections = tuple(
+        replace(injection, after=min(injection.after, rpcs)) for injection in schedule.injections
+    )
+    return replace(schedule, rpcs=rpcs, injections=injections)

@@ -1,0 +1,39 @@
+"""The ledger of all pushes of an arm. Workers share it, as no process of a simulated run dies."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.protocol.codec import Values
+
+
+class PushLedger:
+    """Sums modulo 2^32 over `size` parameters, and the number of lanes that were acknowledged."""
+
+    def __init__(self, size: int) -> None:
+        self.sums = np.zeros(size, np.uint32)
+        self.lanes = 0
+
+    def for_worker(self) -> WorkerLedger:
+        """Return the ledger of one worker, as `hosts.worker.trainer` uses it."""
+        return WorkerLedger(self)
+
+
+class WorkerLedger:
+    def __init__(self, ledger: PushLedger) -> None:
+        self._ledger = ledger
+        self._positions = np.zeros(0, np.int64)
+        self._deltas = np.zeros(0, np.uint32)
+        self._answered = np.zeros(0, np.bool_)
+
+    def open(self, positions: NDArray[np.integer], deltas: Values) -> NDArray[np.bool_]:
+        """Begin a push of distinct parameters [n]; return `answered` [n], which the client fills in."""
+        self._positions, self._deltas = positions.astype(np.int64), deltas
+        self._answered = np.zeros(len(positions), np.bool_)
+        return self._answered
+
+    def close(self) -> None:
+        done = self._answered
+        self._ledger.sums[self._positions[done]] += self._deltas[done]
+        self._ledger.lanes += int(done.sum())

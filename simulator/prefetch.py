@@ -1,0 +1,34 @@
+"""Prefetch hints: the memory that an agent needs for a frame is fetched while the frame is on its way.
+
+They change the speed of the simulation and nothing else.
+"""
+
+from __future__ import annotations
+
+from foundation.designs.interface import SERVER_OPS, WORKER_OPS
+from nativekit.compile import compiled, int64
+from nativekit.reference import row
+from simulator.state import World
+
+request_index, request_values = SERVER_OPS.prefetch_index, SERVER_OPS.prefetch_values
+answer_index, answer_values = WORKER_OPS.prefetch_index, WORKER_OPS.prefetch_values
+
+
+@compiled
+def prefetch_departed(world: World, a: int, f: int) -> None:
+    """Frame `f` has left the switch for agent `a`: prefetch the index of its keys."""
+    s = a - int64(world.header.workers)
+    if s >= 0:
+        request_index(row(world.servers, s), world.frames[f].rpc)
+    else:
+        answer_index(row(world.calls, a), world.frames[f].rpc)
+
+
+@compiled
+def prefetch_arrived(world: World, a: int, f: int) -> None:
+    """Frame `f` is in the inbox of agent `a`: prefetch the values of its keys."""
+    s = a - int64(world.header.workers)
+    if s >= 0:
+        request_values(row(world.servers, s), world.frames[f].rpc)
+    else:
+        answer_values(row(world.calls, a), world.frames[f].rpc)

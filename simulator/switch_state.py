@@ -1,0 +1,64 @@
+"""Operations on the state that controllers keep in a design's switch, for loading and reading it at once.
+
+`SWITCH_STATE_OPS` finds those of designs that keep parameters in the switch; `NO_STATE_OPS` is that of all
+others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from controller.designs import CONTROL
+from controller.tables import Row
+from experiment.designs import PREPARATION
+from foundation.designs.interface import Design
+from foundation.designs.registry import Parts
+from foundation.protocol.codec import Keys, Values
+from hosts.designs import AGENTS
+from hosts.keys import KeySpace
+from softswitch.compiled import CompiledPipeline
+
+Entry: TypeAlias = Any  # the `Row` class of any design
+Entries = Iterable[Entry]
+
+
+class SwitchStateOps(NamedTuple):
+    """Functions over a switch's entries, its servers and its workers."""
+
+    is_entry: Callable[[Row], bool]
+    is_moving: Callable[[Entry], bool]
+    rows_to_load: Callable[[Entries, int, Sequence[int]], list[Row]]
+    """(entries, job, keys): rows to insert so that the job has these keys in the switch."""
+    count_writes: Callable[[Entries, int, Sequence[int]], int]
+    """(entries, job, keys): number of table writes until the job has exactly these keys."""
+    release_to_switch: Callable[[Any, Keys], None]  # the store class of any design
+    """(store, keys): a server gives up those of these parameters that it has."""
+    values: Callable[[CompiledPipeline, Entries, KeySpace], Values]
+    """(pipeline, entries, space): values of these entries by position in the key space, 0 elsewhere."""
+    overflows: Callable[[CompiledPipeline], int]
+
+
+NO_STATE_OPS = SwitchStateOps(
+    is_entry=lambda row: False,
+    is_moving=lambda entry: False,
+    rows_to_load=lambda entries, job, keys: [],
+    count_writes=lambda entries, job, keys: 0,
+    release_to_switch=lambda store, keys: None,
+    values=lambda pipeline, entries, space: np.zeros(space.size, np.uint32),
+    overflows=lambda pipeline: 0,
+)
+
+
+SWITCH_STATE_OPS = Parts[SwitchStateOps]("simulator", "SWITCH_STATE_OPS", {"hotset": "simulator.hotset"})
+
+
+def state_ops_of(design: Design) -> SwitchStateOps:
+    return SWITCH_STATE_OPS.find(design) or NO_STATE_OPS
+
+
+def modules_of(design: Design) -> tuple[str, ...]:
+    parts = (each.module_for(design) for each in (AGENTS, CONTROL, PREPARATION, SWITCH_STATE_OPS))
+    return (design.module, *(part for part in parts if part is not None))
