@@ -31,6 +31,7 @@ _UNREPLAYED_FILES = ("ps-*.db*", "replay-worker-*.bin", "ledger-worker-*.bin")
 
 Values = npt.NDArray[np.uint32]
 """Values by position in the key space, uint32 (parameters,)."""
+Arrays = dict[str, npt.NDArray[Any]]  # of several types
 
 
 async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
@@ -126,7 +127,7 @@ def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
     return held
 
 
-async def _dump(agent: CommandTarget, command: str, session: RealSession) -> dict[str, npt.NDArray[Any]]:
+async def _dump(agent: CommandTarget, command: str, session: RealSession) -> Arrays:
     file = session.parts / f"{command}-{agent.name}.npz"
     await agent.call({"cmd": command, "file": str(file)})
     with np.load(file) as arrays:

@@ -30,6 +30,7 @@ from topologies import routes
 from topologies.mininet_api import Host, Switch
 from topologies.signals import STOP
 
+Counters = dict[str, Any]  # JSON (`softswitch.ports.report.SwitchCounters`)
 _START_S = 30.0
 _RESTART_S = 120.0
 """A restart competes with the run for CPU time."""
@@ -46,7 +47,7 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
         """Interface on which IPv6 is disabled, or "all"."""
         return "all"
 
-    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
+    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
         """Configure the interface; `neighbours` are all endpoints of the testbed."""
         STOP.raise_if_requested()
         super().config(**params)
@@ -68,7 +69,7 @@ class ScriptHost(TestbedHost):
     Only packets sent from the address go to the testbed; the machine's own routes stay as they are.
     """
 
-    def __init__(self, name: str, **params: Any) -> None:
+    def __init__(self, name: str, **params: Any) -> None:  # Mininet's
         super().__init__(name, inNamespace=False, **params)
         self._address: str | None = None
 
@@ -77,7 +78,7 @@ class ScriptHost(TestbedHost):
         """The host's own interface: the others belong to the machine."""
         return str(self.defaultIntf().name)
 
-    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:
+    def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
         """Configure the interface, and a route for packets sent from its address `ip` (ADDRESS/BITS)."""
         ip = params.pop("ip")
         super().config(neighbours, **params)
@@ -95,7 +96,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
 
     def __init__(
         self, name: str, *, port: int, log_dir: Path, cpu: int | None, impairment: str | None,
-        datapath: str, **params: Any,
+        datapath: str, **params: Any,  # Mininet's
     ) -> None:  # fmt: skip
         super().__init__(name, **params)
         self.address = f"127.0.0.1:{port}"
@@ -165,7 +166,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
             await asyncio.sleep(_WATCH_S)
         raise self._failure(ended)
 
-    def counters(self) -> dict[str, Any] | None:
+    def counters(self) -> Counters | None:
         """Return the present counters of the target's ports; None if it has none."""
         return None
 
@@ -194,7 +195,7 @@ class SoftSwitch(TargetSwitch):
             ]
         return switch_command(SOFTSWITCH, self.address, self.interfaces(), cpu_port=CPU_PORT, options=options)
 
-    def counters(self) -> dict[str, Any] | None:
+    def counters(self) -> Counters | None:
         """Let the switch write its counters, and read them (`SwitchCounters`)."""
         running = self.running
         if running is None or not self.is_listening or running.ended() is not None:
@@ -206,7 +207,7 @@ class SoftSwitch(TargetSwitch):
             if time.monotonic() > deadline:
                 return None
             time.sleep(_COUNTERS_S / 200)
-        found: dict[str, Any] = json.loads(self._counters.read_bytes())
+        found: Counters = json.loads(self._counters.read_bytes())
         return found
 
     @property

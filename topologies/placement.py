@@ -20,6 +20,8 @@ from analysis.record import ANY, ProgramUse
 from experiment.config import PlacementConfig
 from foundation.protocol.addressing import server_port, worker_port
 
+PortCounters = Mapping[str, Any]  # JSON
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -82,7 +84,7 @@ def _as_json(cpus: tuple[int, ...]) -> int | str | list[int]:
 
 
 def program_use_of(
-    ports: Mapping[str, Mapping[str, Any]], workers: int, servers: int, placement: Placement
+    ports: Mapping[str, PortCounters], workers: int, servers: int, placement: Placement
 ) -> ProgramUse:
     """Attribute the CPU time of the kernel's program since its start to the owners of the CPUs it ran on.
 
@@ -104,7 +106,7 @@ def _senders(workers: int, servers: int, placement: Placement) -> Iterator[tuple
         yield server_port(workers, number), "servers", cpu_of(number, placement.servers)
 
 
-def _seconds(port: Mapping[str, Any]) -> dict[int, float]:
+def _seconds(port: PortCounters) -> dict[int, float]:
     runs: list[int] = port["program_runs"]
     return {cpu: port["program_ns"] / 1e9 * frames / sum(runs) for cpu, frames in enumerate(runs) if frames}
 

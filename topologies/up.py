@@ -15,7 +15,7 @@ import sys
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -38,6 +38,9 @@ from topologies.joined_worker import Message
 from topologies.placement import Placement, place
 from topologies.rendezvous import Rendezvous, ReportLog, Terms, socket_path
 from topologies.run_lock import hold_run_lock
+
+if TYPE_CHECKING:
+    from topologies.network import Network
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +76,7 @@ def check(config: Config) -> None:
 class UpBackend:
     """The switch and servers of `hotline up`, whose sessions a `Rendezvous` begins and ends."""
 
-    def __init__(self, config: Config, placement: Placement, network: Any) -> None:
+    def __init__(self, config: Config, placement: Placement, network: Network) -> None:
         self._config, self._placement, self._network = config, placement, network
         self._arm = arm_for_scripts(config)
         self._folder = folder_of(config)
