@@ -101,13 +101,13 @@ def play_rows(
 
 def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
     """Play the schedules of consecutive seeds; return a `Tally` as JSON."""
-    testbed = testbed_of(arm)
+    testbed = cached_testbed(arm)
     played = (play_effective(testbed, fault, arm, first_seed + k) for k in range(schedules))
     return Tally.of(played).model_dump_json()
 
 
 @cache
-def testbed_of(arm: str) -> SimulatedTestbed:
+def cached_testbed(arm: str) -> SimulatedTestbed:
     return SimulatedTestbed(ARMS[arm])
 
 

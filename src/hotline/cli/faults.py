@@ -112,7 +112,7 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
 def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
     """Write the shortest schedule of each row that fails, and return a message about the first of them."""
     from foundation.logs.parts import write_into_folder
-    from simulator.faults.matrix import testbed_of
+    from simulator.faults.matrix import cached_testbed
     from simulator.faults.schedule import FaultSchedule
     from simulator.faults.shrink import shrink
 
@@ -128,7 +128,7 @@ def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
         if tally.failures:
             failing = FaultSchedule.from_json(tally.failures[0].schedule)
             path = folder / f"fault-{fault.replace(' ', '-')}-{arm}.json"
-            write_into_folder(path, shrink(testbed_of(arm), failing).to_json() + "\n")
+            write_into_folder(path, shrink(cached_testbed(arm), failing).to_json() + "\n")
             what += f"; the shortest schedule that fails is in {path}: hotline faults --replay {path}"
         said = said or what
     return said
@@ -137,12 +137,12 @@ def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
 def _replay(path: Path, as_json: bool) -> None:
     from simulator.faults.history import history_of
     from simulator.faults.kinds import play_schedule
-    from simulator.faults.matrix import testbed_of
+    from simulator.faults.matrix import cached_testbed
     from simulator.faults.schedule import FaultSchedule
 
     try:
         schedule = FaultSchedule.from_json(path.read_text())
-        testbed = testbed_of(schedule.arm)
+        testbed = cached_testbed(schedule.arm)
     except OSError as error:
         raise HotlineError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError) as error:

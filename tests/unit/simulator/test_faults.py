@@ -20,11 +20,11 @@ from simulator.faults.matrix import (
     MATRIX_ROWS,
     Tally,
     as_rows,
+    cached_testbed,
     play_effective,
     play_seeds,
     quantiles,
     tally_of,
-    testbed_of,
 )
 from simulator.faults.model import Judgement
 from simulator.faults.player import Outcome, Player
@@ -82,7 +82,7 @@ def test_everything_strikes_a_design_with_what_it_can_be_hit_by() -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_schedule_is_a_history(fault: str) -> None:
     """Played again it is the same to the last byte, whatever was played before."""
-    testbed, schedule = testbed_of("offload-proxy"), draw_faults(fault, "offload-proxy", 77)
+    testbed, schedule = cached_testbed("offload-proxy"), draw_faults(fault, "offload-proxy", 77)
     assert FaultSchedule.from_json(schedule.to_json()) == schedule
     found = []
     for _ in range(2):
@@ -94,7 +94,7 @@ def test_a_schedule_is_a_history(fault: str) -> None:
 
 
 def test_a_row_adds_up() -> None:
-    testbed = testbed_of("offload")
+    testbed = cached_testbed("offload")
     each = [play_effective(testbed, "link", "offload", seed) for seed in range(3)]
     whole = Tally.model_validate_json(play_seeds("link", "offload", 0, 3))
     assert Tally.of(each) == whole and whole.holds
@@ -138,7 +138,7 @@ def test_what_is_published_of_a_schedule() -> None:
 
 
 def test_rpcs_are_what_workers_have_sent_where_nothing_is_sent_again() -> None:
-    testbed = testbed_of("offload")
+    testbed = cached_testbed("offload")
     outcome = play_schedule(testbed, replace(draw_faults("loss", "offload", 8), loss=0.0))
     assert outcome.rpcs == outcome.during == int(testbed.world.up.frames[:WORKERS].sum()) > RPCS
     assert outcome.judgement.sent == sum(
@@ -161,7 +161,7 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By an observer of the strike and of its end, and by the history."""
-    testbed, struck, ended = testbed_of("offload-proxy"), [], []
+    testbed, struck, ended = cached_testbed("offload-proxy"), [], []
     made, mark_recovered = Fault.__init__, Player.mark_recovered
 
     def seen(fault: Fault, player: Player, injection: Any) -> None:

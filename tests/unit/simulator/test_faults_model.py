@@ -164,7 +164,7 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
 def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], SimulatedTestbed]]:
     """The command's beds are broken ones; played here, as its processes would not be."""
     testbed = SimulatedTestbed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
-    monkeypatch.setattr(matrix, "testbed_of", lambda arm: testbed)
+    monkeypatch.setattr(matrix, "cached_testbed", lambda arm: testbed)
 
     def here(function: Any, tasks: Any, scheduler: Any, processes: Any) -> Iterator[tuple[int, Any]]:
         for number, task in zip(count(), tasks, strict=False):

@@ -21,7 +21,7 @@ from hosts.worker import replay
 from hosts.worker.replay import HELD, ReplayLog, UnackedUpdates
 from simulator.faults import cluster as virtual
 from simulator.faults.cluster import SimulatedCluster
-from simulator.faults.matrix import testbed_of
+from simulator.faults.matrix import cached_testbed
 from tests.harness.faults import fails_soon
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -165,15 +165,15 @@ def log_does_not_say_whose_it_is(patched: pytest.MonkeyPatch) -> None:
 )
 def test_a_broken_recovery_is_found(breaks: Break, fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     breaks(monkeypatch)
-    _, outcome = fails_soon(testbed_of("offload-proxy"), fault)
+    _, outcome = fails_soon(cached_testbed("offload-proxy"), fault)
     assert not outcome.holds
 
 
 def test_the_recoveries_are_the_real_ones() -> None:
     """No function of theirs has a twin here that could hold where they do not."""
     assert vars(virtual)["renew"] is replay.renew
-    assert isinstance(testbed_of("offload-proxy").servers[0].core, ParameterServer)
+    assert isinstance(cached_testbed("offload-proxy").servers[0].core, ParameterServer)
     assert np.shares_memory(
-        testbed_of("offload-proxy").servers[0].core.server.state.cells,
-        testbed_of("offload-proxy").world.servers.cells,
+        cached_testbed("offload-proxy").servers[0].core.server.state.cells,
+        cached_testbed("offload-proxy").world.servers.cells,
     )
