@@ -106,22 +106,16 @@ class SimulatedSession(Session):
         origin = Origin(0, arm.job, arm.name, planned.round, planned.load, 0, measured_step)
         measured_from = [start + self.config.discard_ms * 1_000_000 for start in starts]
         self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
+        worker_ns, retransmissions = network.worker_used_ns(), network.retransmissions()
         return [
             Ran(
                 steps=len(trainer.losses),
                 behind_ns=trainer.behind_ns,
-                cpu_s=(after - before) / 1e9,
-                retransmissions=repeats - repeats_before,
+                cpu_s=(worker_ns[w] - worker_ns_before[w]) / 1e9,
+                retransmissions=retransmissions[w] - retransmissions_before[w],
                 loss=trainer.loss,
             )
-            for trainer, after, before, repeats, repeats_before in zip(
-                trainers,
-                network.worker_used_ns(),
-                worker_ns_before,
-                network.retransmissions(),
-                retransmissions_before,
-                strict=True,
-            )
+            for w, trainer in enumerate(trainers)
         ]
 
     async def server_use(self) -> dict[str, ServerUse]:

@@ -26,17 +26,8 @@ TESTBED_HOSTS = Costs(
 TESTBED_SERVERS = 2
 _US = 1_000
 _NOT_READ = {
-    "frames",
-    "heap",
-    "inbox",
-    "burst",
-    "deferred",
-    "waiting",
-    "port_queues",
-    "header",
-    "costs",
-    "heads",
-}
+    "frames", "heap", "inbox", "burst", "deferred", "waiting", "port_queues", "header", "costs", "heads",
+}  # fmt: skip
 """Arrays of a world that nothing reads before they are written, or that do not change."""
 _NOT_READ_OF_AGENTS = {"sent", "early", "log"}
 

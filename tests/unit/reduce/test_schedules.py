@@ -59,7 +59,7 @@ def test_a_schedule_is_a_history(subject: Subject) -> None:
     assert found[0] == found[1]
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_wrong_sums_are_found() -> None:
     ones = [np.full(70, 1, np.int32)] * 2
     assert RING.is_sum(np.full(70, 2, np.int32), ones)
     assert not RING.is_sum(np.array([2] * 69 + [3], np.int32), ones)
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_told() -> None:
     ]  # a last bit is not as the other worker has it
 
 
-def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
+def test_a_silent_stall_differs_from_a_reported_one() -> None:
     played = play(PSDENSE, AllReduceSchedule("worker killed", 7, killed_us=5))
     me = played.testbed.network.clients[1].state.header
     found = [played.verdict]

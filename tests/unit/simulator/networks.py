@@ -56,7 +56,7 @@ class Operations:
                 yield False
 
 
-class Bed:
+class RandomTestbed:
     """Workers and servers of one arm, with some keys in the switch."""
 
     def __init__(
@@ -99,8 +99,8 @@ class Bed:
         """Value of every parameter, wherever it is."""
         held = self.switch.held(self.network.arm.job, self.space)
         for store in self.network.stores:
-            mine = store.held()
-            held[self.space.positions(mine.keys)] += mine.values
+            stored = store.held()
+            held[self.space.positions(stored.keys)] += stored.values
         return held
 
     def state(self) -> bytes:

@@ -27,7 +27,7 @@ def test_a_trace_is_as_long_as_its_workers_take(given: dict[str, Any], steps: in
     assert SimulationConfig.model_validate(given).trace_steps == steps
 
 
-def test_what_a_file_says_is_kept() -> None:
+def test_settings_of_a_file_are_used() -> None:
     given = {"loads": (0.3, 0.7), "block_ms": 550, "discard_ms": 200, "budget_s": 100.0, "rounds": 9}
     config = SimulationConfig.model_validate(given)
     assert {name: getattr(config, name) for name in given} == given
@@ -45,7 +45,7 @@ def test_the_default_is_ddls_cluster_with_four_arms_at_half_load() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"workers": "many"}, {"workload": 3}, {"workers": 0}, {"profile_lanes": -1}]
 )
-def test_what_is_wrong_is_told_by_its_own_name(wrong: dict[str, Any]) -> None:
+def test_an_error_names_the_invalid_setting(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=rf"\b{next(iter(wrong))}\n"):
         SimulationConfig.model_validate(wrong)
 

@@ -147,7 +147,7 @@ def test_outages_are_of_hosts_by_their_names() -> None:
         ({"rack": 2}, {"program_ns": 5}, r"network.rack \(2\) and hosts.program_ns \(5\) exclude each other"),
     ],
 )
-def test_what_no_network_can_be_is_told(
+def test_an_impossible_network_is_refused(
     network: dict[str, Any], hosts: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(ValidationError, match=complaint):

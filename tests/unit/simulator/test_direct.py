@@ -61,7 +61,7 @@ def test_what_counters_and_lone_rpcs_say_is_taken_as_it_is(real: Path) -> None:
     assert (hosts.worker_cores, hosts.server_cores, hosts.measured) == (1, 1, real)
 
 
-def test_without_the_kernels_program_a_switch_takes_nobodys_time(real: Path) -> None:
+def test_without_the_kernels_program_a_switch_costs_no_host_time(real: Path) -> None:
     run, record, summary = read(real)
     for block in record.blocks:
         block.program_s = None
@@ -127,9 +127,7 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     )
 
 
-def test_what_cannot_be_answered_is_told_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_an_answer_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(tmp_path / "nowhere") == 1
     told = capsys.readouterr().err
     assert told.startswith("hotline: ") and str(tmp_path / "nowhere") in told and told.count("\n") == 1

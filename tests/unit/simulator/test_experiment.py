@@ -94,7 +94,7 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     assert told in " ".join(result.output.split())
 
 
-def test_neither_this_machine_nor_an_arm_that_was_not_run_is_told_of(done: tuple[Path, Result]) -> None:
+def test_the_report_has_no_machine_and_no_arm_that_was_not_run(done: tuple[Path, Result]) -> None:
     folder, result = done
     run = folder / "runs" / "latest"
     assert not re.search(r"\bCPUs\b|\bagain\b", result.output)
@@ -134,7 +134,7 @@ def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], 
         assert mine.read_bytes() == other.read_bytes(), log
 
 
-def test_updates_that_do_not_add_up_are_told_and_the_report_stays(
+def test_wrong_sums_are_reported_and_the_report_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker's book has one more of parameter 7 than it has pushed, now and then."""
@@ -170,7 +170,7 @@ def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
     assert told in result.output and result.output.count("\n") == 1
 
 
-def test_what_is_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+def test_an_error_is_one_line(tmp_path: Path) -> None:
     result = simulate(tmp_path, more="rate = 3\n")
     assert result.exit_code == 1
     assert result.output.count("\n") == 1 and "hosts.rate" in result.output

@@ -61,16 +61,16 @@ def test_there_are_enough_agents_and_faults() -> None:
     assert WORKERS >= 3 and SERVERS >= 2 and RPCS >= 200 and len(FAULTS) >= 15
 
 
-def test_an_arm_is_struck_by_what_its_design_can_be_hit_by() -> None:
+def test_an_arm_gets_the_faults_of_its_design() -> None:
     """The switch of *none* keeps nothing, and its servers and workers come back with nothing."""
-    struck = {arm: {fault for fault, of in MATRIX_ROWS if of == arm} for arm in ARMS}
+    injected = {arm: {fault for fault, of in MATRIX_ROWS if of == arm} for arm in ARMS}
     needs_more = {"worker restarted", "server restarted", "switch restarted", "kills"}
     needs_contents = {"controller killed", "second controller", "hot set"}
     every = set(FAULTS)
-    assert struck == {"offload": every, "offload-proxy": every, "none": every - needs_more - needs_contents}
+    assert injected == {"offload": every, "offload-proxy": every, "none": every - needs_more - needs_contents}
 
 
-def test_everything_strikes_a_design_with_what_it_can_be_hit_by() -> None:
+def test_everything_draws_the_faults_of_a_design() -> None:
     drawn = {
         injection.kind
         for seed in range(300)
@@ -157,15 +157,15 @@ def rows_of(testbed: SimulatedTestbed) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("fault", ["link", "server restarted", "hot set"])
-def test_during_and_recovery_are_counted_from_strike_and_end(
+def test_during_and_recovery_are_counted_from_injection_and_end(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By an observer of the strike and of its end, and by the history."""
-    testbed, struck, ended = cached_testbed("offload-proxy"), [], []
+    """An observer of injection and end, and the history, give the same numbers."""
+    testbed, injected, ended = cached_testbed("offload-proxy"), [], []
     made, mark_recovered = Fault.__init__, Player.mark_recovered
 
     def seen(fault: Fault, player: Player, injection: Any) -> None:
-        struck.append(player.answered())
+        injected.append(player.answered())
         made(fault, player, injection)
 
     def healed(player: Player, before: int) -> None:
@@ -176,11 +176,11 @@ def test_during_and_recovery_are_counted_from_strike_and_end(
     monkeypatch.setattr(Player, "mark_recovered", healed)
     recoveries = []
     for seed in range(40, 50):
-        struck.clear()
+        injected.clear()
         ended.clear()
         outcome = play_schedule(testbed, draw_faults(fault, "offload-proxy", seed))
-        assert (len(struck), len(ended)) == (1, 1) and outcome.took_effect
-        assert outcome.during == outcome.rpcs - struck[0] and struck[0] >= 20
+        assert (len(injected), len(ended)) == (1, 1) and outcome.took_effect
+        assert outcome.during == outcome.rpcs - injected[0] and injected[0] >= 20
         waits = [
             row["completed"] - ended[0]
             for row in rows_of(testbed)
@@ -237,12 +237,12 @@ def test_the_command_writes_rows_and_renews_the_page(tmp_path: Path) -> None:
         (["--replay", "/nowhere/x.json"], "/nowhere/x.json: cannot be read: No such file or directory"),
     ],
 )
-def test_what_is_not_there_is_told(options: list[str], text: str) -> None:
+def test_unknown_names_and_files_are_refused(options: list[str], text: str) -> None:
     ran = faults(*options)
     assert ran.exit_code == 1 and text in ran.output
 
 
-def test_a_page_without_marks_and_a_file_without_a_schedule_are_told(tmp_path: Path) -> None:
+def test_a_page_without_marks_and_a_file_without_a_schedule_are_refused(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("nothing")
     into = tmp_path / "f.json"

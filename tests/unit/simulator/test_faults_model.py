@@ -70,7 +70,7 @@ def test_what_was_acknowledged_is_held() -> None:
     assert (doubled.lost, doubled.doubled, doubled.holds) == (0, 1, False)
 
 
-def test_what_a_dead_worker_was_not_told_of_is_there_once_or_not() -> None:
+def test_an_unacknowledged_push_of_a_dead_worker_counts_once_or_not() -> None:
     made = history(*TWO, (2, PUSH, 40, 0, [3, 9]))
     sure = [(0, 0, 3), (0, 0, 5), (1, 0, 5)]
     for unknown in ([], [(2, 0, 3)], [(2, 0, 9)], [(2, 0, 3), (2, 0, 9)]):

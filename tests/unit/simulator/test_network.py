@@ -28,7 +28,7 @@ from simulator.switch import pass_once
 from softswitch.compiled import OUT_CAPACITY
 from softswitch.jit import PROCESS_CTYPE
 from softswitch.memory.output import read_records
-from tests.unit.simulator.networks import PARAMETERS, Bed
+from tests.unit.simulator.networks import PARAMETERS, RandomTestbed
 
 MEASURED = [BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]
 HALF = range(0, PARAMETERS, 2)
@@ -39,9 +39,9 @@ MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
 DEVICE = Network(switch_us=3, switch_mpps=0.05)
 
 
-def check_conservation(bed: Bed) -> None:
+def check_conservation(testbed: RandomTestbed) -> None:
     """What every cable took is what it delivered, dropped or lost; nothing is under way."""
-    world = bed.network.world
+    world = testbed.network.world
     assert world.header.events == 0 and world.header.free == len(world.frames)
     for links in (world.up, world.down, world.racks_up, world.racks_down):
         put = links.frames + links.doubled - links.dropped - links.lost
@@ -60,44 +60,44 @@ def check_conservation(bed: Bed) -> None:
     "network", [Network(), FAULTY, MANAGED, DEVICE], ids=["sound", "faulty", "managed", "device"]
 )
 def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
-    bed = Bed(arm, network=network, hot=HALF)
-    bed.operate(12)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 500
-    check_conservation(bed)
-    again = int(bed.network.world.calls.header.retransmissions.sum())
-    dropped = int(bed.network.world.port_queues.queues.dropped.sum())
+    testbed = RandomTestbed(arm, network=network, hot=HALF)
+    testbed.operate(12)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 500
+    check_conservation(testbed)
+    again = int(testbed.network.world.calls.header.retransmissions.sum())
+    dropped = int(testbed.network.world.port_queues.queues.dropped.sum())
     assert (again > 0) == (network is FAULTY or dropped > 0)
     if network is MANAGED:
-        assert (bed.network.world.port_queues.queues.packets == 0).all()
-        assert bed.network.world.down.dropped.sum() == 0 == bed.network.world.down.waited.sum()
+        assert (testbed.network.world.port_queues.queues.packets == 0).all()
+        assert testbed.network.world.down.dropped.sum() == 0 == testbed.network.world.down.waited.sum()
     if arm.settings.aggregates:
         # The switch holds what is hot.
-        assert bed.switch.held(arm.job, bed.space)[::2].any()
-        assert not bed.switch.held(arm.job, bed.space)[1::2].any()
+        assert testbed.switch.held(arm.job, testbed.space)[::2].any()
+        assert not testbed.switch.held(arm.job, testbed.space)[1::2].any()
 
 
 @pytest.mark.parametrize("arm", [BASELINE, OFFLOAD], ids=lambda arm: arm.name)
 def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
-    """So much for every frame that somebody sends, and more for those that the switch answers."""
+    """Every frame sent costs `program_ns`, and one that the switch answers `hit_ns` more."""
 
-    def run(program_ns: int, hit_ns: int) -> Bed:
+    def run(program_ns: int, hit_ns: int) -> RandomTestbed:
         # Nothing else depends on when things come.
         hosts = Hosts(wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns)
-        bed = Bed(arm, workers=1, hosts=hosts, hot=HALF)
-        bed.operate(10)
-        bed.settle()
-        assert (bed.held() == bed.ledger.sums).all()
-        check_conservation(bed)
-        return bed
+        testbed = RandomTestbed(arm, workers=1, hosts=hosts, hot=HALF)
+        testbed.operate(10)
+        testbed.settle()
+        assert (testbed.held() == testbed.ledger.sums).all()
+        check_conservation(testbed)
+        return testbed
 
-    def used(bed: Bed) -> int:
-        return sum(bed.network.worker_used_ns()) + bed.network.server_used_ns()
+    def used(testbed: RandomTestbed) -> int:
+        return sum(testbed.network.worker_used_ns()) + testbed.network.server_used_ns()
 
     free, each, hits = run(0, 0), run(1_000, 0), run(0, 10_000)
     passes = int(free.network.world.header.passes)
     answers = int(free.network.world.up[1:].frames.sum())
-    assert [int(bed.network.world.header.passes) for bed in (each, hits)] == [passes] * 2
+    assert [int(testbed.network.world.header.passes) for testbed in (each, hits)] == [passes] * 2
     assert used(each) - used(free) == 1_000 * passes
     answered = passes - 2 * answers
     assert (answered > 0) == (arm is OFFLOAD)
@@ -118,18 +118,18 @@ def test_whatever_the_network_does_nothing_is_lost_or_doubled(
     seed: int, loss: float, duplication: float, reordering: float, queue_kb: float, cores: int, arm: Arm
 ) -> None:
     network = Network(loss=loss, duplication=duplication, reordering=reordering, queue_kb=queue_kb)
-    bed = Bed(arm, network=network, hosts=Hosts(worker_cores=cores), hot=HALF, seed=seed)
-    bed.operate(4)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all()
-    check_conservation(bed)
+    testbed = RandomTestbed(arm, network=network, hosts=Hosts(worker_cores=cores), hot=HALF, seed=seed)
+    testbed.operate(4)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all()
+    check_conservation(testbed)
 
 
 def test_a_seed_is_a_run() -> None:
     def run(seed: int) -> bytes:
-        bed = Bed(OFFLOAD, network=FAULTY, hot=HALF, seed=seed)
-        bed.operate(6)
-        return bed.state()
+        testbed = RandomTestbed(OFFLOAD, network=FAULTY, hot=HALF, seed=seed)
+        testbed.operate(6)
+        return testbed.state()
 
     assert run(5) == run(5) != run(6)
 
@@ -137,10 +137,10 @@ def test_a_seed_is_a_run() -> None:
 @pytest.mark.parametrize("network", [FAULTY, DEVICE], ids=["faulty", "device"])
 def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     def run() -> bytes:
-        bed = Bed(OFFLOAD, workers=2, network=network, hot=HALF)
-        bed.operate(2)
-        bed.settle()
-        return bed.state()
+        testbed = RandomTestbed(OFFLOAD, workers=2, network=network, hot=HALF)
+        testbed.operate(2)
+        testbed.settle()
+        return testbed.state()
 
     compiled = run()
     for name in ("run", "resume", "wake_worker"):
@@ -178,9 +178,9 @@ def test_the_program_sees_how_long_packets_wait_for_a_port() -> None:
     """Its `residence` is from ingress to egress: with the traffic manager the queue lies in between."""
 
     def residences(network: Network) -> Any:
-        bed = Bed(BASELINE, workers=3, servers=1, network=network)
-        bed.operate(3)
-        return np.concatenate([client.records["residence_us"] for client in bed.network.clients])
+        testbed = RandomTestbed(BASELINE, workers=3, servers=1, network=network)
+        testbed.operate(3)
+        return np.concatenate([client.records["residence_us"] for client in testbed.network.clients])
 
     slow = Network(rate_mbit=20)
     waits = residences(slow.model_copy(update={"traffic_manager": True}))
@@ -193,10 +193,10 @@ def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> Non
     """7 µs a pass, of which an RPC has one where the switch answers it and else two."""
 
     def rows_of(switch_us: float) -> Any:
-        bed = Bed(OFFLOAD, workers=1, network=Network(switch_us=switch_us), hot=HALF)
-        bed.network.clients[0].hint(np.array(HALF, np.uint64))
-        bed.operate(6)
-        return bed.network.clients[0].records
+        testbed = RandomTestbed(OFFLOAD, workers=1, network=Network(switch_us=switch_us), hot=HALF)
+        testbed.network.clients[0].hint(np.array(HALF, np.uint64))
+        testbed.operate(6)
+        return testbed.network.clients[0].records
 
     rows = rows_of(7)
     by_server = rows.ps_proc > 0
@@ -207,25 +207,25 @@ def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> Non
 
 def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
     """10,000 a second: no two passes begin within 100 µs, and everything else takes much less."""
-    bed = Bed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
-    bed.operate(3)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all()
-    check_conservation(bed)
-    header = bed.network.world.header
+    testbed = RandomTestbed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
+    testbed.operate(3)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all()
+    check_conservation(testbed)
+    header = testbed.network.world.header
     last_begun = int(header.switch_free_ps) // 1000 - 100_000
     assert last_begun == pytest.approx(100_000 * int(header.passes), rel=0.2)
     assert last_begun > 100_000 * (int(header.passes) - 1)
-    residences = np.concatenate([client.records["residence_us"] for client in bed.network.clients])
+    residences = np.concatenate([client.records["residence_us"] for client in testbed.network.clients])
     assert residences.min() >= 40 and np.median(residences) > 300
 
 
 def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
     """1 ms each, one after the other; cables and everything else take 10 µs at most."""
-    bed = Bed(BASELINE, workers=1, servers=1, hosts=Hosts(serve_ns=1_000_000, lane_ns=0))
-    bed.network.clients[0].hint(None)
-    bed.operate(1)
-    rows: Any = bed.network.clients[0].records
+    testbed = RandomTestbed(BASELINE, workers=1, servers=1, hosts=Hosts(serve_ns=1_000_000, lane_ns=0))
+    testbed.network.clients[0].hint(None)
+    testbed.operate(1)
+    rows: Any = testbed.network.clients[0].records
     assert len(rows) >= 3
     assert (rows.ps_proc == 1_000_000).all()
     waits = np.diff(np.sort(rows.ps_queue.astype(np.int64)))
@@ -235,11 +235,11 @@ def test_a_server_takes_its_time_and_requests_wait_for_it() -> None:
 
 
 def test_lanes_that_the_switch_has_served_cost_a_server_nothing() -> None:
-    bed = Bed(OFFLOAD, hosts=Hosts(serve_ns=1_000, lane_ns=100), hot=HALF)
-    for client in bed.network.clients:
+    testbed = RandomTestbed(OFFLOAD, hosts=Hosts(serve_ns=1_000, lane_ns=100), hot=HALF)
+    for client in testbed.network.clients:
         client.hint(np.array(HALF, np.uint64))
-    bed.operate(2)
-    rows: Any = np.concatenate([client.records for client in bed.network.clients])
+    testbed.operate(2)
+    rows: Any = np.concatenate([client.records for client in testbed.network.clients])
     lanes, served = rows["lanes"].astype(np.int64), rows["served"].astype(np.int64)
     mixed = (served > 0) & (served < lanes)
     assert mixed.sum() > 3
@@ -251,9 +251,11 @@ def test_a_server_looks_at_each_of_its_connections_before_a_burst(arm: Arm, conn
     """The RPC that waits least has only waited for that; each of three workers has a connection."""
 
     def least(connection_ns: int) -> int:
-        bed = Bed(arm, hosts=Hosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns))
-        bed.operate(2)
-        return min(int(client.records["ps_queue"].min()) for client in bed.network.clients)
+        testbed = RandomTestbed(
+            arm, hosts=Hosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns)
+        )
+        testbed.operate(2)
+        return min(int(client.records["ps_queue"].min()) for client in testbed.network.clients)
 
     assert least(0) == 0 and least(1_000) == 1_000 * connections
 
@@ -263,44 +265,46 @@ def test_agents_of_one_core_take_turns() -> None:
 
     def took(cores: int) -> int:
         hosts = Hosts(worker_cores=cores, receive_ns=1_000_000, slice_ns=100_000)
-        bed = Bed(BASELINE, workers=4, servers=1, hosts=hosts)
-        bed.operate(3)
-        assert bed.network.worker_used_ns() == pytest.approx(bed.network.worker_used_ns(), rel=0.1)
-        return bed.network.now
+        testbed = RandomTestbed(BASELINE, workers=4, servers=1, hosts=hosts)
+        testbed.operate(3)
+        assert testbed.network.worker_used_ns() == pytest.approx(testbed.network.worker_used_ns(), rel=0.1)
+        return testbed.network.now
 
     assert took(1) / took(4) == pytest.approx(4, rel=0.35)
 
 
-def test_a_network_that_takes_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    bed = Bed(BASELINE)
+def test_a_network_without_events_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    testbed = RandomTestbed(BASELINE)
     monkeypatch.setattr(drives, "run", lambda world, until: loop.NO_EVENTS)
     with pytest.raises(SimulationError, match="no event is left, and 3 workers are not done"):
-        bed.operate(1)
+        testbed.operate(1)
 
 
 def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
     """Ports beyond the CPU's, and addresses beyond a block."""
-    bed = Bed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
-    bed.operate(1)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 5_000
-    check_conservation(bed)
-    assert (bed.network.world.up.frames > 0).all()
-    assert bed.network.world.ports.tolist() == [*range(1, 255), 256, 257]
+    testbed = RandomTestbed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
+    testbed.operate(1)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 5_000
+    check_conservation(testbed)
+    assert (testbed.network.world.up.frames > 0).all()
+    assert testbed.network.world.ports.tolist() == [*range(1, 255), 256, 257]
 
 
 @pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
 def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
     """The last of three racks has one worker; each gets what is his, over a cable that is a queue for all."""
-    bed = Bed(arm, workers=7, network=Network(rate_mbit=1_000, rack=3, uplink_mbit=500), hot=HALF)
-    world = bed.network.world
+    testbed = RandomTestbed(
+        arm, workers=7, network=Network(rate_mbit=1_000, rack=3, uplink_mbit=500), hot=HALF
+    )
+    world = testbed.network.world
     assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
     assert [h for h in world.at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
-    bed.operate(6)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 1_000
-    check_conservation(bed)
-    assert (bed.network.world.calls.header.retransmissions == 0).all()
+    testbed.operate(6)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 1_000
+    check_conservation(testbed)
+    assert (testbed.network.world.calls.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
     length = FRAME["head"].shape[0] + BUFFER_BYTES
     assert (world.racks_up.longest[:2] > length).all() and (world.racks_up.waited > 0).all()
@@ -308,26 +312,26 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
 
 
 def test_more_workers_than_a_switch_has_ports() -> None:
-    bed = Bed(OFFLOAD, workers=512, servers=128, network=Network(rack=8), hot=HALF)
-    bed.operate(1)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all() and bed.ledger.lanes > 20_000
-    check_conservation(bed)
-    assert (bed.network.world.up.frames[:512] > 0).all()
+    testbed = RandomTestbed(OFFLOAD, workers=512, servers=128, network=Network(rack=8), hot=HALF)
+    testbed.operate(1)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 20_000
+    check_conservation(testbed)
+    assert (testbed.network.world.up.frames[:512] > 0).all()
 
 
 def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
-    """What was lost is sent again: the operations of the first worker, and of nobody else, take longer."""
+    """What was lost is sent again: only operations of the first worker take longer."""
     spell = LinkOutage(host="w1", from_ms=0, duration_ms=30)
-    bed = Bed(BASELINE, network=Network(outages=(spell,)))
-    bed.operate(3)
-    bed.settle()
-    assert (bed.held() == bed.ledger.sums).all()
-    check_conservation(bed)
-    world = bed.network.world
+    testbed = RandomTestbed(BASELINE, network=Network(outages=(spell,)))
+    testbed.operate(3)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all()
+    check_conservation(testbed)
+    world = testbed.network.world
     assert (world.up.lost > 0).tolist() == [True, False, False, False, False]
     assert (world.calls.header.retransmissions > 0).tolist() == [True, False, False]
-    ended = [int(client.records.arrival.max()) for client in bed.network.clients]
+    ended = [int(client.records.arrival.max()) for client in testbed.network.clients]
     assert ended[0] > 30_000_000 > max(ended[1:])
 
 
@@ -338,11 +342,13 @@ def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
         LinkOutage(host="p1", from_ms=3, duration_ms=4, extra_delay_us=300),
         LinkOutage(host="p2", from_ms=1, duration_ms=1, every_ms=5, extra_delay_us=200),
     ]
-    bed = Bed(BASELINE, network=Network(delay_us=2, outages=tuple(slow)))
+    testbed = RandomTestbed(BASELINE, network=Network(delay_us=2, outages=tuple(slow)))
     delays = []
     for ms in (0, 2, 4, 6, 8, 11, 12):
-        pass_time(bed.network, ms * 1_000_000 + 500_000)
-        delays.append((bed.network.world.up[3:].delay // 1000, bed.network.world.down[3:].delay // 1000))
+        pass_time(testbed.network, ms * 1_000_000 + 500_000)
+        delays.append(
+            (testbed.network.world.up[3:].delay // 1000, testbed.network.world.down[3:].delay // 1000)
+        )
     assert [up.tolist() for up, _ in delays] == [down.tolist() for _, down in delays]
     found = [tuple(up.tolist()) for up, _ in delays]
     assert found == [(2, 2), (502, 2), (802, 2), (302, 202), (2, 2), (2, 202), (2, 2)]
@@ -357,8 +363,8 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     # Who takes no time puts a frame on its cable when it is seen to.
     none = dict.fromkeys(["encode_ns", "send_ns", "take_ns", "receive_ns", "serve_ns", "lane_ns"], 0)
     hosts = Hosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
-    bed = Bed(OFFLOAD, network=network, hosts=hosts, hot=HALF)
-    world = bed.network.world
+    testbed = RandomTestbed(OFFLOAD, network=network, hosts=hosts, hot=HALF)
+    world = testbed.network.world
     n = len(world.agents)
     on_cables, waiting, in_switch, then = np.zeros(2 * n, int), np.zeros(n, int), 0, 0
 
@@ -379,9 +385,9 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
         return loop.NO_EVENTS
 
     monkeypatch.setattr(drives, "run", watch)
-    bed.operate(3)
-    bed.settle()
-    check_conservation(bed)
+    testbed.operate(3)
+    testbed.settle()
+    check_conservation(testbed)
     for links, seen in ((world.up, on_cables[:n]), (world.down, on_cables[n:])):
         sent = (links.bytes + 24 * links.frames) * links.ps_per_byte // 1000
         stayed = links.waited + sent + links.frames * 3_000

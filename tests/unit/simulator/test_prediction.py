@@ -69,7 +69,7 @@ def test_means_may_be_off_by_15_and_tails_by_30_per_cent() -> None:
     assert LatencyPrediction("0.5", "offload", "pull_mean", 80, 100).off == 0.25
 
 
-def test_differences_that_can_be_told_are_to_have_their_sign() -> None:
+def test_significant_differences_must_have_the_same_sign() -> None:
     base, hot = ("0.5", "baseline"), ("0.5", "offload")
     measured = Observed(
         {base: CELL, hot: {**CELL, "pull_mean": 110.0, "push_mean": 90.0}},
@@ -244,7 +244,7 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
     assert found.signs == told != {}
 
 
-def test_what_cannot_be_fitted_or_predicted_is_told(tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_fitted_or_predicted_is_refused(tmp_path: Path) -> None:
     run = as_if_real(tmp_path, 1)
     result = command("fit", str(run), "--arms", "baseline,offload-proxy")
     assert result.exit_code == 1

@@ -84,8 +84,8 @@ def point(k: int) -> Point:
     return Point("top_k", str(k), k, config)
 
 
-def untold(done: int, total: int, name: str) -> None:
-    """Nobody is told."""
+def no_progress(done: int, total: int, name: str) -> None:
+    """Ignore progress."""
 
 
 # -- what is swept
@@ -124,7 +124,7 @@ def test_every_sweep_has_points_of_its_own() -> None:
     assert len({result_file(point, Path()) for point in points}) == len(points)
 
 
-def test_values_that_cannot_be_are_told() -> None:
+def test_impossible_values_are_refused() -> None:
     names = ", ".join(each.name for each in sweeps([]))
     with pytest.raises(SimulationError, match=f"sweep 'skwe' is none of {names}"):
         sweeps(["skew", "skwe"])
@@ -144,15 +144,15 @@ def test_values_that_cannot_be_are_told() -> None:
 
 @pytest.mark.soak
 def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> None:
-    """Here, in a process of this machine, and on a cluster that somebody has started."""
+    """Here, in a process of this machine, and on a running cluster."""
     points = [point(20), point(40)]
     here = {
         each.name: CachedPoint.model_validate_json(simulate_point(each.config.model_dump_json()))
         for each in points
     }
-    local = simulate_points(points, tmp_path / "local", None, 1, untold)
+    local = simulate_points(points, tmp_path / "local", None, 1, no_progress)
     with cluster_of(1, tmp_path) as address:
-        away = simulate_points(points, tmp_path / "away", address, 1, untold)
+        away = simulate_points(points, tmp_path / "away", address, 1, no_progress)
     for each in points:
         key = each.sweep, each.name
         assert here[each.name].result == local[key].result == away[key].result
@@ -163,7 +163,7 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
     assert results[1].arms["offload"].ps_packets_per_step < results[1].arms["baseline"].ps_packets_per_step
 
 
-def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
+def test_the_result_of_a_run_is_that_of_its_logs() -> None:
     """Every number again from the logs, by hand."""
     config = changed(point(40).config, {"workers": 6, "loads": [0.1]})
     with temporary_run(config, None, quiet_reporter()) as made:
@@ -201,7 +201,7 @@ def test_what_is_kept_of_a_run_is_what_its_logs_say() -> None:
     assert (baseline.callers_p50, baseline.callers_p99) == (p50, p99) and p50 < p99
 
 
-def test_what_is_kept_of_cables_and_cores() -> None:
+def test_the_result_has_cables_and_cores() -> None:
     """Servers that take a millisecond an RPC; queues that a burst does not fit into."""
     changes = {"hosts.serve_ns": 1_000_000, "network.queue_kb": 1, "network.rate_mbit": 20}
     with temporary_run(changed(point(40).config, changes), None, quiet_reporter()) as made:
@@ -225,22 +225,22 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.Monk
     told: list[tuple[int, int, str]] = []
     first = simulate_points(points, tmp_path, None, 1, lambda *of: told.append(of))
     assert told == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
-    assert (simulate_points(points, tmp_path, None, 1, untold), done) == (first, ["20", "40"])
+    assert (simulate_points(points, tmp_path, None, 1, no_progress), done) == (first, ["20", "40"])
     result_file(points[0], tmp_path).write_text("{}")
-    simulate_points(points, tmp_path, None, 1, untold)
+    simulate_points(points, tmp_path, None, 1, no_progress)
     assert done == ["20", "40", "20"]
     other = Point("top_k", "40", 40, changed(points[1].config, {"seed": 2}))
-    simulate_points([points[0], other], tmp_path, None, 1, untold)
+    simulate_points([points[0], other], tmp_path, None, 1, no_progress)
     assert done == ["20", "40", "20", "40"]
     monkeypatch.setattr("simulator.sweeps.point.digest", lambda design: "of other code")
-    simulate_points([points[0]], tmp_path, None, 1, untold)
+    simulate_points([points[0]], tmp_path, None, 1, no_progress)
     assert done == ["20", "40", "20", "40", "20"]
 
 
-def test_a_cluster_that_is_not_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_cluster_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(ClusterError, match=r"--scheduler tcp://127\.0\.0\.1:1: no dask scheduler answers"):
-        simulate_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, untold)
+        simulate_points([point(20)], tmp_path, "tcp://127.0.0.1:1", 1, no_progress)
 
 
 # -- the command
@@ -270,7 +270,7 @@ def test_a_sweep_of_ones_own(tmp_path: Path) -> None:
         ((), "--config is of a sweep of your own"),
     ],
 )
-def test_what_is_no_sweep_is_told(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:
+def test_an_unknown_sweep_is_refused(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:
     result = sweep(tmp_path, *options)
     assert result.exit_code in (1, 2)
     assert complaint in result.output and not (tmp_path / "sweeps").exists()
@@ -291,7 +291,7 @@ def test_updates_that_are_lost_fail_and_the_page_stays(
 
 
 def alive_in(session: int) -> list[int]:
-    """Processes of a session that are more than an exit code nobody has asked for."""
+    """Processes of a session, without zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -44,7 +44,9 @@ def may_be(fault: str, subject: Subject) -> set[Verdict]:
     [(0, OF_A_ROW), pytest.param(1 << 20, SOAKED_OF_A_ROW, marks=pytest.mark.soak)],
     ids=["some", "many"],
 )
-def test_sums_are_equal_or_somebody_says_so(fault: str, subject: Subject, first: int, schedules: int) -> None:
+def test_sums_are_equal_or_a_stall_is_reported(
+    fault: str, subject: Subject, first: int, schedules: int
+) -> None:
     found = count_verdicts(fault, subject, first, schedules)
     assert sum(found.counts.values()) == schedules
     assert {verdict for verdict, count in found.counts.items() if count} <= may_be(fault, subject), (
@@ -117,7 +119,7 @@ def test_a_sum_is_judged_by_its_format() -> None:
     assert not PUBLISHED.is_sum(np.full(70, 1.001, np.float32), floats)
 
 
-def test_a_stall_is_told_when_patience_ends_and_not_when_something_is_due_again() -> None:
+def test_a_stall_is_reported_when_patience_ends_and_not_at_the_next_event() -> None:
     """Its two workers wait for each other, and send again every second."""
     played = play(PUBLISHED, draw_all_reduces(RANGE, "loss", 3130))
     assert played.verdict is Verdict.STALLED
@@ -126,7 +128,7 @@ def test_a_stall_is_told_when_patience_ends_and_not_when_something_is_due_again(
         assert me.stalled and 0 <= me.stalled_at - me.progress - me.patience < 10_000
 
 
-def test_who_stalls_in_silence_is_told_from_who_reports() -> None:
+def test_a_silent_stall_differs_from_a_reported_one() -> None:
     played = play(PUBLISHED, AllReduceSchedule("worker killed", 7, killed_us=5))
     me = played.testbed.network.clients[1].state.header
     found = [played.verdict]
