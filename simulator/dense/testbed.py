@@ -52,7 +52,7 @@ class AllReduceTestbed:
         )
         self.world = self.network.world
         self.world.header.events = 0
-        self._me = record_of(self.world).copy()
+        self._initial_header = record_of(self.world).copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
 
     def reset(self, schedule: AllReduceSchedule) -> None:
@@ -60,7 +60,7 @@ class AllReduceTestbed:
         for array, was in self._pristine:
             array[...] = was
         for name in WORLD_HEADER.names or ():
-            record_of(world)[name] = self._me[name]
+            record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * _US
             links.late_ns = schedule.extra_delay_us * _US

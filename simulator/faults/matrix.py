@@ -69,6 +69,7 @@ class Tally(Strict):
 
 
 MatrixRow = tuple[str, str]
+"""Names of a fault and an arm."""
 MATRIX_ROWS: tuple[MatrixRow, ...] = tuple(
     (fault, name) for fault in FAULTS for name, arm in ARMS.items() if fault in faults_of(design(arm.design))
 )

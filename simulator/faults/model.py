@@ -64,13 +64,13 @@ def judge(
         unknown.setdefault(key, []).append(delta)
     lost = doubled = 0
     for key in range(KEYS):
-        others = (int(held[key]) - int(sums[key])) % 2**32
+        remainder = (int(held[key]) - int(sums[key])) % 2**32
         possible = {0}
         for delta in unknown.get(key, [])[:_MAX_UNKNOWN]:
             possible |= {(value + delta) % 2**32 for value in possible}
-        if others not in possible:
-            lost += others >= 2**31
-            doubled += others < 2**31
+        if remainder not in possible:
+            lost += remainder >= 2**31
+            doubled += remainder < 2**31
     early = late = 0
     if not operations.header.is_extreme:
         early, late = _pulls_out_of_bounds(*operations, blind).tolist()
@@ -78,13 +78,12 @@ def judge(
 
 
 def _sums(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
-    """Return the acknowledged sums, [KEYS]; the other pushed deltas by key; and the number of acknowledged
-    lanes."""
+    """Return the acknowledged sums, [KEYS], other deltas by key, and the number of acknowledged lanes."""
     sums = np.zeros(KEYS, np.int64)
     others = np.full((4096, 2), -1, np.int64)
-    sent, remaining = (int(number) for number in _add_up(*operations, sums, others))
+    sent, n_others = (int(number) for number in _add_up(*operations, sums, others))
     unknown: dict[int, list[int]] = {}
-    for key, delta in others[:remaining].tolist():
+    for key, delta in others[:n_others].tolist():
         unknown.setdefault(key, []).append(delta)
     return sums, unknown, sent
 
@@ -98,7 +97,7 @@ def _add_up(
     sums: Ints,
     others: Ints,
 ) -> Ints:
-    sent, remaining = int64(0), int64(0)
+    sent, n_others = int64(0), int64(0)
     for w in range(len(progress)):
         for k in range(int64(progress[w].operations)):
             operation = history[w, k]
@@ -107,10 +106,10 @@ def _add_up(
                     if _has(operation.added, key):
                         sums[key] += delta_of(header, w, k, key)
                         sent += 1
-                    elif _has(operation.mask, key) and remaining < len(others):
-                        others[remaining, 0], others[remaining, 1] = key, delta_of(header, w, k, key)
-                        remaining += 1
-    return np.array([sent, remaining])
+                    elif _has(operation.mask, key) and n_others < len(others):
+                        others[n_others, 0], others[n_others, 1] = key, delta_of(header, w, k, key)
+                        n_others += 1
+    return np.array([sent, n_others])
 
 
 @entry_point

@@ -70,7 +70,7 @@ class SimulatedTestbed:
         self.rows = rows(self.config, [arm])
         self.switch.write([Update(Change.INSERT, row) for row in self.rows])
         self._provisioned = self.switch.image()
-        self._me = record_of(self.world).copy()
+        self._initial_header = record_of(self.world).copy()
         self._pristine = [(array, array.copy()) for array in _arrays(self.world)]
         self._octets = [(_octets_of(array), _octets_of(was)) for array, was in self._pristine]
         self._frame_bytes = self.world.frames.view(np.uint8).reshape(len(self.world.frames), FRAME.itemsize)
@@ -103,7 +103,7 @@ class SimulatedTestbed:
         for octets, were in self._octets:
             octets[:] = were
         for name in WORLD_HEADER.names or ():
-            record_of(world)[name] = self._me[name]
+            record_of(world)[name] = self._initial_header[name]
         for links in (world.up, world.down):
             links.delay = schedule.delay_us * 1_000
             links.late_ns = schedule.extra_delay_us * 1_000
