@@ -23,7 +23,7 @@ class SwitchML:
 
     def __post_init__(self) -> None:
         if self.patience_us and not self.check:
-            raise ValueError(f"patience_us ({self.patience_us}) needs check, by which who is late is told")
+            raise ValueError(f"patience_us ({self.patience_us}) needs check, which detects late copies")
 
     @property
     def aggregates(self) -> bool:

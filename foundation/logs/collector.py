@@ -111,7 +111,7 @@ def send(rows: NDArray[np.void], path: Path) -> None:
     except (OSError, ValueError) as error:
         raise DataError(f"log collector {path}: {error}") from error
     if answer.get("updates") != int(rows["updates"].sum()):
-        raise DataError(f"log collector {path}: {answer.get('error', 'it has not kept them')}")
+        raise DataError(f"log collector {path}: {answer.get('error', 'it did not save them')}")
 
 
 def _parse(octets: bytes) -> NDArray[np.void]:

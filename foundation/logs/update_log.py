@@ -26,7 +26,7 @@ _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 """Magic numbers of gzip, Zstandard and zlib, which Polars decompresses."""
-_DATA = f"a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}, is right"
+_DATA = f"expected a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -39,7 +39,7 @@ class UpdateLog:
     is_parquet: bool
 
     @staticmethod
-    def open(path: Path, right: str = "an update log is Parquet or CSV") -> UpdateLog:
+    def open(path: Path, right: str = "expected an update log in Parquet or CSV") -> UpdateLog:
         """Read the header; raises `DataError`, which ends with `right` if the file is not a table."""
         head = read_head(path)
         is_parquet = head.startswith(PARQUET_MAGIC)
@@ -65,7 +65,7 @@ class UpdateLog:
         schema = frame.collect_schema()
         for name in columns:
             if not schema[name].is_integer():
-                raise DataError(f"{self.path}: column {name} is {schema[name]}; integers expected")
+                raise DataError(f"{self.path}: expected integers in column {name}, got {schema[name]}")
         return frame.with_columns(
             *(pl.col(name).cast(pl.UInt64) for name in columns),
             *(pl.col(name).cast(pl.String) for name in texts),
@@ -171,9 +171,9 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         # So polars names a column whose name has been there.
         first = re.sub(r"_duplicated_[0-9]+$", "", name)
         if first != name and first in names:
-            raise DataError(f"{path}, line 1: has the column {first!r} twice; once is right")
+            raise DataError(f"{path}, line 1: expected the column {first!r} once, got it twice")
         if name != name.strip():
-            raise DataError(f"{path}, line 1: spaces around the column name {name!r}; leave them out")
+            raise DataError(f"{path}, line 1: expected a column name without spaces around it, got {name!r}")
     if len(names) == 1 and re.search(r"[;\t|]", names[0]):
         raise DataError(f"{path}, line 1: {names[0]!r} has no comma; columns are separated by commas")
 

@@ -307,7 +307,7 @@ def test_a_log_is_not_overwritten(log: Path) -> None:
     ("content", "why"),
     [
         (None, "cannot be read: No such file or directory"),
-        (b"", "is empty; an update log is Parquet or CSV"),
+        (b"", "is empty; expected an update log in Parquet or CSV"),
     ],
 )
 def test_a_bad_log_ends_with_one_line(tmp_path: Path, content: bytes | None, why: str) -> None:

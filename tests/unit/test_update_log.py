@@ -168,11 +168,11 @@ def refusal(path: Path) -> str:
 def test_headers_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     for header, why in (
-        ("job, key", "spaces around the column name ' key'; leave them out"),
+        ("job, key", "expected a column name without spaces around it, got ' key'"),
         ("job;key", "'job;key' has no comma; columns are separated by commas"),
         ("job\tkey", r"'job\tkey' has no comma; columns are separated by commas"),
         ("job|key", "'job|key' has no comma; columns are separated by commas"),
-        ("job,key,job", "has the column 'job' twice; once is right"),
+        ("job,key,job", "expected the column 'job' once, got it twice"),
     ):
         path.write_text(f"{header}\n1\n")
         assert refusal(path) == f"{path}, line 1: {why}"
@@ -188,10 +188,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         refusal(tmp_path) == f"{tmp_path}: not a regular file; a log or training set is read more than once"
     )
     path.write_bytes(b"")
-    assert refusal(path) == f"{path}: is empty; an update log is Parquet or CSV"
+    assert refusal(path) == f"{path}: is empty; expected an update log in Parquet or CSV"
     path.write_bytes(random.Random(1).randbytes(1000))
     assert refusal(path) == (
-        f"{path}: is neither text nor Parquet, which begins with PAR1; an update log is Parquet or CSV"
+        f"{path}: is neither text nor Parquet, which begins with PAR1; "
+        "expected an update log in Parquet or CSV"
     )
     path.write_bytes(b"PAR1 and nothing more")
     assert re.fullmatch(re.escape(f"{path}: cannot be read: ") + "[^\n]+", refusal(path))
@@ -202,7 +203,7 @@ def test_only_integers_are_read_of_a_parquet_file(tmp_path: Path) -> None:
     pl.DataFrame({"job": [1], "key": [1.0]}).write_parquet(path)
     log = UpdateLog.open(path)
     assert log.scan(["job"]).collect().to_dicts() == [{"job": 1}]
-    with pytest.raises(DataError, match=rf"^{path}: column key is Float64; integers expected$"):
+    with pytest.raises(DataError, match=rf"^{path}: expected integers in column key, got Float64$"):
         log.scan(["job", "key"])
 
 

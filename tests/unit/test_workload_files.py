@@ -143,7 +143,7 @@ def test_a_file_of_either_format_is_a_trace(tmp_path: Path) -> None:
 
 
 NEITHER = "is neither text nor Parquet, which begins with PAR1"
-RIGHT = "a libsvm training set, or an update log in Parquet or in CSV with iteration,worker,key, is right"
+RIGHT = "expected a libsvm training set, or an update log in Parquet or in CSV with iteration,worker,key"
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.svm"])

@@ -84,16 +84,16 @@ MALFORMED: list[tuple[str, p4r.FieldMatch, str]] = [
         _lpm(b"\0", 0),
         "hdr.probe.prefix: the prefix length is 0; to match any value, leave the field out",
     ),
-    ("lpm", _lpm(b"\x0a\0\0\0", 33), "hdr.probe.prefix: the prefix length is 33, 1 to 32 is right"),
-    ("lpm", _lpm(b"\x0a\0\0\0", -1), "hdr.probe.prefix: the prefix length is -1, 1 to 32 is right"),
+    ("lpm", _lpm(b"\x0a\0\0\0", 33), "hdr.probe.prefix: expected a prefix length from 1 to 32, got 33"),
+    ("lpm", _lpm(b"\x0a\0\0\0", -1), "hdr.probe.prefix: expected a prefix length from 1 to 32, got -1"),
     (
         "lpm",
         _lpm(b"\x0a\0\0\1", 8),
-        "hdr.probe.prefix: 0xa000001/8 has bits behind its prefix, 0xa000000 is right",
+        "hdr.probe.prefix: expected 0xa000000, with no bits behind the prefix, got 0xa000001/8",
     ),
     ("lpm", _lpm(b"\1\0\0\0\0", 8), "hdr.probe.prefix: 0x0100000000 does not fit in bit<32>"),
-    ("lpm", _ternary(2, b"\1", b"\1"), "hdr.probe.prefix: ternary match is given, lpm is right"),
-    ("lpm", p4r.FieldMatch(field_id=2), "hdr.probe.prefix: no match is given, lpm is right"),
+    ("lpm", _ternary(2, b"\1", b"\1"), "hdr.probe.prefix: expected a match of kind lpm, got ternary"),
+    ("lpm", p4r.FieldMatch(field_id=2), "hdr.probe.prefix: expected a match of kind lpm, got none"),
     (
         "ternary",
         _ternary(1, b"\0", b"\0"),
@@ -102,7 +102,7 @@ MALFORMED: list[tuple[str, p4r.FieldMatch, str]] = [
     (
         "ternary",
         _ternary(1, b"\5", b"\1"),
-        "hdr.probe.wide: 0x5 has bits outside its mask 0x1, 0x1 is right",
+        "hdr.probe.wide: expected 0x1, with no bits outside the mask 0x1, got 0x5",
     ),
     (
         "ternary",
@@ -110,7 +110,11 @@ MALFORMED: list[tuple[str, p4r.FieldMatch, str]] = [
         "hdr.probe.wide: 0x01000000000000000000000000 does not fit in bit<96>",
     ),
     ("ternary", _optional(b"\1\0"), "hdr.probe.small: 0x0100 does not fit in bit<8>"),
-    ("ternary", _ternary(2, b"\1", b"\xff"), "hdr.probe.small: ternary match is given, optional is right"),
+    (
+        "ternary",
+        _ternary(2, b"\1", b"\xff"),
+        "hdr.probe.small: expected a match of kind optional, got ternary",
+    ),
     ("range", _range(1, b"\x09", b"\x05"), "hdr.probe.ranged: low 0x9 is above high 0x5"),
     (
         "range",
@@ -118,7 +122,7 @@ MALFORMED: list[tuple[str, p4r.FieldMatch, str]] = [
         "hdr.probe.ranged: the range is every value; to match any value, leave the field out",
     ),
     ("range", _range(1, b"\0", b"\1\0\0"), "hdr.probe.ranged: 0x010000 does not fit in bit<16>"),
-    ("range", _range(2, b"\0", b"\1"), "hdr.probe.small: range match is given, ternary is right"),
+    ("range", _range(2, b"\0", b"\1"), "hdr.probe.small: expected a match of kind ternary, got range"),
 ]
 """Table, a match field that it refuses as INVALID_ARGUMENT, and with which words behind "match field"."""
 

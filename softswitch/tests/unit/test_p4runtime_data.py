@@ -55,8 +55,8 @@ def test_one_value_is_read() -> None:
     assert value_of(Leaf("bool", 1), p4d.P4Data(bool=True), "r") == 1
     assert value_of(Leaf("enum_value", 4), p4d.P4Data(enum_value=b"\x0f"), "r") == 15
     for shape, data, text in [
-        (Leaf("bitstring", 9), p4d.P4Data(bool=True), "r: data is bool, a bitstring is right"),
-        (Leaf("enum_value", 4), p4d.P4Data(), "r: data is missing, an enum_value is right"),
+        (Leaf("bitstring", 9), p4d.P4Data(bool=True), "r: expected data of kind bitstring, got bool"),
+        (Leaf("enum_value", 4), p4d.P4Data(), "r: expected data of kind enum_value, got none"),
         (Leaf("enum_value", 4), p4d.P4Data(enum_value=b"\x10"), "r: 0x10 does not fit in bit<4>"),
     ]:
         with pytest.raises(Refusal) as refusal:

@@ -116,7 +116,7 @@ def test_what_is_used_cannot_be_deleted(control: Control) -> None:
     [
         ({1: 3}, 2, "RESOURCE_EXHAUSTED", f"{PATHS}: a group of size 3 is larger than 2"),
         ({1: 5}, 0, "RESOURCE_EXHAUSTED", f"{PATHS}: a group of size 5 is larger than 4"),
-        ({}, 5, "INVALID_ARGUMENT", f"{PATHS}: max_size 5 of group 1, 0 to 4 is right"),
+        ({}, 5, "INVALID_ARGUMENT", f"{PATHS}: expected 0 to 4 as max_size of group 1, got 5"),
         ({1: 0}, 1, "INVALID_ARGUMENT", f"{PATHS}: weight 0 is not positive"),
         ({7: 1}, 1, "NOT_FOUND", f"{PATHS}: member 7 is not there"),
     ],

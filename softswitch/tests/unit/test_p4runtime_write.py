@@ -286,7 +286,7 @@ MALFORMED: list[tuple[str, Change, str]] = [
     (
         "INVALID_ARGUMENT",
         lambda e: setattr(e.match[0].lpm, "prefix_len", 8),
-        f"{FORWARD}, match field dst_addr: lpm match is given, exact is right",
+        f"{FORWARD}, match field dst_addr: expected a match of kind exact, got lpm",
     ),
     ("INVALID_ARGUMENT", lambda e: e.ClearField("action"), f"{FORWARD}: the action is missing"),
     (
@@ -448,12 +448,12 @@ BAD_UPDATES: list[tuple[str, p4r.Update, str]] = [
     (
         "INVALID_ARGUMENT",
         update(fy.P4RegisterEntry("cells", index=1), MODIFY),
-        "register ControlIngress.cells: data is missing, a bitstring is right",
+        "register ControlIngress.cells: expected data of kind bitstring, got none",
     ),
     (
         "INVALID_ARGUMENT",
         cell(p4d.P4Data(bool=True)),
-        "register ControlIngress.cells: data is bool, a bitstring is right",
+        "register ControlIngress.cells: expected data of kind bitstring, got bool",
     ),
     (
         "INVALID_ARGUMENT",

@@ -73,9 +73,9 @@ class Queues(NamedTuple):
 
     pool: Pool
     ports: Records[Port]
-    """Port[n]."""
+    """Port[n]: the ports by index."""
     queues: RecordTable[Queue]
-    """Queue[n, k]."""
+    """Queue[n, k]: the queues by port and priority."""
     slots: Records[Slot]
     """Slot[m], as many as all queues together may hold."""
 

@@ -70,8 +70,7 @@ def value_of(shape: Leaf, data: p4d.P4Data, location: str) -> int:
     """Return the single value in a message; raises Refusal if it is not of that shape."""
     given = data.WhichOneof("data")
     if given != shape.kind:
-        article = "an" if shape.kind[0] in "aeiou" else "a"
-        raise invalid(f"{location}: data is {given or 'missing'}, {article} {shape.kind} is right")
+        raise invalid(f"{location}: expected data of kind {shape.kind}, got {given or 'none'}")
     if shape.kind == "bool":
         return int(data.bool)
     return decode(getattr(data, shape.kind), shape.width, location)

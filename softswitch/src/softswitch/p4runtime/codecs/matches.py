@@ -82,7 +82,7 @@ class MatchKey:
             return field.anything
         kind = given.WhichOneof("field_match_type")
         if kind != field.kind.value:
-            raise invalid(f"{location}: {kind or 'no'} match is given, {field.kind.value} is right")
+            raise invalid(f"{location}: expected a match of kind {field.kind.value}, got {kind or 'none'}")
         match field.kind:
             case MatchKind.EXACT:
                 return decode(given.exact.value, field.width, location)
@@ -101,12 +101,11 @@ def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Mask
     if length == 0:
         raise invalid(f"{location}: the prefix length is 0; to match any value, leave the field out")
     if not 0 < length <= field.width:
-        raise invalid(f"{location}: the prefix length is {length}, 1 to {field.width} is right")
+        raise invalid(f"{location}: expected a prefix length from 1 to {field.width}, got {length}")
     mask = field.full & ~(field.full >> length)
     if value & ~mask:
-        raise invalid(
-            f"{location}: {value:#x}/{length} has bits behind its prefix, {value & mask:#x} is right"
-        )
+        text = f"expected {value & mask:#x}, with no bits behind the prefix, got {value:#x}/{length}"
+        raise invalid(f"{location}: {text}")
     return Masked(value, mask)
 
 
@@ -115,9 +114,8 @@ def _masked(field: MatchField, given: p4r.FieldMatch.Ternary, location: str) -> 
     if mask == 0:
         raise invalid(f"{location}: the mask is 0; to match any value, leave the field out")
     if value & ~mask:
-        raise invalid(
-            f"{location}: {value:#x} has bits outside its mask {mask:#x}, {value & mask:#x} is right"
-        )
+        text = f"expected {value & mask:#x}, with no bits outside the mask {mask:#x}, got {value:#x}"
+        raise invalid(f"{location}: {text}")
     return Masked(value, mask)
 
 

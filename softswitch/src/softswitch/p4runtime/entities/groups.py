@@ -53,9 +53,10 @@ def _check_insert(store: ProfileStore, message: p4r.ActionProfileGroup) -> None:
         text = f"action profile {store.name}: group {group} is already there"
         raise Refusal(StatusCode.ALREADY_EXISTS, text)
     if message.max_size < 0 or 0 < limit < message.max_size:
-        right = f"0 to {limit}" if limit else "at least 0"
+        expected = f"0 to {limit}" if limit else "at least 0"
         raise invalid(
-            f"action profile {store.name}: max_size {message.max_size} of group {group}, {right} is right"
+            f"action profile {store.name}: expected {expected} as max_size of group {group}, "
+            f"got {message.max_size}"
         )
     if len(store.groups) >= store.size:
         raise store.full("group")
