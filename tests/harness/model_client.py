@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import MalformedDatagram
+from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.hashing import lanes_of, ps_ids_of
 from foundation.protocol.header import WINDOW, Header, Op
@@ -18,7 +19,7 @@ from foundation.protocol.packing import Packing, pack_hashed
 from hosts.keys import KeySpace
 from tests.harness.packing import Packed, pack
 from tests.harness.window import Window
-from tests.harness.wire import Codec, answers, lanes_in, requests
+from tests.harness.wire import answers, lanes_in, requests
 
 _FIRST_BACKOFF_NS = 250_000
 _MAX_DOUBLINGS = 7
@@ -74,14 +75,12 @@ class ModelClient:
         caller: Caller,
         n_ps: int,
         space: KeySpace,
-        codec: Codec,
         clock: Callable[[], int],
         window: int = WINDOW,
     ) -> None:
         self._caller = caller
         self._n_ps = n_ps
         self._space = space
-        self._codec = codec
         self._clock = clock
         self._window: Window[_Call] = Window(window)
         self._unsent: deque[_Call] = deque()
@@ -144,9 +143,7 @@ class ModelClient:
     def transmit(self) -> tuple[bytes, int] | None:
         while self._again:
             call = self._again.popleft()
-            if any(
-                rpc.call is call for rpc in self._window._outstanding.values()
-            ):  # else the answer has come meanwhile
+            if self._window.waits_for(call):
                 return call.datagram, call.request.header.ps
         if not (self._unsent and self._window.is_open):
             return None
@@ -154,12 +151,12 @@ class ModelClient:
         now = self._clock()
         header = call.request.header._replace(seq=self._window.issue(call, now), t0=now)
         call.request = call.request._replace(header=header)
-        call.datagram = self._codec.build(call.request)
+        call.datagram = codec.build(call.request)
         return call.datagram, header.ps
 
     def receive(self, datagram: bytes | memoryview, arrival: int, read: int) -> None:
         try:
-            header, _, values = self._codec.parse(datagram)
+            header, _, values = codec.parse(datagram)
         except MalformedDatagram:
             self.malformed += 1
             return

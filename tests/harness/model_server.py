@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import MalformedDatagram
+from foundation.protocol import codec
 from foundation.protocol.codec import MAX_U32, Keys, Values
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header, Op
 from hosts.keys import KeySpace
-from tests.harness.wire import MODULUS, Codec, bitmap_of, lanes_in, reply
+from tests.harness.wire import MODULUS, bitmap_of, lanes_in, reply
 
 _SIGN = 1 << 31
 Positions = NDArray[np.int64]
@@ -77,12 +78,9 @@ class _CallerSlots:
 
 
 class ModelServer:
-    def __init__(
-        self, ps: int, stores: Mapping[int, ModelStore], codec: Codec, clock: Callable[[], int]
-    ) -> None:
+    def __init__(self, ps: int, stores: Mapping[int, ModelStore], clock: Callable[[], int]) -> None:
         self._ps = ps
         self._stores = stores
-        self._codec = codec
         self._clock = clock
         self._rows: dict[tuple[int, int, int], _CallerSlots] = {}
         self.counters = {job: JobCounters() for job in stores}
@@ -95,7 +93,7 @@ class ModelServer:
     def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
         """Return the job and the answer of a datagram, or None; `arrival` and `read` are in ns."""
         try:
-            header, keys, values = self._codec.parse(datagram)
+            header, keys, values = codec.parse(datagram)
         except MalformedDatagram:
             self.malformed += 1
             return None

@@ -16,13 +16,13 @@ Call = TypeVar("Call")
 class RetransmissionTimer:
     """The timeout of RFC 6298. The caller obeys Karn's rule: it samples only RPCs that were sent once."""
 
-    def __init__(self, minimum: int = 20 * MS, maximum: int = 1000 * MS) -> None:
-        self._minimum = minimum
-        self._maximum = maximum
+    MIN, MAX = 20 * MS, 1000 * MS
+
+    def __init__(self) -> None:
         self._smoothed = 0.0
         self._variation = 0.0
         self._backed_off_at = 0
-        self.timeout = 5 * minimum
+        self.timeout = 5 * self.MIN
         """Current timeout in ns; a safe guess before the first sample."""
 
     def sample(self, round_trip: int) -> None:
@@ -33,13 +33,13 @@ class RetransmissionTimer:
         else:
             self._smoothed = float(round_trip)
             self._variation = round_trip / 2
-        self.timeout = min(max(int(self._smoothed + 4 * self._variation), self._minimum), self._maximum)
+        self.timeout = min(max(int(self._smoothed + 4 * self._variation), self.MIN), self.MAX)
 
     def expired(self, sent: int, now: int) -> None:
         """Double the timeout, once for all RPCs that were under way together."""
         if sent >= self._backed_off_at:
             self._backed_off_at = now
-            self.timeout = min(2 * self.timeout, self._maximum)
+            self.timeout = min(2 * self.timeout, self.MAX)
 
 
 class Outstanding(Generic[Call]):
@@ -56,12 +56,10 @@ class Outstanding(Generic[Call]):
 
 
 class Window(Generic[Call]):
-    def __init__(self, size: int = WINDOW, timer: RetransmissionTimer | None = None) -> None:
-        if not 1 <= size <= WINDOW:
-            raise ValueError(f"window is {size}, not 1..{WINDOW}")
+    def __init__(self, size: int = WINDOW) -> None:
         self._free = [WINDOW + slot for slot in reversed(range(size))]
         self._outstanding: dict[int, Outstanding[Call]] = {}
-        self.timer = timer or RetransmissionTimer()
+        self.timer = RetransmissionTimer()
 
     def __len__(self) -> int:
         return len(self._outstanding)
@@ -75,6 +73,9 @@ class Window(Generic[Call]):
         seq = self._free.pop()
         self._outstanding[seq] = Outstanding(call, now, now + self.timer.timeout)
         return seq
+
+    def waits_for(self, call: Call) -> bool:
+        return any(rpc.call is call for rpc in self._outstanding.values())
 
     def find(self, seq: int) -> Outstanding[Call] | None:
         return self._outstanding.get(seq)

@@ -38,12 +38,6 @@ _LANE_BYTES = {
 }
 
 
-class Codec(Protocol):
-    def parse(self, datagram: bytes | memoryview, /) -> Message: ...
-
-    def build(self, message: Message, /) -> bytes: ...
-
-
 def is_rpc(header: Header, length: int) -> bool:
     """Whether a datagram of `length` bytes with this header is an RPC by docs/design.md."""
     op, flags, live, served, refused = header.op, header.flags, header.live, header.served, header.refused

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foundation.errors import MalformedDatagram
-from foundation.protocol import codec
 from foundation.protocol.hashing import ps_ids_of
 from foundation.protocol.header import LANES, NO_KEY, RESPONSE, Op, unpack
 from hosts.hotset.ps.state import make_server
@@ -39,7 +38,7 @@ class Twins:
         self.server = RpcServer(make_server(PS, N_PS, space, JOBS), lambda: self.now, as_plain)
         self.stores = {job: HotsetStore(self.server.state, job) for job in JOBS}
         self.models = {job: ModelStore(space, PS, N_PS) for job in JOBS}
-        self.model = ModelServer(PS, self.models, codec, lambda: self.now)
+        self.model = ModelServer(PS, self.models, lambda: self.now)
 
     def handle(self, datagram: bytes, arrival: int, read: int) -> None:
         self.now = read + 77

@@ -126,14 +126,6 @@ def test_the_same_key_twice_in_an_rpc_adds_twice() -> None:
     assert bench.values(MINE[:1]) == [3] and bench.held(MINE[:1]).updates.tolist() == [2]
 
 
-def test_overflow_is_counted() -> None:
-    bench = Bench()
-    bench.call(Op.PUSH, MINE[:1], 64, values=[2**31 - 1])
-    assert bench.counters.overflows == 0
-    bench.call(Op.PUSH, MINE[:1], 65, values=[1])
-    assert bench.counters.overflows == 1
-
-
 def test_times_travel_back() -> None:
     bench = Bench()
     request = rpc(Op.EMPTY, job=1, worker=7, epoch=2, seq=64, t0=9)

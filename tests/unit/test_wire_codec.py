@@ -9,23 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scapy.layers.inet import IP, UDP
 from scapy.layers.l2 import Ether
 
 from foundation.compiled import entry_point
 from foundation.errors import MalformedDatagram
 from foundation.protocol import codec, control, frames, scapy_layer
-from foundation.protocol.codec import Caller, Keys, Message, Values
+from foundation.protocol.codec import Message
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
-from foundation.protocol.hashing import lane_of, lanes_of, ps_ids_of, ps_of
 from foundation.protocol.header import (
     HEADER_BYTES,
     KEYS,
     LANES,
     LAYOUT,
-    NO_KEY,
     RESPONSE,
     SHAPES,
     VALUES,
@@ -38,8 +35,7 @@ from foundation.protocol.header import (
 from foundation.protocol.rpc import BUFFER_BYTES, Request, decode, encode, rpcs, well_formed
 from foundation.protocol.scapy_layer import Hotline, HotlineControl
 from nativekit.plain import plain
-from tests.harness.packing import pack
-from tests.harness.wire import is_rpc, requests
+from tests.harness.wire import is_rpc
 
 U16, U32, U64 = (st.integers(0, 2**bits - 1) for bits in (16, 32, 64))
 
@@ -73,43 +69,6 @@ def test_both_codecs_agree_both_ways(message: Message) -> None:
     assert datagram == scapy_layer.build(message)
     assert same(codec.parse(bytes(datagram)), message)
     assert same(scapy_layer.parse(bytes(datagram)), message)
-
-
-def operation(seed: int, size: int) -> tuple[Keys, Values, NDArray[np.bool_]]:
-    random = np.random.default_rng(seed)
-    keys = random.integers(0, 2**64 - 1, size, dtype=np.uint64)
-    return keys, random.integers(0, 2**32, size, dtype=np.uint32), random.random(size) < random.random()
-
-
-@given(st.integers(0, 2**32), st.integers(1, 400), st.integers(1, 5), st.booleans())
-def test_requests_carry_every_key_once(seed: int, size: int, n_ps: int, is_push: bool) -> None:
-    keys, values, hinted = operation(seed, size)
-    packing, bitmaps = pack(ps_ids_of(keys, n_ps), lanes_of(keys), hinted)
-    op, deltas = (Op.PUSH, values) if is_push else (Op.PULL, None)
-    made = requests(op, Caller(1, 2, 3), 4, packing, keys, deltas)
-    found: dict[int, int] = {}
-    for message, hashed in zip(made, bitmaps, strict=True):
-        header, got, carried = codec.parse(codec.build(message))
-        assert got is not None
-        for lane, key in enumerate(got.tolist()):
-            if not header.live >> lane & 1:
-                assert key == NO_KEY and (carried is None or carried[lane] == 0)
-                continue
-            assert key not in found
-            found[key] = 0 if carried is None else int(carried[lane])
-            assert lane_of(key) == lane if hashed >> lane & 1 else ps_of(key, n_ps) == header.ps
-        assert hashed or header.live == 2**header.count - 1
-        assert header.live.bit_length() == header.count
-    assert found == dict(zip(keys.tolist(), values.tolist() if is_push else [0] * size, strict=True))
-    hot = {key for key, is_hot in zip(keys.tolist(), hinted, strict=True) if is_hot}
-    assert any(bitmaps) == bool(hot)
-
-
-def test_sizes_of_the_papers_order() -> None:
-    keys = np.arange(LANES, dtype=np.uint64)
-    packing, _ = pack(np.zeros(LANES, np.uint16), lanes_of(keys), np.zeros(LANES, np.bool_))
-    (push,) = requests(Op.PUSH, Caller(1, 1, 1), 0, packing, keys, keys.astype(np.uint32))
-    assert len(codec.build(push)) + frames.FRAME_OVERHEAD == 42 + HEADER_BYTES + 32 * (8 + 4) < 500
 
 
 HEADERS = st.builds(

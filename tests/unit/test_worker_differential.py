@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foundation.protocol import codec
 from foundation.protocol.codec import Caller
 from foundation.protocol.header import unpack
 from foundation.protocol.rpc import BUFFER_BYTES
@@ -39,7 +38,7 @@ class Three:
         window = random.choice([1, 3, 64])
         caller = Caller(4, 3, 2**32 - 2)
         self.space = space
-        self.model = ModelClient(caller, self.n_ps, space, codec, self._clock, window)
+        self.model = ModelClient(caller, self.n_ps, space, self._clock, window)
         self.compiled = HotsetClient(caller, self.n_ps, space, self._clock, window)
         self.plain = HotsetClient(caller, self.n_ps, space, self._clock, window, machine=plain_machine())
         self.answered = [np.zeros(1, np.bool_) for _ in self.clients]
