@@ -100,7 +100,7 @@ _SYMPTOMS: dict[str, Callable[[Block], Sizes]] = {
         name: (_share(block, ms), WAITING) for name, ms in block.run_queue_ms.items()
     },
     "retransmissions": lambda block: {"": (block.retransmissions, RETRANSMISSIONS)},
-    "lateness": lambda block: {"": (block.behind_ns, block.period_ns)},
+    "lateness": lambda block: {"": (block.max_lateness_ns, block.period_ns)},
 }
 
 

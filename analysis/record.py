@@ -109,7 +109,7 @@ class Block(_Model):
     """Time between two steps of one worker, in ns."""
     loss: float | None
     """Mean log loss of the block's mini-batches; None without training."""
-    behind_ns: int
+    max_lateness_ns: int
     """Maximum lateness of any worker's operation, in ns."""
     fell_behind: bool
     """Whether the load generator was late by more than a period."""

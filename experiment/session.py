@@ -55,7 +55,7 @@ class Ran(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
     steps: int
-    behind_ns: int
+    max_lateness_ns: int
     cpu_s: float
     updates_sent: int = 0
     """Number of pushed lanes."""

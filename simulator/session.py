@@ -110,7 +110,7 @@ class SimulatedSession(Session):
         return [
             Ran(
                 steps=len(trainer.losses),
-                behind_ns=trainer.behind_ns,
+                max_lateness_ns=trainer.max_lateness_ns,
                 cpu_s=(worker_ns[w] - worker_ns_before[w]) / 1e9,
                 retransmissions=retransmissions[w] - retransmissions_before[w],
                 loss=trainer.loss,

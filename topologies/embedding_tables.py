@@ -94,10 +94,10 @@ class Tables(Mapping[str, Table]):
 def declare(declared: object) -> Tables:
     """Make tables from the JSON of `Tables.declared`; raise `TableError` if it is invalid."""
     if not isinstance(declared, dict):
-        raise TableError(f"tables = {declared!r}: a name and a size for each is right")
+        raise TableError(f"expected tables with a name and a size each, got {declared!r}")
     for name, each in declared.items():
         if not isinstance(each, list) or len(each) != 3:
-            raise TableError(f"table {name!r}: {each!r}; rows, dim and scale are right")
+            raise TableError(f"table {name!r}: expected rows, dim and scale, got {each!r}")
     return make_tables(
         {name: (each[0], each[1]) for name, each in declared.items()},
         {name: each[2] for name, each in declared.items()},
@@ -112,7 +112,7 @@ def make_tables(
     Raises `TableError` with the table and the invalid value.
     """
     if not isinstance(sizes, Mapping) or not sizes:
-        raise TableError(f"tables = {sizes!r}: name and (rows, dim) of at least one are right")
+        raise TableError(f"expected at least one table as name: (rows, dim), got {sizes!r}")
     if isinstance(scale, Mapping) and set(scale) - set(sizes):
         unknown = ", ".join(sorted(set(scale) - set(sizes)))
         raise TableError(f"scale of {unknown}: there are the tables {', '.join(sizes)}")
@@ -128,13 +128,13 @@ def make_tables(
 
 def _table(name: object, size: object, scale: float | Mapping[str, float], first: int) -> Table:
     if not isinstance(name, str) or not name:
-        raise TableError(f"table {name!r}: a name is right")
+        raise TableError(f"expected a name of a table, got {name!r}")
     if not isinstance(size, tuple | list) or len(size) != 2 or not all(map(_is_count, size)):
-        raise TableError(f"table {name}: {size!r}; (rows, dim) are right, whole numbers above 0")
+        raise TableError(f"table {name}: expected (rows, dim), whole numbers above 0, got {size!r}")
     units = scale.get(name, DEFAULT_SCALE) if isinstance(scale, Mapping) else scale
     is_number = isinstance(units, int | float | np.number) and not isinstance(units, bool)
     if not is_number or not isfinite(units) or units <= 0:
-        raise TableError(f"table {name}: scale = {units!r}; a finite number above 0 is right")
+        raise TableError(f"table {name}: expected a finite scale above 0, got {units!r}")
     return Table(name, int(size[0]), int(size[1]), float(units), first)
 
 

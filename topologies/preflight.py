@@ -123,7 +123,7 @@ def _check_data(config: Config) -> None:
     if not config.data.exists():
         raise PreflightError(f"DATA={config.data}: there is no such file")
     kind = "a folder" if config.data.is_dir() else "a device, pipe or socket"
-    raise PreflightError(f"DATA={config.data}: {kind}; it must be a libsvm training set or an update log")
+    raise PreflightError(f"DATA={config.data}: expected a libsvm training set or an update log, got {kind}")
 
 
 def _check_script(config: Config) -> None:
@@ -132,7 +132,7 @@ def _check_script(config: Config) -> None:
     path = Path(config.script_command[0])
     if not path.is_file():
         what = "is no file" if path.exists() else "there is no such file"
-        raise PreflightError(f"SCRIPT={config.script}: {path}: {what}; a Python script is right")
+        raise PreflightError(f"SCRIPT={config.script}: expected a Python script, got {path}: {what}")
 
 
 def _check_runs(config: Config) -> None:

@@ -159,7 +159,7 @@ async def _run(
     after = await session.server_use()
     program = session.program_use()
     # There is no answer from an arm whose scripts have all ended.
-    behind_ns = max((answer.behind_ns for answer in answers), default=0)
+    max_lateness_ns = max((answer.max_lateness_ns for answer in answers), default=0)
     block = Block(
         round=planned.round,
         load=planned.load,
@@ -168,8 +168,8 @@ async def _run(
         steps=sum(answer.steps for answer in answers),
         period_ns=planned.period_ns,
         loss=_mean_loss(answers),
-        behind_ns=behind_ns,
-        fell_behind=behind_ns > planned.period_ns,
+        max_lateness_ns=max_lateness_ns,
+        fell_behind=max_lateness_ns > planned.period_ns,
         servers=_difference(after[planned.arm.name], before[planned.arm.name]),
         worker_cpu_s=sum(answer.cpu_s for answer in answers),
         program_s=program and program_before and _difference(program, program_before),

@@ -156,7 +156,7 @@ class WorkerProcess:
         self._logs.write_operations(trainer.operations, origin)
         return {
             "steps": len(trainer.losses),
-            "behind_ns": trainer.behind_ns,
+            "max_lateness_ns": trainer.max_lateness_ns,
             "loss": trainer.loss,
             "updates_sent": trainer.lanes_pushed,
             **answer,

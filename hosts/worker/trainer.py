@@ -88,7 +88,7 @@ class Trainer:
         self.operations: list[OperationRecord] = []
         self.losses: list[float] = []
         self.lanes_pushed = 0
-        self.behind_ns = 0  # largest delay of an operation's start, in ns
+        self.max_lateness_ns = 0  # largest delay of an operation's start, in ns
         self.finished = False
         self._script = self._steps()
         self._due = next(self._script, 0)
@@ -147,7 +147,7 @@ class Trainer:
         return result
 
     def _record(self, iteration: int, op: Op, due: int, start: int) -> None:
-        self.behind_ns = max(self.behind_ns, start - due)
+        self.max_lateness_ns = max(self.max_lateness_ns, start - due)
         rpcs = self._client.rpcs_of_operation
         self.operations.append(OperationRecord(iteration, op.name.lower(), due, start, self._clock(), rpcs))
 

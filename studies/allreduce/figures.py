@@ -52,12 +52,10 @@ def _panels(lines: Sequence[Line], scale: float) -> Iterator[Panel]:
 
 
 def _series(line: Line, scale: float) -> Series:
-    scheme = scheme_of(line.contender)
+    scheme = scheme_of(line.scheme)
     low, high = (None if each is None else scale * np.array(each) for each in (line.low, line.high))
     x = [each or _MIN_LOSS for each in line.x]
-    return Series(
-        line.contender, np.array(x), scale * np.array(line.y), scheme.colour, scheme.dash, low, high
-    )
+    return Series(line.scheme, np.array(x), scale * np.array(line.y), scheme.colour, scheme.dash, low, high)
 
 
 def breakdown(limits: Sequence[Limit], what: str) -> Figure:
@@ -65,7 +63,7 @@ def breakdown(limits: Sequence[Limit], what: str) -> Figure:
     panels = []
     for gbit in dict.fromkeys(limit.gbit for limit in limits):
         found = [limit for limit in limits if limit.gbit == gbit]
-        names = [limit.contender for limit in found]
+        names = [limit.scheme for limit in found]
         series = [
             Series(
                 part, names, np.array([limit.parts_ms[part] / limit.payload_ms for limit in found]), colour
@@ -92,7 +90,7 @@ def _courses(training: Sequence[TrainingRow]) -> Iterator[Figure]:
             panels.append(
                 Panel(question, [
                     Series(
-                        each.arm, np.array(each.course[along]), np.array(each.course["loss"]),
+                        each.arm, np.array(each.loss_curve[along]), np.array(each.loss_curve["loss"]),
                         ARMS[each.arm].colour, dash=0 if each.waits else 2,
                     )
                     for each in found

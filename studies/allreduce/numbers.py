@@ -38,7 +38,7 @@ LEARNED_MARGIN = 0.1
 class Line(Strict):
     """A curve of one scheme at one bandwidth."""
 
-    contender: str
+    scheme: str
     gbit: float
     x: list[float]
     y: list[float]
@@ -51,7 +51,7 @@ class Line(Strict):
 class Limit(Strict):
     """The time of an all-reduce, its lower limits by links, and its breakdown."""
 
-    contender: str
+    scheme: str
     gbit: float
     workers: int
     servers: int
@@ -70,7 +70,7 @@ class Limit(Strict):
 class Octets(Strict):
     """Frame bytes per value on every link."""
 
-    contender: str
+    scheme: str
     workers: int
     servers: int
     chunk_size: int
@@ -94,13 +94,13 @@ class TrainingRow(Strict):
     """Time until the loss was first at most `loss`; None if never."""
     loss: float
     """Loss that counts as learned in this question."""
-    course: dict[str, list[float]]
+    loss_curve: dict[str, list[float]]
 
 
 class ModelStep(Strict):
     """A training step of a model with a scheme's all-reduce of all gradients."""
 
-    contender: str
+    scheme: str
     gbit: float
     workers: int
     model: str
@@ -166,7 +166,7 @@ def numbers_of(plan: Plan, results: Results) -> Numbers:
         ],
         ms_by_length=[
             Line(
-                contender=scheme.name, gbit=g,
+                scheme=scheme.name, gbit=g,
                 x=[float(each.values) for each in by_length(plan, scheme, g)],
                 y=[1e3 * reduced(each).seconds for each in by_length(plan, scheme, g)],
             )
@@ -189,7 +189,7 @@ ReducedOf = Callable[[Point], Reduced]
 
 def _line(scheme: Scheme, gbit: float, points: Sequence[Reduce], x: str, reduced: ReducedOf) -> Line:
     return Line(
-        contender=scheme.name, gbit=gbit,
+        scheme=scheme.name, gbit=gbit,
         x=[float(getattr(each, x)) for each in points],
         y=[reduced(each).values_per_s for each in points],
     )  # fmt: skip
@@ -199,7 +199,7 @@ def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], 
     """Make a curve of the medians of the seeds, with their range."""
     rates = [sorted(reduced(each).values_per_s for each in seeds) for seeds in points]
     return Line(
-        contender=scheme.name, gbit=gbit,
+        scheme=scheme.name, gbit=gbit,
         x=[seeds[0].loss for seeds in points],
         y=[each[len(each) // 2] for each in rates],
         low=[each[0] for each in rates],
@@ -209,7 +209,7 @@ def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], 
 
 def _octets(scheme: Scheme, found: Reduced) -> Octets:
     return Octets(
-        contender=scheme.name, workers=found.workers, servers=found.servers, chunk_size=found.chunk_size,
+        scheme=scheme.name, workers=found.workers, servers=found.servers, chunk_size=found.chunk_size,
         worker_up=found.worker_up, worker_down=found.worker_down,
         server_up=found.server_up, server_down=found.server_down,
     )  # fmt: skip
@@ -219,7 +219,7 @@ def _limit(scheme: Scheme, gbit: float, points: Mapping[str, Reduce], reduced: R
     runs = {name: reduced(point) for name, point in points.items()}
     far, parts = runs["latency"], parts_of(points["latency"], runs)
     return Limit(
-        contender=scheme.name, gbit=gbit, workers=far.workers, servers=far.servers, values=far.values,
+        scheme=scheme.name, gbit=gbit, workers=far.workers, servers=far.servers, values=far.values,
         ms=1e3 * far.seconds, payload_ms=1e3 * far.payload_limit_s, limit_ms=1e3 * far.limit_s,
         parts_ms={name: 1e3 * seconds for name, seconds in parts.items()},
         whole_ms=1e3 * runs["loss"].seconds,
@@ -238,7 +238,8 @@ def _learned(plan: Plan, question: str, results: Results) -> list[TrainingRow]:
             question=question, arm=arm, waits=each.waits, steps_per_s=each.steps_per_s,
             step_us=each.step_us, bytes_per_step=each.bytes_per_step,
             packets_per_step=each.packets_per_step, server_packets_per_step=each.server_packets_per_step,
-            last_loss=each.last_loss, ms_to_loss=each.ms_to(loss), loss=loss, course=each.course.model_dump(),
+            last_loss=each.last_loss, ms_to_loss=each.ms_to(loss), loss=loss,
+            loss_curve=each.loss_curve.model_dump(),
         )
         for arm, each in trained.items()
     ]  # fmt: skip
@@ -252,7 +253,7 @@ def _headlines(plan: Plan, scheme: Scheme, gbit: float, reduced: ReducedOf) -> l
         all_reduce_ms, compute_ms = 1e3 * reduced(point).seconds, model.step_us / 1e3
         found.append(
             ModelStep(
-                contender=scheme.name, gbit=gbit, workers=point.workers, model=model.label,
+                scheme=scheme.name, gbit=gbit, workers=point.workers, model=model.label,
                 compute_ms=compute_ms, all_reduce_ms=all_reduce_ms, after_ms=compute_ms + all_reduce_ms,
                 beside_ms=max(compute_ms, model.before_backward_us / 1e3 + all_reduce_ms),
             )

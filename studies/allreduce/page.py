@@ -69,7 +69,7 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
     """Return a table with a column for each x, which is a share if the unit is %."""
     rows: list[Row] = [
-        (f"{line.contender}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
+        (f"{line.scheme}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
         for line in lines
     ]
     columns = (f"{100 * x:g} %" if unit else f"{x:,g}" for x in lines[0].x)
@@ -84,7 +84,7 @@ def _three_digits(number: float) -> str:
 def limits(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
-            f"{each.contender}, {each.gbit:g} Gbit/s",
+            f"{each.scheme}, {each.gbit:g} Gbit/s",
             *map(plain, (
                 f"{each.servers}", f"{each.payload_ms:,.4g}", f"{each.limit_ms:,.4g}", f"{each.ms:,.4g}",
                 f"{each.ms / each.payload_ms - 1:+.0%}", f"{each.ms / each.limit_ms - 1:+.1%}",
@@ -102,7 +102,7 @@ def limits(numbers: Numbers) -> Table:
 def parts(numbers: Numbers) -> Table:
     rows: list[Row] = [
         (
-            f"{each.contender}, {each.gbit:g} Gbit/s",
+            f"{each.scheme}, {each.gbit:g} Gbit/s",
             *(plain(f"{each.parts_ms[name]:,.3f}") for name in PARTS),
             plain(f"{each.whole_ms:,.3f}"),
         )
@@ -115,7 +115,7 @@ def octets(numbers: Numbers) -> Table:
     """Return the table of frame bytes; up is towards the switch."""
     rows: list[Row] = [
         (
-            each.contender,
+            each.scheme,
             *map(plain, (f"{each.workers}", f"{each.servers}", f"{each.chunk_size}")),
             *(
                 plain(f"{rate:.2f}")
@@ -173,7 +173,7 @@ def headlines(numbers: Numbers) -> Table:
     """Return the table of a model's step times with each scheme."""
     rows: list[Row] = [
         (
-            f"{each.contender}, {each.gbit:g} Gbit/s",
+            f"{each.scheme}, {each.gbit:g} Gbit/s",
             *map(plain, (
                 f"{each.all_reduce_ms:,.1f}", f"{each.compute_ms:,.1f}", f"{each.after_ms:,.1f}",
                 f"{each.beside_ms:,.1f}",

@@ -108,7 +108,7 @@ def train(job: Training, network: Network, costs: Costs, shape: Shape = R1) -> T
         server_packets_per_step=sum(int(link.frames[job.workers :].sum()) for link in cables) / steps,
         retransmissions=sum(simulated.retransmissions()),
         chance_loss=chance_loss(trace.samples),
-        course=loss_curve(end_times[is_counted], losses[is_counted]),
+        loss_curve=loss_curve(end_times[is_counted], losses[is_counted]),
     )
 
 

@@ -39,18 +39,18 @@ class TrainingResult(Strict):
     retransmissions: int
     chance_loss: float
     """Loss of a model that predicts the frequency of the labels."""
-    course: LossCurve
+    loss_curve: LossCurve
 
     @property
     def last_loss(self) -> float:
         """Mean loss of the last tenth of the curve."""
-        losses = self.course.loss
+        losses = self.loss_curve.loss
         last = losses[-max(1, len(losses) // 10) :]
         return sum(last) / len(last)
 
     def ms_to(self, loss: float) -> float | None:
         """Return the ms until the mean of the last `SMOOTHED_BINS` losses is at most `loss`, or None."""
-        losses, times = self.course.loss, self.course.ms
+        losses, times = self.loss_curve.loss, self.loss_curve.ms
         for end in range(SMOOTHED_BINS, len(losses) + 1):
             if sum(losses[end - SMOOTHED_BINS : end]) / SMOOTHED_BINS <= loss:
                 return times[end - 1]

@@ -114,7 +114,7 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     answer = worker.call(
         cmd="run", job=1, first_step=10, steps=10, start_ns=0, period_ns=0, discard_ns=10**15, discard_steps=7
     )
-    assert answer["ok"] and answer["behind_ns"] == 0
+    assert answer["ok"] and answer["max_lateness_ns"] == 0
     assert worker.call(cmd="empty", job=1, count=10)["ok"]
     assert_sent(worker, servers, log_dir, *JOBS)
 

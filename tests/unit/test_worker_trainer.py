@@ -72,7 +72,7 @@ def test_a_paced_block_keeps_its_schedule() -> None:
             (5 + k, "push", push, push, push + TRIP),
             (5 + k, "step", pull, pull, push + TRIP),
         ]
-    assert loop.trainer.behind_ns == 0 and loop.trainer.finished
+    assert loop.trainer.max_lateness_ns == 0 and loop.trainer.finished
 
 
 @pytest.mark.parametrize("empty", [False, True])
@@ -91,7 +91,7 @@ def test_a_worker_that_falls_behind_is_measured_from_the_schedule() -> None:
     pulls = [row for row in loop.trainer.operations if row.op == "pull"]
     assert [row.scheduled for row in pulls] == [50 * MS + k * TRIP for k in range(4)]
     assert pulls[3].start == 50 * MS + 6 * TRIP
-    assert loop.trainer.behind_ns == pulls[3].start + TRIP - (pulls[3].scheduled + TRIP // 2)
+    assert loop.trainer.max_lateness_ns == pulls[3].start + TRIP - (pulls[3].scheduled + TRIP // 2)
 
 
 def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
@@ -101,7 +101,7 @@ def test_a_closed_loop_learns_and_books_what_it_pushed() -> None:
     assert losses[0] == pytest.approx(np.log(2))
     assert np.mean(losses[-40:]) < np.log(2) - 0.05
     assert loop.trainer.loss == pytest.approx(np.mean(losses))
-    assert loop.trainer.behind_ns == 0
+    assert loop.trainer.max_lateness_ns == 0
     sums = loop.ledger.sums()
     assert (sums.sent == loop.server.stores[1].held().values).all()
     assert sums.lanes_sent == loop.trainer.lanes_pushed == loop.server.server.counters[1].applied_lanes

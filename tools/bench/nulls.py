@@ -99,7 +99,7 @@ def _block(arm: str, number: int, values: Mapping[str, float]) -> Block:
         steps=_STEPS,
         period_ns=1,
         loss=None,
-        behind_ns=0,
+        max_lateness_ns=0,
         fell_behind=False,
         servers=ServerUse(
             packets=round(values["ps_packets_per_step"] * _STEPS * 1_000),

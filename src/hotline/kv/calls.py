@@ -30,10 +30,10 @@ def check_keys(keys: ArrayLike, table: Table) -> Rows:
     if found.size == 0 and found.ndim == 1:
         return Rows(np.zeros(0, np.int64), None)
     if found.dtype.kind not in "iu":
-        raise InvalidArgument(f"table {table.name}: keys are {found.dtype}; integers are right")
+        raise InvalidArgument(f"table {table.name}: expected integer keys, got {found.dtype}")
     if found.ndim != 1:
         raise InvalidArgument(
-            f"table {table.name}: keys have the shape {found.shape}; one dimension is right"
+            f"table {table.name}: expected keys of one dimension, got the shape {found.shape}"
         )
     rows = as_contiguous(found, np.int64)
     return Rows(rows, None) if are_ascending(rows, table.rows) else _sort(found, table)
@@ -46,7 +46,7 @@ def _sort(found: NDArray[np.integer], table: Table) -> Rows:
     if duplicates.size:
         at, twice = int(duplicates[0]), sorted(order[duplicates[0] : duplicates[0] + 2].tolist())
         raise InvalidArgument(
-            f"table {table.name}: key {keys[at]} is there twice, at {twice[0]} and {twice[1]}; "
+            f"table {table.name}: expected distinct keys, got {keys[at]} at {twice[0]} and {twice[1]}; "
             "add up what you push to it"
         )
     for at in (-1, 0):
@@ -69,15 +69,15 @@ def check_finite(values: NDArray[np.float32], table: Table) -> None:
     if not finite.all():
         row, column = map(int, np.argwhere(~finite)[0])
         raise InvalidArgument(
-            f"table {table.name}: values[{_index(row, column, table)}] is {values[row, column]}; "
-            "finite values are right"
+            f"table {table.name}: expected finite values, "
+            f"got {values[row, column]} at values[{_index(row, column, table)}]"
         )
 
 
 def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
     """Return a view of the caller's output array [n, dim]; raise `InvalidArgument` for another shape."""
     if not isinstance(out, np.ndarray):
-        raise InvalidArgument(f"table {table.name}: out is of {type(out).__name__}; a NumPy array is right")
+        raise InvalidArgument(f"table {table.name}: expected a NumPy array as out, got {type(out).__name__}")
     if not out.flags.writeable:
         raise InvalidArgument(f"table {table.name}: out cannot be written to")
     return _check_array(out, n, table, "out")
@@ -86,13 +86,13 @@ def check_out(out: object, n: int, table: Table) -> NDArray[np.float32]:
 def _check_array(array: object, n: int, table: Table, name: str) -> NDArray[np.float32]:
     found = np.asarray(array)
     if found.dtype != np.float32:
-        raise InvalidArgument(f"table {table.name}: {name} are {found.dtype}; float32 is right")
+        raise InvalidArgument(f"table {table.name}: expected {name} of float32, got {found.dtype}")
     if found.shape == (n, table.dim):
         return found
     if table.dim == 1 and found.shape == (n,):
         return found[:, None]
     right = f"({n},) or ({n}, 1)" if table.dim == 1 else f"({n}, {table.dim})"
-    raise InvalidArgument(f"table {table.name}: {name} have the shape {found.shape}; {right} is right")
+    raise InvalidArgument(f"table {table.name}: expected {name} of shape {right}, got {found.shape}")
 
 
 def _index(row: int, column: int, table: Table) -> str:

@@ -70,7 +70,7 @@ class RunRecorder:
         self._logs.write_operations(self._operations, self._origin)
         return {
             "steps": self._steps,
-            "behind_ns": 0,
+            "max_lateness_ns": 0,
             "loss": None,
             "updates_sent": self._lanes,
             "cpu_s": cpu_s,

@@ -166,7 +166,7 @@ class Worker:
         values = {name: float(value) for name, value in {"loss": loss, **more}.items()}
         for name, value in values.items():
             if not isfinite(value):
-                raise InvalidCall(f"report({name}={value}): a finite number is right")
+                raise InvalidCall(f"report: expected a finite number as {name}, got {value}")
         self._check_open()
         self._connection.send("report", **values)
 

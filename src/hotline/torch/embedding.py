@@ -63,10 +63,10 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
                 (num_embeddings, embedding_dim) != (chosen.rows, chosen.dim),
                 f"{num_embeddings!r} × {embedding_dim!r}: it was declared as {chosen.rows} × {chosen.dim}",
             ),
-            (max_norm is not None, f"max_norm = {max_norm}: servers only add to rows; None is right"),
-            (scale_grad_by_freq, f"scale_grad_by_freq = {scale_grad_by_freq}: False is right"),
-            (mode not in ("sum", "mean"), f"mode = {mode!r}: 'sum' or 'mean' is right"),
-            (not sparse, f"sparse = {sparse}: only rows that are used are pushed; True is right"),
+            (max_norm is not None, f"expected max_norm None, got {max_norm}: servers only add to rows"),
+            (scale_grad_by_freq, f"expected scale_grad_by_freq False, got {scale_grad_by_freq}"),
+            (mode not in ("sum", "mean"), f"expected mode 'sum' or 'mean', got {mode!r}"),
+            (not sparse, f"expected sparse True, got {sparse}: only rows that are used are pushed"),
             (_weight is not None, "_weight: rows are at the servers; kv.init sets them"),
             (
                 padding_idx is not None and not -chosen.rows <= padding_idx < chosen.rows,
@@ -76,7 +76,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
                 torch.device(device or "cpu").type != "cpu",
                 f"device = {device}: rows come to the CPU; move what forward returns",
             ),
-            (dtype not in (None, torch.float32), f"dtype = {dtype}: torch.float32 is right"),
+            (dtype not in (None, torch.float32), f"expected dtype torch.float32, got {dtype}"),
         ):
             if is_invalid:
                 raise self._invalid(message)
@@ -93,7 +93,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
     @lr.setter
     def lr(self, lr: float) -> None:
         if not isfinite(lr) or lr < 0:
-            raise self._invalid(f"lr = {lr!r}: a finite number from 0 on is right")
+            raise self._invalid(f"expected a finite lr of at least 0, got {lr!r}")
         self._lr = float(lr)
 
     def prefetch(self, input: Tensor) -> None:
@@ -143,7 +143,9 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         """Raise `InvalidArgument` for an input that is no tensor of keys."""
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
             what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
-            raise InvalidArgument(f"table {self.table}: input is {what}; int32 or int64 on the CPU is right")
+            raise InvalidArgument(
+                f"table {self.table}: expected an input of int32 or int64 on the CPU, got {what}"
+            )
         outside = ((input < 0) | (input >= self.num_embeddings)).nonzero()
         if len(outside):
             at, last = outside[0].tolist(), self.num_embeddings - 1

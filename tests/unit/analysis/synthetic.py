@@ -102,7 +102,7 @@ def block(round_number: int, load: float, arm: str) -> Block:
         steps=2 * STEPS,
         period_ns=10_000_000,
         loss=0.6,
-        behind_ns=0,
+        max_lateness_ns=0,
         fell_behind=(round_number, load, arm) == (2, 0.8, "proxy"),
         servers=ServerUse(packets=400, bytes=40_000, proc_wall_ns=2 * cpu, proc_cpu_ns=cpu, cpu_s=0.25),
         worker_cpu_s=0.5,

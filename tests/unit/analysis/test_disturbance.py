@@ -18,9 +18,9 @@ def a_block(**changes: Any) -> Block:
 
 
 EARLIER = [
-    a_block(pressure_ms=100.0, retransmissions=8, behind_ns=9_000_000),
-    a_block(pressure_ms=120.0, retransmissions=9, behind_ns=8_000_000),
-    a_block(pressure_ms=130.0, retransmissions=70, behind_ns=900_000_000),
+    a_block(pressure_ms=100.0, retransmissions=8, max_lateness_ns=9_000_000),
+    a_block(pressure_ms=120.0, retransmissions=9, max_lateness_ns=8_000_000),
+    a_block(pressure_ms=130.0, retransmissions=70, max_lateness_ns=900_000_000),
 ]
 """Medians: 24 % pressure, 9 retransmissions, 9 ms late; waits of 1 % and 4 %."""
 
@@ -40,8 +40,8 @@ EARLIER = [
         ({"retransmissions": 27}, []),
         ({"retransmissions": 28}, ["retransmissions"]),
         # The period is 10 ms.
-        ({"behind_ns": 27_000_000}, []),
-        ({"behind_ns": 27_000_001}, ["lateness"]),
+        ({"max_lateness_ns": 27_000_000}, []),
+        ({"max_lateness_ns": 27_000_001}, ["lateness"]),
         # Three times as long as usual, but less than a tenth of the block; and that of another process.
         ({"run_queue_ms": {"ps-0": 50.0, "worker-1": 60.0}}, []),
         ({"run_queue_ms": {"ps-0": 50.1, "worker-1": 60.0}}, ["run queue"]),
@@ -56,7 +56,12 @@ def test_a_block_is_disturbed_by(changes: dict[str, Any], found: list[str]) -> N
 
 def test_what_is_usual_in_any_case_is_no_disturbance() -> None:
     still = [a_block(run_queue_ms={}) for _ in range(3)]
-    waits = {"pressure_ms": 50.0, "retransmissions": 10, "behind_ns": 10_000_000, "run_queue_ms": {"a": 50.0}}
+    waits = {
+        "pressure_ms": 50.0,
+        "retransmissions": 10,
+        "max_lateness_ns": 10_000_000,
+        "run_queue_ms": {"a": 50.0},
+    }
     assert reasons(a_block(**waits), still, cpus=2) == []
 
 

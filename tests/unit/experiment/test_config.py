@@ -164,7 +164,9 @@ def test_the_papers_workloads_have_their_names(tmp_path: Path) -> None:
         file.write_text(text)
         assert load_config([f"CONFIG={file}"]).workload.shape().name == name
     file.write_text("[workload]\nparameters = 100\nhot_parameters = 100")
-    with pytest.raises(ConfigError, match=r"workload\.top \(100\) must be less than its parameters \(100\)$"):
+    with pytest.raises(
+        ConfigError, match=r"workload\.hot_parameters \(100\) must be less than its parameters \(100\)$"
+    ):
         load_config([f"CONFIG={file}"])
 
 

@@ -9,7 +9,7 @@ from foundation.designs.hotset import OFFLOAD
 
 def block(number: int, arm: str, packets: int, cpu_s: float, load: float = 0.5) -> Block:
     return Block(
-        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, behind_ns=0,
+        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, max_lateness_ns=0,
         fell_behind=False, servers=ServerUse(packets=packets, bytes=2 * packets, cpu_s=cpu_s),
         worker_cpu_s=0.1, run_queue_ms={},
     )  # fmt: skip

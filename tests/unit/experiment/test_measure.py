@@ -33,10 +33,10 @@ WORKERS = 4
 class PlayedSession(IdleSession):
     """Records what would be run; each run costs servers something. The budget's clock is the real one."""
 
-    def __init__(self, config: Config, behind_ns: int = 0) -> None:
+    def __init__(self, config: Config, max_lateness_ns: int = 0) -> None:
         super().__init__(config)
         self.played: list[dict[str, Any]] = []
-        self.behind_ns = behind_ns
+        self.max_lateness_ns = max_lateness_ns
         self.others_cpu_ms: Callable[[int], float] = lambda number: 0.0
         """Disturbance of each block, by its number."""
         self.read = Reading(at_ms=1e6, steal_ms=5.0, others_cpu_ms=7.0, pressure_ms=11.0)
@@ -61,7 +61,7 @@ class PlayedSession(IdleSession):
             self.read.others_cpu_ms + taken,
             self.read.pressure_ms + 30,
         )
-        ran = Ran(steps=steps, behind_ns=self.behind_ns, cpu_s=0.1, retransmissions=3, loss=0.5)
+        ran = Ran(steps=steps, max_lateness_ns=self.max_lateness_ns, cpu_s=0.1, retransmissions=3, loss=0.5)
         return [ran] * WORKERS
 
     def spent_s(self) -> float:
@@ -119,8 +119,8 @@ class Played:
     by_round: dict[int, list[dict[str, Any]]]
 
 
-def play(config: Config, behind_ns: int = 0) -> Played:
-    session = PlayedSession(config, behind_ns)
+def play(config: Config, max_lateness_ns: int = 0) -> Played:
+    session = PlayedSession(config, max_lateness_ns)
     play_on(session)
     return Played(session, by_round(session))
 
@@ -216,9 +216,9 @@ def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
     ] * 10
 
 
-@pytest.mark.parametrize(("behind_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])
-def test_a_block_fell_behind_when_it_was_late_by_a_period(behind_ns: int, fell_behind: bool) -> None:
-    blocks = play(Config(rounds=1, loads=(0.5,)), behind_ns).session.record.blocks
+@pytest.mark.parametrize(("max_lateness_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])
+def test_a_block_fell_behind_when_it_was_late_by_a_period(max_lateness_ns: int, fell_behind: bool) -> None:
+    blocks = play(Config(rounds=1, loads=(0.5,)), max_lateness_ns).session.record.blocks
     assert [block.period_ns for block in blocks] == [20_000_000] * len(ARMS)
     assert all(block.fell_behind is fell_behind for block in blocks)
 

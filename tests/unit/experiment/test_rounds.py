@@ -70,7 +70,7 @@ def block(number: int, arm: str, load: float) -> Block:
     """A block with half of the baseline's packets in offload, and the same CPU time."""
     packets = 50 if arm == "offload" else 100
     return Block(
-        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, behind_ns=0,
+        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, max_lateness_ns=0,
         fell_behind=False, servers=ServerUse(packets=packets, bytes=packets, cpu_s=1.0), worker_cpu_s=1.0,
         run_queue_ms={},
     )  # fmt: skip

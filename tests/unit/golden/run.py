@@ -248,7 +248,7 @@ def _block(world: Timed, logs: WorkerLogs, number: int, arm: str, start: int) ->
         steps=STEPS,
         period_ns=PERIOD,
         loss=plan.loss,
-        behind_ns=trainer.behind_ns,
+        max_lateness_ns=trainer.max_lateness_ns,
         fell_behind=arm == "proxy" and number in (3, 4),
         servers=ServerUse(
             packets=counters.packets - before[0],

@@ -71,7 +71,7 @@ def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -
     opened(met, joined)
     calling.join(PATIENCE_S)
     told = shut(met, joined)
-    assert (told["steps"], told["updates_sent"], told["behind_ns"], told["loss"]) == (1, 4, 0, None)
+    assert (told["steps"], told["updates_sent"], told["max_lateness_ns"], told["loss"]) == (1, 4, 0, None)
     assert told["cpu_s"] > 0 and told["retransmissions"] >= 0
     again = threading.Thread(target=push, args=(kv, [3]))
     again.start()

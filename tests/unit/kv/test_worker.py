@@ -168,20 +168,20 @@ def test_what_a_callback_raises_is_raised_by_wait(rig: Rig) -> None:
 WIDE: Any = np.ones((2, 3))
 LIST: Any = [0.0]
 WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
-    (lambda kv: kv.push([3, 1, 3], ones(3), "items"), r"items.* key 3 .*twice, at 0 and 2"),
+    (lambda kv: kv.push([3, 1, 3], ones(3), "items"), r"items.*distinct keys, got 3 at 0 and 2"),
     (lambda kv: kv.push([4, 12], ones(2), "items"), r"items.* key 12, at 1, .*0\.\.11.*12 rows"),
     (lambda kv: kv.push([7, -2], ones(2), "items"), r"items.* key -2, at 1,"),
-    (lambda kv: kv.push([1.0], ones(1), "items"), r"items.*float64; integers"),
-    (lambda kv: kv.push([[1]], ones(1), "items"), r"items.*\(1, 1\); one dimension"),
-    (lambda kv: kv.push([1, 2], ones(2, 2), "users"), r"users.*\(2, 2\); \(2, 3\)"),
-    (lambda kv: kv.push([1, 2], ones(3), "items"), r"items.*\(3,\); \(2,\) or \(2, 1\)"),
-    (lambda kv: kv.push([1], WIDE[:1], "users"), r"users.*float64; float32"),
-    (lambda kv: kv.push([5, 1], np.array([1, np.nan], F32), "items"), r"items.*values\[1\] is nan"),
-    (lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"), r"users.*values\[0, 2\] is -inf"),
-    (lambda kv: kv.pull([5], LIST, "items"), r"items.*out is of list"),
-    (lambda kv: kv.pull([5], WIDE[0], "items"), r"items.*float64; float32"),
+    (lambda kv: kv.push([1.0], ones(1), "items"), r"items.*integer keys, got float64"),
+    (lambda kv: kv.push([[1]], ones(1), "items"), r"items.*one dimension, got the shape \(1, 1\)"),
+    (lambda kv: kv.push([1, 2], ones(2, 2), "users"), r"users.*shape \(2, 3\), got \(2, 2\)"),
+    (lambda kv: kv.push([1, 2], ones(3), "items"), r"items.*shape \(2,\) or \(2, 1\), got \(3,\)"),
+    (lambda kv: kv.push([1], WIDE[:1], "users"), r"users.*float32, got float64"),
+    (lambda kv: kv.push([5, 1], np.array([1, np.nan], F32), "items"), r"items.*finite values, got nan at values\[1\]"),
+    (lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"), r"users.*finite values, got -inf at values\[0, 2\]"),
+    (lambda kv: kv.pull([5], LIST, "items"), r"items.*a NumPy array as out, got list"),
+    (lambda kv: kv.pull([5], WIDE[0], "items"), r"items.*float32, got float64"),
     (lambda kv: kv.pull([5], np.broadcast_to(ones(1), (1,)), "items"), r"items.*cannot be written"),
-    (lambda kv: kv.init(ones(11), "items"), r"items.*\(11,\); \(12,\) or \(12, 1\)"),
+    (lambda kv: kv.init(ones(11), "items"), r"items.*shape \(12,\) or \(12, 1\), got \(11,\)"),
 ]
 
 
@@ -205,7 +205,7 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
     for wrong in (5, -1):
         with pytest.raises(InvalidCall, match=rf"wait\({wrong}\)"):
             kv.wait(wrong)
-    with pytest.raises(InvalidCall, match=r"loss=nan"):
+    with pytest.raises(InvalidCall, match=r"a finite number as loss, got nan"):
         kv.report(loss=float("nan"))
 
 

@@ -26,7 +26,7 @@ class Played(IdleSession):
         arm, steps = planned.arm.name, planned.steps
         self.played.append((arm, planned.first_step, steps))
         self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm])
-        return [Ran(steps=steps, behind_ns=0, cpu_s=0.0, loss=None) for _ in range(WORKERS)]
+        return [Ran(steps=steps, max_lateness_ns=0, cpu_s=0.0, loss=None) for _ in range(WORKERS)]
 
 
 def run(session: Played) -> None:

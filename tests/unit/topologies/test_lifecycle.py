@@ -186,7 +186,7 @@ async def whole(*_):
     found = record()
     found.accounting = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
     found.blocks.append(Block(
-        round=0, load=0.5, arm="hot", first_step=0, steps=1, period_ns=1, loss=None, behind_ns=0,
+        round=0, load=0.5, arm="hot", first_step=0, steps=1, period_ns=1, loss=None, max_lateness_ns=0,
         fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={}))
     found.write(run)
 

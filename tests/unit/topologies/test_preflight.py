@@ -106,8 +106,8 @@ def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     ("data", "message"),
     [
         ("/nowhere", "there is no such file$"),
-        (".", "a folder; it must be a libsvm training set or an update log$"),
-        ("/dev/null", "a device, pipe or socket; it must be"),
+        (".", "expected a libsvm training set or an update log, got a folder$"),
+        ("/dev/null", "expected .*, got a device, pipe or socket$"),
     ],
 )
 def test_data_that_is_no_file(data: str, message: str) -> None:
@@ -117,7 +117,10 @@ def test_data_that_is_no_file(data: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("script", "message"),
-    [("none.py --epochs 3", "none.py: there is no such file"), ("/dev", "/dev: is no file")],
+    [
+        ("none.py --epochs 3", "expected a Python script, got none.py: there is no such file"),
+        ("/dev", "expected a Python script, got /dev: is no file"),
+    ],
 )
 def test_a_script_that_is_no_file(script: str, message: str) -> None:
     with pytest.raises(PreflightError, match=rf"^SCRIPT={re.escape(script)}: {message}"):

@@ -67,7 +67,13 @@ class Played:
     def _answer(self, rank: int, order: dict[str, Any]) -> None:
         joined = self.arm.joined_workers[rank]
         if order["do"] == "shut":
-            told = {"steps": joined.steps, "behind_ns": 0, "cpu_s": 0.5, "loss": None, "updates_sent": 40}
+            told = {
+                "steps": joined.steps,
+                "max_lateness_ns": 0,
+                "cpu_s": 0.5,
+                "loss": None,
+                "updates_sent": 40,
+            }
             joined.complete_command(order["order"], told)
             return
         joined.complete_command(order["order"], {})
@@ -75,7 +81,7 @@ class Played:
             for steps in self._tells[rank : rank + 1]:
                 joined.report_steps(steps)
             if rank in self._leaves:
-                joined.final_report = {"ran": {"steps": 1, "behind_ns": 0, "cpu_s": 0.1, "loss": None}}
+                joined.final_report = {"ran": {"steps": 1, "max_lateness_ns": 0, "cpu_s": 0.1, "loss": None}}
                 joined.mark_left()
 
 

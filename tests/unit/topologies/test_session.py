@@ -102,7 +102,7 @@ class CommandLog:
     async def call(self, command: Any, patience: float, on_progress: object = None) -> dict[str, Any]:
         self.commands.append(command)
         self.patience.append(patience)
-        return {"steps": command.get("steps", 0), "behind_ns": 0, "cpu_s": 0.0, "loss": None}
+        return {"steps": command.get("steps", 0), "max_lateness_ns": 0, "cpu_s": 0.0, "loss": None}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ def record(rounds: int = 6, **changes: Any) -> RunRecord:
     config = changes.pop("config", {})
     blocks = [
         Block(
-            round=number, load=0.5, arm="offload", first_step=0, steps=1, period_ns=1, loss=None, behind_ns=0,
+            round=number, load=0.5, arm="offload", first_step=0, steps=1, period_ns=1, loss=None,
+            max_lateness_ns=0,
             fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={},
         )
         for number in range(rounds)

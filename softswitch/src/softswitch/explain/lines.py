@@ -145,7 +145,7 @@ def _extern_line(event: ev.Event) -> Text | None:
         case ev.Checksum(_, op, name, value, expected, right):
             if right:
                 return Text(f"checksum {name} {value}: {'right' if op == 'verify' else 'stored'}")
-            return Text(f"checksum {name} {value}: wrong, {expected} would be right", colour="red")
+            return Text(f"checksum {name} {value}: wrong, expected {expected}", colour="red")
         case ev.Random(_, low, high, value):
             return Text(f"random from {low} to {high}: {'none' if value is None else value}", colour="blue")
     return None

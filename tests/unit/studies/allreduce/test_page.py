@@ -55,7 +55,7 @@ def fake_result(point: Point) -> Reduced | TrainingResult:
     return TrainingResult(
         waits=ARMS[point.arm].design in SYNCHRONOUS, keys_per_step=3, parameters=9, step_us=1_234.5,
         steps_per_s=9_876.0, bytes_per_step=55_443.0, packets_per_step=321.0, server_packets_per_step=12.0,
-        retransmissions=0, chance_loss=0.69, course=LossCurve(step=numbers, ms=numbers, loss=losses),
+        retransmissions=0, chance_loss=0.69, loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses),
     )  # fmt: skip
 
 
@@ -78,10 +78,10 @@ def skip_figures(*_: object) -> list[Path]:
 
 def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
     found = numbers()
-    line = next(each for each in found.goodput_by_workers if (each.contender, each.gbit) == ("switchml", 10))
+    line = next(each for each in found.goodput_by_workers if (each.scheme, each.gbit) == ("switchml", 10))
     # 100,000 values of 32 bits at 10 Gbit/s take 0.32 ms, and the fake delays half as long again.
     assert line.x == [2, 4] and line.y == pytest.approx([1e5 / (1.5 * 0.32e-3)] * 2)
-    lossy = next(each for each in found.goodput_by_loss if (each.contender, each.gbit) == ("ring", 100))
+    lossy = next(each for each in found.goodput_by_loss if (each.scheme, each.gbit) == ("ring", 100))
     assert lossy.x == list(plans.LOSSES) and lossy.low is not None and lossy.high is not None
     assert lossy.low[0] == lossy.y[0] == lossy.high[0]
     assert lossy.y[1] == pytest.approx(1e5 / (1.75 * 0.032e-3 * (1.5 + 0.1 * 2)))
@@ -91,7 +91,7 @@ def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
 
 def test_limits_and_parts_add_up() -> None:
     found = numbers().limits
-    assert [(each.contender, each.gbit) for each in found] == [
+    assert [(each.scheme, each.gbit) for each in found] == [
         (of.name, gbit) for gbit in (10, 100) for of in SCHEMES
     ]
     for each in found:
@@ -105,7 +105,7 @@ def test_limits_and_parts_add_up() -> None:
 
 def test_a_step_of_a_model() -> None:
     model = open_model("resnet50")
-    found = {(each.contender, each.gbit): each for each in numbers().headlines}
+    found = {(each.scheme, each.gbit): each for each in numbers().headlines}
     assert ("switchml-checked", 10) not in found and len(found) == 2 * (len(SCHEMES) - 1)
     at = found["switchml", 10.0]
     took = 1.5 * 25_557_032 * 32e-9 / 10 * 1e3
@@ -268,7 +268,7 @@ def test_the_plans_are_what_docs_say() -> None:
 
 
 def test_rates_have_three_digits_and_no_powers_of_ten() -> None:
-    lines = [Line(contender="ring", gbit=100, x=[0.0, 0.0001, 0.01], y=[1_321_000_000.0, 22.94e6, 734_900.0])]
+    lines = [Line(scheme="ring", gbit=100, x=[0.0, 0.0001, 0.01], y=[1_321_000_000.0, 22.94e6, 734_900.0])]
     table = zoo_page.goodput("lost", lines, "%")
     assert list(table.columns) == ["", "0 %", "0.01 %", "1 %"]
     [row] = table.rows

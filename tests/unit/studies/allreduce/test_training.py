@@ -62,7 +62,7 @@ def test_the_hot_part_has_the_same_samples(seed: int, size: int, has_x: bool) ->
 
 
 def test_designs_that_wait_learn_the_same_to_the_last_bit() -> None:
-    courses = [trained(arm).course.loss for arm in SYNCHRONOUS_ARMS]
+    courses = [trained(arm).loss_curve.loss for arm in SYNCHRONOUS_ARMS]
     # Sums of integers do not depend on their order; that of workers within a step is by when they end.
     for other in courses[1:]:
         assert np.mean(other) == pytest.approx(np.mean(courses[0]), abs=1e-12)
@@ -94,7 +94,7 @@ def test_one_slow_worker_holds_up_those_who_wait() -> None:
     # Two of three go on.
     assert others.steps_per_s == pytest.approx((8 + 8 + 3) / 24 * even.steps_per_s, rel=0.02)
     # A course ends with the first worker: all 8 steps of two, and of the third two, and one that has begun.
-    assert others.course.step[-1] == 8 + 8 + 3 and sync.course.step[-1] == 24
+    assert others.loss_curve.step[-1] == 8 + 8 + 3 and sync.loss_curve.step[-1] == 24
 
 
 def test_a_course_is_in_the_order_of_ends() -> None:
@@ -105,6 +105,6 @@ def test_a_course_is_in_the_order_of_ends() -> None:
 def test_a_loss_is_reached_when_the_mean_of_some_is_as_low() -> None:
     losses = [0.6, 0.1, *[0.5] * SMOOTHED_BINS, *[0.2] * SMOOTHED_BINS]
     numbers = [float(k + 1) for k in range(len(losses))]
-    of = TrainingResult.model_construct(course=LossCurve(step=numbers, ms=numbers, loss=losses))
+    of = TrainingResult.model_construct(loss_curve=LossCurve(step=numbers, ms=numbers, loss=losses))
     assert of.ms_to(0.2 + 1e-9) == len(losses) and of.ms_to(0.19) is None
     assert of.last_loss == 0.2

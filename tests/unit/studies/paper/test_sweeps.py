@@ -15,7 +15,7 @@ from studies.paper.sweeps import CHANGED, METRICS, by_workers, sweep, sweeps, ut
 
 def block(arm: str, workers_s: float, servers_s: float) -> Block:
     return Block(
-        round=0, load=0.5, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, behind_ns=0,
+        round=0, load=0.5, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, max_lateness_ns=0,
         fell_behind=False, servers=ServerUse(cpu_s=servers_s), worker_cpu_s=workers_s, run_queue_ms={},
         duration_ms=500.0,
     )  # fmt: skip
