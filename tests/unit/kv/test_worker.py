@@ -176,8 +176,14 @@ WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
     (lambda kv: kv.push([1, 2], ones(2, 2), "users"), r"users.*shape \(2, 3\), got \(2, 2\)"),
     (lambda kv: kv.push([1, 2], ones(3), "items"), r"items.*shape \(2,\) or \(2, 1\), got \(3,\)"),
     (lambda kv: kv.push([1], WIDE[:1], "users"), r"users.*float32, got float64"),
-    (lambda kv: kv.push([5, 1], np.array([1, np.nan], F32), "items"), r"items.*finite values, got nan at values\[1\]"),
-    (lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"), r"users.*finite values, got -inf at values\[0, 2\]"),
+    (
+        lambda kv: kv.push([5, 1], np.array([1, np.nan], F32), "items"),
+        r"items.*finite values, got nan at values\[1\]",
+    ),
+    (
+        lambda kv: kv.push([5], np.array([[1, 2, -np.inf]], F32), "users"),
+        r"users.*finite values, got -inf at values\[0, 2\]",
+    ),
     (lambda kv: kv.pull([5], LIST, "items"), r"items.*a NumPy array as out, got list"),
     (lambda kv: kv.pull([5], WIDE[0], "items"), r"items.*float32, got float64"),
     (lambda kv: kv.pull([5], np.broadcast_to(ones(1), (1,)), "items"), r"items.*cannot be written"),
