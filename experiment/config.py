@@ -371,7 +371,7 @@ def load_config_as(
     overrides = settings or {}
     variables = dict(_split(argument) for argument in arguments)
     file = variables.pop("CONFIG", None)
-    values = {} if file is None else _read(Path(file))
+    values = {} if file is None else read_toml(Path(file), f"CONFIG={file}")
     given = {VARIABLES[name]: value for name, value in variables.items()}
     try:
         return model.model_validate({**values, **given, **overrides})
@@ -402,20 +402,23 @@ def _split(argument: str) -> tuple[str, str]:
     if not equals:
         raise ConfigError(f"{argument}: expected NAME=value, where NAME is one of {names}")
     if name not in (*VARIABLES, "CONFIG"):
-        raise ConfigError(f"{argument}: there is no variable {name}; there are {names}")
+        meant = get_close_matches(name, VARIABLES, n=1)
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        raise ConfigError(f"{argument}: there is no variable {name}; there are {names}{hint}")
     if not value:
         raise ConfigError(f"{name}=: has no value; leave {name} out for its default")
     return name, value
 
 
-def _read(file: Path) -> dict[str, object]:
+def read_toml(file: Path, label: str) -> dict[str, object]:
+    """Return the tables of a TOML file; raise `ConfigError`, which begins with `label`."""
     try:
         return tomli.loads(file.read_text())
     except OSError as error:
-        raise ConfigError(f"CONFIG={file}: {error.strerror}") from None
+        raise ConfigError(f"{label}: {error.strerror}") from None
     # Python refuses numbers with too many digits and tables with too many levels.
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"CONFIG={file}: not TOML: {error}") from None
+        raise ConfigError(f"{label}: not TOML: {error}") from None
 
 
 def _describe(error: ErrorDetails, given: Mapping[str, str], file: str | None, model: type[Config]) -> str:

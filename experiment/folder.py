@@ -8,19 +8,25 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from experiment.errors import PreflightError
 from foundation.logs.merge import finish_merge
 
 
 def create_run_folder(runs: Path, target: str) -> Path:
-    """Make a new run folder with `parts` and `logs` in it."""
+    """Make a new run folder with `parts` and `logs` in it; raise `PreflightError` if that is impossible."""
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{target}"
     run = (runs / name).resolve()
     number = 1
     while run.exists():
         number += 1
         run = run.with_name(f"{name}-{number}")
-    for folder in (run / "parts", run / "logs"):
-        folder.mkdir(parents=True)
+    try:
+        for folder in (run / "parts", run / "logs"):
+            folder.mkdir(parents=True)
+    except OSError as error:
+        raise PreflightError(
+            f"runs = {runs}: {error.strerror}; set runs in CONFIG to a folder that can be written"
+        ) from None
     return run
 
 

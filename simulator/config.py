@@ -6,6 +6,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field, field_validator, model_validator
@@ -13,7 +14,8 @@ from typing_extensions import Self
 
 from analysis.statistics import MIN_ROUNDS
 from controller.tables import ROWS
-from experiment.config import PROFILE_LANES, SERVER_ROWS, Config
+from experiment.config import PROFILE_LANES, SERVER_ROWS, Config, config_of, read_toml
+from experiment.errors import ConfigError
 from foundation.designs.arms import measured, ordered
 from foundation.designs.registry import DEFAULT
 from foundation.errors import HotlineError
@@ -36,6 +38,22 @@ def _arms(design: str) -> tuple[str, ...]:
 
 class SimulationError(HotlineError):
     """A simulated run that is impossible or cannot go on; the text says when and why."""
+
+
+def load_hosts(file: Path) -> Hosts:
+    """Return the table [hosts] of a TOML file, as `hotline fit` writes it; raise `ConfigError`."""
+    label = f"--hosts {file}"
+    tables = read_toml(file, label)
+    for name in tables:
+        if name != "hosts":
+            raise ConfigError(f"{label}: {name}: expected the table [hosts] only, as `hotline fit` writes it")
+    hosts = tables.get("hosts")
+    if not isinstance(hosts, dict):
+        raise ConfigError(f"{label}: expected a table [hosts], as `hotline fit` writes it")
+    try:
+        return config_of(Hosts, hosts)
+    except ConfigError as error:
+        raise ConfigError(f"{label}: {error}") from None
 
 
 class SimulationConfig(Config):

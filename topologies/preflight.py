@@ -66,7 +66,9 @@ def _own_status() -> str:
 
 def _check_privileges() -> None:
     if os.geteuid() != 0:
-        raise PreflightError("network namespaces need root: run as root, or through `make`, which asks sudo")
+        raise PreflightError(
+            "network namespaces need root: put `sudo` before the command; `make run-topo` asks for it itself"
+        )
     effective = next(line for line in _own_status().splitlines() if line.startswith("CapEff:")).split()[1]
     for name, bit in _CAPABILITIES.items():
         if not int(effective, 16) >> bit & 1:

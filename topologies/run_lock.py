@@ -44,6 +44,8 @@ class LockRecord:
 
     interfaces: Sequence[str] = ()
     run: str | None = None
+    ended_by: str | None = None
+    """Command that ends what holds the lock; None if it ends by itself."""
     pid: int = field(default_factory=os.getpid)
     since: float = field(default_factory=time.time)
     """Begin of the run, Unix time in s."""
@@ -71,7 +73,9 @@ class RunLock:
 
 
 @contextmanager
-def hold_run_lock(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[RunLock]:
+def hold_run_lock(
+    interfaces: Sequence[str], lock: Path = LOCK, ended_by: str | None = None
+) -> Iterator[RunLock]:
     """Hold the machine's run lock, and mark all processes that are started meanwhile.
 
     What a killed run left behind is removed first. Raises PreflightError if another run holds the lock.
@@ -80,10 +84,15 @@ def hold_run_lock(interfaces: Sequence[str], lock: Path = LOCK) -> Iterator[RunL
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise PreflightError(f"a run is going on ({_read(lock) or lock}); one at a time") from None
+            holder = _read(lock)
+            if holder is not None and holder.ended_by is not None:
+                raise PreflightError(
+                    f"`hotline up` is running ({holder}); `{holder.ended_by}` ends it"
+                ) from None
+            raise PreflightError(f"a run is going on ({holder or lock}); one at a time") from None
         killed = _read(lock)
         removed = remove_killed_run(killed.interfaces, killed.run) if killed else remove_killed_run()
-        record = LockRecord(interfaces=list(interfaces))
+        record = LockRecord(interfaces=list(interfaces), ended_by=ended_by)
         record.write(file)
         os.environ[MARK] = str(os.getpid())
         try:

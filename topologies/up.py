@@ -36,7 +36,7 @@ from topologies.agents import Agent, command_in
 from topologies.fleet import provision, server_config, session_terms
 from topologies.joined_worker import Message
 from topologies.placement import Placement, place
-from topologies.rendezvous import Rendezvous, ReportLog, Terms, socket_path
+from topologies.rendezvous import DEFAULT_SOCKET, SOCKET_VARIABLE, Rendezvous, ReportLog, Terms, socket_path
 from topologies.run_lock import hold_run_lock
 
 if TYPE_CHECKING:
@@ -207,6 +207,12 @@ async def serve(config: Config, where: Path) -> None:
             log.info("going down")
 
 
+def _command_that_ends() -> str:
+    where = socket_path()
+    variable = "" if where == DEFAULT_SOCKET else f"{SOCKET_VARIABLE}={where} "
+    return f"sudo {variable}./hotline down"
+
+
 def main(settings: Sequence[str]) -> int:
     """Serve sessions with `NAME=value` settings, and return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
@@ -216,7 +222,8 @@ def main(settings: Sequence[str]) -> int:
     try:
         config = load_config(settings)
         check(config)
-        with hold_run_lock(addressing.switch_interfaces(config.workers, config.servers)) as run_lock:
+        interfaces = addressing.switch_interfaces(config.workers, config.servers)
+        with hold_run_lock(interfaces, ended_by=_command_that_ends()) as run_lock:
             preflight.check_in_the_way(config)
             routes.remove()  # those of a killed process
             folder = folder_of(config)

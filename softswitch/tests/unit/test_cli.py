@@ -146,6 +146,7 @@ def next_line(switch: subprocess.Popen[str]) -> str:
             "tbl_control122",
         ),
         (["--no-p4", "--grpc-server-addr", "here"], "cannot listen on 'here': expected HOST:PORT"),
+        (["--no-p4", "--grpc-server-addr", "999"], "cannot listen on '999': expected HOST:PORT"),
     ],
 )
 def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str) -> None:

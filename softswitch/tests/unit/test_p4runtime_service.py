@@ -93,6 +93,34 @@ async def test_checks_come_in_the_order_of_the_specification() -> None:
 
 
 @asynchronous
+async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.LogCaptureFixture) -> None:
+    garbage = b"\xff\xff\xff\xff garbage"
+    async with rig() as switch:
+        controller = await switch.primary()
+        async with grpc.aio.insecure_channel(switch.address) as channel:
+            for rpc in (
+                "Write",
+                "SetForwardingPipelineConfig",
+                "GetForwardingPipelineConfig",
+                "Capabilities",
+            ):
+                with pytest.raises(grpc.aio.AioRpcError) as error:
+                    await channel.unary_unary(f"/p4.v1.P4Runtime/{rpc}")(garbage)
+                assert failure(error)[0] == "INVALID_ARGUMENT", rpc
+                assert failure(error)[1].startswith(f"the request is no message of {rpc}"), rpc
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                _ = [each async for each in channel.unary_stream("/p4.v1.P4Runtime/Read")(garbage)]
+            assert failure(error)[0] == "INVALID_ARGUMENT"
+            stream = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel")()
+            await stream.write(garbage)
+            with pytest.raises(grpc.aio.AioRpcError) as error:
+                await stream.read()
+            assert failure(error)[0] == "INVALID_ARGUMENT"
+        await controller.write(update(forward(1)))
+    assert caplog.messages == []
+
+
+@asynchronous
 async def test_capabilities() -> None:
     async with rig() as switch:
         for device in (0, DEVICE):

@@ -16,7 +16,6 @@ from hotline.cli.common import Number, json_option, one_line_errors, plain_table
 if TYPE_CHECKING:
     from simulator.answer.ask import ClusterAnswer
     from simulator.answer.sizes import Size
-    from simulator.costs import Hosts
 
 
 @click.command("answer")
@@ -67,6 +66,7 @@ def answer(
     """
     from experiment.progress import Reporter, RunConsole
     from hotline.runs import answer as answer_for
+    from simulator.config import load_hosts
 
     with one_line_errors():
         found = answer_for(
@@ -78,19 +78,12 @@ def answer(
             data=data,
             skew=skew,
             top_k=top_k,
-            hosts=None if hosts_of is None else _hosts(hosts_of),
+            hosts=None if hosts_of is None else load_hosts(hosts_of),
         )
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:
         _print(found)
-
-
-def _hosts(file: Path) -> Hosts:
-    from experiment.config import load_config_as
-    from simulator.config import SimulationConfig
-
-    return load_config_as(SimulationConfig, [f"CONFIG={file}"]).hosts
 
 
 def _print(found: ClusterAnswer) -> None:

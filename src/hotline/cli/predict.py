@@ -93,12 +93,11 @@ def predict(run: Path, hosts_of: Path | None, predictor: Path | None, as_json: b
 
 
 def _simulated(run: Path, hosts_of: Path) -> Prediction:
-    from experiment.config import load_config_as
     from experiment.progress import Reporter, RunConsole
-    from simulator.config import SimulationConfig
+    from simulator.config import load_hosts
     from simulator.prediction.compare import predict as simulate_run
 
-    hosts = load_config_as(SimulationConfig, [f"CONFIG={hosts_of}"]).hosts
+    hosts = load_hosts(hosts_of)
     reporter = Reporter(RunConsole())
     try:
         return run_interruptibly(lambda: simulate_run(run, hosts, reporter))

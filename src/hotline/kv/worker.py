@@ -163,10 +163,11 @@ class Worker:
 
     def report(self, loss: float, **more: float) -> None:
         """Report training metrics by name; `hotline up` appends them to `reports.jsonl`."""
-        values = {name: float(value) for name, value in {"loss": loss, **more}.items()}
+        given = {"loss": loss, **more}
+        values = {name: _as_number(value) for name, value in given.items()}
         for name, value in values.items():
             if not isfinite(value):
-                raise InvalidCall(f"report: expected a finite number as {name}, got {value}")
+                raise InvalidCall(f"report({name}={given[name]!r}): expected a finite number")
         self._check_open()
         self._connection.send("report", **values)
 
@@ -305,6 +306,14 @@ class Worker:
     def _check_open(self) -> None:
         if self._is_closed:
             raise WorkerClosed(self._closed_why)
+
+
+def _as_number(value: Any) -> float:
+    """Return a number, or a tensor with one element, as a float; NaN for anything else."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
 
 
 def _rank_of_run() -> int | None:

@@ -68,6 +68,7 @@ def test_variables_win_over_the_file(tmp_path: Path) -> None:
         (["TOP_K=57345"], r"^top_k \(57345\) must be at most 57,344 with arms offload and offload-proxy$"),
         (["ROUNDS=many"], r"^ROUNDS=many: Input should be a valid integer"),
         (["WORKER=4"], r"^WORKER=4: there is no variable WORKER; there are DESIGN, TARGET, WORKERS"),
+        (["WORKER=4"], r"; did you mean WORKERS\?$"),
         (["--help"], r"^--help: expected NAME=value"),
         (["CONFIG=/nowhere.toml"], r"^CONFIG=/nowhere.toml: No such file or directory$"),
     ],

@@ -213,6 +213,12 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
             kv.wait(wrong)
     with pytest.raises(InvalidCall, match=r"a finite number as loss, got nan"):
         kv.report(loss=float("nan"))
+    anything: Any = ["a", None, [1.0, 2.0]]
+    for wrong in anything:
+        with pytest.raises(InvalidCall) as refused:
+            kv.report(loss=0.5, accuracy=wrong)
+        assert str(refused.value) == f"report(accuracy={wrong!r}): expected a finite number"
+    assert rig.met.reports == []
 
 
 def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:

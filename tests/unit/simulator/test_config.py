@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pydantic import ValidationError
 
 from experiment.config import config_of
 from experiment.errors import ConfigError
-from simulator.config import DDL, SimulationConfig
+from hotline.cli.commands import hotline
+from simulator.config import DDL, SimulationConfig, load_hosts
 
 
 @pytest.mark.parametrize(
@@ -61,3 +66,34 @@ def test_arm_again_is_left_out_and_that_is_said_once(caplog: pytest.LogCaptureFi
 def test_a_script_has_no_virtual_time() -> None:
     with pytest.raises(ConfigError, match=r"script = 'train\.py': .*hotline run"):
         config_of(SimulationConfig, {"script": "train.py"})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("serve_ns = 3\n", "serve_ns: expected the table [hosts] only"),
+        ("[hosts]\nserve_ns = 3\n[network]\n", "network: expected the table [hosts] only"),
+        ("", "expected a table [hosts]"),
+        ("[hosts]\nserve_nanoseconds = 3\n", "serve_nanoseconds = 3: there is no such setting"),
+        ("[hosts\n", "not TOML"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_file_of_hosts_is_named_by_its_option_and_holds_nothing_else(
+    tmp_path: Path, text: str | None, message: str
+) -> None:
+    file = tmp_path / "hosts.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ConfigError, match=f"^--hosts {file}: {re.escape(message)}"):
+        load_hosts(file)
+    file.write_text("[hosts]\nserve_ns = 90000\n")
+    assert load_hosts(file).serve_ns == 90_000
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "simulated.toml"
+    file.write_text(f"runs = {json.dumps(str(file / 'runs'))}\n")
+    told = CliRunner().invoke(hotline, ["simulate", str(file)])
+    assert told.exit_code == 1
+    assert f"runs = {file}/runs: Not a directory; set runs in CONFIG to a folder" in told.output

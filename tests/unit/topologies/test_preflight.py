@@ -53,7 +53,7 @@ def test_a_ready_machine_passes(free_port: int) -> None:
 
 def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(PreflightError, match="need root"):
+    with pytest.raises(PreflightError, match=r"need root: put `sudo` before the command"):
         preflight.check(Config())
 
 

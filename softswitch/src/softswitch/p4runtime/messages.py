@@ -9,22 +9,23 @@ of other classes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import grpc
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 FILE = Path(__file__).with_name("messages.binpb")
 """A serialized `FileDescriptorSet`, with each file after those that it imports."""
 
 M = TypeVar("M", bound=Message)
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 _SERVICE = "p4.v1.P4Runtime"
 _KINDS = {(False, False): "unary_unary", (False, True): "unary_stream", (True, True): "stream_stream"}
 """gRPC's types of RPCs by whether the client and the server stream."""
@@ -61,19 +62,48 @@ def adopt(message: M) -> M:
 def method_handlers(
     servicer: object, requests: Mapping[str, Callable[[bytes], object]] = {}
 ) -> grpc.GenericRpcHandler:
-    """Return the handlers of a gRPC server; `servicer` has a method for each RPC.
+    """Return the handlers of a gRPC server; `servicer` has a coroutine method for each RPC.
 
-    `requests` has the deserializers of RPCs whose requests are not messages.
+    `requests` has the deserializers of RPCs whose requests are not messages. Bytes that are no message end
+    the call with INVALID_ARGUMENT.
     """
     handlers = {}
     for rpc in _POOL.FindServiceByName(_SERVICE).methods:
         make = getattr(grpc, f"{_KINDS[rpc.client_streaming, rpc.server_streaming]}_rpc_method_handler")
+        parse = requests.get(rpc.name, GetMessageClass(rpc.input_type).FromString)
         handlers[rpc.name] = make(
-            getattr(servicer, rpc.name),
-            request_deserializer=requests.get(rpc.name, GetMessageClass(rpc.input_type).FromString),
+            _parsing(getattr(servicer, rpc.name), parse, rpc),
             response_serializer=GetMessageClass(rpc.output_type).SerializeToString,
         )
     return grpc.method_handlers_generic_handler(_SERVICE, handlers)
+
+
+def _parsing(method: Any, parse: Callable[[bytes], object], rpc: MethodDescriptor) -> Any:
+    """Return a method for requests as bytes: gRPC itself answers UNKNOWN to bytes that it cannot parse."""
+
+    async def request(data: bytes, context: Context) -> object:
+        try:
+            return parse(data)
+        except DecodeError as error:
+            text = f"the request is no message of {rpc.name}: {error}"
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
+
+    async def requests(stream: AsyncIterator[bytes], context: Context) -> AsyncIterator[object]:
+        async for data in stream:
+            yield await request(data, context)
+
+    async def unary(data: bytes, context: Context) -> object:
+        return await method(await request(data, context), context)
+
+    async def answers(data: bytes, context: Context) -> AsyncIterator[object]:
+        async for answer in method(await request(data, context), context):
+            yield answer
+
+    async def session(stream: AsyncIterator[bytes], context: Context) -> None:
+        await method(requests(stream, context), context)
+
+    kinds = {"unary_unary": unary, "unary_stream": answers, "stream_stream": session}
+    return kinds[_KINDS[rpc.client_streaming, rpc.server_streaming]]
 
 
 def client_methods(channel: grpc.Channel) -> Any:  # a namespace of gRPC's callables

@@ -278,10 +278,13 @@ def _datagrams(source: socket.socket) -> Iterator[bytes]:
 
 def _listen(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
     port: int
-    if credentials is None:
-        port = server.add_insecure_port(address)
-    else:
-        port = server.add_secure_port(address, credentials)
+    try:
+        if credentials is None:
+            port = server.add_insecure_port(address)
+        else:
+            port = server.add_secure_port(address, credentials)
+    except RuntimeError:  # gRPC tells no reason
+        raise SwitchError(f"cannot listen on {address!r}: expected HOST:PORT") from None
     return port
 
 
