@@ -8,7 +8,7 @@ from foundation.designs.interface import Arm, Design, Forwarding
 
 @dataclass(frozen=True, slots=True)
 class Adds:
-    """What an arm has the switch do."""
+    """Settings of an arm whose switch adds."""
 
     aggregates: bool = True
     proxies: bool = False

@@ -1,4 +1,4 @@
-"""What the switch holds, for whoever checks the sums: one register, with all parameters."""
+"""Read the parameters that the switch holds in one register, to check the sums."""
 
 from typing import Any
 
