@@ -63,6 +63,23 @@ def take_nothing(_state: object, _n: int) -> None:
     """Do nothing: this design replays no updates."""
 
 
+@compiled
+def sends_nothing(_state: object, _now: int) -> int:
+    """Return NOTHING, as the default of a server's `transmit`: it only answers."""
+    return NOTHING
+
+
+@compiled
+def not_called(_state: object, _slot: int) -> int:
+    """Return 0; `address`, `octets` and `peer` are called only for slots that `transmit` returned."""
+    return 0
+
+
+@compiled
+def never_wakes(_state: object, _now: int) -> None:
+    """Do nothing, as the default of a server's `wake`, for states whose `header.due` is NEVER."""
+
+
 class WorkerHeader(Protocol):
     """Fields that `header` of every worker's state has."""
 
@@ -162,7 +179,7 @@ class ServerState(Protocol):
 class ServerOps(NamedTuple, Generic[S]):
     """Functions that a server's loop calls on states of class `S`.
 
-    `hosts.ps.reply_only` has `transmit` to `wake` for a server that only answers.
+    The defaults of `transmit` to `wake` are those of a server that only answers.
     """
 
     handle: Callable[[S, Rpc, int, int, Rpc], int]
@@ -179,16 +196,16 @@ class ServerOps(NamedTuple, Generic[S]):
     """(state, ns): divide a burst's CPU time among the jobs."""
     needs_room: Callable[[S, int], bool]
     """(state, datagrams): return whether that many datagrams might not fit into logs and tables."""
-    transmit: Callable[[S, int], int]
+    transmit: Callable[[S, int], int] = sends_nothing
     """(state, now): return the slot whose datagram must be sent next, or NOTHING. It serves designs that send
     several answers, or datagrams that answer nothing."""
-    address: Callable[[S, int], int]
+    address: Callable[[S, int], int] = not_called
     """(state, slot): return the memory address of its datagram."""
-    octets: Callable[[S, int], int]
+    octets: Callable[[S, int], int] = not_called
     """(state, slot): return the length of its datagram in bytes."""
-    peer: Callable[[S, int], int]
+    peer: Callable[[S, int], int] = not_called
     """(state, slot): return the peer that its datagram goes to."""
-    wake: Callable[[S, int], None]
+    wake: Callable[[S, int], None] = never_wakes
     """(state, now): handle the timeouts that are due; called at `header.due`."""
     prefetch_index: Callable[[S, Rpc], None] = no_prefetch
     """(state, datagram): prefetch the index entries of a datagram's parameters. The datagram may hold

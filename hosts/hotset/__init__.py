@@ -22,7 +22,6 @@ from hosts.hotset.worker.recovery import next_unreplayed, take_unreplayed
 from hosts.hotset.worker.requests import deadline, start, transmit, wake
 from hosts.hotset.worker.state import Calls
 from hosts.ps.prefetch import prefetch_index, prefetch_values
-from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.rpcs import charge, share_cpu, stamp, unserved_lanes
 from hosts.worker.rpcs import peer
 from hosts.worker.window import octets
@@ -40,7 +39,7 @@ SERVER = register_server_ops(
     Server,
     ServerOps(
         handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
-        sends_nothing, no_address, no_octets, no_peer, never_wakes, prefetch_index, prefetch_values,
+        prefetch_index=prefetch_index, prefetch_values=prefetch_values,
     ),
 )  # fmt: skip
 

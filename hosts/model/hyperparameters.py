@@ -3,7 +3,7 @@
 The Hessian of the log loss is at most E[x xᵀ] / 4, so the loss has the smoothness L = λmax(E[x xᵀ]) / 4, and
 that of one sample has |x|² / 4. For mini-batches of b samples a step of 1 / L' is safe, with the expected
 smoothness L' = L (b - 1) / b + |x|² / 4b (Gower et al., "SGD: General Analysis and Improved Rates", 2019).
-Theirs is the largest |x|²; here it is the mean, so that one outlier does not stop all learning, as gradients
+They take the largest |x|²; here it is the mean, so that one outlier does not stop all learning, as gradients
 of the log loss are bounded. With W asynchronous workers, W - 1 other gradients are added between the pull and
 the push of each; 1 / (W L') is stable under such a delay. The scale follows the features' size, so their unit
 has no influence.

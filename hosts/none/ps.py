@@ -9,7 +9,6 @@ from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_se
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
-from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.rpcs import (
     CALLERS,
     CONTACTS,
@@ -84,10 +83,4 @@ def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
     return write_answer(answer, rpc, h, refused)
 
 
-SERVER = register_server_ops(
-    Holder,
-    ServerOps(
-        handle, unserved_lanes, stamp, charge, share_cpu, needs_room,
-        sends_nothing, no_address, no_octets, no_peer, never_wakes,
-    ),
-)  # fmt: skip
+SERVER = register_server_ops(Holder, ServerOps(handle, unserved_lanes, stamp, charge, share_cpu, needs_room))

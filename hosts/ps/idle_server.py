@@ -8,7 +8,6 @@ from typing import NamedTuple
 from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
 from foundation.protocol.rpc import Rpc
 from hosts.keys import KeySpace
-from hosts.ps.reply_only import never_wakes, no_address, no_octets, no_peer, sends_nothing
 from hosts.ps.rpcs import Contact, Job, PsHeader, make_jobs
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
@@ -64,10 +63,4 @@ def needs_room(_server: IdleServer, _datagrams: int) -> bool:
     return False
 
 
-SERVER = register_server_ops(
-    IdleServer,
-    ServerOps(
-        handle, lanes, stamp, charge, share_cpu, needs_room,
-        sends_nothing, no_address, no_octets, no_peer, never_wakes,
-    ),
-)  # fmt: skip
+SERVER = register_server_ops(IdleServer, ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room))

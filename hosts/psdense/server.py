@@ -31,7 +31,6 @@ from hosts.dense.wire import (
     write_words,
 )
 from hosts.keys import KeySpace
-from hosts.ps.reply_only import never_wakes
 from hosts.ps.rpcs import Contact, Job, PsHeader, find_job, make_jobs, share_cpu
 from hosts.ps.share import Share, make_share
 from hosts.ps.values import Cell, make_cells
@@ -293,7 +292,5 @@ def needs_room(_server: Adder, _datagrams: int) -> bool:
 
 SERVER = register_server_ops(
     Adder,
-    ServerOps(
-        handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer, never_wakes
-    ),
+    ServerOps(handle, lanes, stamp, charge, share_cpu, needs_room, transmit, address, octets, peer),
 )
