@@ -147,8 +147,11 @@ def test_cleaning_up_gives_the_kernels_threads_back(lock: Path, monkeypatch: pyt
 
 
 def test_a_run_beside_hotline_up_is_told_how_to_end_it(lock: Path) -> None:
-    with hold_run_lock([], lock, ended_by="sudo ./hotline down"):
-        with pytest.raises(PreflightError) as refused, hold_run_lock([], lock):
-            pass
+    with (
+        hold_run_lock([], lock, ended_by="sudo ./hotline down"),
+        pytest.raises(PreflightError) as refused,
+        hold_run_lock([], lock),
+    ):
+        pass
     assert str(refused.value).startswith(f"`hotline up` is running (process {os.getpid()}")
     assert str(refused.value).endswith("`sudo ./hotline down` ends it")
