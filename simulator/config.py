@@ -114,7 +114,7 @@ class SimulationConfig(Config):
     @classmethod
     def _refuse_scripts(cls, script: str | None) -> str | None:
         if script is not None:
-            raise ValueError("there is no virtual time for a script; leave it out, or use `hotline run`")
+            raise ValueError("a script cannot be simulated; leave it out, or use `hotline run`")
         return script
 
     @field_validator("arms")
@@ -122,7 +122,7 @@ class SimulationConfig(Config):
     def _leave_out_repetitions(cls, arms: tuple[str, ...]) -> tuple[str, ...]:
         repeated = [arm.name for arm in ordered(arms) if arm.is_repetition]
         for name in repeated:
-            log.warning("arm %s is left out: virtual time has no noise that it could show", name)
+            log.warning("arm %s is left out: a simulation has no noise that it could show", name)
         return tuple(name for name in arms if name not in repeated)
 
     @model_validator(mode="before")
@@ -149,7 +149,7 @@ class SimulationConfig(Config):
                 f"{hosts} need {ports} ports; a switch has {PORTS}: let network.rack workers share one"
             )
         if self.workers + self.servers > MAX_HOSTS:
-            raise ValueError(f"{hosts} must be at most {MAX_HOSTS} together, the switch's routes")
+            raise ValueError(f"{hosts}: expected at most {MAX_HOSTS} together, the routes of a switch")
         return self
 
     @model_validator(mode="after")
@@ -167,8 +167,8 @@ class SimulationConfig(Config):
             of_a_kind = self.workers if outage.host[0] == "w" else self.servers
             if int(outage.host[1:]) > of_a_kind:
                 raise ValueError(
-                    f"network.outages: host {outage.host!r} is none of w1 to w{self.workers} and "
-                    f"p1 to p{self.servers}"
+                    f"network.outages: expected a host from w1 to w{self.workers} or p1 to p{self.servers}, "
+                    f"got {outage.host!r}"
                 )
         return self
 

@@ -37,22 +37,24 @@ COMPUTE_MS = 15
 servers carry 512 workers at half of the ideal speed, as in the paper."""
 _BASE = SimulationConfig(workers=80, servers=20, rounds=3, block_steps=1, trace_steps=14)
 """[DDL]'s cluster, with few steps: points differ by much more than their rounds do."""
-_MORE_AND_MORE = (10, 20, 40, 80, 160, 320)
+_UP_TO_320 = (10, 20, 40, 80, 160, 320)
 _RACK = 8
 
 
 def sweeps(names: Sequence[str]) -> list[Sweep]:
     """Return the sweeps of these names, or all; raise `SimulationError` for an unknown name."""
-    unknown = [name for name in names if name not in _SWEEPS]
+    unknown = [name for name in names if name not in _NAMES]
     if unknown:
-        raise SimulationError(f"sweep {unknown[0]!r} is none of {', '.join(_SWEEPS)}")
-    return [_SWEEPS[name](name) for name in names or _SWEEPS]
+        raise SimulationError(f"expected a sweep ({', '.join(_NAMES)}), got {unknown[0]!r}")
+    return [_sweep(name, *_PLANS[name]) if name in _PLANS else _clusters() for name in names or _NAMES]
 
 
 def along(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
     """Return a sweep over one setting of a configuration; raise `ConfigError` for an invalid value."""
     if len(set(values)) < len(values):
-        raise SimulationError(f"{setting}: {', '.join(f'{value:g}' for value in values)} must differ")
+        raise SimulationError(
+            f"{setting}: expected distinct values, got {', '.join(f'{value:g}' for value in values)}"
+        )
     return _sweep(setting, f"What {setting} changes", setting, values, lambda value: {setting: value}, config)
 
 
@@ -80,7 +82,8 @@ def changed(base: SimulationConfig, changes: Changes) -> SimulationConfig:
     return config_of(SimulationConfig, values)
 
 
-def _clusters(name: str) -> Sweep:
+def _clusters() -> Sweep:
+    name = "clusters"
     points = (
         Point(name, f"S{k}", workers, changed(_BASE, {"workers": workers, "servers": servers}))
         for k, (workers, servers) in enumerate(TABLE_2, start=1)
@@ -88,55 +91,50 @@ def _clusters(name: str) -> Sweep:
     return Sweep(name, "[DDL] Table 2: clusters S1 to S6", "workers, four to a server", tuple(points))
 
 
-def _training(name: str) -> Sweep:
-    def of(workers: float) -> Changes:
-        rack = _RACK if workers > 256 else None
-        return {"workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack}
-
-    title = f"Training time with 20 servers, {COMPUTE_MS} ms of computing a step"
-    return _sweep(name, title, "workers", (16, 32, 64, 128, 256, 512), of)
+def _training(workers: float) -> Changes:
+    rack = _RACK if workers > 256 else None
+    return {"workers": workers, "worker.compute_ns": COMPUTE_MS * 1_000_000, "network.rack": rack}
 
 
-def _hot_set(name: str) -> Sweep:
-    values = (1_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-    axis = "parameters in the switch (top-k)"
-    return _sweep(name, "The size of the hot set", axis, values, lambda k: {"top_k": k})
+def _incast(workers: float) -> Changes:
+    return {"workers": workers, "network.rate_mbit": 1_000, "network.queue_kb": 64}
 
 
-def _skew(name: str) -> Sweep:
-    axis = "share of the updates that the top 20,000 parameters take"
-    return _sweep(name, "Skew", axis, (0.1, 0.3, 0.5, 0.7, 0.9), lambda share: {"workload.hot_share": share})
+def _connections(workers: float) -> Changes:
+    return {"workers": workers, "servers": 40, "hosts.connection_ns": 372}
 
 
-def _bandwidth(name: str) -> Sweep:
-    values = (250, 500, 1_000, 2_500, 10_000, 100_000)
-    return _sweep(
-        name, "Bandwidth", "Mbit/s of every cable", values, lambda mbit: {"network.rate_mbit": mbit}
-    )
-
-
-def _incast(name: str) -> Sweep:
-    title = "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB"
-    narrow = {"network.rate_mbit": 1_000, "network.queue_kb": 64}
-    return _sweep(name, title, "workers", _MORE_AND_MORE, lambda workers: {"workers": workers, **narrow})
-
-
-def _connections(name: str) -> Sweep:
-    title = "Servers that scan their connections (372 ns each, Fig. 9 of ours), forty of them"
-    axis = "workers, each with a connection to every server"
-    scanned = {"servers": 40, "hosts.connection_ns": 372}
-    return _sweep(name, title, axis, _MORE_AND_MORE, lambda workers: {"workers": workers, **scanned})
-
-
-_SWEEPS: dict[str, Callable[[str], Sweep]] = {
-    "clusters": _clusters,
-    "training": _training,
-    "top-k": _hot_set,
-    "skew": _skew,
-    "bandwidth": _bandwidth,
-    "incast": _incast,
-    "connections": _connections,
-}
+_PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] = {
+    "training": (
+        f"Training time with 20 servers, {COMPUTE_MS} ms of computing a step",
+        "workers", (16, 32, 64, 128, 256, 512), _training,
+    ),
+    "top-k": (
+        "The size of the hot set",
+        "parameters in the switch (top-k)", (1_000, 5_000, 10_000, 20_000, 50_000, 100_000),
+        lambda k: {"top_k": k},
+    ),
+    "skew": (
+        "Skew",
+        "share of the updates that the top 20,000 parameters take", (0.1, 0.3, 0.5, 0.7, 0.9),
+        lambda share: {"workload.hot_share": share},
+    ),
+    "bandwidth": (
+        "Bandwidth",
+        "Mbit/s of every cable", (250, 500, 1_000, 2_500, 10_000, 100_000),
+        lambda mbit: {"network.rate_mbit": mbit},
+    ),
+    "incast": (
+        "Incast: pushes of all workers at once, 20 servers at 1 Gbit/s with queues of 64 kB",
+        "workers", _UP_TO_320, _incast,
+    ),
+    "connections": (
+        "Servers that scan their connections (372 ns each, Fig. 9 of ours), forty of them",
+        "workers, each with a connection to every server", _UP_TO_320, _connections,
+    ),
+}  # fmt: skip
+"""Name -> title, axis, values, and the changes that a value makes to the base."""
+_NAMES = ("clusters", *_PLANS)
 
 
 def points_of(swept: Sequence[Sweep]) -> Iterator[Point]:

@@ -58,7 +58,7 @@ def test_an_error_names_the_invalid_setting(wrong: dict[str, Any]) -> None:
 def test_arm_again_is_left_out_and_that_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     config = SimulationConfig.model_validate({"arms": ("baseline", "repeat", "offload")})
     assert config.arms == ("baseline", "offload")
-    assert caplog.messages == ["arm repeat is left out: virtual time has no noise that it could show"]
+    assert caplog.messages == ["arm repeat is left out: a simulation has no noise that it could show"]
     assert SimulationConfig.model_validate(config.model_dump()).arms == config.arms
     assert len(caplog.messages) == 1
 

@@ -119,12 +119,12 @@ def test_outages_are_of_hosts_by_their_names() -> None:
         (
             {"outages": [{"host": "w5", "from_ms": 0, "duration_ms": 1}]},
             {},
-            "host 'w5' is none of w1 to w4 and p1 to p2",
+            "expected a host from w1 to w4 or p1 to p2, got 'w5'",
         ),
         (
             {"outages": [{"host": "p3", "from_ms": 0, "duration_ms": 1}]},
             {},
-            "host 'p3' is none of w1 to w4 and p1 to p2",
+            "expected a host from w1 to w4 or p1 to p2, got 'p3'",
         ),
         ({"outages": [{"host": "s1", "from_ms": 0, "duration_ms": 1}]}, {}, "network.outages.0.host"),
         (

@@ -166,7 +166,7 @@ def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
     config.write_text("workers = 900\nservers = 125\n[network]\nrack = 10\n")
     result = CliRunner().invoke(hotline, ["simulate", str(config)])
     assert result.exit_code == 1
-    told = "workers (900) and servers (125) must be at most 1024 together, the switch's routes"
+    told = "workers (900) and servers (125): expected at most 1024 together, the routes of a switch"
     assert told in result.output and result.output.count("\n") == 1
 
 

@@ -126,15 +126,15 @@ def test_every_sweep_has_points_of_its_own() -> None:
 
 def test_impossible_values_are_refused() -> None:
     names = ", ".join(each.name for each in sweeps([]))
-    with pytest.raises(SimulationError, match=f"sweep 'skwe' is none of {names}"):
+    with pytest.raises(SimulationError, match=rf"expected a sweep \({names}\), got 'skwe'"):
         sweeps(["skew", "skwe"])
-    with pytest.raises(ConfigError, match=r"workload\.share = 2: Input should be less than 1"):
+    with pytest.raises(ConfigError, match=r"workload\.hot_share = 2: Input should be less than 1"):
         along(DDL, "workload.hot_share", [0.5, 2])
     with pytest.raises(
         ConfigError, match=r"network\.rate = 5: there is no such setting; there are rate_mbit"
     ):
         along(DDL, "network.rate", [5])
-    with pytest.raises(SimulationError, match=r"top_k: 5, 7, 5 must differ"):
+    with pytest.raises(SimulationError, match=r"top_k: expected distinct values, got 5, 7, 5"):
         along(DDL, "top_k", [5, 7, 5])
     assert changed(DDL, {"network.rate_mbit": 5, "top_k": 7}).network.rate_mbit == 5
 
