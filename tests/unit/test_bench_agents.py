@@ -27,8 +27,7 @@ from tools.bench.callers import Callers, Trial
 from tools.bench.echo import echoing
 from tools.bench.requests import make_requests
 from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US
-from tools.bench.scale import shares
-from tools.bench.sections.agents import Served, Trials, results_of
+from tools.bench.sections.agents import Served, Trials, results_of, shares
 from tools.bench.servers import parameter_server
 from tools.bench.stepper import Cost, stepping
 

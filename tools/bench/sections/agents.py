@@ -18,16 +18,17 @@ from hosts.sockets import open_udp
 from switch_bench.network import HERE, THERE, inside, line
 from switch_bench.processes import cpu_seconds, pinned
 from switch_bench.results import Goal, Result, Samples
+from switch_bench.scale import Scale
 from switch_bench.stage import Stage
 from tools.bench.alone import available_bytes, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
 from tools.bench.callers import Callers
 from tools.bench.echo import echoing
 from tools.bench.requests import Requests, make_requests
 from tools.bench.results import AGENT, AGENTS, ECHO, HANDLE_US, ISSUE_US, SERVED, WORKER_US
-from tools.bench.scale import shares
 from tools.bench.servers import parameter_server
 from tools.bench.stepper import Cost, Stepper, stepping
 
+_DENSE, _LARGE, _LARGE_HASHED = (900_000, False), (150_000_000, False), (150_000_000, True)
 _OPS = (Op.PULL, Op.PUSH)
 _KEYS = 900_000
 _STEP_KEYS = 3_000
@@ -38,6 +39,11 @@ _WARM = 10_000
 _RPCS_A_SECOND = 100_000  # about
 _ECHO_PORT = PS_RPC_PORT + 1
 _CALLERS_PORT, _WORKER_PORT = 20_000, 20_001
+
+
+def shares(scale: Scale) -> tuple[tuple[int, bool], ...]:
+    """Return the sizes of a parameter server: number of keys, and whether they are hashed."""
+    return (_DENSE,) if scale.is_quick else (_DENSE, _LARGE, _LARGE_HASHED)
 
 
 class Served(NamedTuple):
