@@ -66,12 +66,7 @@ def request(
     return datagram(header, None if op is Op.EMPTY else keys, values, compiled_for)
 
 
-def frame(
-    payload: bytes,
-    *,
-    src: tuple[str, str, int],
-    dst: tuple[str, str, int],
-) -> bytes:
+def frame(payload: bytes, *, src: tuple[str, str, int], dst: tuple[str, str, int]) -> bytes:
     """Put Ethernet, IPv4 and UDP (checksum 0) around a payload; ends are (MAC, address, port)."""
     udp = struct.pack(">HHHH", src[2], dst[2], 8 + len(payload), 0)
     addresses = bytes(int(part) for end in (src, dst) for part in end[1].split("."))

@@ -71,12 +71,7 @@ class ModelClient:
     """One worker's calls for one job. `clock` is monotonic, ns; it times the processing of answers."""
 
     def __init__(
-        self,
-        caller: Caller,
-        n_ps: int,
-        space: KeySpace,
-        clock: Callable[[], int],
-        window: int = WINDOW,
+        self, caller: Caller, n_ps: int, space: KeySpace, clock: Callable[[], int], window: int = WINDOW
     ) -> None:
         self._caller = caller
         self._n_ps = n_ps

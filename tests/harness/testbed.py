@@ -6,23 +6,25 @@ Time is a number, and a `Random` decides what happens next.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from controller.tables import CPU_PORT
-from foundation.protocol import addressing, control, frames
+from foundation.protocol import addressing, codec, control, frames
 from foundation.protocol.codec import Caller, Keys, Values
 from foundation.protocol.control import Command, Control, Status
 from foundation.protocol.frames import UdpEndpoint, UdpFrame
 from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT
+from foundation.protocol.header import HOTLINE_PORT, PS_CALLER_BASE, PS_RPC_PORT, Header
 from hosts.hotset.ps.core import ParameterServer
 from hosts.hotset.worker.client import HotsetClient
 from hosts.keys import KeySpace
 from hosts.worker.ledger import Ledger, Sums
 from tests.harness.switches import Attached, PipelineSwitch
+from tests.harness.testnet import new_switch
 
 JOB = 3
 WORKERS = 2
@@ -330,3 +332,84 @@ class Testbed:
             self.transmit()
             self.quiesce()
             assert (worker.client.values == self.held()).all()
+
+
+class SteppedTestbed(Testbed):
+    """A testbed that delivers frames in order; tests inspect or remove them."""
+
+    def __init__(self, switch: PipelineSwitch | None = None) -> None:
+        super().__init__(switch or PipelineSwitch(new_switch()), Random(1), parameters=400)
+        self.client: HotsetClient = self.workers[0].client
+        self.requests: list[Header] = []
+
+    def keys(self, ps: int, lanes: Iterable[int] = range(32)) -> list[int]:
+        """Return keys of a PS, at most one in each of these lanes."""
+        found: dict[int, int] = {}
+        for key in range(self.space.size):
+            if ps_of(key, SERVERS) == ps and lane_of(key) in lanes:
+                found.setdefault(lane_of(key), key)
+        return list(found.values())
+
+    def load(self, *keys: int, state: str = "hot") -> None:
+        """Move keys into the switch, or only reserve their entries."""
+        for key in keys:
+            self.slots[key] = self._free_slot(key)
+            self.switch.set_entry(JOB, key, "reserved", self.slots[key])
+        if state == "reserved":
+            return
+        for ps in range(SERVERS):
+            mine = [key for key in keys if ps_of(key, SERVERS) == ps]
+            if mine:
+                self.move_all(Command.SEED, ps, mine)
+
+    def unload(self, *keys: int) -> None:
+        """Move the keys of one PS back to it."""
+        for key in keys:
+            self.switch.set_entry(JOB, key, "draining", self.slots[key])
+        self.move_all(Command.COLLECT, ps_of(keys[0], SERVERS), list(keys))
+
+    def move_all(self, command: Command, ps: int, keys: list[int]) -> None:
+        """Move keys while all other frames stand still."""
+        entering, flying, self.entering, self.flying = self.entering, self.flying, [], []
+        self._commands += 1
+        self.move = Move(keys, command, self._commands, ps)
+        self.command()
+        while self.move is not None:
+            self.deliver(0)
+        while self.entering or self.flying:
+            self.deliver(0)
+        self.entering, self.flying = entering, flying
+
+    def hint(self, *keys: int) -> None:
+        self.client.hint(np.array(keys, np.uint64))
+
+    def push(self, *keys: int, value: int = 1) -> None:
+        keys_array = np.array(sorted(keys))
+        self.workers[0].push(keys_array, np.full(len(keys), value, np.uint32))
+        self.transmit()
+
+    def pull(self, *keys: int) -> None:
+        self.workers[0].pull(np.array(sorted(keys)))
+        self.transmit()
+
+    def transmit(self) -> None:
+        before = len(self.entering)
+        super().transmit()
+        new = [frame for port, frame in self.entering[before:] if port == self.workers[0].port]
+        self.requests += [codec.parse(frames.parse(frame).payload).header for frame in new]
+
+    def to_switch(self) -> None:
+        """Let the switch process all frames that enter; its outputs stay under way."""
+        for _ in range(len(self.entering)):
+            self.deliver(0)
+
+    def finish(self) -> list[Header]:
+        """Go on until all is answered; return the requests of this operation."""
+        before, self.requests = self.requests, []
+        self.quiesce()
+        self.workers[0].settle()
+        return before + self.requests
+
+    def values(self, *keys: int) -> list[int]:
+        held = self.held()
+        return [int(held[key]) for key in keys]

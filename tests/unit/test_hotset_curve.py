@@ -105,14 +105,8 @@ def test_one_job(log: Path) -> None:
 def test_refusals(log: Path, tmp_path: Path) -> None:
     before = log.read_bytes()
     for arguments, message in (
-        (
-            (log, "-o", tmp_path / "curve.txt"),
-            f"{tmp_path / 'curve.txt'}: expected a suffix of .csv",
-        ),
-        (
-            (log, "-o", tmp_path / "curve"),
-            f"{tmp_path / 'curve'}: expected a suffix of .csv",
-        ),
+        ((log, "-o", tmp_path / "curve.txt"), f"{tmp_path / 'curve.txt'}: expected a suffix of .csv"),
+        ((log, "-o", tmp_path / "curve"), f"{tmp_path / 'curve'}: expected a suffix of .csv"),
         ((log, "-o", tmp_path / "no" / "curve.csv"), f"{tmp_path}/no/curve.csv: cannot be written: No such"),
         ((tmp_path / "gone.csv",), f"{tmp_path}/gone.csv: cannot be read: No such file"),
     ):

@@ -2,112 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from random import Random
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from foundation.protocol import codec
-from foundation.protocol.control import Command
 from foundation.protocol.frames import parse
-from foundation.protocol.hashing import lane_of, ps_of
-from foundation.protocol.header import Header, Op
-from hosts.hotset.worker.client import HotsetClient
+from foundation.protocol.hashing import lane_of
+from foundation.protocol.header import Op
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.pipeline import Pipeline
 from tests.harness.switches import PipelineSwitch, TodaysHits
-from tests.harness.testbed import JOB, MS, SERVERS, Move, Testbed
+from tests.harness.testbed import JOB, MS, SERVERS, SteppedTestbed
 from tests.harness.testnet import lane_stats, new_switch, program, pushes
 
-PARAMETERS = 400
 SWITCHES = pytest.mark.parametrize(
     "pipeline", [new_switch, lambda: InterpretedPipeline(program())], ids=["compiled", "interpreted"]
 )
 
 
-class Bed(Testbed):
-    """A testbed that delivers frames in order; tests inspect or remove them."""
-
-    def __init__(self, switch: PipelineSwitch | None = None) -> None:
-        super().__init__(switch or PipelineSwitch(new_switch()), Random(1), parameters=PARAMETERS)
-        self.client: HotsetClient = self.workers[0].client
-        self.requests: list[Header] = []
-
-    def keys(self, ps: int, lanes: Iterable[int] = range(32)) -> list[int]:
-        """Return keys of a PS, at most one in each of these lanes."""
-        found: dict[int, int] = {}
-        for key in range(PARAMETERS):
-            if ps_of(key, SERVERS) == ps and lane_of(key) in lanes:
-                found.setdefault(lane_of(key), key)
-        return list(found.values())
-
-    def load(self, *keys: int, state: str = "hot") -> None:
-        """Move keys into the switch, or only reserve their entries."""
-        for key in keys:
-            self.slots[key] = self._free_slot(key)
-            self.switch.set_entry(JOB, key, "reserved", self.slots[key])
-        if state == "reserved":
-            return
-        for ps in range(SERVERS):
-            mine = [key for key in keys if ps_of(key, SERVERS) == ps]
-            if mine:
-                self.move_all(Command.SEED, ps, mine)
-
-    def unload(self, *keys: int) -> None:
-        """Move the keys of one PS back to it."""
-        for key in keys:
-            self.switch.set_entry(JOB, key, "draining", self.slots[key])
-        self.move_all(Command.COLLECT, ps_of(keys[0], SERVERS), list(keys))
-
-    def move_all(self, command: Command, ps: int, keys: list[int]) -> None:
-        """Move keys while all other frames stand still."""
-        entering, flying, self.entering, self.flying = self.entering, self.flying, [], []
-        self._commands += 1
-        self.move = Move(keys, command, self._commands, ps)
-        self.command()
-        while self.move is not None:
-            self.deliver(0)
-        while self.entering or self.flying:
-            self.deliver(0)
-        self.entering, self.flying = entering, flying
-
-    def hint(self, *keys: int) -> None:
-        self.client.hint(np.array(keys, np.uint64))
-
-    def push(self, *keys: int, value: int = 1) -> None:
-        keys_array = np.array(sorted(keys))
-        self.workers[0].push(keys_array, np.full(len(keys), value, np.uint32))
-        self.transmit()
-
-    def pull(self, *keys: int) -> None:
-        self.workers[0].pull(np.array(sorted(keys)))
-        self.transmit()
-
-    def transmit(self) -> None:
-        before = len(self.entering)
-        super().transmit()
-        frames = [frame for port, frame in self.entering[before:] if port == self.workers[0].port]
-        self.requests += [codec.parse(parse(frame).payload).header for frame in frames]
-
-    def to_switch(self) -> None:
-        """Let the switch process all frames that enter; its outputs stay under way."""
-        for _ in range(len(self.entering)):
-            self.deliver(0)
-
-    def finish(self) -> list[Header]:
-        """Go on until all is answered; return the requests of this operation."""
-        before, self.requests = self.requests, []
-        self.quiesce()
-        self.workers[0].settle()
-        return before + self.requests
-
-    def values(self, *keys: int) -> list[int]:
-        held = self.held()
-        return [int(held[key]) for key in keys]
-
-
-def ridden(bed: Bed) -> tuple[int, list[int]]:
+def ridden(bed: SteppedTestbed) -> tuple[int, list[int]]:
     """Push a hot key of server 0 that rides with three cold ones of server 1."""
     hot = bed.keys(0, [20])[0]
     cold = [key for key in bed.keys(1) if lane_of(key) != 20][:3]
@@ -121,7 +36,7 @@ def ridden(bed: Bed) -> tuple[int, list[int]]:
 
 @SWITCHES
 def test_the_switch_serves_what_rides_and_the_ps_the_others(pipeline: Callable[[], Pipeline]) -> None:
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     hot, cold = ridden(bed)
     assert len(bed.finish()) == 1
     assert bed.values(hot, *cold) == [1, 1, 1, 1]
@@ -132,7 +47,7 @@ def test_the_switch_serves_what_rides_and_the_ps_the_others(pipeline: Callable[[
     bed.check()
 
 
-def told_what_was_added(bed: Bed, offload: bool = True) -> None:
+def told_what_was_added(bed: SteppedTestbed, offload: bool = True) -> None:
     """Lose an RPC whose hot key the switch has added, move the key back, and repeat the RPC."""
     hot, cold = ridden(bed)
     bed.to_switch()
@@ -147,20 +62,20 @@ def told_what_was_added(bed: Bed, offload: bool = True) -> None:
 @SWITCHES
 @pytest.mark.parametrize("offload", [True, False])
 def test_a_duplicate_push_repeats_the_answer(pipeline: Callable[[], Pipeline], offload: bool) -> None:
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     told_what_was_added(bed, offload)
     bed.check()
 
 
 def test_todays_hits_are_noticed() -> None:
     with pytest.raises(AssertionError):
-        told_what_was_added(Bed(TodaysHits(new_switch())))
+        told_what_was_added(SteppedTestbed(TodaysHits(new_switch())))
 
 
 @SWITCHES
 def test_a_duplicate_pull_gets_what_is_there_now(pipeline: Callable[[], Pipeline]) -> None:
     """A lane that was served at first is cold at the repeat, and belongs to another PS."""
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     hot, cold = ridden(bed)
     bed.finish()
     bed.requests.clear()
@@ -177,7 +92,7 @@ def test_a_duplicate_pull_gets_what_is_there_now(pipeline: Callable[[], Pipeline
 @SWITCHES
 def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(pipeline: Callable[[], Pipeline]) -> None:
     """All hints are wrong: the refused keys of one burst go densely, in one RPC per PS."""
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     keys = [key for ps in range(SERVERS) for key in bed.keys(ps)]
     bed.hint(*keys)
     bed.push(*keys)
@@ -203,7 +118,7 @@ def test_what_is_missed_goes_to_its_ps_at_once_and_rides_no_more(pipeline: Calla
 @SWITCHES
 def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(pipeline: Callable[[], Pipeline]) -> None:
     """A missed key is refused by its PS, and then sent in its hash lane, less and less often."""
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     hot, other = bed.keys(0, [20])[0], bed.keys(1, [7])[0]
     bed.load(hot, state="reserved")
     server = bed.servers[0].stores[JOB]
@@ -232,7 +147,7 @@ def test_what_is_on_its_way_waits_for_the_switch_and_does_not_spin(pipeline: Cal
 
 def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
     """`lane_stats` counts look-ups, `pushes` counts updates."""
-    bed = Bed()
+    bed = SteppedTestbed()
     hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
     bed.hint(hot)
     bed.push(hot, *cold)
@@ -248,7 +163,7 @@ def test_a_missed_lane_is_looked_up_twice_and_added_once() -> None:
 @SWITCHES
 def test_a_single_ps_serves_all_that_the_switch_does_not(pipeline: Callable[[], Pipeline]) -> None:
     """A wrong hint costs no second RPC, as every key belongs to its share."""
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     mine = bed.keys(0)
     bed.hint(*mine[:5])
     bed.push(*mine)
@@ -259,15 +174,15 @@ def test_a_single_ps_serves_all_that_the_switch_does_not(pipeline: Callable[[], 
 
 def test_logs_and_counters_agree_to_the_integer() -> None:
     """Hints are right, wrong and missing; a riding key is counted where it is served."""
-    bed, chance = Bed(), np.random.default_rng(3)
+    bed, chance = SteppedTestbed(), np.random.default_rng(3)
     pipeline = bed.switch.pipeline
-    hot = chance.choice(PARAMETERS, 150, replace=False).tolist()
+    hot = chance.choice(bed.space.size, 150, replace=False).tolist()
     bed.load(*hot)
     before = contacts(bed)
     sent = {Op.PULL: 0, Op.PUSH: 0}
     for number in range(12):
-        bed.hint(*chance.choice(PARAMETERS, 200, replace=False).tolist(), *hot[: 10 * number])
-        keys = chance.choice(PARAMETERS, 250, replace=False).tolist()
+        bed.hint(*chance.choice(bed.space.size, 200, replace=False).tolist(), *hot[: 10 * number])
+        keys = chance.choice(bed.space.size, 250, replace=False).tolist()
         op = (Op.PULL, Op.PUSH)[number % 2]
         (bed.pull if op == Op.PULL else bed.push)(*keys)
         bed.finish()
@@ -289,13 +204,13 @@ def test_logs_and_counters_agree_to_the_integer() -> None:
     bed.check()
 
 
-def contacts(bed: Bed) -> int:
+def contacts(bed: SteppedTestbed) -> int:
     return sum(int(server.server.state.header.contacts) for server in bed.servers)
 
 
 @SWITCHES
 def test_no_ps_adds_what_is_not_of_its_share(pipeline: Callable[[], Pipeline]) -> None:
-    bed = Bed(PipelineSwitch(pipeline()))
+    bed = SteppedTestbed(PipelineSwitch(pipeline()))
     hot, cold = bed.keys(0, [20])[0], [key for key in bed.keys(1) if lane_of(key) != 20][:3]
     bed.hint(hot)
     bed.push(hot, *cold)

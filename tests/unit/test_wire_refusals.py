@@ -148,8 +148,7 @@ def test_an_epoch_has_32_bits(epoch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "keys", "needed"),
-    [(Command.RENEW, 0, 1), *((Command.BUSIEST, keys, 2) for keys in (0, 1, 3))],
+    ("code", "keys", "needed"), [(Command.RENEW, 0, 1), *((Command.BUSIEST, keys, 2) for keys in (0, 1, 3))]
 )
 def test_what_a_command_tells_in_place_of_keys_must_be_there(code: Command, keys: int, needed: int) -> None:
     assert len(control.parse(command(code, needed)).keys) == needed
