@@ -107,8 +107,9 @@ class SwitchClient:
         """Raise `PipelineError` unless the switch runs the design's pipeline."""
         if not self._switch.p4info.exists:
             raise PipelineError(
-                f"switch {self.address} has no pipeline: it was restarted and has lost its tables and "
-                "registers, or was never set up; start the testbed again"
+                f"switch {self.address} has no pipeline: under `hotline up` it gets one within seconds, also "
+                "after the last worker has left; otherwise it was restarted and has lost its tables and "
+                "registers, or was never set up: start the testbed again"
             )
         if not self._switch.p4info.has_p4info(_schema(self._design).p4info):
             found = self._switch.p4info

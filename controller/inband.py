@@ -48,6 +48,7 @@ PATIENCE = 10.0
 _FIRST_TIMEOUT = 0.1
 _MAX_TIMEOUT = 0.4
 _MAX_READS = 8
+_SERVERS_OF_UP = " Under `hotline up`, servers run only while workers do: start a script first"
 """Concurrent reads of registers."""
 
 K = TypeVar("K")
@@ -178,7 +179,13 @@ class InBand:
         frame = frames.build(UdpFrame(self._source, endpoint, control.build(request)))
         who = f"PS {server.ps} at {server.addr}"
         answer = await self._call(
-            self._commands, (server.job, server.ps, seq), frame, server.port, who, command.name
+            self._commands,
+            (server.job, server.ps, seq),
+            frame,
+            server.port,
+            who,
+            command.name,
+            _SERVERS_OF_UP,
         )
         free.put_nowait(seq + control.SLOTS)
         return answer
@@ -191,6 +198,7 @@ class InBand:
         port: int | None,
         who: str,
         what: str,
+        hint: str = "",
     ) -> T:
         """Send a frame repeatedly until `waiting[call]` has the answer; raise `NoAnswer` without one."""
         loop = asyncio.get_running_loop()
@@ -209,7 +217,7 @@ class InBand:
             del waiting[call]
         raise NoAnswer(
             f"{who} did not answer {what} within {self._patience:g} s; is it running, and of wire "
-            f"version {VERSION}?"
+            f"version {VERSION}?" + hint
         )
 
     async def _receive(self) -> None:

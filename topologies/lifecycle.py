@@ -201,4 +201,4 @@ def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
         print_result(record, summary, report)
     reporter.stop()
     if account is not None:
-        check_accounting(account, run)
+        check_accounting(account, run, is_script=record.config.get("script") is not None)

@@ -53,8 +53,11 @@ def served_pushes(parts: Path) -> int:
     return int(pushes.select(pl.col("served").cast(pl.Int64).sum()).collect().item())
 
 
-def check_accounting(account: Accounting, run: Path) -> None:
-    """Raise `AccountingError` if updates were lost or additions overflowed."""
+def check_accounting(account: Accounting, run: Path, is_script: bool = False) -> None:
+    """Raise `AccountingError` if updates were lost or additions overflowed.
+
+    A script gives the scale of its values to its `hotline.Worker`.
+    """
     if account.lost:
         lost = pluralize(account.lost, "update was lost", "updates were lost")
         raise AccountingError(f"{lost}, at {pluralize(account.mismatched_keys, 'key')}; see {run}")
@@ -62,4 +65,5 @@ def check_accounting(account: Accounting, run: Path) -> None:
         overflowed = pluralize(
             account.overflows, "addition at the switch overflowed", "additions at the switch overflowed"
         )
-        raise AccountingError(f"{overflowed}: set a smaller scale in CONFIG")
+        where = "hotline.Worker(scale=...)" if is_script else "CONFIG"
+        raise AccountingError(f"{overflowed}: set a smaller scale in {where}")

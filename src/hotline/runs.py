@@ -44,7 +44,8 @@ class Run(NamedTuple):
     def check(self) -> None:
         """Raise `AccountingError` if updates were lost."""
         if self.record.accounting is not None:
-            check_accounting(self.record.accounting, self.folder)
+            is_script = self.record.config.get("script") is not None
+            check_accounting(self.record.accounting, self.folder, is_script)
 
 
 def run(**settings: object) -> Run:

@@ -296,8 +296,9 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
     on(_check)
     switch.schema = fy.P4Schema()
     assert told(_check, PipelineError) == (
-        f"switch {ADDRESS} has no pipeline: it was restarted and has lost its tables and registers, or was "
-        "never set up; start the testbed again"
+        f"switch {ADDRESS} has no pipeline: under `hotline up` it gets one within seconds, also after the "
+        "last worker has left; otherwise it was restarted and has lost its tables and registers, or was "
+        "never set up: start the testbed again"
     )
 
 

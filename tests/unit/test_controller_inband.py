@@ -178,7 +178,10 @@ def test_the_busiest_keys_of_a_ps_come_page_by_page(number: int) -> None:
 
 def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
     switch = Played(lambda frame: [])
-    text = f"PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running, and of wire version {VERSION}?"
+    text = (
+        f"PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running, and of wire version {VERSION}? "
+        "Under `hotline up`, servers run only while workers do: start a script first"
+    )
     with pytest.raises(NoAnswer, match=exactly(text)):
         on(switch, lambda inband: inband.move(Command.SEED, SERVERS[0], [1]), patience=1.0)
     assert len(switch.sent) >= 2

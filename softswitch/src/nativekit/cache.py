@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import os
+import stat
+import tempfile
 from pathlib import Path
 
 
 def user_cache() -> Path:
-    """Return the user's cache folder, which may not exist yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotline"
+    """Return the user's cache folder, which may not exist yet; without a home, a private temporary one."""
+    try:
+        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hotline"
+    except RuntimeError:  # there is neither HOME nor a user of this id
+        return _private_folder()
+    existing = next(path for path in (folder, *folder.parents) if path.exists())
+    return folder if os.access(existing, os.W_OK | os.X_OK) else _private_folder()
+
+
+def _private_folder() -> Path:
+    """Return a temporary folder of this user's, the same in all processes unless another user has made it."""
+    folder = Path(tempfile.gettempdir()) / f"hotline-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o022:
+        return folder
+    return Path(tempfile.mkdtemp(prefix="hotline-"))
 
 
 def cache_of(package: Path) -> Path:

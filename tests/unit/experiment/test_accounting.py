@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from experiment.phases.accounting import Lanes, served_pushes, settle
+from analysis.record import Accounting
+from experiment.errors import AccountingError
+from experiment.phases.accounting import Lanes, check_accounting, served_pushes, settle
 from hosts.keys import KeySpace
 from hosts.worker.ledger import mismatches
 from topologies.accounting import held_by_servers, held_by_switch
@@ -97,3 +99,11 @@ def test_where_the_lanes_are(lanes: Lanes, is_logged: bool, applied: int, lost: 
 def test_mininet_leaves_the_loggers_of_others_alone() -> None:
     assert logging.getLoggerClass() is logging.Logger
     assert logging.getLogger("made.after.mininet").getEffectiveLevel() == logging.getLogger().level
+
+
+@pytest.mark.parametrize(("is_script", "where"), [(False, "CONFIG"), (True, "hotline.Worker(scale=...)")])
+def test_an_overflow_says_where_the_scale_is_set(tmp_path: Path, is_script: bool, where: str) -> None:
+    account = Accounting(sent=9, applied=9, lost=0, unknown=0, mismatched_keys=0, overflows=2)
+    with pytest.raises(AccountingError) as refused:
+        check_accounting(account, tmp_path, is_script)
+    assert str(refused.value) == f"2 additions at the switch overflowed: set a smaller scale in {where}"
