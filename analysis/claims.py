@@ -53,7 +53,7 @@ class Claim:
     """Change against the baseline, with a ratio."""
     null: Comparison | None = None
     """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
-    baseline: str = ""
+    reference: str = ""
     disturbed: Disturbed | None = None
     """Disturbed blocks that invalidate the claim."""
     dropped_rows: int = 0
@@ -103,7 +103,7 @@ def claims(summary: Summary, load: str, arm: str) -> dict[str, Claim]:
     """Return the claims of an arm at a load; those of the null itself are by the interval alone."""
     of_load = summary.loads[load]
     changes = of_load.differences.get(arm, {})
-    baseline = arm_of(arm).baseline or ""
+    baseline = arm_of(arm).reference or ""
     noise = repetition_of(baseline)
     null = {} if noise is None or noise.name == arm else of_load.differences.get(noise.name, {})
     disturbed = of_load.invalidated_by.get(arm, {})
@@ -217,7 +217,7 @@ def answer(summary: Summary) -> Answer:
     if lead is None:
         return Answer(load, None, Recommendation.NO_LEAD, {})
     found, learned = claims(summary, load, lead.name), claim_of_learning(summary, lead.name)
-    null = repetition_of(lead.baseline)
+    null = repetition_of(lead.reference)
     # Simulated runs have no noise.
     was_run = null is None or summary.virtual_s is not None or null.name in summary.loads[load].differences
     return Answer(
@@ -254,11 +254,11 @@ def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
         ]
         known = [each for each in found if each is not None]
         if known:
-            yield metric, known[0].baseline, list(zip(arms, found, tones, strict=True))
+            yield metric, known[0].reference, list(zip(arms, found, tones, strict=True))
 
 
 def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
-    values = summary.loads[load].arms[summary.baseline.name]
+    values = summary.loads[load].arms[summary.reference.name]
     for metric in shown_in("differences"):
         # Values are 0 for pulls of a worker's own model and for idle servers.
         if metric.place is not None and (value := values.of(metric)):

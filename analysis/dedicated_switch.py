@@ -24,7 +24,7 @@ class Capacity:
 
     lead: float
     """Capacity of the lead arm, in steps/s of all workers."""
-    baseline: float
+    reference: float
     """Capacity of the baseline, in steps/s of all workers."""
     ratio: float
     """Capacity of the lead arm divided by that of the baseline."""
@@ -55,7 +55,7 @@ class Prediction:
 def predict(summary: Summary) -> Prediction | None:
     """Return the predicted change by a dedicated switch; None if the run was not simulated."""
     found, lead = summary.virtual, summary.lead
-    if found is None or lead is None or lead.baseline is None or found.load not in summary.loads:
+    if found is None or lead is None or lead.reference is None or found.load not in summary.loads:
         return None
     measured = summary.loads[found.load].differences.get(lead.name, {})
     known = [
@@ -69,7 +69,7 @@ def predict(summary: Summary) -> Prediction | None:
         for name in [metric.name]
     }
     own, shared, here = (
-        of[lead.name] / of[lead.baseline]
+        of[lead.name] / of[lead.reference]
         for of in (found.own_capacity, found.shared_capacity, summary.capacity)
     )
     error = abs(log(shared / here))
@@ -80,7 +80,7 @@ def predict(summary: Summary) -> Prediction | None:
         claims=claims,
         capacity=Capacity(
             lead=found.own_capacity[lead.name],
-            baseline=found.own_capacity[lead.baseline],
+            reference=found.own_capacity[lead.reference],
             ratio=own,
             low=own * exp(-error),
             high=own * exp(error),
@@ -112,5 +112,5 @@ def widened(own: Comparison, shared: Comparison, measured: Comparison) -> Compar
         return own
     error = abs(log1p(shared.ratio) - log1p(measured.ratio))
     low, high = expm1(log1p(own.ratio_low) - error), expm1(log1p(own.ratio_high) + error)
-    bounds = {"low": low * own.baseline, "high": high * own.baseline, "ratio_low": low, "ratio_high": high}
+    bounds = {"low": low * own.reference, "high": high * own.reference, "ratio_low": low, "ratio_high": high}
     return own.model_copy(update=bounds)

@@ -40,7 +40,7 @@ class Operations:
     """Claims for pulls and pushes at a load, of the arms with one baseline; all have intervals."""
 
     load: str
-    baseline: str
+    reference: str
     arms: Sequence[tuple[str, Sequence[Claim]]]
 
 

@@ -94,13 +94,13 @@ def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | Non
 def _measured_capacity(summary: Summary) -> Effect | None:
     """Return the mean over the run's measurements, with their range: too few for an interval or a claim."""
     lead = summary.lead
-    if lead is None or lead.baseline is None or summary.virtual_s is not None:
+    if lead is None or lead.reference is None or summary.virtual_s is not None:
         return None
     every = [summary.capacity, *(check.capacity for check in summary.capacity_checks)]
     ratios = [
-        each[lead.name] / each[lead.baseline]
+        each[lead.name] / each[lead.reference]
         for each in every
-        if lead.name in each and each.get(lead.baseline)
+        if lead.name in each and each.get(lead.reference)
     ]
     if not ratios:
         return None

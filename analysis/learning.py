@@ -59,14 +59,14 @@ def compared_courses(
     """Return the same comparison from each arm's mean logarithm of the loss."""
     found = {}
     for each in ordered(courses):
-        if each.baseline is None or each.baseline not in courses:
+        if each.reference is None or each.reference not in courses:
             continue
         low = high = None
-        shift = courses[each.name] - courses[each.baseline]
-        half_width = _half_width(courses, each, arm(each.baseline), alpha) if with_interval else None
+        shift = courses[each.name] - courses[each.reference]
+        half_width = _half_width(courses, each, arm(each.reference), alpha) if with_interval else None
         if half_width is not None:
             low, high = shift - half_width, shift + half_width
-        found[each.name] = of_logs(courses[each.baseline], shift, low, high)
+        found[each.name] = of_logs(courses[each.reference], shift, low, high)
     return found
 
 

@@ -36,10 +36,10 @@ def columns(arms: Sequence[str]) -> dict[str, str]:
     known = [arm for arm in ordered(arms) if not arm.is_repetition]
     if not known:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
-    known.sort(key=lambda arm: (arm.baseline is not None, not arm.is_lead))
-    is_without = not any(arm.settings.aggregates for arm in known if arm.baseline is None)
+    known.sort(key=lambda arm: (arm.reference is not None, not arm.is_lead))
+    is_without = not any(arm.settings.aggregates for arm in known if arm.reference is None)
     without = "here, without" if is_without else f"here, {known[0].name}"
-    return {arm.name: f"here, with {arm.name}" if arm.baseline else without for arm in known}
+    return {arm.name: f"here, with {arm.name}" if arm.reference else without for arm in known}
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from analysis.statistics import ALPHA, Comparison
-from foundation.designs.arms import baseline_of, ordered, renamed_arm
+from foundation.designs.arms import ordered, reference_of, renamed_arm
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
 
@@ -270,7 +270,7 @@ class RunRecord(_Model):
 
     @property
     def design(self) -> str:
-        return baseline_of(self.config["arms"]).design
+        return reference_of(self.config["arms"]).design
 
     def repeated(self) -> list[tuple[int, int]]:
         """Return (begin, end) of the repeated blocks, in µs of Unix time."""
@@ -291,13 +291,13 @@ def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
     """Return arm -> steps/s, the mean over an arm and its repetitions, without entries for repetitions."""
     found: dict[str, list[float]] = {}
     for arm in ordered(capacity):
-        found.setdefault((arm.is_repetition and arm.baseline) or arm.name, []).append(capacity[arm.name])
+        found.setdefault((arm.is_repetition and arm.reference) or arm.name, []).append(capacity[arm.name])
     return {arm: sum(each) / len(each) for arm, each in found.items()}
 
 
 def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
     """Return the capacity of the baseline in steps/s."""
-    return capacity_by_arm(capacity)[baseline_of(capacity).name]
+    return capacity_by_arm(capacity)[reference_of(capacity).name]
 
 
 def min_capacity(capacity: Mapping[str, float]) -> float:

@@ -136,7 +136,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
         drawings=drawings(summary, record),
         paper=[paper_table(source, drawn, summary)],
         tables=[("What durability costs", [durability(summary)])] if summary.durable else (),
-        baseline=summary.baseline.name,
+        reference=summary.reference.name,
         differences=[table for name in summary.loads for table in differences(summary, name)],
         losses=[line for name in summary.loads for line in losses(summary, name)],
         no_losses=_line("nothing_worse", summary=summary),
@@ -229,7 +229,7 @@ def differences(summary: Summary, name: str) -> Iterator[Table]:
 
 def by_baseline(summary: Summary, load: LoadSummary) -> dict[str, list[Arm]]:
     """Return baseline -> arms that are compared with it at a load; the baseline alone without arms."""
-    return compared(load.differences) or {summary.baseline.name: []}
+    return compared(load.differences) or {summary.reference.name: []}
 
 
 def _cell(change: Comparison | None, tone: Tone) -> Sentence:

@@ -46,14 +46,14 @@ class Comparison(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    baseline: float
+    reference: float
     value: float
     difference: float
-    """`value` - `baseline`, in the metric's unit, with bounds `low` and `high`."""
+    """`value` - `reference`, in the metric's unit, with bounds `low` and `high`."""
     low: float | None
     high: float | None
     ratio: float | None
-    """`value` / `baseline` - 1, with bounds `ratio_low` and `ratio_high`."""
+    """`value` / `reference` - 1, with bounds `ratio_low` and `ratio_high`."""
     ratio_low: float | None
     ratio_high: float | None
 
@@ -97,7 +97,7 @@ def of_logs(baseline: float, shift: float, low: float | None, high: float | None
     reference, ratio = float(np.exp(baseline)), float(np.expm1(shift))
     ratio_low, ratio_high = (None if bound is None else float(np.expm1(bound)) for bound in (low, high))
     return Comparison(
-        baseline=reference,
+        reference=reference,
         value=reference * (1 + ratio),
         difference=reference * ratio,
         low=None if ratio_low is None else reference * ratio_low,
@@ -115,7 +115,7 @@ def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
         None if bound is None or not reference else bound / reference for bound in (difference, low, high)
     )
     return Comparison(
-        baseline=reference,
+        reference=reference,
         value=reference + difference,
         difference=difference,
         low=low,
@@ -141,7 +141,7 @@ def _arithmetic_unpaired(other: Rounds, first: Rounds) -> Comparison:
     reference, value = float(first.mean()), float(other.mean())
     low, high = _welch(other, first)
     return Comparison(
-        baseline=reference,
+        reference=reference,
         value=value,
         difference=value - reference,
         low=low,

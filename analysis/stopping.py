@@ -49,7 +49,7 @@ def reason_to_stop(
 
 def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
     """Yield the claims that a run's answer is made of."""
-    noise = repetition_of(arm_of(arm).baseline)
+    noise = repetition_of(arm_of(arm).reference)
     null = {} if noise is None else differences.get(noise.name, {})
     for metric in answered():
         found = differences.get(arm, {}).get(metric.name)

@@ -40,7 +40,7 @@ from analysis.record import (
 )
 from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import arm as arm_of
-from foundation.designs.arms import baseline_of, leading, measured, ordered, renamed_arm
+from foundation.designs.arms import leading, measured, ordered, reference_of, renamed_arm
 from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES, load_name
 
@@ -209,13 +209,13 @@ class Summary(_Model):
     loads: dict[str, LoadSummary]
 
     @property
-    def baseline(self) -> Arm:
-        return baseline_of(self.capacity)
+    def reference(self) -> Arm:
+        return reference_of(self.capacity)
 
     @property
     def lead(self) -> Arm | None:
         """The arm by which the run's design is judged; None if the design has none."""
-        return leading(self.baseline.design)
+        return leading(self.reference.design)
 
     @property
     def is_sound(self) -> bool:
@@ -237,7 +237,7 @@ def summarise(run: Path, record: RunRecord) -> Summary:
     rpc, operations = (_read_log(run / f"{log}.parquet") for log in ("rpc", "operations"))
     account = record.accounting
     tried = record.first_attempts()
-    lead = leading(baseline_of(record.capacity).design)
+    lead = leading(reference_of(record.capacity).design)
     loads = {load_name(load): _load(load, rpc, operations, record) for load in _loads(record.blocks)}
     return Summary(
         target=record.target,
@@ -391,7 +391,7 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
 def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
     """Return arm -> kind of metric -> disturbed blocks, over the arm's blocks and its baseline's."""
     found = {
-        name: invalidated([block for block in blocks if block.arm in (name, arm_of(name).baseline)])
+        name: invalidated([block for block in blocks if block.arm in (name, arm_of(name).reference)])
         for name in arms
     }
     return {name: of_arm for name, of_arm in found.items() if of_arm}
@@ -426,7 +426,7 @@ def _arms(
     classes = measured_rows("rpc", rpc).group_by("arm", "class").agg(pl.len().alias("rpcs"), **latencies())
     of_class = classes.rows_by_key(["arm", "class"], named=True, unique=True)
     found = {}
-    for arm in measured(baseline_of(block.arm for block in blocks).design):
+    for arm in measured(reference_of(block.arm for block in blocks).design):
         own = [block for block in blocks if block.arm == arm.name]
         values = of_blocks(own, placed)
         for each in of_logs:

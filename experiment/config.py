@@ -279,7 +279,7 @@ class Config(RunSettings):
             raise ValueError("loads must be fractions above 0 and at most 1, at least one")
         if len(set(map(load_name, self.loads))) < len(self.loads):
             raise ValueError(f"loads ({', '.join(map(load_name, self.loads))}) must differ")
-        known = {arm.name: arm.baseline for arm in self.every_arm if arm.is_measured}
+        known = {arm.name: arm.reference for arm in self.every_arm if arm.is_measured}
         needed = {known[name] or name for name in self.arms if name in known}
         if not needed or not needed <= set(self.arms) <= set(known) or len(set(self.arms)) < len(self.arms):
             if message := find_old_arm(self.arms, known):

@@ -10,7 +10,7 @@ from functools import partial
 
 from experiment.designs import prepare
 from experiment.phases.measure import measure
-from foundation.designs.arms import baseline_of
+from foundation.designs.arms import reference_of
 from foundation.designs.registry import design
 from hosts.keys import KeySpace
 from hosts.model.hyperparameters import Hyperparameters
@@ -83,7 +83,7 @@ async def measure_empty_rpcs(session: RealSession) -> None:
         return
     command = {
         "cmd": "empty",
-        "job": baseline_of(session.config.arms).job,
+        "job": reference_of(session.config.arms).job,
         "count": session.config.empty_rpcs,
     }
     patience = _PATIENCE_S + _PATIENCE_OF_AN_RPC_S * session.config.empty_rpcs

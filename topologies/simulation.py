@@ -33,7 +33,7 @@ def can_be_simulated(record: RunRecord) -> bool:
     is_plain = config["codec"] == "fast" and not any(config["faults"].values())
     is_quick = config["recovery"]["journal_sync"] is None and config["server"] == ServerCost().model_dump()
     lead = leading(record.design)
-    has_both = lead is not None and {lead.name, lead.baseline} <= set(config["arms"])
+    has_both = lead is not None and {lead.name, lead.reference} <= set(config["arms"])
     return is_plain and is_quick and has_both and config["empty_rpcs"] > 0
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from analysis.figures.model import colour_of
 from analysis.learning import Curves, read_curves
 from analysis.record import AnalysisError, RunRecord, read_record
-from foundation.designs.arms import baseline_of, every, ordered, renamed_arm
+from foundation.designs.arms import every, ordered, reference_of, renamed_arm
 from foundation.designs.registry import design
 from foundation.logs.cluster import CLUSTER, ClusterLogs
 from foundation.logs.columns import LOGS
@@ -67,7 +67,7 @@ def of_run(run: Path) -> Source:
         if logs["connections"].exists()
         else None,
         updates=[logs["updates"]] if logs["updates"].exists() and counts_updates else [],
-        job=baseline_of(arms).job,
+        job=reference_of(arms).job,
         arms=arms,
         operations=pl.scan_parquet(logs["operations"]).filter(pl.col("measured") & (pl.col("round") >= 0)),
         record=record,

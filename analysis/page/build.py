@@ -64,7 +64,7 @@ class Page:
     paper: Sequence[Table] = ()
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
     """(heading, tables) of further sections."""
-    baseline: str = ""
+    reference: str = ""
     differences: Sequence[Table] = ()
     losses: Sequence[Sentence] = ()
     no_losses: str = ""
@@ -91,7 +91,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     """Draw the lead arm and its baseline at the first load; return nothing if a run lacks one of them."""
     name, load = next(iter(summary.loads.items()))
     lead = summary.lead
-    arms = [arm for arm in ordered(load.arms) if lead and arm.name in (lead.name, lead.baseline)]
+    arms = [arm for arm in ordered(load.arms) if lead and arm.name in (lead.name, lead.reference)]
     if not all(load.arms[arm.name].steps for arm in arms):
         return []
     hosts = {

@@ -19,7 +19,7 @@ def so_far(blocks: Sequence[Block], load: float, lead: Arm) -> str | None:
     metrics = [METRICS[name] for name in _SHOWN]
     of_arms = [
         [block for block in blocks if block.load == load and block.arm == arm]
-        for arm in (lead.name, lead.baseline)
+        for arm in (lead.name, lead.reference)
     ]
     if not all(of_arms):
         return None

@@ -57,24 +57,24 @@ def ordered(names: Iterable[str]) -> tuple[Arm, ...]:
     return tuple(arm for arm in every().values() if arm.is_measured and arm.name in wanted)
 
 
-def baseline_of(names: Iterable[str]) -> Arm:
-    """Return the baseline among these arms; raises `HotlineError` if there is none."""
-    found = [arm for arm in ordered(names) if arm.baseline is None]
+def reference_of(names: Iterable[str]) -> Arm:
+    """Return the one of these arms that others are compared with; raises `HotlineError` if there is none."""
+    found = [arm for arm in ordered(names) if arm.reference is None]
     if not found:
         raise HotlineError("there is no arm that others are compared with")
     return found[0]
 
 
 def compared(names: Iterable[str]) -> dict[str, list[Arm]]:
-    """Return, by the name of a baseline, those of these arms that are compared with it."""
+    """Return, by the name of a reference arm, those of these arms that are compared with it."""
     found = ordered(names)
-    baselines = dict.fromkeys(arm.baseline for arm in found if arm.baseline is not None)
-    return {baseline: [arm for arm in found if arm.baseline == baseline] for baseline in baselines}
+    references = dict.fromkeys(arm.reference for arm in found if arm.reference is not None)
+    return {name: [arm for arm in found if arm.reference == name] for name in references}
 
 
 def repetition_of(name: str | None) -> Arm | None:
-    """Return the arm that repeats a baseline (A/A), whose differences are noise; None if there is none."""
-    return next((arm for arm in every().values() if arm.baseline == name and arm.is_repetition), None)
+    """Return the arm that repeats another one (A/A), whose differences are noise; None if there is none."""
+    return next((arm for arm in every().values() if arm.reference == name and arm.is_repetition), None)
 
 
 def leading(design: str) -> Arm | None:
@@ -83,11 +83,11 @@ def leading(design: str) -> Arm | None:
 
 
 def judged(design: str) -> tuple[Arm, Arm]:
-    """Return the baseline and the arm that a design is judged by; raises `HotlineError` if there is none."""
+    """Return the reference and the arm that a design is judged by; raises `HotlineError` if there is none."""
     lead = leading(design)
-    if lead is None or lead.baseline is None:
+    if lead is None or lead.reference is None:
         raise HotlineError(f"design {design} has no arm that it is judged by")
-    return arm(lead.baseline), lead
+    return arm(lead.reference), lead
 
 
 def mentioned(design: str) -> tuple[Arm, ...]:

@@ -41,26 +41,26 @@ REPEAT = Arm(
     "repeat", 6, NAME, HotSet(), "#b4b4b4",
     about="that repeats the baseline (A/A)",
     note="The differences of the arm repeat are noise, and show how much of it there is.",
-    baseline="baseline", is_repetition=True,
+    reference="baseline", is_repetition=True,
 )  # fmt: skip
 PROXY = Arm(
     "proxy", 3, NAME, HotSet(proxy=True), "#3b7dd8",
     about="in which the switch is the workers' one connection to each server",
     note="The arm proxy should show nothing with few workers: its effect ([DDL] Fig. 9) needs hundreds of "
     "connections.",
-    baseline="baseline",
+    reference="baseline",
     sentence_prefix="with the proxy alone, ",
 )  # fmt: skip
 OFFLOAD = Arm(
     "offload", 4, NAME, HotSet(offload=True), "#e07b1a",
     about="in which the switch holds the hottest parameters",
-    baseline="baseline",
+    reference="baseline",
     is_lead=True,
 )  # fmt: skip
 OFFLOAD_PROXY = Arm(
     "offload-proxy", 5, NAME, HotSet(offload=True, proxy=True), "#2c9a57",
     about="that is offload and proxy together",
-    baseline="baseline",
+    reference="baseline",
 )  # fmt: skip
 
 ARMS = (PROFILE, BASELINE, REPEAT, PROXY, OFFLOAD, OFFLOAD_PROXY)

@@ -360,15 +360,15 @@ class Arm:
     """The rest of the sentence "the arm ...", which defines it."""
     note: str = ""
     """A sentence that helps to interpret its results; may be empty."""
-    baseline: str | None = None
-    """Name of the arm that it is compared with; None for a baseline."""
+    reference: str | None = None
+    """Name of the arm that it is compared with; None if others are compared with it."""
     is_measured: bool = True
     is_lead: bool = False
     sentence_prefix: str = ""
     """Beginning of an answer's sentences about an arm that does not lead; empty if answers do not mention
     it."""
     is_repetition: bool = False
-    """Whether it repeats its baseline (an A/A test), so that their difference is noise."""
+    """Whether it repeats its reference (an A/A test), so that their difference is noise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ NONE_REPEAT = Arm(
     "none-repeat", 8, NAME, Forwarding(), "#b4b4b4",
     about="that repeats none (A/A)",
     note="The differences of the arm none-repeat are noise, and show how much of it there is.",
-    baseline="none", is_repetition=True,
+    reference="none", is_repetition=True,
 )  # fmt: skip
 
 DESIGN = Design(

@@ -41,7 +41,7 @@ PUBLISHED = Arm(
 CHECKED = Arm(
     "switchml-checked", 10, NAME, SwitchML(check=True), "#5b3fa0",
     about="in which it also compares the numbers of chunks",
-    baseline="switchml",
+    reference="switchml",
 )  # fmt: skip
 
 DESIGN = Design(

@@ -83,7 +83,7 @@ def _differences(
     common: list[LoadAndArm], measured: Observed, predicted: Observed
 ) -> Iterator[DifferencePrediction]:
     for cell, metric in measured.signs:
-        base = (cell[0], arm(cell[1]).baseline or "")
+        base = (cell[0], arm(cell[1]).reference or "")
         if cell in common and base in common:
             changes = (of.cells[cell][metric] / of.cells[base][metric] - 1 for of in (measured, predicted))
             yield DifferencePrediction(*cell, metric, *changes)

@@ -81,7 +81,7 @@ def training(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
         rate = _values(found, arm, lambda of: of.capacity)
         lines.append(Series(arm, x, 1e6 / rate, colour_of(arm, number), dash=number % 2))
         facts |= {(arm, f"{workers:.0f}"): float(of) for workers, of in zip(x, rate / x, strict=True)}
-        if arm_of(arm).baseline is None:
+        if arm_of(arm).reference is None:
             ideal = 1e6 / (rate[base] / _BASE_WORKERS * x)
             lines.append(Series("ideal", x, ideal, "#000000", dash=2))
     return Figure(

@@ -9,7 +9,7 @@ from analysis.figures.files import write_figures
 from analysis.page.build import Page, build
 from analysis.page.plots import plot
 from analysis.wording import Row, Table, plain
-from foundation.designs.arms import baseline_of, measured, mentioned
+from foundation.designs.arms import measured, mentioned, reference_of
 from foundation.designs.interface import Arm
 from foundation.logs.parts import write_text
 from simulator.sweeps.figures import figures_of
@@ -44,8 +44,8 @@ def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> P
 
 def table(sweep: Sweep, results: SweepResults) -> Table:
     found = {point.name: results[sweep.name, point.name] for point in sweep.points}
-    base = baseline_of(name for done in found.values() for name in done.result.arms)
-    others = [arm for arm in measured(base.design) if arm.baseline is not None and not arm.is_repetition]
+    base = reference_of(name for done in found.values() for name in done.result.arms)
+    others = [arm for arm in measured(base.design) if arm.reference is not None and not arm.is_repetition]
     rows: list[Row] = [_row(name, done, base.name, others) for name, done in found.items()]
     changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
     head = (sweep.along, f"steps/s: {base.name}", *changes, "RPCs", "lanes")

@@ -44,7 +44,7 @@ def measured_point(run: MeasuredRun, packed: Packing) -> MeasuredPoint:
     found = {what: run.difference(metric) for what, metric in METRICS.items()}
     return MeasuredPoint(
         packed,
-        {what: each.baseline for what, each in found.items()},
+        {what: each.reference for what, each in found.items()},
         {what: each.value for what, each in found.items()},
     )
 

@@ -13,7 +13,7 @@ from studies.paper.packing import PARAMETERS, TOP
 _ARMS = measured(NAME)
 _ALL = [arm.name for arm in _ARMS]
 _SCALED = [arm.name for arm in _ARMS if not arm.is_repetition]
-_COMPARED = [arm.name for arm in _ARMS if arm.baseline is None or arm.is_repetition or arm == leading(NAME)]
+_COMPARED = [arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == leading(NAME)]
 """The leading arm of the design, its baseline, and a repeat of that."""
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""

@@ -62,7 +62,7 @@ def _page(
             paper_table(of_run(run.folder), list(figures([of_run(run.folder)])), run.summary) for run in main
         ],
         tables=[("Fig. 9: what a connection costs", [slopes(fig_9)]), ("All runs", [_run_table(runs)])],
-        baseline=first.summary.baseline.name,
+        reference=first.summary.reference.name,
         differences=list(differences(first.summary, name)),
         no_losses="Which metrics are worse is in the table above.",
         facts=caveats(is_virtual=False),

@@ -115,10 +115,10 @@ def sweep(
 def _series(runs: Sequence[MeasuredRun], x: np.ndarray, metric: str) -> list[Series]:
     found = [run.difference(metric) for run in runs]
     bounds = [
-        np.array([each.baseline * (1 + (bound or 0.0)) for each, bound in zip(found, ratios, strict=True)])
+        np.array([each.reference * (1 + (bound or 0.0)) for each, bound in zip(found, ratios, strict=True)])
         for ratios in ([each.ratio_low for each in found], [each.ratio_high for each in found])
     ]
-    without = np.array([each.baseline for each in found])
+    without = np.array([each.reference for each in found])
     with_offload = np.array([each.value for each in found])
     return [
         Series(BASELINE.name, x, without, colour_of(BASELINE.name, 0)),

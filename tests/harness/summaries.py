@@ -12,7 +12,7 @@ from analysis.summary import LoadSummary, Summary
 def of_ratio(ratio: float, low: float | None = None, high: float | None = None) -> Comparison:
     """Return a difference as a ratio of the baseline 100, optionally with its interval."""
     return Comparison(
-        baseline=100.0,
+        reference=100.0,
         value=100 * (1 + ratio),
         difference=100 * ratio,
         low=None if low is None else 100 * low,

@@ -38,7 +38,7 @@ def comparison(difference: float, half: float | None, baseline: float = 1000.0) 
     bounds = (None, None) if half is None else (difference - half, difference + half)
     ratio = [None if each is None else each / baseline for each in bounds]
     return Comparison(
-        baseline=baseline,
+        reference=baseline,
         value=baseline + difference,
         difference=difference,
         low=bounds[0],

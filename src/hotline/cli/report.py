@@ -136,7 +136,7 @@ def compare(runs: tuple[Path, ...], as_json: bool) -> None:
 
 def _print_compared(load: str, found: list[ComparedRun]) -> None:
     from analysis.metrics import shown_in
-    from foundation.designs.arms import baseline_of, leading, mentioned
+    from foundation.designs.arms import leading, mentioned, reference_of
 
     # The table has selected metrics; --json has all.
     metrics = shown_in("compare")
@@ -146,14 +146,14 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
     )
     of_load = capital(load_title(load))
     click.echo(of_load + (f", steps/s offered: {offered}" if offered else ""))
-    base = baseline_of(found[0].changes[load])
+    base = reference_of(found[0].changes[load])
     lead = leading(base.design)
     for arm in (each.name for each in (base, *mentioned(base.design))):
         changes = [each.changes[load].get(arm, {}) for each in found]
         rows = [
             [
                 metric.title,
-                f"{changes[0][metric.name].baseline:,.1f}",
+                f"{changes[0][metric.name].reference:,.1f}",
                 *(_cell(metric, of) for of in changes[1:]),
             ]
             for metric in metrics
@@ -171,7 +171,7 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
         if any(metric.name in of for of in inside)
     ]
     if rows:
-        title = f"{of_load}: {lead.name} against {lead.baseline}, in each run"
+        title = f"{of_load}: {lead.name} against {lead.reference}, in each run"
         print_table(title, ["", *names], rows)
 
 

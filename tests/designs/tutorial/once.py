@@ -13,7 +13,7 @@ DESIGN = replace(
     program=Path(__file__).parent / "compiled" / "once.json",
     arms=(
         replace(OFF, name="once-off", job=62, design=__name__),
-        replace(ON, name="once", job=52, design=__name__, baseline="once-off"),
+        replace(ON, name="once", job=52, design=__name__, reference="once-off"),
     ),
     module=__name__,
 )

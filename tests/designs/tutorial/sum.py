@@ -17,7 +17,7 @@ class Adds:
 OFF = Arm("sum-off", 61, __name__, Forwarding(), "#7f7f7f", about="in which the switch forwards")
 ON = Arm(
     "sum", 51, __name__, Adds(), "#d0662c",
-    about="in which the switch adds", baseline="sum-off", is_lead=True,
+    about="in which the switch adds", reference="sum-off", is_lead=True,
 )  # fmt: skip
 DESIGN = Design(
     name="sum",

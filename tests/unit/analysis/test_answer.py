@@ -156,7 +156,7 @@ def test_operations_of_which_one_has_no_interval_are_no_fact(open_: str) -> None
     known = summary({PULL: LESS, PUSH: OPEN})
     [operations] = facts(known).operations
     [(arm, claims)] = operations.arms
-    assert (operations.load, operations.baseline, arm) == ("0.5", "baseline", "offload")
+    assert (operations.load, operations.reference, arm) == ("0.5", "baseline", "offload")
     assert [claim.sign for claim in claims] == [-1, 0]
     other = summary({PULL: LESS, PUSH: LESS, open_: NOT_KNOWN})
     assert facts(other).operations == []

@@ -30,7 +30,7 @@ COLOUR = "#9467bd"
 def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
     """An arm more, whose pulls take a quarter of what *baseline*'s do."""
     settings = HotSet(offload=True)
-    sixth = Arm("small", 90, hotset.NAME, settings, COLOUR, about="with a small hot set", baseline=baseline)
+    sixth = Arm("small", 90, hotset.NAME, settings, COLOUR, about="with a small hot set", reference=baseline)
     patch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
     patch.setitem(synthetic.PULL_US, "small", 250.0)
     return sixth
@@ -110,7 +110,7 @@ def test_what_there_is_not_is_told_beside_what_there_is() -> None:
     with pytest.raises(HotlineError, match="'other' is no design; there are hotset, none"):
         arms.arms_of("other")
     with pytest.raises(HotlineError, match="no arm that others are compared with"):
-        arms.baseline_of(["offload"])
+        arms.reference_of(["offload"])
 
 
 def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> None:

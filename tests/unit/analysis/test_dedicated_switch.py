@@ -47,7 +47,7 @@ OWN = {CPU: of_ratio(-0.36, -0.37, -0.35), PULL: of_ratio(0.04, 0.02, 0.05)}
 def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
     """0.6 of *baseline* where 0.7 was measured: a factor of 7/6, on either side."""
     found = widened(OWN[CPU], SHARED[CPU], MEASURED[CPU])
-    assert (found.ratio, found.baseline) == (-0.36, 100)
+    assert (found.ratio, found.reference) == (-0.36, 100)
     assert found.ratio_low == pytest.approx(0.63 * 6 / 7 - 1)
     assert found.ratio_high == pytest.approx(0.65 * 7 / 6 - 1)
     assert (found.low, found.high) == pytest.approx((100 * (0.54 - 1), 100 * (0.65 * 7 / 6 - 1)))
@@ -59,7 +59,7 @@ def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
 def test_a_prediction_has_claims_capacity_and_checks() -> None:
     found = predict(summary(MEASURED, virtual(OWN, SHARED)))
     assert found is not None
-    assert (found.load, found.lead.name, found.lead.baseline) == ("0.5", "offload", "baseline")
+    assert (found.load, found.lead.name, found.lead.reference) == ("0.5", "offload", "baseline")
     assert {name: claim.verdict for name, claim in found.claims.items()} == {
         CPU: Verdict.LESS,
         PULL: Verdict.MORE,
@@ -67,7 +67,7 @@ def test_a_prediction_has_claims_capacity_and_checks() -> None:
     assert found.recommendation is Recommendation.IF_SERVERS_LIMIT
     # 0.75 of the capacity in the model, where 0.83 was measured: a factor of 10/9.
     capacity = found.capacity
-    assert (capacity.lead, capacity.baseline, capacity.ratio) == (1_500, 1_000, 1.5)
+    assert (capacity.lead, capacity.reference, capacity.ratio) == (1_500, 1_000, 1.5)
     assert (capacity.low, capacity.high) == pytest.approx((1.35, 1.5 / 0.9))
     assert [(metric.name, *both) for metric, *both in found.checks] == [
         (CPU, SHARED[CPU], MEASURED[CPU]),

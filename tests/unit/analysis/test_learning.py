@@ -32,7 +32,7 @@ def test_the_interval_is_students_of_the_spread_of_arms_that_train_alike() -> No
     reach = student.ppf(0.975, 3) * sqrt(2 * 0.04 / 3)
     offload = found["offload"]
     assert offload.ratio_low is not None and offload.ratio_high is not None
-    assert (offload.baseline, offload.value) == pytest.approx((1, exp(0.5)))
+    assert (offload.reference, offload.value) == pytest.approx((1, exp(0.5)))
     assert (offload.ratio_low, offload.ratio_high) == pytest.approx(
         (exp(0.5 - reach) - 1, exp(0.5 + reach) - 1)
     )

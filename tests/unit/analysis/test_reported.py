@@ -46,7 +46,7 @@ def test_losses_that_are_not_above_0_have_no_ratio(tmp_path: Path) -> None:
 def test_arms_are_compared_over_what_all_have(tmp_path: Path) -> None:
     write(tmp_path, *[("baseline", 0, 2.0)] * 6, *[("offload", 0, 2.2)] * 5, *[("repeat", 0, 2.0)] * 9)
     found = compared_courses(courses(read_curves(tmp_path)))
-    assert found["offload"].ratio == pytest.approx(0.1) and found["offload"].baseline == pytest.approx(2.0)
+    assert found["offload"].ratio == pytest.approx(0.1) and found["offload"].reference == pytest.approx(2.0)
     assert found["repeat"].ratio == pytest.approx(0.0) and exp(0.0) == 1.0
 
 
@@ -82,7 +82,7 @@ def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticR
         1.1,
     )
     assert summary.learning["offload"].ratio == pytest.approx(0.1)
-    assert summary.learning["offload"].baseline == pytest.approx(1.0)
+    assert summary.learning["offload"].reference == pytest.approx(1.0)
     ran = dict(what_was_run(synthetic_run.record, summary))
     assert ran["script"].startswith("train.py --epochs 3:")
 

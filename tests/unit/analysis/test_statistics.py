@@ -19,7 +19,7 @@ def test_a_difference_is_of_geometric_means_and_so_is_its_interval() -> None:
     """Rounds alike but for one, which has twice as much; the ends are subsets of it alone and without it."""
     found = compare_paired(np.array([5.0, 5, 5, 5, 5, 10]), np.full(6, 10.0))
     mean = 5 * 2 ** (1 / 6)
-    assert (found.baseline, found.value, found.difference) == pytest.approx((10, mean, mean - 10))
+    assert (found.reference, found.value, found.difference) == pytest.approx((10, mean, mean - 10))
     assert found.ratio == pytest.approx(mean / 10 - 1)
     assert (found.ratio_low, found.ratio_high) == pytest.approx((-0.5, 0))
     assert (found.low, found.high) == pytest.approx((-5, 0))
@@ -73,8 +73,8 @@ def test_bounds_are_about_the_estimate_and_nothing_falls_by_more_than_all(
     found = compare_paired(arm, baseline)
     assert found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None
     assert -1 <= found.ratio_low <= found.ratio + 1e-9 and found.ratio <= found.ratio_high + 1e-9
-    assert found.low == pytest.approx(found.ratio_low * found.baseline)
-    assert found.high == pytest.approx(found.ratio_high * found.baseline)
+    assert found.low == pytest.approx(found.ratio_low * found.reference)
+    assert found.high == pytest.approx(found.ratio_high * found.reference)
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=MIN_ROUNDS, max_size=9))
@@ -111,7 +111,7 @@ def test_an_interval_at_a_smaller_error_rate_is_wider() -> None:
 
 def test_where_there_is_nothing_in_some_round_means_are_arithmetic() -> None:
     found = compare_paired(np.array([0.0, 2, 2, 2, 2, 2]), np.array([2.0, 4, 4, 4, 4, 4]))
-    assert (found.baseline, found.value) == pytest.approx((22 / 6, 10 / 6))
+    assert (found.reference, found.value) == pytest.approx((22 / 6, 10 / 6))
     assert (found.difference, found.low, found.high) == pytest.approx((-2, -2, -2))
     assert (found.ratio, found.ratio_low, found.ratio_high) == pytest.approx((-6 / 11,) * 3)
 

@@ -40,7 +40,7 @@ def test_the_interval_is_welchs_of_the_logarithms() -> None:
     bounds = ttest_ind(np.log(other), np.log(first), equal_var=False).confidence_interval(0.95)
     assert (found.ratio_low, found.ratio_high) == pytest.approx((np.expm1(bounds.low), np.expm1(bounds.high)))
     assert found.ratio == pytest.approx(np.exp(np.log(other).mean() - np.log(first).mean()) - 1)
-    assert found.value == pytest.approx(found.baseline + found.difference)
+    assert found.value == pytest.approx(found.reference + found.difference)
     assert found.value == pytest.approx(np.exp(np.log(other).mean()))
 
 

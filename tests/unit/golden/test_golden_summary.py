@@ -196,7 +196,7 @@ def compared(baseline: float, typical: float, special: float) -> dict[str, objec
     """The baseline's rounds are alike, and the arm's but for one."""
     value = typical**0.9 * special**0.1
     low, high = sorted((typical, typical ** (2 / 3) * special ** (1 / 3)))
-    numbers = {"baseline": baseline, "value": value, "difference": value - baseline}
+    numbers = {"reference": baseline, "value": value, "difference": value - baseline}
     numbers |= {"low": low - baseline, "high": high - baseline}
     numbers |= {"ratio": value / baseline - 1}
     numbers |= {"ratio_low": low / baseline - 1, "ratio_high": high / baseline - 1}
@@ -219,7 +219,7 @@ def test_the_loss_is_of_the_run_and_its_interval_of_arms_that_train_alike(summar
         assert found["ratio"] == pytest.approx(exp(shift) - 1, abs=1e-9)
         assert found["ratio_low"] == about(exp(shift - reaches[freedom]) - 1)
         assert found["ratio_high"] == about(exp(shift + reaches[freedom]) - 1)
-        assert (found["baseline"], found["value"]) == (about(0.5), about(0.5 * exp(shift)))
+        assert (found["reference"], found["value"]) == (about(0.5), about(0.5 * exp(shift)))
 
 
 def test_differences_of_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:

@@ -245,7 +245,7 @@ def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent(
 
 def compared(ratio: float, low: float, high: float) -> Comparison:
     return Comparison(
-        baseline=100, value=100, difference=0, low=0, high=0, ratio=ratio, ratio_low=low, ratio_high=high
+        reference=100, value=100, difference=0, low=0, high=0, ratio=ratio, ratio_low=low, ratio_high=high
     )
 
 

@@ -122,10 +122,10 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
         said, true = found.shared[metric].ratio, measured[metric].ratio
         assert said is not None and true is not None
         assert 1 + said == pytest.approx(1 + true, rel=0.1)
-    assert found.own["pull_mean"].baseline < found.shared["pull_mean"].baseline
+    assert found.own["pull_mean"].reference < found.shared["pull_mean"].reference
     assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
     assert step_costs_of(run, record, summary).rpcs == pytest.approx(
-        found.shared["rpcs_per_step"].baseline, rel=0.05
+        found.shared["rpcs_per_step"].reference, rel=0.05
     )
 
 

@@ -35,7 +35,7 @@ class Run:
         ratio = -self.config.top_k / 10_000
         baseline = 100.0 + [*METRICS, *CHANGED.values()].index(metric)
         return Comparison(
-            baseline=baseline, value=baseline * (1 + ratio), difference=baseline * ratio,
+            reference=baseline, value=baseline * (1 + ratio), difference=baseline * ratio,
             low=None, high=None, ratio=ratio, ratio_low=ratio - 0.01, ratio_high=ratio + 0.02,
         )  # fmt: skip
 
