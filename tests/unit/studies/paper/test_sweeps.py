@@ -25,7 +25,7 @@ class Run:
     """A run in which each key of the hot set reduces every metric by 0.01 %."""
 
     def __init__(self, workers: int, servers: int, top_k: int, skew: float = 0.5, keys: int = 1) -> None:
-        workload = SimpleNamespace(share=skew, keys_per_step=keys)
+        workload = SimpleNamespace(hot_share=skew, keys_per_step=keys)
         self.config = SimpleNamespace(workers=workers, servers=servers, top_k=top_k, workload=workload)
         blocks = [block(arm, 0.05 * workers, 0.1) for arm in ("baseline", "offload") for _ in range(2)]
         self.record = SimpleNamespace(blocks=blocks)
