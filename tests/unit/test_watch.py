@@ -7,12 +7,10 @@ import io
 import json
 import re
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import finsy as fy
 import pytest
@@ -25,9 +23,9 @@ from controller.rates import take
 from controller.status import Counters
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S
-from tests.harness.arms import JOBS
 from tests.harness.livenet import LiveNet
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
+from tests.unit.test_controller_live import JOB, on_net, start_hotline
 
 CHECKOUT = Path(__file__).parents[2]
 NOWHERE = "127.0.0.1:1"
@@ -272,43 +270,14 @@ def test_wrong_usage_is_told_by_the_command_line(nowhere: Path, arguments: tuple
     assert run("--switch", NOWHERE, *arguments).exit_code == 2
 
 
-JOB = JOBS["offload"]
-
-
-STARTED: list[asyncio.subprocess.Process] = []
-"""Processes of the current test."""
-
-
 async def start(net: LiveNet, *arguments: str) -> asyncio.subprocess.Process:
     """Start `hotline watch` in a process of its own: gRPC takes one loop in each."""
-    command = ["-m", "hotline.cli", "watch", "--switch", net.address, "--interval", "0.2", *arguments]
-    pipe = asyncio.subprocess.PIPE
-    STARTED.append(
-        await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, stderr=pipe, cwd=CHECKOUT)
-    )
-    return STARTED[-1]
+    return await start_hotline(net, "watch", "--interval", "0.2", *arguments)
 
 
 async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, str]:
     output, errors = await asyncio.wait_for(process.communicate(), PATIENCE_S)
     return process.returncode, output.decode(), errors.decode()
-
-
-def on_net(scenario: Callable[[LiveNet], Any]) -> None:
-    async def work() -> None:
-        async with LiveNet(JOB, 100) as net:
-            await net.set_up()
-            try:
-                await scenario(net)
-            finally:
-                # What a test that fails has left would watch on.
-                while STARTED:
-                    process = STARTED.pop()
-                    if process.returncode is None:
-                        process.kill()
-                        await process.wait()
-
-    asyncio.run(work())
 
 
 def test_a_live_switch(tmp_path: Path) -> None:
