@@ -94,6 +94,7 @@ async def test_checks_come_in_the_order_of_the_specification() -> None:
 
 @asynchronous
 async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.LogCaptureFixture) -> None:
+    read = "/p4.v1.P4Runtime/Read"
     garbage = b"\xff\xff\xff\xff garbage"
     async with rig() as switch:
         controller = await switch.primary()
@@ -105,13 +106,13 @@ async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.
                 "Capabilities",
             ):
                 with pytest.raises(grpc.aio.AioRpcError) as error:
-                    await channel.unary_unary(f"/p4.v1.P4Runtime/{rpc}")(garbage)
+                    await channel.unary_unary(f"/p4.v1.P4Runtime/{rpc}", bytes, bytes)(garbage)
                 assert failure(error)[0] == "INVALID_ARGUMENT", rpc
                 assert failure(error)[1].startswith(f"the request is no message of {rpc}"), rpc
             with pytest.raises(grpc.aio.AioRpcError) as error:
-                _ = [each async for each in channel.unary_stream("/p4.v1.P4Runtime/Read")(garbage)]
+                _ = [each async for each in channel.unary_stream(read, bytes, bytes)(garbage)]
             assert failure(error)[0] == "INVALID_ARGUMENT"
-            stream = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel")()
+            stream = channel.stream_stream("/p4.v1.P4Runtime/StreamChannel", bytes, bytes)()
             await stream.write(garbage)
             with pytest.raises(grpc.aio.AioRpcError) as error:
                 await stream.read()
