@@ -14,6 +14,7 @@ from analysis.statistics import ALPHA, Comparison
 from foundation.designs.arms import ordered, reference_of, renamed_arm
 from foundation.errors import HotlineError
 from foundation.logs.parts import write_text
+from foundation.renamed import FIELDS, find_old
 
 Json: TypeAlias = dict[str, Any]
 """An object of `run.json` whose keys depend on the run."""
@@ -322,5 +323,7 @@ def read_record(run: Path) -> RunRecord:
     except FileNotFoundError:
         raise AnalysisError(f"{run}: not a run folder, there is no run.json") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        raise AnalysisError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        found = error.errors()
+        old = (find_old("field", FIELDS, map(str, each["loc"][-1:])) for each in found)
+        message = next(filter(None, old), found[0]["msg"])
+        raise AnalysisError(f"{file}: {'.'.join(map(str, found[0]['loc']))}: {message}") from None

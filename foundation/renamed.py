@@ -27,6 +27,8 @@ SETTINGS = {
     "workload.top": "hot_parameters",
 }
 """Path of a setting in a TOML file, without positions -> new name of its last part."""
+FIELDS = {"behind_ns": "max_lateness_ns", "owed": "unreplayed"}
+"""Fields of `run.json`."""
 VERBS = {"owed": "recover", "zoo": "allreduce"}
 """Verbs of `hotline`."""
 OPTIONS = {

@@ -57,6 +57,14 @@ def test_a_record_with_old_names_is_refused(synthetic_run: SyntheticRun, command
     assert refusal(command, str(run), *options.get(command, [])) == expected
 
 
+def test_a_record_with_an_old_field_is_refused(synthetic_run: SyntheticRun) -> None:
+    file = synthetic_run.folder / "run.json"
+    file.write_text(file.read_text().replace('"max_lateness_ns"', '"behind_ns"'))
+    said = refusal("report", str(synthetic_run.folder))
+    assert said.startswith(f"Error: {file}: blocks.0.")
+    assert said.endswith(": expected field 'max_lateness_ns', got its old name 'behind_ns'")
+
+
 @pytest.mark.parametrize("log", ["rpc", "operations"])
 def test_logs_with_old_names_are_refused(synthetic_run: SyntheticRun, log: str) -> None:
     file = synthetic_run.folder / f"{log}.parquet"
