@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from foundation.designs.arms import fault_arms, renamed_arm
 from foundation.designs.interface import Arm
 from foundation.designs.registry import NAMES, design
+from foundation.renamed import SCHEDULE_FIELDS, find_old
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
@@ -65,6 +66,6 @@ class FaultSchedule:
     def from_json(cls, text: str) -> FaultSchedule:
         """Parse what `to_json` has written; raise `ValueError`, `TypeError` or `KeyError` for other texts."""
         given = json.loads(text)
-        if message := renamed_arm([given["arm"]]):
+        if message := renamed_arm([given["arm"]]) or find_old("field", SCHEDULE_FIELDS, given):
             raise ValueError(message)
         return cls(**{**given, "injections": tuple(FaultInjection(**each) for each in given["injections"])})

@@ -119,3 +119,6 @@ def test_options_and_schedules_with_old_names_are_refused(tmp_path: Path) -> Non
     schedule.write_text('{"fault": "loss", "arm": "hot", "seed": 1, "strikes": []}')
     said = refusal("faults", "--replay", str(schedule))
     assert said.endswith("expected arm 'offload', got its old name 'hot'")
+    schedule.write_text('{"fault": "loss", "arm": "none", "seed": 1, "strikes": []}')
+    said = refusal("faults", "--replay", str(schedule))
+    assert said.endswith("expected field 'injections', got its old name 'strikes'")
