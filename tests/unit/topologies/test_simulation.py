@@ -112,7 +112,7 @@ def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
     monkeypatch.setattr(lifecycle, "add_simulation", add)
     monkeypatch.setattr(lifecycle, "summarise", summarise)
     monkeypatch.setattr(lifecycle, "write_report", lambda run, found, summary: run / "report.html")
-    monkeypatch.setattr(lifecycle, "print_summary", lambda summary: None)
+    monkeypatch.setattr(lifecycle, "print_result", lambda found, summary, report: None)
     for rounds, expected in ((6, {"added": 1.0}), (5, {})):
         record(rounds, accounting=account).write(tmp_path)
         reported.clear()
