@@ -10,8 +10,9 @@ import random
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
-from functools import cache
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cache, wraps
+from inspect import Signature, signature
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,8 @@ from softswitch.compiled import CompiledPipeline
 from softswitch.p4runtime import P4RuntimeServer
 from softswitch.pipeline import Output, Pipeline
 
+JOB, KEYS = 3, 300
+"""Job and parameters of the nets of `live`."""
 EPOCH = 1
 WORKERS = 2
 _KEYS_AT_A_TIME = 12
@@ -263,3 +266,26 @@ class LiveNet:
         return Worker(
             row.job, PS_CALLER_BASE + row.ps, EPOCH, 100 + row.ps, row.mac, row.addr, PS_RPC_PORT, row.port, 1
         )
+
+
+def live(
+    *, offload: bool = True, prepare: Callable[[LiveNet], None] = lambda net: None
+) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
+    """Decorate a coroutine that is a test on a net that is set up; an argument `loss` is the net's, too."""
+
+    def decorate(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+        async def run(fixtures: Mapping[str, Any]) -> None:
+            async with LiveNet(JOB, KEYS, loss=fixtures.get("loss", 0.0)) as net:
+                await net.set_up(offload=offload)
+                prepare(net)
+                await scenario(net, **fixtures)
+
+        @wraps(scenario)
+        def test(**fixtures: Any) -> None:
+            asyncio.run(run(fixtures))
+
+        _, *fixtures = signature(scenario).parameters.values()
+        vars(test)["__signature__"] = Signature(fixtures)  # which pytest reads
+        return test
+
+    return decorate

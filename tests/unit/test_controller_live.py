@@ -10,9 +10,7 @@ import signal
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
 
 import finsy as fy
 import numpy as np
@@ -43,23 +41,10 @@ from foundation.protocol.header import CONTROLLER_CALLER, WINDOW
 from hotline.cli import commands
 from switch_harness import PROGRAMS
 from switch_harness.waiting import PATIENCE_S
-from tests.harness.livenet import LiveNet
+from tests.harness.livenet import JOB, KEYS, LiveNet, live
 from tests.harness.wire import MODULUS
 
-JOB = 3
-KEYS = 300
 SILENCE = 1.0
-
-
-def on_net(
-    scenario: Callable[[LiveNet], Coroutine[Any, Any, None]], *, offload: bool = True, loss: float = 0.0
-) -> None:
-    async def run() -> None:
-        async with LiveNet(JOB, KEYS, loss=loss) as net:
-            await net.set_up(offload=offload)
-            await scenario(net)
-
-    asyncio.run(run())
 
 
 async def commit() -> None:
@@ -121,7 +106,8 @@ def hot_file(path: Path, keys: range) -> str:
 
 
 @pytest.mark.parametrize("loss", [pytest.param(0.0, marks=pytest.mark.soak), 0.05])
-def test_hot_sets_change_under_load_and_nothing_is_lost(loss: float) -> None:
+@live()
+async def test_hot_sets_change_under_load_and_nothing_is_lost(net: LiveNet, loss: float) -> None:
     async def change(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             first = await controller.load(JOB, range(200))
@@ -137,32 +123,28 @@ def test_hot_sets_change_under_load_and_nothing_is_lost(loss: float) -> None:
             await controller.set_offload(JOB, False)
             await controller.set_offload(JOB, True)
 
-    async def scenario(net: LiveNet) -> None:
-        await net.work_while(change(net))
-        assert await states(net) == dict.fromkeys(range(150, 250), State.HOT)
-        assert sum((load.sent for load in net.loads), Counter[int]()).total() > 0
-        await check_sums(net)
-
-    on_net(scenario, loss=loss)
+    await net.work_while(change(net))
+    assert await states(net) == dict.fromkeys(range(150, 250), State.HOT)
+    assert sum((load.sent for load in net.loads), Counter[int]()).total() > 0
+    await check_sums(net)
 
 
-def test_unload_takes_everything_home() -> None:
+@live()
+async def test_unload_takes_everything_home(net: LiveNet) -> None:
     async def move(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             await controller.load(JOB, range(100))
             await controller.unload(JOB)
 
-    async def scenario(net: LiveNet) -> None:
-        await net.work_while(move(net))
-        assert await states(net) == {}
-        assert given_away(net) == 0
-        await check_sums(net)
-
-    on_net(scenario)
+    await net.work_while(move(net))
+    assert await states(net) == {}
+    assert given_away(net) == 0
+    await check_sums(net)
 
 
 @pytest.mark.soak
-def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
+@live()
+async def test_a_killed_load_is_finished_by_loading_again(net: LiveNet, tmp_path: Path) -> None:
     async def kill(net: LiveNet, file: str) -> None:
         for server in net.servers:
             server.mute_after = 1
@@ -178,15 +160,13 @@ def test_a_killed_load_is_finished_by_loading_again(tmp_path: Path) -> None:
         assert (code, errors) == (0, "")
         assert json.loads(output)["modifies"] == KEYS and json.loads(output)["inserts"] == 0
 
-    async def scenario(net: LiveNet) -> None:
-        await net.work_while(kill(net, hot_file(tmp_path, range(KEYS))))
-        assert await states(net) == dict.fromkeys(range(KEYS), State.HOT)
-        await check_sums(net)
-
-    on_net(scenario)
+    await net.work_while(kill(net, hot_file(tmp_path, range(KEYS))))
+    assert await states(net) == dict.fromkeys(range(KEYS), State.HOT)
+    await check_sums(net)
 
 
-def test_an_interrupted_move_says_how_it_is_finished(tmp_path: Path) -> None:
+@live()
+async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_path: Path) -> None:
     async def interrupt(net: LiveNet, *command: str) -> tuple[int | None, str]:
         for server in net.servers:
             server.muted.clear()
@@ -199,84 +179,75 @@ def test_an_interrupted_move_says_how_it_is_finished(tmp_path: Path) -> None:
             server.mute_after = None
         return process.returncode, errors.decode()
 
-    async def scenario(net: LiveNet) -> None:
-        file = hot_file(tmp_path, range(KEYS))
-        returned, told = await interrupt(net, "load", file)
-        assert returned == 130 and "interrupted" in told and "load again" in told and told.count("\n") == 1
-        code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
-        assert (code, errors) == (0, "")
-        returned, told = await interrupt(net, "offload", "off")
-        assert returned == 130 and "interrupted" in told and "offload off again" in told
-        assert told.count("\n") == 1
-
-    on_net(scenario)
+    file = hot_file(tmp_path, range(KEYS))
+    returned, told = await interrupt(net, "load", file)
+    assert returned == 130 and "interrupted" in told and "load again" in told and told.count("\n") == 1
+    code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
+    assert (code, errors) == (0, "")
+    returned, told = await interrupt(net, "offload", "off")
+    assert returned == 130 and "interrupted" in told and "offload off again" in told
+    assert told.count("\n") == 1
 
 
-def test_without_offload_keys_are_parked_and_no_server_is_asked() -> None:
-    async def scenario(net: LiveNet) -> None:
-        for server in net.servers:
-            server.mute_after = 0
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, range(50))
-            assert await states(net) == dict.fromkeys(range(50), State.PARKED)
-            assert [entry.value for entry in await controller.registers(JOB)] == [None] * 50
-        async with Controller(net.address, patience=SILENCE) as hurried:
-            with pytest.raises(NoAnswer):
-                await hurried.set_offload(JOB, True)
-        for server in net.servers:
-            server.mute_after = None
-        async with Controller(net.address) as controller:
-            await controller.set_offload(JOB, True)
-            assert await states(net) == dict.fromkeys(range(50), State.HOT)
-            await controller.set_offload(JOB, False)
-            assert await states(net) == dict.fromkeys(range(50), State.PARKED)
-            assert [job.offload for job in (await controller.status()).jobs] == [False]
-
-    on_net(scenario, offload=False)
+@live(offload=False)
+async def test_without_offload_keys_are_parked_and_no_server_is_asked(net: LiveNet) -> None:
+    for server in net.servers:
+        server.mute_after = 0
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, range(50))
+        assert await states(net) == dict.fromkeys(range(50), State.PARKED)
+        assert [entry.value for entry in await controller.registers(JOB)] == [None] * 50
+    async with Controller(net.address, patience=SILENCE) as hurried:
+        with pytest.raises(NoAnswer):
+            await hurried.set_offload(JOB, True)
+    for server in net.servers:
+        server.mute_after = None
+    async with Controller(net.address) as controller:
+        await controller.set_offload(JOB, True)
+        assert await states(net) == dict.fromkeys(range(50), State.HOT)
+        await controller.set_offload(JOB, False)
+        assert await states(net) == dict.fromkeys(range(50), State.PARKED)
+        assert [job.offload for job in (await controller.status()).jobs] == [False]
 
 
-def test_what_cannot_be_done_changes_nothing() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, [1])
-            with pytest.raises(MoveRefused, match=r"PS \d at 10\.0\.2\.\d does not have all of the keys"):
-                await controller.load(JOB, [2, KEYS])
-            with pytest.raises(UnknownJob, match="job 9 is not on the switch; its jobs: 3"):
-                await controller.load(9, [2])
-        net.servers[1].mute_after = 0
-        async with Controller(net.address, patience=SILENCE) as hurried:
-            with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer RENEW within 1 s"):
-                await hurried.load(JOB, range(50))
-        assert await states(net) == {1: State.HOT}
-
-    on_net(scenario)
+@live()
+async def test_what_cannot_be_done_changes_nothing(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, [1])
+        with pytest.raises(MoveRefused, match=r"PS \d at 10\.0\.2\.\d does not have all of the keys"):
+            await controller.load(JOB, [2, KEYS])
+        with pytest.raises(UnknownJob, match="job 9 is not on the switch; its jobs: 3"):
+            await controller.load(9, [2])
+    net.servers[1].mute_after = 0
+    async with Controller(net.address, patience=SILENCE) as hurried:
+        with pytest.raises(NoAnswer, match=r"PS 1 at 10\.0\.2\.2 did not answer RENEW within 1 s"):
+            await hurried.load(JOB, range(50))
+    assert await states(net) == {1: State.HOT}
 
 
-def test_registers_are_read_through_the_data_plane() -> None:
-    async def scenario(net: LiveNet) -> None:
-        for server in net.servers:
-            keys = server.store.held().keys
-            server.store.reclaim(server.store.locate(keys), np.negative(keys.astype(np.uint32)))
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, range(1, KEYS))
-            found = await controller.registers(JOB, [7, 99])
-            assert {entry.param.key: entry.value for entry in found} == {7: -7, 99: -99}
-            with pytest.raises(UnknownKey, match="job 3 has no entry on the switch for key 0, 777777"):
-                await controller.registers(JOB, [7, 777777, 0])
-            everything = await controller.registers(JOB)
-            values = {entry.param.key: entry.value for entry in everything}
-            assert values == {key: -key for key in range(1, KEYS)}
-            # More reads than slots: each slot's next read is its next turn, in the lowest free row.
-            assert net.pipeline is not None
-            cells = net.pipeline.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
-            assert {cell >> 32 & 0xFFFFFFFF for cell in cells} == {0, 1, 2}
-            # A controller that was killed while it read leaves its entry; the next one takes it away.
-            left = Worker(JOB, CONTROLLER_CALLER, 77, 5, "02:00:00:00:04:01", "10.0.4.1", 5001, 255, 1)
-            await controller.install(left)
-            assert len(await controller.registers(JOB, [7])) == 1
-            assert CONTROLLER_CALLER not in {row.worker for row in (await controller.status()).workers}
-
-    on_net(scenario)
+@live()
+async def test_registers_are_read_through_the_data_plane(net: LiveNet) -> None:
+    for server in net.servers:
+        keys = server.store.held().keys
+        server.store.reclaim(server.store.locate(keys), np.negative(keys.astype(np.uint32)))
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, range(1, KEYS))
+        found = await controller.registers(JOB, [7, 99])
+        assert {entry.param.key: entry.value for entry in found} == {7: -7, 99: -99}
+        with pytest.raises(UnknownKey, match="job 3 has no entry on the switch for key 0, 777777"):
+            await controller.registers(JOB, [7, 777777, 0])
+        everything = await controller.registers(JOB)
+        values = {entry.param.key: entry.value for entry in everything}
+        assert values == {key: -key for key in range(1, KEYS)}
+        # More reads than slots: each slot's next read is its next turn, in the lowest free row.
+        assert net.pipeline is not None
+        cells = net.pipeline.read_register("HotlineIngress.exactly_once.cells", 0, WINDOW)
+        assert {cell >> 32 & 0xFFFFFFFF for cell in cells} == {0, 1, 2}
+        # A controller that was killed while it read leaves its entry; the next one takes it away.
+        left = Worker(JOB, CONTROLLER_CALLER, 77, 5, "02:00:00:00:04:01", "10.0.4.1", 5001, 255, 1)
+        await controller.install(left)
+        assert len(await controller.registers(JOB, [7])) == 1
+        assert CONTROLLER_CALLER not in {row.worker for row in (await controller.status()).workers}
 
 
 def test_a_lost_command_is_heard_however_far_the_others_have_got(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,48 +302,42 @@ def test_a_commit_that_fails_is_one_clear_error(monkeypatch: pytest.MonkeyPatch)
         asyncio.run(scenario())
 
 
-def test_the_primary_is_outbid_and_gets_its_place_back() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with fy.Switch("other", net.address, fy.SwitchOptions(initial_election_id=50)) as other:
-            became_primary = other.ee.event_future(fy.SwitchEvent.BECOME_PRIMARY)
-            async with Controller(net.address) as controller:
-                await controller.load(JOB, [1])
-            await asyncio.wait_for(became_primary, PATIENCE_S)
-            async with Controller(net.address) as controller, Controller(net.address) as later:
-                with pytest.raises(NotPrimary, match="another controller has become primary"):
-                    await controller.load(JOB, [2])
-                await later.load(JOB, [2])
-        assert await states(net) == {2: State.HOT}
-
-    on_net(scenario)
-
-
-def test_a_run_that_loads_is_not_disturbed() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address, undisturbed=True) as run:
-            with pytest.raises(NotPrimary, match=rf"a run \(process {os.getpid()}\) is setting"):
-                async with Controller(net.address):
-                    pass
-            await run.load(JOB, [1])
+@live()
+async def test_the_primary_is_outbid_and_gets_its_place_back(net: LiveNet) -> None:
+    async with fy.Switch("other", net.address, fy.SwitchOptions(initial_election_id=50)) as other:
+        became_primary = other.ee.event_future(fy.SwitchEvent.BECOME_PRIMARY)
         async with Controller(net.address) as controller:
-            await controller.load(JOB, [2])
-        assert await states(net) == {2: State.HOT}
+            await controller.load(JOB, [1])
+        await asyncio.wait_for(became_primary, PATIENCE_S)
+        async with Controller(net.address) as controller, Controller(net.address) as later:
+            with pytest.raises(NotPrimary, match="another controller has become primary"):
+                await controller.load(JOB, [2])
+            await later.load(JOB, [2])
+    assert await states(net) == {2: State.HOT}
 
-    on_net(scenario)
+
+@live()
+async def test_a_run_that_loads_is_not_disturbed(net: LiveNet) -> None:
+    async with Controller(net.address, undisturbed=True) as run:
+        with pytest.raises(NotPrimary, match=rf"a run \(process {os.getpid()}\) is setting"):
+            async with Controller(net.address):
+                pass
+        await run.load(JOB, [1])
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, [2])
+    assert await states(net) == {2: State.HOT}
 
 
-def test_a_switch_that_goes_away_ends_a_load() -> None:
-    async def scenario(net: LiveNet) -> None:
-        net.servers[0].mute_after = 1
-        async with Controller(net.address) as controller:
-            loading = asyncio.ensure_future(controller.load(JOB, range(KEYS)))
-            await net.servers[0].muted.wait()
-            await net.switch_off()
-            gone = r"has closed the connection|no switch answers|packet-out failed"
-            with pytest.raises(DeviceError, match=gone):
-                await asyncio.wait_for(loading, PATIENCE_S)
-
-    on_net(scenario)
+@live()
+async def test_a_switch_that_goes_away_ends_a_load(net: LiveNet) -> None:
+    net.servers[0].mute_after = 1
+    async with Controller(net.address) as controller:
+        loading = asyncio.ensure_future(controller.load(JOB, range(KEYS)))
+        await net.servers[0].muted.wait()
+        await net.switch_off()
+        gone = r"has closed the connection|no switch answers|packet-out failed"
+        with pytest.raises(DeviceError, match=gone):
+            await asyncio.wait_for(loading, PATIENCE_S)
 
 
 def test_a_commit_may_take_as_long_as_we_say(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,47 +369,45 @@ def test_a_commit_that_fails_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPat
         asyncio.run(commit())
 
 
-def test_commands(tmp_path: Path) -> None:
-    async def scenario(net: LiveNet) -> None:
-        job = ("--job", str(JOB))
-        file = hot_file(tmp_path, range(40))
-        would = (0, "would do: 40 inserts, 40 modifies, 40 seeded\n", "")
-        assert await hotline(net, "load", *job, "--dry-run", file) == would
-        assert await states(net) == {}
-        assert await hotline(net, "load", *job, file) == (0, would[1].replace("would do", "done"), "")
-        assert await hotline(net, "load", *job, file) == (0, "nothing to do\n", "")
-        code, output, _ = await hotline(net, "registers", *job, "--json", "3", "4")
-        assert [(row["key"], row["value"]) for row in json.loads(output)] == [(3, 0), (4, 0)]
-        assert (await hotline(net, "registers", *job))[1].count("hot") == 40
-        code, output, errors = await hotline(net, "registers", *job, "3", "777777")
-        assert (code, output) == (1, "") and errors.endswith("no entry on the switch for key 777777\n")
-        off = (0, "done: offload off, 80 modifies, 40 collected\n", "")
-        assert await hotline(net, "offload", *job, "off") == off
-        assert await hotline(net, "offload", *job, "off") == (0, "nothing to do\n", "")
-        assert await hotline(net, "proxy", *job, "off") == (0, "done: proxy off\n", "")
-        assert await hotline(net, "proxy", *job, "off") == (0, "nothing to do\n", "")
-        code, output, _ = await hotline(net, "status", "--json")
-        (found,) = json.loads(output)["jobs"]
-        assert (found["offload"], found["proxy"]) == (False, False)
-        assert found["entries"] == {"hot": 0, "reserved": 0, "draining": 0, "parked": 40}
-        assert len(json.loads(output)["lanes"]) == 32
-        code, output, _ = await hotline(net, "status")
-        assert code == 0 and output.splitlines()[2].split()[:4] == ["proxy", "3", "off", "off"]
-        assert "10.0.2.2" not in output
-        code, output, _ = await hotline(net, "status", "--all")
-        assert code == 0 and "10.0.2.2" in output and "stale_turn" in output
-        assert await hotline(net, "unload", *job) == (0, "done: 40 deletes\n", "")
-        # Without entries the flag is all that changes.
-        assert await hotline(net, "offload", *job, "--dry-run", "on") == (0, "would do: offload on\n", "")
-        code, output, _ = await hotline(net, "offload", *job, "--json", "on")
-        assert (code, json.loads(output)["offload"], json.loads(output)["inserts"]) == (0, "on", 0)
-        assert (await status(net)).jobs[0].offload is True
-        code, output, errors = await hotline(net, "unload", "--job", "9")
-        assert (code, output) == (1, "") and errors == "Error: job 9 is not on the switch; its jobs: 3\n"
-        code, output, errors = await hotline(net, "load", *job, str(tmp_path / "log.parquet"))
-        assert code == 1 and "a hot set has rank" in errors and errors.count("\n") == 1
-
-    on_net(scenario)
+@live()
+async def test_commands(net: LiveNet, tmp_path: Path) -> None:
+    job = ("--job", str(JOB))
+    file = hot_file(tmp_path, range(40))
+    would = (0, "would do: 40 inserts, 40 modifies, 40 seeded\n", "")
+    assert await hotline(net, "load", *job, "--dry-run", file) == would
+    assert await states(net) == {}
+    assert await hotline(net, "load", *job, file) == (0, would[1].replace("would do", "done"), "")
+    assert await hotline(net, "load", *job, file) == (0, "nothing to do\n", "")
+    code, output, _ = await hotline(net, "registers", *job, "--json", "3", "4")
+    assert [(row["key"], row["value"]) for row in json.loads(output)] == [(3, 0), (4, 0)]
+    assert (await hotline(net, "registers", *job))[1].count("hot") == 40
+    code, output, errors = await hotline(net, "registers", *job, "3", "777777")
+    assert (code, output) == (1, "") and errors.endswith("no entry on the switch for key 777777\n")
+    off = (0, "done: offload off, 80 modifies, 40 collected\n", "")
+    assert await hotline(net, "offload", *job, "off") == off
+    assert await hotline(net, "offload", *job, "off") == (0, "nothing to do\n", "")
+    assert await hotline(net, "proxy", *job, "off") == (0, "done: proxy off\n", "")
+    assert await hotline(net, "proxy", *job, "off") == (0, "nothing to do\n", "")
+    code, output, _ = await hotline(net, "status", "--json")
+    (found,) = json.loads(output)["jobs"]
+    assert (found["offload"], found["proxy"]) == (False, False)
+    assert found["entries"] == {"hot": 0, "reserved": 0, "draining": 0, "parked": 40}
+    assert len(json.loads(output)["lanes"]) == 32
+    code, output, _ = await hotline(net, "status")
+    assert code == 0 and output.splitlines()[2].split()[:4] == ["proxy", "3", "off", "off"]
+    assert "10.0.2.2" not in output
+    code, output, _ = await hotline(net, "status", "--all")
+    assert code == 0 and "10.0.2.2" in output and "stale_turn" in output
+    assert await hotline(net, "unload", *job) == (0, "done: 40 deletes\n", "")
+    # Without entries the flag is all that changes.
+    assert await hotline(net, "offload", *job, "--dry-run", "on") == (0, "would do: offload on\n", "")
+    code, output, _ = await hotline(net, "offload", *job, "--json", "on")
+    assert (code, json.loads(output)["offload"], json.loads(output)["inserts"]) == (0, "on", 0)
+    assert (await status(net)).jobs[0].offload is True
+    code, output, errors = await hotline(net, "unload", "--job", "9")
+    assert (code, output) == (1, "") and errors == "Error: job 9 is not on the switch; its jobs: 3\n"
+    code, output, errors = await hotline(net, "load", *job, str(tmp_path / "log.parquet"))
+    assert code == 1 and "a hot set has rank" in errors and errors.count("\n") == 1
 
 
 def test_the_first_error_ends_what_runs_beside_it() -> None:

@@ -6,10 +6,9 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
@@ -22,9 +21,8 @@ from controller.tables import Change, HotParam, State, Update
 from foundation.protocol.hashing import lane_of
 from softswitch.pipeline import CounterValue
 from switch_harness.waiting import PATIENCE_S
-from tests.harness.livenet import LiveNet
-from tests.unit import test_controller_live
-from tests.unit.test_controller_live import JOB, KEYS, all_muted, check_sums, hotline, start_hotline, states
+from tests.harness.livenet import JOB, KEYS, LiveNet, live
+from tests.unit.test_controller_live import all_muted, check_sums, hotline, start_hotline, states
 
 FIRST, SECOND = range(20), range(100, 120)
 """Keys that workers favour at first, and later."""
@@ -32,17 +30,13 @@ RULE = Rule(len(FIRST))
 LANES_A_PUSH = 12
 
 
-def on_net(scenario: Callable[[LiveNet], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    async def favouring(net: LiveNet) -> None:
-        favour(net, FIRST)
-        await scenario(net)
-
-    test_controller_live.on_net(favouring, **settings)
-
-
 def favour(net: LiveNet, keys: range) -> None:
     for load in net.loads:
         load.favours = keys
+
+
+def favour_first(net: LiveNet) -> None:
+    favour(net, FIRST)
 
 
 def updates(net: LiveNet) -> Counter[int]:
@@ -59,38 +53,36 @@ def changes(period: Period) -> tuple[int, int, int]:
     return period.keys_in, period.keys_out, period.keys
 
 
-def test_it_fills_counts_exactly_rests_and_follows() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
+@live(prepare=favour_first)
+async def test_it_fills_counts_exactly_rests_and_follows(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        await net.work(40)
+        follower = Follower(controller, JOB, RULE)
+        beginning = await follower.period()
+        assert (beginning.updates, beginning.in_switch, beginning.share) == (None, None, None)
+        assert changes(beginning) == (20, 0, 20) and await hot(net) == set(FIRST)
+        for _ in range(3):
+            before = updates(net)
             await net.work(40)
-            follower = Follower(controller, JOB, RULE)
-            beginning = await follower.period()
-            assert (beginning.updates, beginning.in_switch, beginning.share) == (None, None, None)
-            assert changes(beginning) == (20, 0, 20) and await hot(net) == set(FIRST)
-            for _ in range(3):
-                before = updates(net)
-                await net.work(40)
-                counted = updates(net) - before
-                period = await follower.period()
-                assert period.updates == counted.total() == 2 * 40 * LANES_A_PUSH
-                assert period.in_switch == sum(counted[key] for key in FIRST)
-                assert period.share is not None and 0.9 < period.share < 1
-                assert changes(period) == (0, 0, 20)
-            favour(net, SECOND)
-            seen = []
-            for _ in range(4):
-                await net.work(40)
-                period = await follower.period()
-                assert period.updates == 2 * 40 * LANES_A_PUSH
-                seen.append(period)
-            # At the end of the first most of those that were hot are still as good; of the second none is.
-            assert seen[0].keys_in < 5 and seen[0].keys_in + seen[1].keys_in == 20
-            assert [changes(period) for period in seen[2:]] == [(0, 0, 20)] * 2
-            assert await hot(net) == set(SECOND)
-            assert [period.share is not None and period.share > 0.9 for period in seen] == [0, 0, 1, 1]
-        await check_sums(net)
-
-    on_net(scenario)
+            counted = updates(net) - before
+            period = await follower.period()
+            assert period.updates == counted.total() == 2 * 40 * LANES_A_PUSH
+            assert period.in_switch == sum(counted[key] for key in FIRST)
+            assert period.share is not None and 0.9 < period.share < 1
+            assert changes(period) == (0, 0, 20)
+        favour(net, SECOND)
+        seen = []
+        for _ in range(4):
+            await net.work(40)
+            period = await follower.period()
+            assert period.updates == 2 * 40 * LANES_A_PUSH
+            seen.append(period)
+        # At the end of the first most of those that were hot are still as good; of the second none is.
+        assert seen[0].keys_in < 5 and seen[0].keys_in + seen[1].keys_in == 20
+        assert [changes(period) for period in seen[2:]] == [(0, 0, 20)] * 2
+        assert await hot(net) == set(SECOND)
+        assert [period.share is not None and period.share > 0.9 for period in seen] == [0, 0, 1, 1]
+    await check_sums(net)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +90,8 @@ def test_it_fills_counts_exactly_rests_and_follows() -> None:
     [(0.0, (FIRST, SECOND)), pytest.param(0.05, (FIRST, SECOND, FIRST), marks=pytest.mark.soak)],
     ids=["none lost", "some lost"],
 )
-def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterable[range]) -> None:
+@live(prepare=favour_first)
+async def test_under_load_nothing_is_lost(net: LiveNet, loss: float, drifts: Iterable[range]) -> None:
     async def drift(net: LiveNet) -> None:
         async with Controller(net.address) as controller:
             follower = Follower(controller, JOB, Rule(20, swaps=7))
@@ -115,114 +108,100 @@ def test_under_load_nobody_stops_and_nothing_is_lost(loss: float, drifts: Iterab
         while any(load.operations <= start + number for load, start in zip(net.loads, before, strict=True)):
             await asyncio.sleep(0.001)
 
-    async def scenario(net: LiveNet) -> None:
-        await net.work_while(drift(net))
-        await check_sums(net)
-
-    on_net(scenario, loss=loss)
+    await net.work_while(drift(net))
+    await check_sums(net)
 
 
 @pytest.mark.soak
-def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, range(10, 40))
-            await net.work(40)
-            larger = Follower(controller, JOB, Rule(40))
-            assert changes(await larger.period()) == (10, 0, 40)
-            assert await hot(net) == set(range(40))
-            await net.work(40)
-            smaller = Follower(controller, JOB, RULE)
-            assert changes(await smaller.period()) == (0, 0, 40)  # nobody has counted yet what is hot
-            await net.work(40)
-            assert changes(await smaller.period()) == (0, 20, 20)
-            assert await hot(net) == set(FIRST)
-        await check_sums(net)
-
-    on_net(scenario)
-
-
-@pytest.mark.soak
-def test_a_slot_that_changes_hands_does_not_keep_its_count() -> None:
-    """Pushes to a slot's last key, before the first period, do not count for its next key."""
-
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, FIRST)
-            await net.work(40)
-            await controller.load(JOB, [])
-            favour(net, SECOND)
-            await net.work(60)
-            follower = Follower(controller, JOB, RULE)
-            await follower.period()
-            assert await hot(net) == set(SECOND)
-            before = updates(net)
-            await net.work(20)
-            counted = updates(net) - before
-            period = await follower.period()
-            assert period.updates == counted.total()
-            assert period.in_switch == sum(counted[key] for key in SECOND)
-            # Nor where somebody else has moved a key there.
-            await controller.load(JOB, [*SECOND, *FIRST])
-            period = await follower.period()
-            assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))
-
-    on_net(scenario)
-
-
-def test_counters_that_have_gone_back_count_from_then() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, FIRST)
-            await net.work(40)
-            follower = Follower(controller, JOB, RULE)
-            await follower.period()
-            assert net.pipeline is not None
-            for entry in await controller.entries():
-                name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
-                net.pipeline.write_counter(name, entry.slot, CounterValue(0, 0))
-            before = updates(net)
-            await net.work(5)
-            counted = updates(net) - before
-            assert (await follower.period()).in_switch == sum(counted[key] for key in FIRST)
-
-    on_net(scenario)
-
-
-def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            await controller.load(JOB, FIRST)
-            entries = await controller.entries()
-        async with SwitchClient(net.address) as switch:
-            [entry] = [entry for entry in entries if entry.key == 7]
-            await switch.write([Update(Change.MODIFY, replace(entry, state=State.DRAINING))])
-        async with Controller(net.address) as controller:
-            assert changes(await Follower(controller, JOB, RULE).period()) == (0, 0, 20)
+@live(prepare=favour_first)
+async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, range(10, 40))
+        await net.work(40)
+        larger = Follower(controller, JOB, Rule(40))
+        assert changes(await larger.period()) == (10, 0, 40)
+        assert await hot(net) == set(range(40))
+        await net.work(40)
+        smaller = Follower(controller, JOB, RULE)
+        assert changes(await smaller.period()) == (0, 0, 40)  # nobody has counted yet what is hot
+        await net.work(40)
+        assert changes(await smaller.period()) == (0, 20, 20)
         assert await hot(net) == set(FIRST)
+    await check_sums(net)
 
-    on_net(scenario)
+
+@pytest.mark.soak
+@live(prepare=favour_first)
+async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -> None:
+    """Pushes to a slot's last key, before the first period, do not count for its next key."""
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, FIRST)
+        await net.work(40)
+        await controller.load(JOB, [])
+        favour(net, SECOND)
+        await net.work(60)
+        follower = Follower(controller, JOB, RULE)
+        await follower.period()
+        assert await hot(net) == set(SECOND)
+        before = updates(net)
+        await net.work(20)
+        counted = updates(net) - before
+        period = await follower.period()
+        assert period.updates == counted.total()
+        assert period.in_switch == sum(counted[key] for key in SECOND)
+        # Nor where somebody else has moved a key there.
+        await controller.load(JOB, [*SECOND, *FIRST])
+        period = await follower.period()
+        assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))
 
 
-def test_what_cannot_be_followed() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
-                await Follower(controller, 9, RULE).period()
-            text = "^job 3 has its offload off; `hotline offload on` brings it back$"
-            with pytest.raises(OffloadIsOff, match=text):
-                await Follower(controller, JOB, RULE).period()
-            await controller.set_offload(JOB, True)
-            others = HotParam(8, 5, lane_of(5), 0, State.HOT)
-            async with SwitchClient(net.address) as switch:
-                await switch.write([Update(Change.INSERT, others)])
-        async with Controller(net.address) as controller:
-            text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
-            with pytest.raises(HotSetError, match=text):
-                await Follower(controller, JOB, Rule(131_072)).period()
-            await Follower(controller, JOB, Rule(131_071)).period()
+@live(prepare=favour_first)
+async def test_counters_that_have_gone_back_count_from_then(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, FIRST)
+        await net.work(40)
+        follower = Follower(controller, JOB, RULE)
+        await follower.period()
+        assert net.pipeline is not None
+        for entry in await controller.entries():
+            name = f"HotlineIngress.aggregate_{entry.lane:02d}.pushes"
+            net.pipeline.write_counter(name, entry.slot, CounterValue(0, 0))
+        before = updates(net)
+        await net.work(5)
+        counted = updates(net) - before
+        assert (await follower.period()).in_switch == sum(counted[key] for key in FIRST)
 
-    on_net(scenario, offload=False)
+
+@live(prepare=favour_first)
+async def test_an_unfinished_move_is_finished_even_if_nothing_is_to_change(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        await controller.load(JOB, FIRST)
+        entries = await controller.entries()
+    async with SwitchClient(net.address) as switch:
+        [entry] = [entry for entry in entries if entry.key == 7]
+        await switch.write([Update(Change.MODIFY, replace(entry, state=State.DRAINING))])
+    async with Controller(net.address) as controller:
+        assert changes(await Follower(controller, JOB, RULE).period()) == (0, 0, 20)
+    assert await hot(net) == set(FIRST)
+
+
+@live(offload=False, prepare=favour_first)
+async def test_what_cannot_be_followed(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        with pytest.raises(UnknownJob, match=r"^job 9 is not on the switch; its jobs: 3$"):
+            await Follower(controller, 9, RULE).period()
+        text = "^job 3 has its offload off; `hotline offload on` brings it back$"
+        with pytest.raises(OffloadIsOff, match=text):
+            await Follower(controller, JOB, RULE).period()
+        await controller.set_offload(JOB, True)
+        others = HotParam(8, 5, lane_of(5), 0, State.HOT)
+        async with SwitchClient(net.address) as switch:
+            await switch.write([Update(Change.INSERT, others)])
+    async with Controller(net.address) as controller:
+        text = r"^top-k 131072 is too large: the switch has room for 131,071 keys of job 3$"
+        with pytest.raises(HotSetError, match=text):
+            await Follower(controller, JOB, Rule(131_072)).period()
+        await Follower(controller, JOB, Rule(131_071)).period()
 
 
 def test_periods_are_even_and_as_many_as_asked_for() -> None:
@@ -243,75 +222,67 @@ def test_periods_are_even_and_as_many_as_asked_for() -> None:
     assert all(late - early >= 0.045 for early, late in pairwise(times))
 
 
-def test_it_ends_where_another_controller_takes_over() -> None:
-    async def scenario(net: LiveNet) -> None:
-        async with Controller(net.address) as controller:
-            follower = Follower(controller, JOB, RULE)
-            await follower.period()
-            async with Controller(net.address):
-                with pytest.raises(NotPrimary, match=r"^another controller has become primary of switch 127"):
-                    await follower.period()
-
-    on_net(scenario)
+@live(prepare=favour_first)
+async def test_it_ends_where_another_controller_takes_over(net: LiveNet) -> None:
+    async with Controller(net.address) as controller:
+        follower = Follower(controller, JOB, RULE)
+        await follower.period()
+        async with Controller(net.address):
+            with pytest.raises(NotPrimary, match=r"^another controller has become primary of switch 127"):
+                await follower.period()
 
 
 FOLLOW = ("follow", "--job", str(JOB), "--top-k", "20")
 
 
-def test_the_command() -> None:
-    async def scenario(net: LiveNet) -> None:
-        await net.work(40)
-        code, output, errors = await hotline(net, *FOLLOW, "--period-s", "0.2", "--periods", "2", "--json")
-        assert (code, errors) == (0, "")
-        lines = [json.loads(line) for line in output.splitlines()]
-        assert [line["period"] for line in lines] == [0, 1, 2]
-        assert [line["keys_in"] for line in lines] == [20, 0, 0]
-        assert [line["updates"] for line in lines] == [None, 0, 0]
-        assert await hot(net) == set(FIRST)
-        code, output, errors = await hotline(net, "follow", "--job", "9", "--top-k", "20")
-        assert (code, output, errors) == (1, "", "Error: job 9 is not on the switch; its jobs: 3\n")
-
-    on_net(scenario)
+@live(prepare=favour_first)
+async def test_the_command(net: LiveNet) -> None:
+    await net.work(40)
+    code, output, errors = await hotline(net, *FOLLOW, "--period-s", "0.2", "--periods", "2", "--json")
+    assert (code, errors) == (0, "")
+    lines = [json.loads(line) for line in output.splitlines()]
+    assert [line["period"] for line in lines] == [0, 1, 2]
+    assert [line["keys_in"] for line in lines] == [20, 0, 0]
+    assert [line["updates"] for line in lines] == [None, 0, 0]
+    assert await hot(net) == set(FIRST)
+    code, output, errors = await hotline(net, "follow", "--job", "9", "--top-k", "20")
+    assert (code, output, errors) == (1, "", "Error: job 9 is not on the switch; its jobs: 3\n")
 
 
 @pytest.mark.soak
-def test_ctrl_c_between_periods_and_in_a_move() -> None:
+@live(prepare=favour_first)
+async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
     async def interrupted(process: asyncio.subprocess.Process) -> tuple[int | None, str]:
         process.send_signal(signal.SIGINT)
         _, errors = await process.communicate()
         return process.returncode, errors.decode()
 
-    async def scenario(net: LiveNet) -> None:
-        favour(net, range(KEYS))
-        await net.work(40)
-        everything = ("follow", "--job", str(JOB), "--top-k", str(KEYS))
-        for server in net.servers:
-            server.mute_after = 1
-        process = await start_hotline(net, *everything)
-        await all_muted(net)
-        returned, told = await interrupted(process)
-        assert returned == 130 and "interrupted" in told and "follow again" in told and told.count("\n") == 1
-        for server in net.servers:
-            server.mute_after = None
-        process = await start_hotline(net, *everything, "--period-s", "3600")
-        assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-        assert line.startswith(b"beginning: ")
-        assert await interrupted(process) == (130, "hotline: interrupted\n")
-        assert await hot(net) == set(updates(net))
-        await check_sums(net)
-
-    on_net(scenario)
+    favour(net, range(KEYS))
+    await net.work(40)
+    everything = ("follow", "--job", str(JOB), "--top-k", str(KEYS))
+    for server in net.servers:
+        server.mute_after = 1
+    process = await start_hotline(net, *everything)
+    await all_muted(net)
+    returned, told = await interrupted(process)
+    assert returned == 130 and "interrupted" in told and "follow again" in told and told.count("\n") == 1
+    for server in net.servers:
+        server.mute_after = None
+    process = await start_hotline(net, *everything, "--period-s", "3600")
+    assert process.stdout is not None
+    line = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+    assert line.startswith(b"beginning: ")
+    assert await interrupted(process) == (130, "hotline: interrupted\n")
+    assert await hot(net) == set(updates(net))
+    await check_sums(net)
 
 
-def test_the_command_ends_where_another_controller_takes_over() -> None:
-    async def scenario(net: LiveNet) -> None:
-        process = await start_hotline(net, *FOLLOW, "--period-s", "0.2")
-        assert process.stdout is not None
-        await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-        async with Controller(net.address):
-            _, errors = await process.communicate()
-        text = f"Error: another controller has become primary of switch {net.address}\n"
-        assert (process.returncode, errors.decode()) == (1, text)
-
-    on_net(scenario)
+@live(prepare=favour_first)
+async def test_the_command_ends_where_another_controller_takes_over(net: LiveNet) -> None:
+    process = await start_hotline(net, *FOLLOW, "--period-s", "0.2")
+    assert process.stdout is not None
+    await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+    async with Controller(net.address):
+        _, errors = await process.communicate()
+    text = f"Error: another controller has become primary of switch {net.address}\n"
+    assert (process.returncode, errors.decode()) == (1, text)

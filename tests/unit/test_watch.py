@@ -23,9 +23,9 @@ from controller.rates import take
 from controller.status import Counters
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S
-from tests.harness.livenet import LiveNet
+from tests.harness.livenet import JOB, LiveNet, live
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
-from tests.unit.test_controller_live import JOB, on_net, start_hotline
+from tests.unit.test_controller_live import start_hotline
 
 CHECKOUT = Path(__file__).parents[2]
 NOWHERE = "127.0.0.1:1"
@@ -280,7 +280,8 @@ async def ended(process: asyncio.subprocess.Process) -> tuple[int | None, str, s
     return process.returncode, output.decode(), errors.decode()
 
 
-def test_a_live_switch(tmp_path: Path) -> None:
+@live()
+async def test_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
     """The primary is not outbid."""
     folder = a_run(tmp_path / "run")
     operations(folder / "parts", 1, [7], 1000)
@@ -294,51 +295,44 @@ def test_a_live_switch(tmp_path: Path) -> None:
         assert (code, errors) == (0, "")
         return output
 
-    async def scenario(net: LiveNet) -> None:
-        output = await net.work_while(load_and_watch(net))
-        first, second = map(json.loads, output.splitlines())
-        assert (first["per_s"], first["interval_s"]) == (None, None) and second["interval_s"] >= 0.2
-        assert second["per_s"] == {
-            name: pytest.approx((total - first["totals"][name]) / second["interval_s"])
-            for name, total in second["totals"].items()
-        }
-        assert second["per_s"]["lanes"] > 0
-        assert [block["pull_p50_us"] for block in second["blocks"]] == [7]
-        # The workers are still, and both tell the same.
-        async with fy.Switch("primary", net.address, fy.SwitchOptions(initial_election_id=50)) as primary:
-            outbid: list[object] = []
-            primary.ee.add_listener(fy.SwitchEvent.BECOME_BACKUP, outbid.append)
-            code, output, _ = await ended(await start(net, str(folder), "--count", "1", "--json"))
-            assert primary.is_primary and not outbid
-        async with Controller(net.address, primary=False) as controller:
-            counters = await controller.counters()
-        assert code == 0 and json.loads(output)["totals"] == take(counters, 0).totals
-        assert sum(counters.rpcs.values()) > 0
-
-    on_net(scenario)
+    output = await net.work_while(load_and_watch(net))
+    first, second = map(json.loads, output.splitlines())
+    assert (first["per_s"], first["interval_s"]) == (None, None) and second["interval_s"] >= 0.2
+    assert second["per_s"] == {
+        name: pytest.approx((total - first["totals"][name]) / second["interval_s"])
+        for name, total in second["totals"].items()
+    }
+    assert second["per_s"]["lanes"] > 0
+    assert [block["pull_p50_us"] for block in second["blocks"]] == [7]
+    # The workers are still, and both tell the same.
+    async with fy.Switch("primary", net.address, fy.SwitchOptions(initial_election_id=50)) as primary:
+        outbid: list[object] = []
+        primary.ee.add_listener(fy.SwitchEvent.BECOME_BACKUP, outbid.append)
+        code, output, _ = await ended(await start(net, str(folder), "--count", "1", "--json"))
+        assert primary.is_primary and not outbid
+    async with Controller(net.address, primary=False) as controller:
+        counters = await controller.counters()
+    assert code == 0 and json.loads(output)["totals"] == take(counters, 0).totals
+    assert sum(counters.rpcs.values()) > 0
 
 
 @pytest.mark.soak
-def test_a_live_switch_that_goes(tmp_path: Path) -> None:
-    async def scenario(net: LiveNet) -> None:
-        process = await start(net, str(a_run(tmp_path / "run")))
-        assert process.stdout is not None
-        first = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-        assert b"so far" in first
-        await net.switch_off()
-        code, output, errors = await ended(process)
-        assert (code, output.splitlines()[-1], errors) == (0, "the switch has gone", "")
-
-    on_net(scenario)
+@live()
+async def test_a_live_switch_that_goes(net: LiveNet, tmp_path: Path) -> None:
+    process = await start(net, str(a_run(tmp_path / "run")))
+    assert process.stdout is not None
+    first = await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+    assert b"so far" in first
+    await net.switch_off()
+    code, output, errors = await ended(process)
+    assert (code, output.splitlines()[-1], errors) == (0, "the switch has gone", "")
 
 
 @pytest.mark.soak
-def test_ctrl_c_ends_it(tmp_path: Path) -> None:
-    async def scenario(net: LiveNet) -> None:
-        process = await start(net, str(a_run(tmp_path / "run")), "--interval", "3600")
-        assert process.stdout is not None
-        assert b"so far" in await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
-        process.send_signal(signal.SIGINT)
-        assert await ended(process) == (130, "", "hotline: interrupted\n")
-
-    on_net(scenario)
+@live()
+async def test_ctrl_c_ends_it(net: LiveNet, tmp_path: Path) -> None:
+    process = await start(net, str(a_run(tmp_path / "run")), "--interval", "3600")
+    assert process.stdout is not None
+    assert b"so far" in await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)
+    process.send_signal(signal.SIGINT)
+    assert await ended(process) == (130, "", "hotline: interrupted\n")
