@@ -24,6 +24,7 @@ from controller.status import Counters
 from hotline.cli.commands import hotline
 from switch_harness.waiting import PATIENCE_S
 from tests.harness.livenet import JOB, LiveNet, live
+from tests.harness.snapshots import assert_snapshot
 from tests.harness.watched import FIRST, SECOND, a_reading, a_run, operations, rpcs
 from tests.unit.test_controller_live import start_hotline
 
@@ -157,26 +158,7 @@ def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(
     assert run("--count", "2").exit_code == 0
     before, erased, after = re.split(r"((?:\x1b\[1A\x1b\[2K)+)", screen.getvalue())[:3]
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", after)
-    lines = [re.split(r" {2,}", line.strip()) for line in plain.splitlines() if line.strip()]
-    assert lines[:2] == [
-        ["switch 127.0.0.1:9559, 20261121-120000; Ctrl-C ends"], ["in 2.0 s 25.0% of the lanes hit"],
-    ]  # fmt: skip
-    assert lines[2:] == [
-        ["/s", "in all"],
-        ["RPCs answered", "250", "1,500"],
-        ["RPCs forwarded", "100", "700"],
-        ["RPCs relayed", "100", "699"],
-        ["RPCs duplicates", "0", "1"],
-        ["lanes", "200", "1,400"],
-        ["hits", "50", "1,000"],
-        ["overflows", "0.5", "1"],
-        ["drops", "2.5", "9"],
-        ["drops fragment", "2.5", "5"],
-        ["drops stale_turn", "0", "4"],
-        ["newest blocks, µs"],
-        ["arm", "round", "load", "pull p50", "pull p99", "push p50", "push p99", "PS queue", "W queue"],
-        ["offload", "0", "0.8", "1,000", "2,000", "10,000", "20,000", "–", "–"],
-    ]
+    assert_snapshot(Path(__file__).with_name("watch.txt"), plain)
     assert "so far 90.0% of the lanes hit" in before and "1,000" in before
     # The cursor goes up as many lines as there were.
     assert erased.count("\x1b[1A") == before.count("\n")
