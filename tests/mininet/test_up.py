@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from controller.hotset import choice
@@ -120,6 +121,59 @@ def test_scripts_without_root_train_while_a_hot_set_is_loaded(settings: Path, tm
     assert rules() == []
 
 
+TWO_SESSIONS = f"""
+import os, sys
+import numpy as np
+import hotline
+
+kv = hotline.Worker({{"rows": ({ROWS}, 1)}}, scale=1.0)
+kv.report(loss=float(sys.argv[1]))
+for _ in range(50):
+    kv.push(np.arange({ROWS}), np.ones({ROWS}, np.float32))
+if sys.argv[2] == "vanishes":
+    os._exit(0)
+if sys.argv[2] == "waits":
+    kv.barrier()
+"""
+
+
+def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, tmp_path: Path) -> None:
+    """One ends, another waits for a second worker until Ctrl-C, and a third vanishes."""
+    up: dict[str, Any] = json.loads(hotline("up", str(settings), "--json").stdout)
+    folder = Path(up["folder"])
+
+    def start(number: int, end: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", TWO_SESSIONS, str(number), end]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+
+    def sessions() -> int:
+        return (folder / "up.log").read_text().count("the session is over")
+
+    script = start(1, "ends")
+    assert script.communicate(timeout=PATIENCE_S)[1] == "" and script.returncode == 0
+    wait_for((folder / "updates.parquet").exists)
+    assert pl.read_parquet(folder / "updates.parquet")["updates"].to_list() == [50] * ROWS
+    assert reported(folder / "reports.jsonl") == [1.0]
+    script = start(2, "waits")
+    assert script.stderr is not None
+    assert script.stderr.readline() == "barrier: waits for worker 1 (has not joined)\n"
+    script.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in script.communicate(timeout=PATIENCE_S)[1]
+    assert script.returncode == -signal.SIGINT
+    wait_for((folder / "updates-1.parquet").exists)
+    wait_for(lambda: sessions() == 2)
+    script = start(3, "vanishes")
+    script.communicate(timeout=PATIENCE_S)
+    wait_for(lambda: sessions() == 3)
+    assert reported(folder / "reports-1.jsonl") == [1.0] and reported(folder / "reports-2.jsonl") == [2.0]
+    assert reported(folder / "reports.jsonl") == [3.0]
+    assert "2 workers ended without leaving" in hotline("down").stdout
+
+
+def reported(file: Path) -> list[float]:
+    return [json.loads(line)["loss"] for line in file.read_text().splitlines()]
+
+
 def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
     up = json.loads(hotline("up", str(settings), "--json").stdout)
     told = hotline("up", str(settings)).stderr
@@ -133,8 +187,6 @@ def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
 
 def hot_set(folder: Path, keys: range) -> Path:
     """Of these parameters."""
-    import polars as pl
-
     log = folder / "log.parquet"
     pl.DataFrame(
         {name: [0] * len(keys) for name in UPDATES} | {"key": list(keys), "updates": [1] * len(keys)}
