@@ -1,5 +1,3 @@
-"""The decorator of the studies' compiled functions, whose machine code is cached with their study."""
-
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -45,6 +45,5 @@ def parts_of(point: Reduce, runs: Mapping[str, Reduced]) -> dict[str, float]:
 
 
 def round_trip_s(point: Reduce) -> float:
-    """Return the round trip between a worker and what answers it: the switch, or another host."""
     subject = scheme_of(point.scheme).subject
     return ONE_WAY_S if subject.arm.settings.aggregates else 2 * ONE_WAY_S

@@ -1,5 +1,3 @@
-"""The figures of a comparison."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -59,7 +57,6 @@ def _series(line: Line, scale: float) -> Series:
 
 
 def breakdown(limits: Sequence[Limit], what: str) -> Figure:
-    """Draw the parts of the time that are due to links; the table has those of hosts and loss, too."""
     panels = []
     for gbit in dict.fromkeys(limit.gbit for limit in limits):
         found = [limit for limit in limits if limit.gbit == gbit]

@@ -1,5 +1,3 @@
-"""The numbers of a comparison, from which its tables, its figures and its JSON output are made."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +43,6 @@ class Line(Strict):
     low: list[float] | None = None
     """Minimum of the seeds; None for a single seed."""
     high: list[float] | None = None
-    """Maximum of the seeds; None for a single seed."""
 
 
 class Limit(Strict):
@@ -196,7 +193,6 @@ def _line(scheme: Scheme, gbit: float, points: Sequence[Reduce], x: str, reduced
 
 
 def _loss_line(scheme: Scheme, gbit: float, points: Sequence[Sequence[Reduce]], reduced: ReducedOf) -> Line:
-    """Make a curve of the medians of the seeds, with their range."""
     rates = [sorted(reduced(each).values_per_s for each in seeds) for seeds in points]
     return Line(
         scheme=scheme.name, gbit=gbit,

@@ -1,5 +1,3 @@
-"""The page of a comparison, with its figures as files."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -33,10 +31,7 @@ _READING = (
 
 
 def write_page(numbers: Numbers, ran: Sequence[tuple[str, str]], folder: Path) -> Path:
-    """Write report.html, numbers.json and the folder `figures`, and return the report's path.
-
-    Raises `DataError`.
-    """
+    """Write report.html, numbers.json and figures; return the report's path; raises `DataError`."""
     figures = list(figures_of(numbers))
     page = Page(
         title="All-reduce: designs side by side",
@@ -67,7 +62,6 @@ def tables_of(numbers: Numbers) -> list[tuple[str, Sequence[Table]]]:
 
 
 def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
-    """Return a table with a column for each x, which is a share if the unit is %."""
     rows: list[Row] = [
         (f"{line.scheme}, {line.gbit:g} Gbit/s", *(plain(_three_digits(1e-6 * y)) for y in line.y))
         for line in lines
@@ -77,7 +71,6 @@ def goodput(title: str, lines: Sequence[Line], unit: str = "") -> Table:
 
 
 def _three_digits(number: float) -> str:
-    """Format a number with three significant digits and no exponent, such as 1,320 or 0.735."""
     return f"{float(f'{number:.3g}'):,g}"
 
 
@@ -148,7 +141,6 @@ def memory(numbers: Numbers) -> Table:
 
 
 def training(question: str, numbers: Numbers) -> Table:
-    """Return the table of a training question, with a row for each arm."""
     found = [each for each in numbers.training if each.question == question]
     rows: list[Row] = [
         (
@@ -170,7 +162,6 @@ def training(question: str, numbers: Numbers) -> Table:
 
 
 def headlines(numbers: Numbers) -> Table:
-    """Return the table of a model's step times with each scheme."""
     rows: list[Row] = [
         (
             f"{each.scheme}, {each.gbit:g} Gbit/s",

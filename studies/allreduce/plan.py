@@ -16,7 +16,6 @@ BASE_WORKERS, LAYER_WORKERS = 8, 4
 """Numbers of workers; the second for the long vector of a table of layers."""
 LOSSES = (0.0, 0.0001, 0.001, 0.01)
 BREAKDOWN_LOSS = 0.001
-"""Share of lost frames in the breakdown of an all-reduce's time."""
 SIZES = (64, 128, 256, 360)
 """Values per packet; those that a design does not support are left out."""
 VALUE_BYTES = 4
@@ -32,10 +31,8 @@ class Plan:
     workers: tuple[int, ...]
     values: int
     lengths: tuple[int, ...]
-    """Numbers of values of a vector in the figure of time against length."""
     seeds: int
     steps: int
-    """Steps of each worker that trains."""
     model: str | None
     """Table of layers whose gradients are reduced as one vector; None leaves it out."""
 
@@ -45,7 +42,6 @@ QUICK = Plan((2, 8, 32), 100_000, (1_000, 10_000, 100_000), 1, 40, None)
 
 
 def base(plan: Plan, scheme: Scheme, gbit: float) -> Reduce:
-    """Return the all-reduce from which others differ in one setting."""
     return Reduce(
         scheme=scheme.name, gbit=gbit, workers=BASE_WORKERS, values=plan.values,
         chunk_size=scheme.subject.chunk_size,
@@ -61,7 +57,6 @@ def by_workers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
 
 
 def by_size(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    """Return all-reduces with each supported packet size."""
     smallest, largest = scheme.subject.chunk_sizes
     return [
         _changed(base(plan, scheme, gbit), chunk_size=size) for size in SIZES if smallest <= size <= largest
@@ -82,7 +77,6 @@ def by_length(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
 
 
 def in_parts(plan: Plan, scheme: Scheme, gbit: float) -> dict[str, Reduce]:
-    """Return the runs of a breakdown, by `BREAKDOWN_RUNS`."""
     latency = base(plan, scheme, gbit)
     with_hosts = _changed(latency, hosts="measured")
     runs = (
@@ -99,10 +93,7 @@ def layers_of(plan: Plan) -> Model | None:
 
 
 def of_layers(plan: Plan, scheme: Scheme, gbit: float) -> list[Reduce]:
-    """Return an all-reduce of all gradients of the table of layers.
-
-    There is none for a checked scheme, whose frames are those of the other.
-    """
+    """Return an all-reduce of the table's gradients; none for a checked scheme, whose frames are the same."""
     model = layers_of(plan)
     if model is None or scheme.is_checked:
         return []

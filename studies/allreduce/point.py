@@ -115,14 +115,11 @@ _POINT: TypeAdapter[Point] = TypeAdapter(Point)
 
 
 class PointResult(CachedResult):
-    """The result of a point in its file."""
-
     result: Reduced | TrainingResult = Field(union_mode="left_to_right")
     wall_s: float
 
 
 def make_network(gbit: float, loss: float = 0.0, has_latency: bool = True) -> Network:
-    """Make a network of cables of `gbit` Gbit/s at a dedicated switch."""
     return Network(
         rate_mbit=1_000 * gbit, delay_us=DELAY_US if has_latency else 0.0, queue_kb=QUEUE_KB, loss=loss,
         switch_us=SWITCH_US if has_latency else 0.0, switch_mpps=SWITCH_MPPS,
@@ -140,7 +137,6 @@ def task_of(point: Point, folder: Path) -> Task:
 
 
 def fingerprint(point: Point) -> str:
-    """Return a digest of everything that the result depends on."""
     settings = (point, point.network, host_costs(point.hosts))
     code = digest(point.design.program, point.modules)
     text = " ".join([code, *(each.model_dump_json() for each in settings)])

@@ -11,21 +11,17 @@ from studies.allreduce import AllReduceError
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A scheme: a row of each table, and a line of each figure."""
-
     name: str
     subject: Subject
     workers_per_server: int | None
     """Workers per server; None for designs whose servers are idle, which have one."""
     dash: int = 0
-    """Index of the line style in figures."""
 
     def servers(self, workers: int) -> int:
         return 1 if self.workers_per_server is None else -(-workers // self.workers_per_server)
 
     @property
     def is_checked(self) -> bool:
-        """Whether the scheme differs from another only in an additional check."""
         return self.subject is CHECKED
 
     @property

@@ -44,9 +44,7 @@ DESIGNS: dict[str, Design] = {
     for each in (none.DESIGN, hotset.DESIGN, switchml.DESIGN, psdense.DESIGN, ring.DESIGN)
 }  # fmt: skip
 SYNCHRONOUS = {switchml.NAME, psdense.NAME, ring.NAME}
-"""Designs in which workers wait for each other."""
 BINS = 50
-"""Number of points of a loss curve."""
 
 
 class Training(Strict):
@@ -159,7 +157,6 @@ def restrict_to_hot(trace: Trace, size: int) -> Trace:
 def _simulation(
     design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
 ) -> SimulatedNetwork:
-    """Make a simulation, with all parameters loaded into the switch if the arm aggregates there."""
     switch = SimulatedSwitch(design)
     switch.install(CONTROL.of(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
     simulated = SimulatedNetwork(

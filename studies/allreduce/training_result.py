@@ -1,5 +1,3 @@
-"""The result of a training job."""
-
 from __future__ import annotations
 
 from foundation.settings import Strict
@@ -25,7 +23,6 @@ class TrainingResult(Strict):
     keys_per_step: float
     """Mean number of distinct parameters of a mini-batch."""
     parameters: int
-    """Parameters of the model, all of which are hot."""
     step_us: float
     """Mean time from the start of a worker's pull to the end of its push."""
     steps_per_s: float
@@ -33,7 +30,6 @@ class TrainingResult(Strict):
     bytes_per_step: float
     """Frame bytes per step on a worker's cable, in both directions."""
     packets_per_step: float
-    """Frames per step on a worker's cable, in both directions."""
     server_packets_per_step: float
     """Frames per step of a worker on the servers' cables, in both directions."""
     retransmissions: int

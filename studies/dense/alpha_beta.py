@@ -40,7 +40,6 @@ class AlphaBetaModel(Strict):
         return self.beta_ns / 1e3
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return names and values with their units, for output."""
         return [
             ("α, start-up", f"{self.alpha_us / 1e3:g} ms"),
             ("β", f"{self.beta_ns:g} ns a byte"),
@@ -61,7 +60,6 @@ class Schedule:
     last_gradients: tuple[int, ...]
     """Last gradient of each buffer, numbered in the order in which gradients become ready."""
     at_once: int = 1
-    """Largest number of concurrent all-reduces."""
 
 
 @dataclass(frozen=True, slots=True)

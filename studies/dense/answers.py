@@ -20,12 +20,9 @@ class Requirements(Strict):
     model: str
     is_estimate: bool
     factor: float
-    """Scaling factor with the network as it is."""
     target: float
     gbit: float | None
-    """Smallest sufficient bandwidth in Gbit/s."""
     compression: float | None
-    """Smallest sufficient compression ratio."""
     compression_with_switch: float | None
     """Smallest sufficient compression ratio if a switch sums the gradients."""
 
@@ -56,7 +53,6 @@ class Requirements(Strict):
 
 
 def _show(value: float | None, unit: str, minimum: float, maximum: float) -> str:
-    """Show a result of a search from `minimum` to `maximum`, at whose ends it is only a bound."""
     if value is None:
         return f"more than {maximum:g}{unit}"
     return f"at most {minimum:g}{unit}" if value == minimum and not unit else f"{value:.3g}{unit}"
@@ -65,7 +61,6 @@ def _show(value: float | None, unit: str, minimum: float, maximum: float) -> str
 def requirements_of(
     models: Sequence[Model], network: Network, fusion: Fusion, target: float = TARGET
 ) -> list[Requirements]:
-    """Return the requirements of each model for the scaling factor `target`."""
     switch = network.model_copy(update={"aggregation": "switch"})
     return [
         Requirements(

@@ -31,7 +31,6 @@ class Builder:
         self.add(f"{name}.weight", values, values * side**2)
 
     def norm(self, name: str, channels: int, places: int) -> None:
-        """Add a batch or layer normalisation: a scale and a shift, with one multiply-add per value each."""
         self.add(f"{name}.weight", channels, channels * places)
         self.add(f"{name}.bias", channels, channels * places)
 

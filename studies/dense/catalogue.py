@@ -17,8 +17,6 @@ BACKWARD_SHARE = 2 / 3
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of a built-in table's times."""
-
     title: str
     step_us: float
     """Duration of one worker's whole step."""
@@ -81,12 +79,10 @@ class Model:
 
     @property
     def label(self) -> str:
-        """The title, marked if the times are an estimate."""
         return f"{self.title} (estimate)" if self.is_estimate else self.title
 
     @property
     def before_backward_us(self) -> float:
-        """Part of a step before backward begins."""
         return self.step_us - self.layers.total_backward_us
 
 
@@ -106,10 +102,7 @@ def open_model(name: str, step_us: float | None = None) -> Model:
 
 
 def open_models(names: Sequence[str], step_us: float | None = None) -> list[Model]:
-    """Open models with distinct names; `step_us` is allowed with one model only.
-
-    Raises like `open_model`.
-    """
+    """Open models with distinct names; `step_us` is allowed with one model only; raises like `open_model`."""
     if step_us is not None and len(names) != 1:
         raise DenseError(f"--step-ms {step_us / 1e3:g}: expected one model, got {len(names)}")
     models = [open_model(name, step_us) for name in names]

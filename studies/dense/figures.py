@@ -41,7 +41,6 @@ def scaling_map(
     fusion: Fusion,
     target: float = TARGET,
 ) -> Figure:
-    """Draw the scaling factor over bandwidth and compression, and the same with a switch that sums."""
     (gbit, compression), panels = map_axes(), []
     for model in models:
         for aggregation in _compared_aggregations(network.aggregation):
@@ -68,7 +67,6 @@ def _compared_aggregations(aggregation: Aggregation) -> tuple[Aggregation, Aggre
 
 
 def by_workers(models: Sequence[Model], network: Network, fusion: Fusion) -> Figure:
-    """Draw the scaling factor against the number of workers, for each kind of aggregation."""
     panels = []
     for model in models:
         lines = []
@@ -118,7 +116,6 @@ def _panel_title(schedule: Schedule, model: Model, network: AlphaBetaModel) -> s
 
 
 def _spans(model: Model, network: AlphaBetaModel, schedule: Schedule) -> list[Series]:
-    """Return two series whose spans alternate along each row, so that neighbours differ in colour."""
     timing = simulate(model.layers, network, schedule)
     _, ready = model.layers.gradients()
     begins = np.concatenate(([0.0], ready[:-1]))
@@ -144,7 +141,6 @@ def _series(name: str, colour: str, rows: Sequence[tuple[str, float, float]]) ->
 
 
 def _lanes(start_times: Values, end_times: Values) -> list[int]:
-    """Return for each buffer the first lane that is free at its start."""
     free, lanes = list[float](), list[int]()
     for start, end in zip(start_times.tolist(), end_times.tolist(), strict=True):
         lane = next((k for k, until in enumerate(free) if until <= start + 1e-9), len(free))

@@ -35,7 +35,6 @@ def gaps(
     seed: int = 1,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, Gap]:
-    """Return the gap of each scheduler, by its name."""
     gaps_by_scheduler = dict[str, list[float]]()
     for done, layers in enumerate(random_models(models, seed)):
         progress(done, models)
@@ -61,7 +60,6 @@ def _log_uniform(
 
 
 def gaps_of(layers: Layers, network: AlphaBetaModel) -> Mapping[str, float]:
-    """Return the gap of each scheduler for one model, by the scheduler's name."""
     optimum_us = simulate(layers, network, optimum(layers, network)).end_us
     return {
         name: simulate(layers, network, scheduler(layers, network)).end_us / optimum_us - 1

@@ -43,8 +43,6 @@ class _Parameter(Protocol):
 
 
 class _Module(Protocol):
-    """The part of torch.nn.Module that is used."""
-
     def named_parameters(self, recurse: bool = True) -> Iterable[tuple[str, _Parameter]]: ...
     def named_modules(self) -> Iterable[tuple[str, _Module]]: ...
     def register_forward_hook(self, hook: Callable[..., None]) -> _Handle: ...
@@ -118,8 +116,6 @@ def layers_of(
 
 
 class _Clock:
-    """A stopwatch in s, and the order in which gradients became ready."""
-
     def __init__(self, wait: Callable[[], None]) -> None:
         self._wait = wait
         self._last = 0.0
@@ -174,7 +170,6 @@ def _time_with_hooks(
 
 
 def _synchronizer(parameter: _Parameter) -> Callable[[], None]:
-    """Return a function that waits for the device of a parameter."""
     torch = import_torch()
     kind = parameter.device.type
     if kind == "cpu":

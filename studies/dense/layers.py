@@ -52,7 +52,6 @@ class Layers:
         return self.sizes[::-1], np.cumsum(self.backward_us[::-1])
 
     def gradients(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the same for the layers that have parameters."""
         sizes, ready = self.in_send_order()
         return sizes[sizes > 0], ready[sizes > 0]
 

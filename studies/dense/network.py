@@ -37,7 +37,6 @@ class Network(Strict):
 
     workers: int = Field(default=64, ge=1, le=100_000)
     gbit: float = Field(default=100.0, ge=0.001, le=100_000)
-    """Bandwidth of each worker's and each server's link."""
     compression: float = Field(default=1.0, ge=1, le=10_000)
     """Compression ratio; compressing takes no time, and additions are of uncompressed gradients."""
     utilisation: Share | tuple[tuple[float, Share], ...] = 1.0
@@ -46,7 +45,6 @@ class Network(Strict):
     servers: int | None = Field(default=None, ge=1, le=100_000)
     """Number of parameter servers; None means one per worker."""
     startup_us: float = Field(default=0.0, ge=0, le=1e6)
-    """Start-up time of each step of a collective."""
 
     @model_validator(mode="after")
     def _check_curve(self) -> Network:
@@ -57,7 +55,6 @@ class Network(Strict):
         return self
 
     def describe(self) -> list[tuple[str, str]]:
-        """Return names and values with their units, for output."""
         curve = isinstance(self.utilisation, tuple)
         rows = [
             ("workers", f"{self.workers:,}"),
@@ -73,10 +70,7 @@ class Network(Strict):
 def reduce_us(
     network: Network, size: ArrayLike, gbit: ArrayLike | None = None, compression: ArrayLike | None = None
 ) -> Values:
-    """Return the µs of an all-reduce of `size` bytes.
-
-    Arrays broadcast; `gbit` and `compression` override those of `network`.
-    """
+    """Return µs for `size` bytes; arrays broadcast; `gbit` and `compression` override `network`'s."""
     size = np.asarray(size, dtype=np.float64)
     rate = np.asarray(network.gbit if gbit is None else gbit, dtype=np.float64)
     ratio = np.asarray(network.compression if compression is None else compression, dtype=np.float64)
@@ -100,7 +94,6 @@ def reduce_us(
 
 
 def utilisation_at(network: Network, gbit: ArrayLike) -> Values:
-    """Return the achieved share of the bandwidth of links of this rate."""
     if isinstance(network.utilisation, tuple):
         rates, shares = zip(*network.utilisation, strict=True)
         return _interpolated(gbit, rates, shares)

@@ -32,21 +32,17 @@ MIN_LINK_GBIT, MAX_LINK_GBIT = 0.001, 1000.0
 """Range of the simulated links, whose clock ticks in ns."""
 WORKERS = (4, 8, 16)
 NODES = 8
-"""Workers in [ASC]'s cluster."""
 _QUEUE_KB = 1e6
 
 
 @dataclass(frozen=True, slots=True)
 class RingResult:
-    """The timing of b simulated all-reduces, in µs since backward began."""
-
     start_times: Values
     """[b]: start at the first host."""
     end_times: Values
     """[b]: time at which the last host has the sum."""
     frames: int
     longest_queue: int
-    """Longest queue before a link, in bytes."""
 
     @property
     def end_us(self) -> float:
@@ -126,7 +122,6 @@ class FormulaComparison(Strict):
 
     @property
     def deviation(self) -> float:
-        """Relative deviation of the frames from the formula with headers."""
         return self.packets_ms / self.with_headers_ms - 1
 
 
@@ -179,7 +174,6 @@ class ModelComparison:
 
     @property
     def deviation(self) -> float:
-        """Relative deviation of the frames from the model."""
         return self.packets_ms / self.model_ms - 1
 
 

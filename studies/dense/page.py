@@ -1,5 +1,3 @@
-"""The pages of what-if and overlap, with their figures as files."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +72,6 @@ def write_overlap(
     schedules: Mapping[str, Sequence[Schedule]],
     folder: Path,
 ) -> Path:
-    """Write the same files for schedules, given by the name of their model."""
     figures = [timeline(model, network, schedules[model.name]) for model in models]
     times = [step_times(model, network, schedules[model.name]) for model in models]
     page = Page(

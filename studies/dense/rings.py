@@ -23,10 +23,7 @@ FRAME = record(("head", np.uint8, (HEAD_BYTES,)), "length", "buffer")
 
 
 class Rings(NamedTuple):
-    """The state of n hosts at one switch, b buffers and f frames; ns.
-
-    `simulator.links` uses the first four fields.
-    """
+    """State of n hosts, b buffers and f frames, in ns; `simulator.links` uses the first four fields."""
 
     header: Any
     heap: Any
@@ -97,7 +94,6 @@ def _frames(rings: Any, b: int, payload: int) -> int:
 
 @compiled
 def _begin(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
-    """Begin ready buffers, in order, while fewer than `at_once` are under way."""
     while rings.under_way[h] < at_once and rings.begun[h] < len(rings.ready):
         b = int64(rings.begun[h])
         if rings.ready[b] > now:
@@ -110,7 +106,6 @@ def _begin(rings: Any, h: int, now: int, startup: int, at_once: int) -> None:
 
 @compiled
 def _send(rings: Any, h: int, now: int, payload: int) -> None:
-    """Send a frame of the next buffer in turn that has one due, over the free link."""
     count = len(rings.ready)
     rings.busy[h] = 0
     b = int64(rings.turn[h])

@@ -16,7 +16,6 @@ from studies.dense.layers import Layers
 from studies.dense.search import beam
 
 Scheduler = Callable[[Layers, AlphaBetaModel], Schedule]
-"""Make a schedule for a model's layers and a network."""
 MIN_BUFFER_BYTES = 4 * 8192
 """Smallest buffer of MG-WFBP: 8,192 values of four bytes."""
 

@@ -1,7 +1,4 @@
-"""Searches for the best schedule: exhaustive for few layers, a beam search for many.
-
-In both, each buffer is sent as soon as it is ready and there is room, in the order of backward.
-"""
+"""Searches for the best schedule, exhaustive or by beam; buffers are sent in order, as soon as possible."""
 
 from __future__ import annotations
 
@@ -138,7 +135,6 @@ def _beam(
 
 @compiled
 def _is_known(states: _States, j: int, now: float, number: int, work: Values) -> bool:
-    """Return whether prefix j has a state with the same time and the same remaining work."""
     for k in range(states.ends.shape[1]):
         if states.ends[j, k] == np.inf:
             return False
@@ -156,7 +152,6 @@ def _is_known(states: _States, j: int, now: float, number: int, work: Values) ->
 def _insert(
     states: _States, j: int, end: float, now: float, number: int, work: Values, i: int, w: int
 ) -> None:
-    """Insert a state that continues state w of prefix i into those of prefix j, and drop the last one."""
     at = states.ends.shape[1] - 1
     while at > 0 and states.ends[j, at - 1] > end:
         states.ends[j, at], states.times[j, at] = states.ends[j, at - 1], states.times[j, at - 1]

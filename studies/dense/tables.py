@@ -45,7 +45,6 @@ def measured(name: str, log: Path) -> Layers:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the estimates, and the measured tables if their logs are given."""
     for name, origin in ORIGINS.items():
         if origin.is_estimate:
             write_layers(estimate(name), FOLDER / f"{name}.csv")

@@ -30,15 +30,12 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A column of [BOTTLENECK]'s table."""
-
     gbit: float
     compression: float = 1.0
     workers: int = 64
 
     @property
     def title(self) -> str:
-        """The title of the column, such as `10G, 2×`."""
         ratio = f", {self.compression:g}×" if self.compression > 1 else ""
         return f"{self.gbit:g}G{ratio}"
 
@@ -52,8 +49,6 @@ SMALL_SETUP = Setup(10.0, workers=16)
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A row of [BOTTLENECK]'s table: a model's scaling factors."""
-
     model: Model
     messages: int
     factors: tuple[float, ...]
@@ -63,7 +58,6 @@ class ModelRow:
 
     @property
     def is_as_claimed(self) -> bool:
-        """Whether the compression that the paper claims suffices."""
         return self.compression is not None and self.compression <= CLAIMED_COMPRESSION[1]
 
 

@@ -110,7 +110,6 @@ def _report_drawing(activity: str) -> None:
 
 @contextmanager
 def _one_line_errors() -> Iterator[None]:
-    """Print an error, or that Ctrl-C was pressed, in one line, and exit."""
     try:
         yield
     except HotlineError as error:

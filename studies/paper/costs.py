@@ -35,7 +35,6 @@ class MeasuredPoint:
     with_offload: dict[str, float]
 
     def ratio(self, what: str) -> float:
-        """Return the measured ratio of a quantity with offload to without."""
         return self.with_offload[what] / self.without[what]
 
 
@@ -61,7 +60,6 @@ class Costs:
         return Costs({what: _fit(points, what) for what in METRICS})
 
     def ratio(self, what: str, packed: Packing) -> float:
-        """Return the predicted ratio of a quantity with offload to without."""
         without, with_offload = _features(packed)
         return float(with_offload @ self.by_metric[what] / (without @ self.by_metric[what]))
 

@@ -53,7 +53,6 @@ class DataMarker(Marker):
     packing: Packing
 
     def changes(self, costs: Costs) -> dict[str, float]:
-        """Return the relative change of each metric by offload, by the metric's title."""
         return {title: relative_change(what, self.packing, costs) for what, title in TITLES.items()}
 
 

@@ -24,15 +24,12 @@ _MEASURED_BATCHES = 60
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Means of an operation (a pull or a push)."""
-
     keys: float
     served: float
     """Share of the keys that the switch serves."""
     rpcs: float
     """RPCs without offload, all of which reach servers."""
     rpcs_with: float
-    """RPCs of a worker with offload."""
     to_servers: float
     """RPCs with offload that reach servers."""
 
@@ -62,14 +59,12 @@ def pack_trace(trace: Trace, top_k: int, servers: int) -> Packing:
 def _mean_rpcs(
     trace: Trace, servers: int, hot: Keys | None, operations: Sequence[NDArray[np.integer]]
 ) -> tuple[float, float]:
-    """Return the mean RPCs of an operation, and the mean RPCs that reach servers."""
     counted = list(count_rpcs(trace.space, servers, hot, operations, trace.largest_batch))
     rpcs, to_servers = np.mean(counted, axis=0).tolist()
     return rpcs, to_servers
 
 
 def shape_of(skew: float, keys_per_step: int) -> Shape:
-    """Return the shape of click data of R1's size with this skew."""
     return Shape("clicks", PARAMETERS, TOP, skew, keys_per_step, R1.features_per_sample)
 
 

@@ -14,11 +14,9 @@ _ARMS = measured(NAME)
 _ALL = [arm.name for arm in _ARMS]
 _SCALED = [arm.name for arm in _ARMS if not arm.is_repetition]
 _COMPARED = [arm.name for arm in _ARMS if arm.reference is None or arm.is_repetition or arm == leading(NAME)]
-"""The leading arm of the design, its baseline, and a repeat of that."""
 _KEYS, _STEPS = 3_000, 4_000
 """Keys per step and steps of the trace in the default run; short runs have fewer steps."""
 _TRACE_STEPS = 1_500
-"""Steps of the trace in short runs."""
 _SHORT: Mapping[str, object] = {
     "arms": _COMPARED,
     "loads": [0.5],
@@ -57,7 +55,6 @@ def all_stages(quick: bool) -> list[Stage]:
 
 
 def map_stages(quick: bool) -> list[Stage]:
-    """Return the stages of the map; a quick one leaves out the numbers of workers."""
     return [*_map(quick), *(() if quick else _scales())]
 
 

@@ -73,7 +73,6 @@ def _page(
 
 
 def slopes(fig_9: Figure) -> Table:
-    """Return the table of the µs that 1,000 connections add, by arm and by who calls."""
     columns = [(CALLING[active], arm.name) for active, arm in PANELS]
     rows: list[Row] = [
         (way, *(plain(_slope(fig_9.facts, (way, *column))) for column in columns)) for way in WAYS

@@ -29,7 +29,6 @@ class StageFailed(HotlineError):
 
 
 def result_of(stage: Stage, folder: Path) -> Path:
-    """Return the path of a stage's result: a run's folder, or Fig. 9's file."""
     return folder / stage.name / ("latest" if stage.is_run else "connections.parquet")
 
 
@@ -44,10 +43,7 @@ def is_done(stage: Stage, folder: Path) -> bool:
 
 
 def run_stages(stages: Sequence[Stage], folder: Path, progress: Progress) -> None:
-    """Run the unfinished stages; raises `StageFailed`.
-
-    Ctrl-C ends the current stage, and leaves the results of the finished ones.
-    """
+    """Run the unfinished stages; raises `StageFailed`. Ctrl-C ends the current one; finished results stay."""
     total = sum(stage.seconds for stage in stages)
     done = 0.0
     for stage in stages:
@@ -119,7 +115,6 @@ def _command(stage: Stage, folder: Path, config: Path) -> list[str]:
 
 
 def _terminate(process: subprocess.Popen[bytes]) -> None:
-    """Send SIGINT, and SIGKILL if the process does not end in time."""
     os.killpg(process.pid, signal.SIGINT)
     try:
         process.wait(_KILL_AFTER_S)

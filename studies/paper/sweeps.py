@@ -26,7 +26,6 @@ CHANGED = {"packets": "ps_packets_per_step", **COSTS}
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
-    """Yield the figures of runs, given by the names of their stages."""
     top_k_runs, scales, map_runs = (
         [run for name, run in runs.items() if name.startswith(prefix)]
         for prefix in ("top-k-", "scale-", "map-")
@@ -48,7 +47,6 @@ def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:
 
 
 def _map_lines(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
-    """Return the runs with the largest steps, and those with the most frequent skew, of runs on a grid."""
     largest = max(map(_keys, map_runs))
     found = Counter(map(_skew, map_runs))
     skew = max(found, key=lambda each: (found[each], each))
@@ -56,7 +54,6 @@ def _map_lines(map_runs: Sequence[MeasuredRun]) -> tuple[list[MeasuredRun], list
 
 
 def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
-    """Draw the effect of offload against the number of workers."""
     ordered = sorted(runs, key=_workers)
     return Figure(
         "map-workers",
@@ -97,7 +94,6 @@ def _keys(run: MeasuredRun) -> float:
 def sweep(
     runs: Sequence[MeasuredRun], name: str, title: str, along: str, setting_of: Callable[[MeasuredRun], float]
 ) -> Figure:
-    """Draw the metrics against a setting of the runs, with and without offload."""
     ordered = sorted(runs, key=setting_of)
     x = np.array([setting_of(run) for run in ordered], dtype=np.float64)
     return Figure(

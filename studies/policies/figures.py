@@ -19,7 +19,6 @@ _MIN_MOVES = 0.001
 
 
 def shown_size(study: Study) -> int:
-    """Return the largest size up to `SHOWN_SIZE`, or else the smallest."""
     sizes = study.settings.sizes
     return max((size for size in sizes if size <= SHOWN_SIZE), default=sizes[0])
 

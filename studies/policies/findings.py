@@ -12,7 +12,6 @@ _MIN_LEAD = 0.01
 
 
 def headline(study: Study) -> str:
-    """Return a sentence with the best feasible policy and the optimum."""
     outcomes = study.at(shown_size(study))
     feasible = [each for each in outcomes.values() if _is_feasible(each)]
     if not feasible:
@@ -28,7 +27,6 @@ def _is_feasible(outcome: Outcome) -> bool:
 
 
 def findings(study: Study) -> Iterator[str]:
-    """Yield a sentence for each finding whose policies were studied."""
     outcomes = study.at(shown_size(study))
     random, lru, top, optimum = (outcomes.get(name) for name in ("random", "lru", "top-k", "belady"))
     if random is not None:

@@ -27,7 +27,6 @@ _EXCHANGES_PER_HALF_LIFE = 50
 class LogSpec:
     shape: Shape
     steps: int
-    """Mini-batches of all workers together."""
     workers: int = 4
     half_life: float | None = None
     """Steps after which half of the ranks have another key; None disables drift."""
@@ -37,10 +36,7 @@ class LogSpec:
 
 
 def write_parts(spec: LogSpec, folder: Path, progress: Progress) -> list[Path]:
-    """Write Parquet files with the columns iteration, worker and key, and return their paths in order.
-
-    Raises `DataError`.
-    """
+    """Write Parquet files (iteration, worker, key), and return their paths in order; raises `DataError`."""
     parts = []
     for number, part in enumerate(_parts(spec, progress)):
         parts.append(folder / f"built-{number}.parquet")
@@ -83,7 +79,6 @@ def _parts(spec: LogSpec, progress: Progress) -> Iterator[pl.DataFrame]:
 
 
 def _changed(steps: int, spec: LogSpec) -> float:
-    """Return the share of the ranks that get another key within these steps."""
     assert spec.half_life is not None
     return 1 - float(2 ** (-steps / spec.half_life))
 

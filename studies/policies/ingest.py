@@ -98,7 +98,6 @@ def _check(file: Path, log: UpdateLog, rows: pl.LazyFrame, texts: Sequence[str])
 
 
 def _read_training_sets(files: Sequence[Path], folder: Path, samples_per_step: int) -> pl.LazyFrame:
-    """Return the keys of mini-batches, in the order of the files."""
     parts = []
     for number, part in enumerate(_batch_keys(files, samples_per_step)):
         parts.append(folder / f"rows-{number}.parquet")
@@ -147,7 +146,6 @@ def _sort_into_log(rows: pl.LazyFrame, name: str, folder: Path, learn: float, pr
 
 
 def _ranges(lengths: pl.DataFrame) -> Iterator[tuple[int, int, int]]:
-    """Yield the first and last iteration of each range that is sorted at a time, and its rows."""
     groups = lengths.group_by(pl.col("len").cum_sum() // ROWS_AT_ONCE, maintain_order=True)
     for _, group in groups:
         yield int(group["iteration"][0]), int(group["iteration"][-1]), int(group["len"].sum())

@@ -66,7 +66,6 @@ class Log:
         yield from pairwise(sorted(cut for cut in cuts if first <= cut <= self.steps))
 
     def chunks(self, begin: int, end: int) -> Iterator[Accesses]:
-        """Yield the accesses in this range, chunk by chunk."""
         for at in range(begin, end, _CHUNK):
             yield np.array(self.accesses[at : min(at + _CHUNK, end)])
 

@@ -14,7 +14,6 @@ from hosts.keys import KeySpace
 from studies.policies.log import PULL, Log
 
 SAMPLE_SIZE = 40
-"""Mini-batches that are packed."""
 _SEED = 1
 
 
@@ -22,7 +21,6 @@ class RpcMeans(Strict):
     """Mean numbers of RPCs of an operation (a pull or a push)."""
 
     rpcs: float
-    """RPCs that a worker sends."""
     to_servers: float
     """RPCs of these that reach a server."""
 
@@ -36,7 +34,6 @@ class Sample:
     positions: Mapping[int, NDArray[np.int64]]
     """Positions in `space` of the keys that each step updates, by step."""
     largest: int
-    """Number of keys of the largest of these steps."""
 
 
 def sample_steps(log: Log) -> Sample:
@@ -62,7 +59,6 @@ def _accesses_of(log: Log, step: int) -> NDArray[np.uint32]:
 
 
 def rpcs_without_offload(sample: Sample, servers: int) -> RpcMeans:
-    """Count RPCs with no key in the switch."""
     return _mean(
         sample, servers, {step: np.zeros(len(at), np.bool_) for step, at in sample.positions.items()}
     )

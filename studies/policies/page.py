@@ -1,5 +1,3 @@
-"""A study's page, with its figures and tables as files."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -47,10 +45,7 @@ _GLOSSARY = (
 
 
 def write_page(study: Study, folder: Path) -> Path:
-    """Write report.html, table.csv, table.pdf and the folder `figures`, and return the report's path.
-
-    Raises `DataError`.
-    """
+    """Write report.html, table.csv, table.pdf and figures; return the report's path; raises `DataError`."""
     figures = figures_of(study)
     report = write_report(_page(study, [plot(figure) for figure in figures]), figures, folder)
     write_table(study, folder)

@@ -53,9 +53,7 @@ class PolicySpec:
     by_switch: bool = False
     """Whether the data plane makes the moves by itself; otherwise the control plane writes tables."""
     is_bound: bool = False
-    """Whether it knows the future."""
 
 
 def no_moves(sizes: Sequence[int]) -> NDArray[np.int64]:
-    """Return zeros for `Policy.moves`."""
     return np.zeros((2, len(sizes)), np.int64)

@@ -83,7 +83,6 @@ def replay(
 
 
 def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
-    """Compile all functions of a policy, which takes seconds once."""
     log = make_log([[1, 2], [1]])
     policy = spec.make(log, sizes)
     policy.serve(log.accesses, np.empty(len(log.accesses), np.uint8))

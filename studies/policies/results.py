@@ -13,7 +13,6 @@ WRITES_PER_MOVE = 2
 DEFAULT_PERIOD_S = 10.0
 """Default period in s of `hotline follow`."""
 MIN_PERIODS = 20
-"""Number of periods in a log so short that it has fewer of the default length."""
 WRITES_PER_S = 417_000.0
 """Table writes/s of a hot set that an otherwise idle softswitch in the kernel took over gRPC
 (docs/performance.md)."""
@@ -21,7 +20,6 @@ WRITES_PER_S = 417_000.0
 
 class Settings(Strict):
     sizes: tuple[int, ...] = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
-    """Numbers of keys in the switch, ascending."""
     policies: tuple[str, ...] = ()
     learn: float = 0.5
     """Share of the steps that train policies and are not scored."""
@@ -36,7 +34,6 @@ class Settings(Strict):
     """Samples per mini-batch of a libsvm training set."""
 
     def period(self, steps: int) -> int:
-        """Return the steps of a period, for a log of this many steps."""
         if self.every is not None:
             return max(1, round(self.every * self.rate))
         return max(1, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
@@ -54,7 +51,6 @@ class Facts(Strict):
     """Steps after which the top k of a window have lost half of their lead; None without drift."""
     without: RpcMeans
     shift_at: int | None = None
-    """Step of a generated log at which half of the hottest keys change."""
 
     @property
     def steps_after_shift(self) -> int | None:
@@ -80,7 +76,6 @@ class Outcome(Strict):
     over_time: tuple[float, ...]
     """Share of the updates that hit, in equal parts of the time."""
     packed: RpcMeans
-    """RPCs with the policy's keys in the switch."""
     spared: float
     """Share of the packets to servers that the policy saves."""
     seconds: float
@@ -88,7 +83,6 @@ class Outcome(Strict):
     follows: bool | None
     """Whether the control plane can write the moves; None if the switch makes them by itself."""
     updates_per_cpu_s: float
-    """Accesses replayed per s of CPU time, with all sizes of the same pass."""
     follows_after: int | None = None
     """Steps after a shift until 95 % of the share were recovered; None if never, or without a shift."""
 
@@ -121,14 +115,12 @@ class Study(Strict):
 
     @cached_property
     def by_policy(self) -> dict[str, list[Outcome]]:
-        """Outcomes of each policy by its name, in the order of sizes."""
         found: dict[str, list[Outcome]] = {}
         for outcome in self.outcomes:
             found.setdefault(outcome.policy, []).append(outcome)
         return found
 
     def at(self, size: int) -> dict[str, Outcome]:
-        """Return the outcome of each policy with this size, by name."""
         return {outcome.policy: outcome for outcome in self.outcomes if outcome.size == size}
 
 

@@ -77,7 +77,6 @@ def study(
 
 
 def _runs(settings: Settings) -> Iterator[tuple[PolicySpec, tuple[int, ...]]]:
-    """Yield each policy with the sizes that it serves in one pass."""
     for spec in POLICIES:
         if not settings.policies or spec.name in settings.policies:
             yield from (
@@ -123,8 +122,6 @@ def name_of(log_spec: LogSpec) -> str:
 def _replay_progress(
     log: Log, done: int, remaining: Sequence[tuple[PolicySpec, tuple[int, ...]]], progress: StudyProgress
 ) -> Callable[[int], None]:
-    """Return a callback that adds accesses of one policy to the progress of all."""
-
     def length(spec: PolicySpec) -> int:
         return len(log.accesses) - (0 if spec.warms_up else log.split)
 

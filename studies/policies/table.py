@@ -1,5 +1,3 @@
-"""The table of a study, for CSV, PDF, page and terminal."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -21,7 +19,6 @@ _DPI = 150
 
 
 def printed_sizes(study: Study, wanted: Sequence[int] = (100, 1_000, 20_000, 100_000)) -> list[int]:
-    """Return those of the wanted sizes that were studied, or else all studied sizes."""
     return [size for size in study.settings.sizes if size in wanted] or list(study.settings.sizes)
 
 

@@ -61,7 +61,6 @@ def main(output: Path, rounds: int, max_connections: int) -> int:
 
 
 async def _run_interruptibly(run: Coroutine[object, object, T], interfaces: Sequence[str]) -> T:
-    """Run, and tear everything down on a signal, by force if that takes too long."""
     from topologies.run_lock import remove_killed_run
 
     loop, work = asyncio.get_running_loop(), asyncio.ensure_future(run)

@@ -27,8 +27,6 @@ _POLLIN = 1
 
 
 class ClientConfig(ProcessConfig):
-    """The configuration of callers 1 to `callers` of a job, with UDP ports from `first_port` on."""
-
     first_port: int
     callers: int
     service: tuple[str, int]

@@ -39,7 +39,6 @@ class Measurement:
     p50_us: float
     p99_us: float
     server_cpu_us: float
-    """CPU time of the server's process per RPC."""
 
 
 async def run(
@@ -93,7 +92,6 @@ async def _measure(number: int, setting: Setting, client: Agent, server: Agent) 
 
 
 def _peers(setting: Setting) -> Iterator[tuple[str, int]]:
-    """Yield the peers of the server's connections: each caller, or the switch as their proxy."""
     if settings_of(setting.arm).proxy:
         yield addressing.service(1).address, HOTLINE_PORT
         return

@@ -17,7 +17,6 @@ from studies.paper.connections.waiting import WAYS
 
 CALLING = {True: "all call", False: "16 call, the others are idle"}
 PANELS = [(active, arm) for arm in ARMS for active in CALLING if active or not arm.settings.aggregates]
-"""Whether all callers call, and the arm, of each panel."""
 
 
 def delay_against_connections(file: Path) -> Figure:
@@ -67,7 +66,6 @@ def _series(rows: pl.DataFrame, active: bool, arm: str) -> Iterator[Series]:
 
 
 def _interval(rounds: Values) -> tuple[float, float]:
-    """Return the interval of the mean, or the range of the rounds if they are too few."""
     return interval(rounds) if len(rounds) >= MIN_ROUNDS else (float(rounds.min()), float(rounds.max()))
 
 

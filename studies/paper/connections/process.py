@@ -48,7 +48,6 @@ def command(help: str, model: type[ConfigT], make: Callable[[ConfigT, Commands],
 
 
 def _run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], Process]) -> None:
-    """Execute commands until standard input ends; an error is one line of JSON and exit code 1."""
     try:
         config: ConfigT = load_config(path, model)
         commands = Commands(sys.stdin.fileno())
@@ -68,7 +67,6 @@ def _run(path: Path, model: type[ConfigT], make: Callable[[ConfigT, Commands], P
 
 @contextmanager
 def raise_file_limit() -> Iterator[None]:
-    """Raise the soft limit of open files to the hard one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:

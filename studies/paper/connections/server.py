@@ -89,7 +89,6 @@ class ServerProcess:
         return {"listen": self.listen, "stats": self.stats}
 
     def wait(self) -> None:
-        """Answer requests until there is a command, and read it."""
         if self._waiting is None:
             select.select([self._commands.fd], [], [])
         else:

@@ -21,7 +21,6 @@ ARMS = tuple(arm for arm in measured(NAME) if not arm.is_repetition)
 @dataclass(frozen=True, slots=True)
 class Setting:
     way: str
-    """How the server waits (`WAYS`)."""
     connections: int
     """Number of callers, each with its own connection unless the switch is a proxy."""
     active: bool
@@ -35,7 +34,6 @@ class Setting:
 
 
 def settings(connections: Sequence[int]) -> list[Setting]:
-    """Return all settings; up to `FEW` connections, and with offload, all connections call."""
     found = [Setting(*each) for each in product(WAYS, connections, (True, False), ARMS)]
     return [
         each for each in found if each.active or (each.connections > FEW and not each.arm.settings.aggregates)

@@ -31,8 +31,6 @@ _SWEEPS = 64
 
 
 class PollFd:
-    """The C structure pollfd of poll(2)."""
-
     fd: Int32
     events: Annotated[int, np.int16]
     revents: Annotated[int, np.int16]
@@ -42,7 +40,6 @@ class WaitSet(NamedTuple):
     polled: Records[PollFd]
     """[sockets + 1], standard input last."""
     sources: Sources
-    """The PS's own, with epoll's descriptor and events."""
 
 
 def pollfds(fds: list[int]) -> Records[PollFd]:
@@ -54,7 +51,6 @@ def pollfds(fds: list[int]) -> Records[PollFd]:
 
 @compiled
 def has_input(wait_set: WaitSet) -> bool:
-    """Return whether standard input has data, without waiting."""
     last = len(wait_set.polled) - 1
     timespec = np.zeros(2, np.int64)
     first = int64(wait_set.polled.ctypes.data)
@@ -63,7 +59,6 @@ def has_input(wait_set: WaitSet) -> bool:
 
 @entry_point
 def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
-    """Read every socket in turn, until there is something for Python."""
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     sockets = len(wait_set.polled) - 1
@@ -81,7 +76,6 @@ def scan(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
 
 @entry_point
 def poll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
-    """Serve requests: wait by the system call `ppoll` for all sockets, then scan their list."""
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     sockets = len(wait_set.polled) - 1
@@ -98,7 +92,6 @@ def poll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
 
 @entry_point
 def epoll(server: Server, service: Service, udp: Udp, wait_set: WaitSet) -> int:
-    """Wait with epoll_wait(2) for ready sockets."""
     server, service = as_ref(server), as_ref(service)
     udp, wait_set = as_ref(udp), as_ref(wait_set)
     events, state = wait_set.sources.events, wait_set.sources.state

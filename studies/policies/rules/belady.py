@@ -155,7 +155,6 @@ def _remove(times: _Times, size: int, time: int) -> None:
 
 @compiled
 def _latest(times: _Times, size: int) -> int:
-    """Return the latest time in a set that is not empty."""
     time = int64(0)
     for tier in range(len(times.tiers) - 1, -1, -1):
         time = time << _BITS | _highest_bit(times.words[times.tiers[tier] + time, size])

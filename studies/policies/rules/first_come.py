@@ -1,7 +1,4 @@
-"""Hashed slots, first come first served: a key holds its slot until all are cleared at the end of the period.
-
-(ATP's aggregators: Lao et al., NSDI 2021.)
-"""
+"""Hashed slots, first come first served, cleared each period: ATP's aggregators (Lao et al., NSDI 2021)."""
 
 from __future__ import annotations
 

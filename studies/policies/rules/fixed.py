@@ -24,7 +24,6 @@ def make_top_k(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def make_random(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make sets of keys drawn uniformly from those of the training part."""
     return _fixed(log, np.random.default_rng(_SEED).permutation(np.flatnonzero(log.counts)), sizes)
 
 

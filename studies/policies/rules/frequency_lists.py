@@ -32,7 +32,6 @@ class FrequencyLists(NamedTuple):
 
 
 def make_frequency_lists(slots: int) -> FrequencyLists:
-    """Return lists without slots, for up to `slots` of them."""
     count = slots + 1
     links, lists = make_lists(slots, count)
     order = np.full((count, 3), NONE, np.int64)
@@ -58,7 +57,6 @@ def add(state: FrequencyLists, slot: int) -> None:
 
 @compiled
 def increment(state: FrequencyLists, slot: int) -> None:
-    """Add 1 to the count of a slot."""
     number = int64(state.list_of[slot])
     count = state.order[number, _COUNT] + 1
     above = state.order[number, _ABOVE]
@@ -100,7 +98,6 @@ def halve(state: FrequencyLists) -> None:
 
 @compiled
 def _insert(state: FrequencyLists, slot: int, count: int, below: int) -> None:
-    """Insert a slot into the list of `count`, which is the one above the list `below` or has to be made."""
     above = state.meta[_FIRST] if below == NONE else state.order[below, _ABOVE]
     if above == NONE or state.order[above, _COUNT] != count:
         state.meta[_FREE] -= 1

@@ -20,7 +20,6 @@ _HEAD, _TAIL, _LENGTH = 0, 1, 2
 
 
 def make_lists(slots: int, count: int) -> tuple[Links, Ints]:
-    """Return the links and the lists of `count` empty lists."""
     lists = np.full((count, 3), NONE, np.int64)
     lists[:, _LENGTH] = 0
     return np.full((2, slots), NONE, np.int32), lists
@@ -67,7 +66,6 @@ def previous(links: Links, slot: int) -> int:
 
 @compiled
 def tail(lists: Ints, which: int) -> int:
-    """Return the last slot of a list, or NONE."""
     return int64(lists[which, _TAIL])
 
 

@@ -1,7 +1,4 @@
-"""P4LRU3: hashed buckets of three keys in order of use, which a switch's pipeline can implement.
-
-(Zhao et al., P4LRU, SIGCOMM 2023.) An accessed key takes the first place of its bucket.
-"""
+"""P4LRU3 (Zhao et al., SIGCOMM 2023): hashed buckets of three keys, last used first, as a pipeline can do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A set of hot keys that is selected at the end of each period.
-
-A newly selected key is pending until its next access, with which its value travels.
-"""
+"""A set of hot keys selected after each period; new ones are pending until an access brings their value."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ class PeriodicSet(NamedTuple):
 
 
 def empty_set(distinct: int, moves: NDArray[np.int64]) -> PeriodicSet:
-    """Return a set without keys, for this many distinct keys."""
     return PeriodicSet(np.zeros(distinct, np.uint8), moves)
 
 

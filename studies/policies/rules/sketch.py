@@ -34,7 +34,6 @@ class Sketch(NamedTuple):
 
 
 def sketch(size: int) -> Sketch:
-    """Return an empty sketch for a policy of this many keys."""
     counters = np.zeros((ROWS, _COUNTERS_PER_KEY * size), np.uint8)
     return Sketch(counters, np.array([0, ACCESSES_PER_KEY * size], np.int64))
 

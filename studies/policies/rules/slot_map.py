@@ -27,7 +27,6 @@ def make_slot_map(distinct: int, slots: int) -> SlotMap:
 
 @compiled
 def slot_of(slots: SlotMap, key: int) -> int:
-    """Return a key's slot, or NO_SLOT."""
     return int64(slots.slot_of[key])
 
 

@@ -29,7 +29,6 @@ from studies.policies.rules.periodic_set import PeriodicSet, empty_set, is_hot, 
 from studies.policies.rules.slot_map import NO_SLOT, SlotMap, assign, key_of, make_slot_map, release, slot_of
 
 COUNTERS_PER_KEY = 2
-"""Counters for each key of the policy's size."""
 
 
 class _Counters(NamedTuple):
@@ -60,7 +59,6 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def _reset(slots: SlotMap) -> _Counters:
-    """Return unused counters over an empty slot map."""
     return _Counters(make_frequency_lists(len(slots.key_of)), slots, np.zeros(1, np.int64))
 
 

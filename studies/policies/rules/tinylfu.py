@@ -1,7 +1,4 @@
-"""TinyLFU: an LRU cache with a sketch as admission filter (Einziger, Friedman and Manes, ACM ToS 13, 2017).
-
-A key is admitted if it was recently accessed more often than the key it would evict.
-"""
+"""TinyLFU (Einziger et al., ACM ToS 13, 2017): LRU that admits a key if a sketch ranks it over its victim."""
 
 from __future__ import annotations
 
@@ -31,7 +28,6 @@ class _TinyLfuState(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make the policy, which admits every key while it has free slots."""
     (size,), moves = sizes, no_moves(sizes)
     state = _TinyLfuState(sketch(size), *make_lists(size, 1), make_slot_map(len(log.keys), size), moves)
     return Policy(partial(_serve, state), moves)

@@ -43,7 +43,6 @@ class _WTinyLfuState(NamedTuple):
 
 
 def capacities(size: int) -> tuple[int, int, int]:
-    """Return the slots of the window, of the other two segments together, and of the protected one."""
     window = max(1, round(WINDOW_SHARE * size))
     return window, size - window, int(PROTECTED_SHARE * (size - window))
 

@@ -1,8 +1,4 @@
-"""The most updated keys of a sliding window, selected at the end of each period as `hotline follow` does.
-
-Counts are exact, like those of the servers and the switch; `controller.hotset.selection` smooths and
-selects.
-"""
+"""The most updated keys of a sliding window by exact counts, selected per period as `hotline follow` does."""
 
 from __future__ import annotations
 
