@@ -129,7 +129,8 @@ def _concurrency(facts: Facts, arm: str) -> str:
 
 def _arithmetic(facts: Facts, arm: str) -> str:
     pull, push = (facts["fig-05"][arm, op, "ps_proc"] for op in TRANSFERS)
-    return percent(arithmetic_share(pull, push))
+    share = arithmetic_share(pull, push)
+    return percent(share) if share > 0 else "below noise"
 
 
 Formatter = Callable[[Facts, str], str]

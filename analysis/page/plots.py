@@ -14,6 +14,8 @@ from analysis.wording import Row, Span, Table
 Spec: TypeAlias = dict[str, Any]
 """JSON data for Plotly, whose values have many types."""
 
+_ALIKE = 0.05
+"""Spread of values, as a share of the largest, up to which they count as alike."""
 _DIGITS = 5
 _QUANTILES = {"p1": 0.01, "p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99}
 _ROWS = 40
@@ -85,7 +87,7 @@ def plot(figure: Figure) -> Plot:
         {
             "name": figure.name,
             "title": figure.title,
-            "x": _axis(figure.x, names=not bars and _has_names(figure)),
+            "x": _axis(figure.x, names=not bars and _has_names(figure), values=_values_on_x(figure)),
             "y": _axis(figure.y, names=bars, is_reversed=bars),
             "panels": [
                 {"title": panel.title, "traces": list(_traces(panel.series, figure.kind))}
@@ -96,14 +98,30 @@ def plot(figure: Figure) -> Plot:
     )
 
 
-def _axis(axis: Axis, names: bool, is_reversed: bool = False) -> Spec:
+def _axis(axis: Axis, names: bool, is_reversed: bool = False, values: Values | None = None) -> Spec:
     return {
         "title": axis.title,
         "is_share": axis.is_share,
         "names": names,
         "reversed": is_reversed,
-        "reach": axis.limits,
+        "reach": axis.limits or (None if axis.is_log or values is None else _reach(values)),
     }
+
+
+def _reach(values: Values) -> tuple[float, float] | None:
+    """Return limits from 0 on if all values are nearly alike, which an axis would magnify; else None."""
+    if not len(values) or values.min() <= 0 or values.max() - values.min() > _ALIKE * values.max():
+        return None
+    return 0.0, 1.25 * float(values.max())
+
+
+def _values_on_x(figure: Figure) -> Values | None:
+    """Return all finite numbers on the x axis; None for bars and names."""
+    if figure.kind not in ("steps", "lines", "points") or _has_names(figure):
+        return None
+    every = [np.asarray(each.x, dtype=np.float64) for panel in figure.panels for each in panel.series]
+    found: Values = np.concatenate(every) if every else np.zeros(0)
+    return found[np.isfinite(found)]
 
 
 def _has_names(figure: Figure) -> bool:

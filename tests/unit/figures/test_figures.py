@@ -13,8 +13,9 @@ from analysis.figures.connections import concurrency, intervals
 from analysis.figures.correlation import arithmetic_share, correlations
 from analysis.figures.coverage import coverages, share_of_updates
 from analysis.figures.latency import breakdown, latencies
-from analysis.figures.model import Figure, Series
+from analysis.figures.model import Axis, Figure, Panel, Series
 from analysis.figures.sizes import response_sizes
+from analysis.page.plots import plot
 from analysis.paper import columns, findings
 from tests.unit.figures.cluster import cluster, rows
 
@@ -115,6 +116,13 @@ def test_the_share_of_arithmetic() -> None:
     assert arithmetic_share(pull=50.0, push=40.0) == -0.25
 
 
+def test_a_negative_share_of_arithmetic_is_below_noise(tmp_path: Path) -> None:
+    calls: list[dict[str, object]] = [{"ps_proc_us": 40.0}, {"op": "push", "ps_proc_us": 39.0}]
+    found = findings(["cluster"], list(figures([cluster(tmp_path, rows(*calls))])), None)
+    [here] = [each.here for each in found if "arithmetic" in each.what]
+    assert here == ("below noise",)
+
+
 def test_findings_of_a_cluster_stand_beside_the_papers(tmp_path: Path) -> None:
     calls: list[dict[str, object]] = [
         {},
@@ -147,3 +155,19 @@ def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
     assert drawn == {"fig-04", "fig-05", "fig-06", "sec-3-2"}
     told = [each.what for each in findings(source.arms, list(figures([source])), None)]
     assert not [what for what in told if "Fig. 7" in what or "§3.2" in what]
+
+
+@pytest.mark.parametrize(
+    ("values", "limits"),
+    [
+        ([55.0, 55.0, 56.0], (0.0, 70.0)),
+        ([55.0, 60.0], None),
+        ([0.0, 0.0], None),
+    ],
+)
+def test_an_axis_does_not_magnify_values_that_are_alike(
+    values: list[float], limits: tuple[float, float] | None
+) -> None:
+    panel = Panel("all", (Series("baseline", np.array(values), np.linspace(0, 1, len(values))),))
+    figure = Figure("sizes", "Sizes", Axis("B"), Axis("share"), (panel,), "steps")
+    assert plot(figure).spec["x"]["reach"] == limits
