@@ -167,7 +167,7 @@ class Worker:
         values = {name: _as_number(value) for name, value in given.items()}
         for name, value in values.items():
             if not isfinite(value):
-                raise InvalidCall(f"report({name}={given[name]!r}): expected a finite number")
+                raise InvalidCall(f"report: expected a finite number as {name}, got {given[name]!r}")
         self._check_open()
         self._connection.send("report", **values)
 

@@ -217,7 +217,7 @@ def test_tables_that_are_not_there_are_named_with_those_that_are(rig: Rig) -> No
     for wrong in anything:
         with pytest.raises(InvalidCall) as refused:
             kv.report(loss=0.5, accuracy=wrong)
-        assert str(refused.value) == f"report(accuracy={wrong!r}): expected a finite number"
+        assert str(refused.value) == f"report: expected a finite number as accuracy, got {wrong!r}"
     assert rig.met.reports == []
 
 
