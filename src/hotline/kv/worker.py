@@ -236,11 +236,10 @@ class Worker:
         self._leave(is_in_order, patience_s=_LEAVE_S)
         if not (missing := engine.values_unanswered):
             return None
-        what = pluralize(missing, "pushed value")
-        return (
-            f"worker {self.rank} ended with {what} not delivered: {reason}; "
-            "call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
-        )
+        loss = f"worker {self.rank} ended with {pluralize(missing, 'pushed value')} not delivered: {reason}"
+        if has_failed:
+            return loss
+        return f"{loss}; call kv.close() at the end of the script, or use `with hotline.Worker(...) as kv:`"
 
     def abandon(self) -> None:
         """Give up the worker in a forked process: its threads and its place are the parent's."""

@@ -140,6 +140,7 @@ def test_a_script_that_cannot_deliver_says_how_much_and_fails(
         _, errors = script.communicate("\n", timeout=PATIENCE_S)
         assert script.returncode == status
         assert f"worker 0 ended with {ROWS * PUSHES:,} pushed values not delivered: {reason}" in errors
+        assert ("call kv.close()" in errors) == (status == 1)
         [first] = met.joined_workers
         wait_for(first.has_left.is_set)
         assert first.is_lost
