@@ -47,7 +47,7 @@ class Bed:
         ]
         for client in self.clients:
             client.chunk_size = chunk_size
-            if faults:  # which may keep a packet for longer than that from somebody who is there
+            if faults:  # which may delay a packet for longer
                 client.state.header.patience *= 100
         self.servers = [agents.server(ps, servers, space, [arm.job], 0) for ps in range(servers)]
         half: Any = import_module(f"hosts.{design.name}").SERVER

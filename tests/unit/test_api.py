@@ -31,7 +31,7 @@ def test_all_that_it_promises_is_there(name: str) -> None:
     assert getattr(hotline, name).__doc__ and name in dir(hotline)
 
 
-def test_what_it_has_not_is_said_with_what_it_has() -> None:
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'simulat'; it has .*simulate"):
         _ = hotline.simulat
 

@@ -83,8 +83,10 @@ def test_memory_is_what_a_ps_has(parameters: int, hashed: bool) -> None:
     space = space_of(parameters, hashed)
     server = server_of(space)
     keys = 0 if space.sparse is None else space.sparse.nbytes
-    nobody = server.cells.itemsize
-    assert bytes_needed(parameters, hashed) == server.cells.nbytes - nobody + server.share.table.nbytes + keys
+    scratch = server.cells.itemsize
+    assert (
+        bytes_needed(parameters, hashed) == server.cells.nbytes - scratch + server.share.table.nbytes + keys
+    )
 
 
 def test_hashed_keys_are_distinct_and_sorted() -> None:
@@ -100,7 +102,7 @@ def test_an_operation_is_issued_whole() -> None:
     assert all(len(set(batch)) == 100 for batch in batches.tolist())
 
 
-def test_an_echo_answers_all_with_as_many_bytes_as_it_is_told() -> None:
+def test_an_echo_answers_with_the_given_size() -> None:
     requests = make_requests(Op.PULL, keys_of(KeySpace(SIZE), 300))
     with echoing((HOST, HOTLINE_PORT + 5), CORE) as echo, client() as sock:
         echo.answer_with(requests.answer_octets)
@@ -112,7 +114,7 @@ def test_an_echo_answers_all_with_as_many_bytes_as_it_is_told() -> None:
         assert echo.cpu_seconds() > 0
 
 
-def test_callers_give_up_where_nobody_answers() -> None:
+def test_callers_give_up_without_answers() -> None:
     requests = make_requests(Op.PULL, keys_of(KeySpace(SIZE), 300))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent, client() as sock:
         silent.bind((HOST, 0))
@@ -134,7 +136,7 @@ def test_a_ps_process_answers_callers_and_a_worker_that_logs_each_rpc(tmp_path: 
     assert logged["lanes"].sum() == 2 * 2 * 5 * 100
 
 
-def test_a_ps_that_does_not_start_is_told() -> None:
+def test_a_ps_that_does_not_start() -> None:
     elsewhere = ("192.0.2.1", HOTLINE_PORT)
     with (
         pytest.raises(BenchError, match=r"the PS did not start: .*assign"),

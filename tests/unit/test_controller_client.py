@@ -210,7 +210,7 @@ def test_an_rpc_that_fails_is_one_clear_error(switch: type[Switch], what: str, s
     assert switch.asked == []
 
 
-def test_updates_that_are_refused_are_counted_and_the_first_is_told(switch: type[Switch]) -> None:
+def test_refused_updates_are_counted_and_the_first_is_named(switch: type[Switch]) -> None:
     fine = p4r.Error(canonical_code=rpc_code.OK)
     there = p4r.Error(canonical_code=rpc_code.ALREADY_EXISTS, message="is there")
     full = p4r.Error(canonical_code=rpc_code.RESOURCE_EXHAUSTED, message="is full")
@@ -332,7 +332,7 @@ def test_our_pipeline_is_committed_once(switch: type[Switch]) -> None:
     assert (options.p4info, options.p4blob) == (OURS.p4info, OURS.program)
 
 
-def test_a_pipeline_that_was_not_built_is_told(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest.MonkeyPatch) -> None:
     client._schema.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)

@@ -120,12 +120,12 @@ PRIMARY, READER = ("connect", "127.0.0.1:9559", 1, True), ("connect", "127.0.0.1
 END = ("disconnect",)
 
 
-def test_a_plans_summary_is_what_is_told() -> None:
+def test_the_summary_of_a_plan() -> None:
     assert PLAN.summary() == SUMMARY
     assert NOTHING.summary() == dict.fromkeys(SUMMARY, 0)
 
 
-def test_one_of_each_is_told_in_the_singular(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_of_one_of_each_is_singular(played: type[Played], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Plan, "summary", lambda plan: dict.fromkeys(SUMMARY, 1))
     assert output("unload", "--job", "4") == "done: 1 insert, 1 modify, 1 delete, 1 seeded, 1 collected\n"
 

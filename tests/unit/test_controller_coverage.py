@@ -85,7 +85,7 @@ def test_keys_that_are_all_alike(tmp_path: Path) -> None:
     assert covered(tmp_path / "one.parquet", {5: 3}).points() == [1]
 
 
-def test_parts_are_told_as_they_are_read(tmp_path: Path) -> None:
+def test_progress_counts_the_parts(tmp_path: Path) -> None:
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": range(10), "updates": [1] * 10}).write_parquet(log)
     told: list[tuple[int, int]] = []

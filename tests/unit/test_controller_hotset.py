@@ -195,7 +195,7 @@ def test_what_is_not_parquet_is_no_hot_set(tmp_path: Path) -> None:
         hotset.read(tmp_path)
 
 
-def test_fewer_keys_than_asked_for_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_fewer_keys_than_requested(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     log = csv(tmp_path / "log.csv", "key,updates\n1,3\n2,4\n3,0\n")
     hotset.build([log], 2)
     assert caplog.messages == []
@@ -225,7 +225,7 @@ def test_a_share_is_from_0_to_1(tmp_path: Path, share: float) -> None:
     assert hotset.read(path).height == 2
 
 
-def test_where_nothing_can_be_written_is_told_before_the_logs_are_read(tmp_path: Path) -> None:
+def test_the_output_is_checked_before_the_logs_are_read(tmp_path: Path) -> None:
     log = csv(tmp_path / "a.csv", "key,updates\n1,1\n")
     path = tmp_path / "hot.parquet"
     (tmp_path / "hot.parquet.partial").mkdir()

@@ -176,7 +176,7 @@ def test_the_busiest_keys_of_a_ps_come_page_by_page(number: int) -> None:
     ]
 
 
-def test_silence_is_told_and_a_call_is_repeated_until_then() -> None:
+def test_an_unanswered_call_is_repeated_and_then_fails() -> None:
     switch = Played(lambda frame: [])
     text = (
         f"PS 0 at 10.0.2.1 did not answer SEED within 1 s; is it running, and of wire version {VERSION}? "
@@ -268,7 +268,7 @@ def test_nothing_to_read_sends_nothing() -> None:
     assert switch.sent == []
 
 
-def test_a_switch_that_does_not_answer_reads_is_told() -> None:
+def test_a_switch_that_does_not_answer_reads() -> None:
     text = (
         "the switch did not answer a register read within 0.05 s; is it running, and of wire "
         f"version {VERSION}?"

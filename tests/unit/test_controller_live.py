@@ -363,7 +363,7 @@ def test_a_run_waits_longer_for_its_own_switch_than_others_for_any(monkeypatch: 
                 asyncio.run(scenario(silent.getsockname()[1], undisturbed))
 
 
-def test_a_commit_that_fails_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_commit_that_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_COMMIT_SECONDS", 0)
     with pytest.raises(DeviceError, match="no answer in 0 s"):
         asyncio.run(commit())

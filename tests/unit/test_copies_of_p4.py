@@ -80,7 +80,7 @@ def test_committed_constants_are_what_the_generator_writes() -> None:
 
 
 @pytest.mark.parametrize("file", P4INFOS, ids=lambda file: file.name)
-def test_the_version_of_the_wire_is_told_by_every_designs_p4info(file: Path) -> None:
+def test_the_p4info_of_each_design_has_the_version_of_the_wire(file: Path) -> None:
     """Controllers recognise the version of a switch by it."""
     assert p4info(file).pkg_info.version == str(header.VERSION)
 

@@ -123,7 +123,7 @@ async def test_a_set_of_another_size_is_filled_or_cut_to_its_coldest(net: LiveNe
         assert await hot(net) == set(range(40))
         await net.work(40)
         smaller = Follower(controller, JOB, RULE)
-        assert changes(await smaller.period()) == (0, 0, 40)  # nobody has counted yet what is hot
+        assert changes(await smaller.period()) == (0, 0, 40)  # no counts yet
         await net.work(40)
         assert changes(await smaller.period()) == (0, 20, 20)
         assert await hot(net) == set(FIRST)
@@ -149,7 +149,7 @@ async def test_a_slot_that_changes_hands_does_not_keep_its_count(net: LiveNet) -
         period = await follower.period()
         assert period.updates == counted.total()
         assert period.in_switch == sum(counted[key] for key in SECOND)
-        # Nor where somebody else has moved a key there.
+        # Nor after another controller has moved a key there.
         await controller.load(JOB, [*SECOND, *FIRST])
         period = await follower.period()
         assert (period.updates, period.in_switch, changes(period)) == (0, 0, (0, 20, 20))

@@ -136,7 +136,7 @@ def hot_sets(draw: st.DrawFn, room: list[int]) -> list[int]:
 
 
 @given(counts_of, rules, st.data())
-def test_whatever_is_counted(counts: dict[int, int], rule: Rule, data: st.DataObject) -> None:
+def test_any_counts(counts: dict[int, int], rule: Rule, data: st.DataObject) -> None:
     room = data.draw(rooms)
     hot = data.draw(hot_sets(room))
     change = chosen(counts, hot, rule, room)

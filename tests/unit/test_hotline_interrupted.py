@@ -118,7 +118,7 @@ def test_while_a_log_is_read_by_code_that_hears_no_signal(
     assert (result.exit_code, result.stdout, result.stderr) == (130, "", "hotline: interrupted\n")
 
 
-def test_what_is_told_to_ignore_it_does() -> None:
+def test_an_ignored_ctrl_c() -> None:
     """A script's background jobs ignore SIGINT."""
     program = """
 import os, signal

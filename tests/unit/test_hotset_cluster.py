@@ -60,7 +60,7 @@ def test_a_log_that_a_worker_cannot_read_is_named(cluster: str, tmp_path: Path) 
     )
 
 
-def test_where_nobody_answers(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_scheduler(logs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controller.dask_cluster._CONNECT_TIMEOUT_S", 0.5)
     result = hotset("curve", *logs, "--scheduler", "tcp://127.0.0.1:1")
     assert result.exit_code == 1

@@ -17,7 +17,7 @@ OURS = METHODS["sign flips, log ratios"]
 
 @pytest.mark.parametrize("rounds", [6, 10, 20])
 @pytest.mark.parametrize("null", NULLS)
-def test_the_reports_interval_covers_whatever_the_null(null: str, rounds: int) -> None:
+def test_the_reports_interval_covers(null: str, rounds: int) -> None:
     """95 % within three standard errors; for 6 rounds 97 %."""
     assert 0.917 < cover(OURS, NULLS[null], rounds, TRIALS).coverage < 0.99
 

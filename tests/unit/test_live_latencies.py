@@ -144,7 +144,7 @@ def test_a_part_that_was_merged_meanwhile_is_no_error(parts: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [None, {"arm": ["offload"]}])
-def test_a_part_that_is_none_is_told(parts: Path, columns: dict[str, list[str]] | None) -> None:
+def test_a_damaged_part(parts: Path, columns: dict[str, list[str]] | None) -> None:
     file = parts / "rpc-worker-1-0.parquet"
     file.touch() if columns is None else pl.DataFrame(columns).write_parquet(file)
     with pytest.raises(DataError, match=rf"^{re.escape(str(file))}: cannot be read: .+$"):

@@ -127,7 +127,7 @@ def test_over_its_socket_where_a_killed_one_had_been(tmp_path: Path) -> None:
     assert not (folder / "socket").exists()
 
 
-def test_one_that_goes_away_before_its_answer_harms_nobody(tmp_path: Path) -> None:
+def test_a_client_that_leaves_before_its_answer(tmp_path: Path) -> None:
     def do(path: Path) -> None:
         for last in (b"", b"x"):
             with socket.socket(socket.AF_UNIX) as gone:
@@ -165,7 +165,7 @@ def test_a_ps_sends_what_it_has_counted_when_there_is_something_new(tmp_path: Pa
     assert added_up(tmp_path) == dict(zip([(2, int(key)) for key in keys], (3, 5, 1), strict=True))
 
 
-@pytest.mark.parametrize("path", [None, Path("nobody-is-there")])
+@pytest.mark.parametrize("path", [None, Path("missing")])
 def test_without_a_collector(path: Path | None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     core = parameter_server(3, 1)
     logs = PsLogs(tmp_path, 0, 0, path and tmp_path / path)
@@ -173,5 +173,5 @@ def test_without_a_collector(path: Path | None, tmp_path: Path, caplog: pytest.L
     logs.close()
     assert sum(added_up(tmp_path).values()) == 4
     told = [record.getMessage() for record in caplog.records]
-    why = f"log collector {tmp_path / 'nobody-is-there'}: [Errno 2] No such file or directory"
+    why = f"log collector {tmp_path / 'missing'}: [Errno 2] No such file or directory"
     assert told == ([] if path is None else [f"{why}; the updates of PS 0 are written to a part of the log"])

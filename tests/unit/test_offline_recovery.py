@@ -148,7 +148,7 @@ def test_an_interrupted_recovery_changes_nothing(tmp_path: Path, monkeypatch: py
     assert CrashedRun(tmp_path).recover() == 0 and run.held().tolist() == run.pushed.tolist()
 
 
-def test_a_run_of_which_nothing_is_owed_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_unreplayed_updates(tmp_path: Path) -> None:
     ran = recover(tmp_path)
     assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output
     (tmp_path / "run.json").write_text("{}")

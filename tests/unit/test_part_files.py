@@ -102,7 +102,7 @@ def test_what_cannot_be_written_leaves_nothing(tmp_path: Path, failure: Exceptio
     assert names(tmp_path) == []
 
 
-def test_what_fails_for_another_reason_is_told_as_it_is(tmp_path: Path) -> None:
+def test_other_errors_pass_unchanged(tmp_path: Path) -> None:
     with pytest.raises(KeyError), whole(tmp_path / "part"):
         raise KeyError("a bug")
     assert not (tmp_path / "part").exists()

@@ -87,7 +87,7 @@ def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: in
 
 @pytest.mark.parametrize("n_ps", [1, 3])
 @pytest.mark.parametrize("space", [DENSE, SPARSE], ids=["dense", "sparse"])
-def test_whatever_comes_is_looked_at_and_changes_nothing(space: KeySpace, n_ps: int) -> None:
+def test_prefetching_of_any_datagram_changes_nothing(space: KeySpace, n_ps: int) -> None:
     server, inbox, random = make_server(0, n_ps, space, [JOB]), rpcs(40), Random(3)
     before = contents(server)
     inbox.view(np.uint8)[:] = np.frombuffer(random.randbytes(inbox.nbytes), np.uint8)

@@ -183,7 +183,7 @@ def test_the_policy_is_sqlites(tmp_path: Path, fsync: Fsync, number: int) -> Non
     assert durable._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
-def test_another_ps_s_file_and_what_is_none_are_told(tmp_path: Path) -> None:
+def test_wrong_files(tmp_path: Path) -> None:
     Durable(tmp_path / "ps.db", {"ps": 1, "n_ps": 2}, "never", 1000).close()
     with pytest.raises(
         DurabilityError, match=r'expected the file of PS \{"n_ps": 3, "ps": 1\}, got that of \{"n_ps": 2'

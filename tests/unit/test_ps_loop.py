@@ -113,7 +113,7 @@ def test_another_version_of_the_wire_is_reported_once(run: Any, caplog: pytest.L
     assert (served.core.malformed, served.core.server.counters[1].rpcs) == (30, 30)
 
 
-def test_a_socket_with_nothing_to_read_wakes_nobody() -> None:
+def test_a_socket_with_nothing_to_read() -> None:
     """A datagram with a wrong checksum wakes `epoll`, and is gone when it is read."""
     core: ParameterServer[Address] = ParameterServer(0, 1, KeySpace(100), {1: 1}, lambda: 0)
     sources, udp = make_sources(-1), make_udp(clock_offset())

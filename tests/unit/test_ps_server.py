@@ -94,7 +94,7 @@ def test_a_duplicate_adds_nothing_and_an_old_turn_is_dropped() -> None:
     assert (bench.counters.duplicates, bench.counters.stale) == (2, 2)
 
 
-def test_keys_that_are_not_here_are_refused_and_a_duplicate_is_told_the_same() -> None:
+def test_foreign_keys_are_refused_in_duplicates_too() -> None:
     bench = Bench()
     keys = [MINE[0], MINE[1], NOT_MINE, NO_KEY - 1]
     store = bench.ps.stores[1]
@@ -230,7 +230,7 @@ def test_the_busiest_keys_are_those_updated_since_they_were_asked_for(space: Key
     assert busiest(bench, 0, 2, 3) == [(NO_KEY, 6), (c, 3), (a, 2)]
 
 
-def test_what_was_added_to_a_key_before_it_was_given_away_is_told() -> None:
+def test_updates_before_a_move_are_counted() -> None:
     """The switch counts from then on: no update is missing or counted twice."""
     bench = Bench()
     bench.call(Op.PUSH, MINE[:2], 64)
@@ -241,7 +241,7 @@ def test_what_was_added_to_a_key_before_it_was_given_away_is_told() -> None:
     assert busiest(bench, 0, 10, 2) == [(NO_KEY, 3), (MINE[1], 2), (MINE[0], 1)]
 
 
-def test_the_busiest_are_told_page_by_page_of_one_moment() -> None:
+def test_the_pages_of_the_busiest_are_of_one_moment() -> None:
     bench = Bench(space=KeySpace(600))
     keys = [key for key in range(600) if ps_of(key, 2) == 0]
     assert len(keys) > 2 * control.MAX_VALUES_KEYS
@@ -279,7 +279,7 @@ def test_without_an_entry_in_the_switch_the_value_stays() -> None:
     assert bench.values(MINE) == [1, 2, 3, 4] and bench.owns(MINE)
 
 
-def test_an_entry_that_goes_while_it_is_collected_is_told() -> None:
+def test_an_entry_that_vanishes_during_a_collect() -> None:
     bench = Bench()
     bench.command(Command.SEED, MINE, 1)
     bench.registers()

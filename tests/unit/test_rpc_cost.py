@@ -16,7 +16,7 @@ from hosts.rpc_cost import RpcCost, measure_rpc_cost
 from topologies import calibrate as room
 from topologies.calibrate import measure_agent_costs
 
-# Where workers push together, nobody answers one alone.
+# Where workers push together, a single one gets no answer.
 ALONE = [name for name in NAMES if not design(name).is_lockstep]
 
 

@@ -16,7 +16,7 @@ def test_one_and_many(pluralize: Callable[..., str]) -> None:
     assert [pluralize(number, "miss", "misses") for number in (1, 2)] == ["1 miss", "2 misses"]
 
 
-def test_a_text_of_somebody_elses_stays_one_line() -> None:
+def test_foreign_text_stays_one_line() -> None:
     assert foundation.text.one_line("a\nb\x7f\u2028é") == r"a\nb\x7f\u2028é"
 
 

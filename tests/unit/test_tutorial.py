@@ -52,7 +52,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert ended.stdout == f"{ROOT}\n"  # where the next command is to be entered
     for name, text in FILES.items():
-        # Runs go where nobody keeps them.
+        # Runs go into the temporary home.
         runs = f'runs = "{home}/runs"\n' if name.endswith(".toml") else ""
         (home / "designs" / "mine" / name).write_text(runs + text)
     return home

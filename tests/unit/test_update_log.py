@@ -108,7 +108,7 @@ def test_a_csv_that_is_compressed_is_unpacked(tmp_path: Path, packed: bytes) -> 
 
 
 @pytest.mark.parametrize("name", ["column-beyond-the-end", "metadata-without-a-part"])
-def test_damaged_parquet_is_told(name: str) -> None:
+def test_damaged_parquet(name: str) -> None:
     """Polars panics, which is no `Exception`."""
     path = Path(__file__).parents[1] / "vectors" / "parquet" / f"{name}.parquet"
     with pytest.raises(DataError, match=rf"{name}\.parquet: cannot be read: "):

@@ -186,7 +186,7 @@ def test_ctrl_c_restores_the_terminal_first(
     assert when_told == [screen.getvalue()] and screen.getvalue().endswith("\x1b[?25h")
 
 
-def test_a_switch_that_goes_is_told_in_one_line(switch: Callable[..., None]) -> None:
+def test_a_switch_that_goes(switch: Callable[..., None]) -> None:
     told = "the switch has gone\n"
     switch(FIRST)
     assert outcome() == (0, f"{SO_FAR}\n{told}", "")
@@ -248,7 +248,7 @@ def test_a_folder_that_is_no_run(nowhere: Path) -> None:
 @pytest.mark.parametrize(
     "arguments", [("--interval", "0.1"), ("--interval", "inf"), ("--count", "0"), ("a", "b")]
 )
-def test_wrong_usage_is_told_by_the_command_line(nowhere: Path, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage(nowhere: Path, arguments: tuple[str, ...]) -> None:
     assert run("--switch", NOWHERE, *arguments).exit_code == 2
 
 

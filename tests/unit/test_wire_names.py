@@ -96,7 +96,7 @@ def test_a_datagram_of_all_lanes() -> None:
     assert NO_KEY == 0xFFFF_FFFF_FFFF_FFFF
 
 
-def test_a_header_is_a_pull_of_nothing_unless_it_is_told() -> None:
+def test_a_default_header_is_an_empty_pull() -> None:
     given = {name: value for name, value in Header()._asdict().items() if value}
     assert given == {"version": VERSION, "op": Op.PULL}
 

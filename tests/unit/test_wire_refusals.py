@@ -157,7 +157,7 @@ def test_what_a_command_tells_in_place_of_keys_must_be_there(code: Command, keys
 
 
 @pytest.mark.parametrize("keys", [0, 1, MAX_VALUES_KEYS])
-def test_the_busiest_are_told_with_their_counts(keys: int) -> None:
+def test_the_busiest_have_counts(keys: int) -> None:
     answer = control.parse(command(Command.BUSIEST, keys, answer=Status.OK, values=True))
     assert answer.values is not None
     assert answer.keys.tolist() == answer.values.tolist() == list(range(keys))

@@ -107,7 +107,7 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield Bench(stack, request.param)
 
 
-def test_a_wait_is_for_all_three_and_as_long_as_said() -> None:
+def test_a_wait_is_for_all_three_and_as_long_as_given() -> None:
     wire = make_wire(5, [("127.0.0.1", 1)], 6, 7)
     for patience, told in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
         assert not plain(wait, {ppoll: lambda *_: 0})(wire, patience)

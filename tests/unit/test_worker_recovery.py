@@ -282,7 +282,7 @@ def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
     assert bench.kept[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
 
 
-def test_told_twice_of_a_switch_or_late_of_an_earlier_one_nothing_is_pushed_again(bench: Bench) -> None:
+def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
     replay.renew(bench.worker, bench.log, 11, switch=1)
     bench.finish()
     for request in bench.push(1, value=7):
@@ -297,7 +297,7 @@ def test_told_twice_of_a_switch_or_late_of_an_earlier_one_nothing_is_pushed_agai
     assert [unpack(request).epoch for request in bench.push(1, value=7)] == [12]
 
 
-def test_a_file_that_is_no_log_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_log(tmp_path: Path) -> None:
     ReplayLog.in_file(SIZE, CAPACITY, 0, tmp_path / "log")
     with pytest.raises(LedgerError, match=r"log: expected 556 bytes for 41 parameters, got 548"):
         ReplayLog.in_file(SIZE + 1, CAPACITY, 0, tmp_path / "log")

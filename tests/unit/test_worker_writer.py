@@ -100,7 +100,7 @@ def test_what_a_slow_disk_has_no_time_for_is_dropped_and_counted() -> None:
     assert [number for rows, _ in block.written for number in rows] == list(range(2 * ROWS))
 
 
-def test_what_cannot_be_written_is_told_at_the_end() -> None:
+def test_errors_of_writing_are_raised_at_the_end() -> None:
     block = Block()
     block.failure = DataError("the disk is full")
     with block.writer() as writer:
