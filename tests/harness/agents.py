@@ -26,13 +26,13 @@ def ps_config(
 
 
 def worker_config(
-    log_dir: Path, address: str, services: Sequence[str], arms: Mapping[int, str], **changes: object
+    log_dir: Path, address: str, servers: Sequence[str], arms: Mapping[int, str], **changes: object
 ) -> dict[str, object]:
     """Return a worker's configuration without `trace`; `arms` are by job."""
     jobs = [{"job": job, "arm": arm, "epoch": 1, "udp_port": 20_000 + job} for job, arm in arms.items()]
-    to = [{"ps": ps, "address": each, "port": HOTLINE_PORT} for ps, each in enumerate(services)]
+    to = [{"ps": ps, "address": each, "port": HOTLINE_PORT} for ps, each in enumerate(servers)]
     names = {"wire": VERSION, "number": 1, "address": address, "log_dir": str(log_dir)}
-    return {**names, "n_ps": len(services), "jobs": jobs, "services": to, **changes}
+    return {**names, "n_ps": len(servers), "jobs": jobs, "services": to, **changes}
 
 
 class Agent:
