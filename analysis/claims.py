@@ -50,14 +50,11 @@ class Claim:
 
     metric: Metric
     change: Comparison
-    """Change against the baseline, with a ratio."""
     null: Comparison | None = None
     """Change of the baseline's repetition in the metric; without it (None) the interval alone decides."""
     reference: str = ""
     disturbed: Disturbed | None = None
-    """Disturbed blocks that invalidate the claim."""
     dropped_rows: int = 0
-    """Rows missing in the metric's log, which invalidate the claim."""
 
     @property
     def null_reach(self) -> float:
@@ -139,7 +136,6 @@ def claimed(found: Claims, subject: Subject) -> Iterator[tuple[Better, Tone, lis
 
 
 def unclaimed(found: Claims) -> list[list[Claim]]:
-    """Return the claims of no difference, grouped by reason."""
     groups: list[list[Claim]] = []
     for metric in answered():
         claim = found.get(metric.name)
@@ -176,7 +172,6 @@ class Recommendation(str, Enum):
 
 
 def recommend(found: Claims, was_run: bool) -> Recommendation:
-    """Return what follows from the claims of the lead arm."""
     if not found:
         return Recommendation.NO_ROUND if was_run else Recommendation.NOT_RUN
     if all(claim.verdict is Verdict.NO_INTERVAL for claim in found.values()):
@@ -206,13 +201,11 @@ class Answer:
     recommendation: Recommendation
     claims: Claims
     others: Sequence[tuple[Arm, Claims]] = ()
-    """Other arms that an answer mentions, with the claims for their operations."""
     missing_null: Arm | None = None
     """Repetition of the baseline that was not run, so that noise is unknown."""
 
 
 def answer(summary: Summary) -> Answer:
-    """Return the result of a run; without a lead arm it claims nothing."""
     load, lead = next(iter(summary.loads)), summary.lead
     if lead is None:
         return Answer(load, None, Recommendation.NO_LEAD, {})

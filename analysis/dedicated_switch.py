@@ -20,12 +20,10 @@ from foundation.designs.interface import Arm
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The change of the capacity; its interval is the model's error alone, as a closed loop has no rounds."""
+    """The change of the capacity (steps/s); its interval is the model's error, as there are no rounds."""
 
     lead: float
-    """Capacity of the lead arm, in steps/s of all workers."""
     reference: float
-    """Capacity of the baseline, in steps/s of all workers."""
     ratio: float
     """Capacity of the lead arm divided by that of the baseline."""
     low: float
@@ -53,7 +51,6 @@ class Prediction:
 
 
 def predict(summary: Summary) -> Prediction | None:
-    """Return the predicted change by a dedicated switch; None if the run was not simulated."""
     found, lead = summary.virtual, summary.lead
     if found is None or lead is None or lead.reference is None or found.load not in summary.loads:
         return None

@@ -68,7 +68,6 @@ class Disturbed(BaseModel):
 
 
 def invalidated(blocks: Sequence[Block]) -> dict[Kind, Disturbed]:
-    """Return the kinds of metrics for which too many of these blocks are disturbed in their last attempts."""
     found: dict[Kind, Disturbed] = {}
     for kind, affected_by in AFFECTED_BY.items():
         reasons = [

@@ -29,7 +29,6 @@ class SlowAgents:
 
     @property
     def times(self) -> float:
-        """Factor by which they are slower than compiled agents."""
         return (self.cost.worker_us + self.cost.server_us) / (
             self.compiled.worker_us + self.compiled.server_us
         )
@@ -55,14 +54,11 @@ class Drift:
 
     @property
     def is_large(self) -> bool:
-        """Whether the capacity changed by more than `DRIFT`."""
         return any(abs(rate / self.first - 1) > DRIFT for _, rate in self.later)
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts that sentences need and the summary does not contain."""
-
     slow_agents: Sequence[SlowAgents]
     operations: Sequence[Operations]
     capacity: Mapping[str, float]
@@ -111,7 +107,6 @@ def _operations(summary: Summary, load: str) -> Iterator[Operations]:
 
 
 def _with_intervals(summary: Summary, load: str, arm: str) -> list[Claim]:
-    """Return the claims for an arm's pulls and pushes; nothing if one of them has no interval."""
     found = claims(summary, load, arm)
     of_ops = [found[metric.name] for metric in mentioned_in("answer", "operations") if metric.name in found]
     return [] if any(claim.verdict is Verdict.NO_INTERVAL for claim in of_ops) else of_ops

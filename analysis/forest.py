@@ -1,7 +1,4 @@
-"""The main results of a run as rows of a forest plot: the changes by offload, with their intervals.
-
-Each row has the change with a dedicated switch, which is simulated, and the change measured on this machine.
-"""
+"""The main results of a run as rows of a forest plot: changes by offload, simulated and measured."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ TITLES: Mapping[str, str] = {
     "pull_mean": "time of a pull",
     "push_mean": "time of a push",
 }
-"""Metric -> title of its row, in the order of rows; capacity is the last row."""
 MAX_SPAN = 1.0
 """Largest change that the plot's axis shows, as a share of the baseline."""
 
@@ -57,7 +53,6 @@ class ForestRow:
 
 
 def forest(summary: Summary, predicted: Prediction | None) -> list[ForestRow]:
-    """Return the rows of a run's lead arm; empty if no difference is known."""
     measured = answer(summary).claims
     dedicated = {} if predicted is None else predicted.claims
     rows = [
@@ -81,7 +76,6 @@ def _effect(claim: Claim | None) -> Effect | None:
 
 
 def _capacity(summary: Summary, predicted: Prediction | None) -> ForestRow | None:
-    """Return the row of the rate in a closed loop."""
     here = _measured_capacity(summary)
     dedicated = None
     if predicted is not None:

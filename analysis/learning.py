@@ -91,7 +91,6 @@ def _courses(blocks: Sequence[Block]) -> dict[str, float]:
 
 
 def _half_width(courses: Mapping[str, float], arm: Arm, baseline: Arm, alpha: float) -> float | None:
-    """Return the half width of the interval of an arm's difference; None without repeated arms."""
     alike: dict[bool, list[float]] = {}
     for each in ordered(courses):
         if each != arm or arm.settings.aggregates != baseline.settings.aggregates:
@@ -126,15 +125,11 @@ def _mean(of_workers: Collection[Sequence[float]]) -> list[float]:
 
 
 def common_reports(curves: Curves) -> int:
-    """Return the number of reports that every arm has."""
     return min(map(len, curves.values()), default=0)
 
 
 def courses(curves: Curves) -> dict[str, float]:
-    """Return arm -> mean logarithm of the losses of the reports that every arm has.
-
-    It is empty if these are not enough, or one of the losses is not above 0.
-    """
+    """Return arm -> mean log of the losses that all arms report; empty if too few, or one is not above 0."""
     reports = common_reports(curves)
     shared = {arm: losses[:reports] for arm, losses in curves.items()}
     if reports < MIN_REPORTS or any(loss <= 0 for losses in shared.values() for loss in losses):

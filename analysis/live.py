@@ -21,7 +21,6 @@ _SCHEMAS = {
     log: pl.Schema({name: schema[name] for name in names})
     for log, schema, names in (("operations", OPERATIONS, _OPERATIONS), ("rpc", RPC, _RPCS))
 }
-"""Log -> columns that are read."""
 _LATENCIES = [METRICS[f"{op}_{quantile}"] for op in TRANSFERS for quantile in ("p50", "p99")]
 _MAX_PARTS = 20
 """Maximum number of parts of a worker's log to read at once, one per block: two rounds of five arms at two
@@ -46,10 +45,7 @@ class BlockLatency:
 
 
 def run_folder(given: Path | None, runs: Path) -> Path | None:
-    """Return the given run, or the active one in a folder of runs, or the latest there; None without any.
-
-    Raises `AnalysisError` if the given folder is not a run.
-    """
+    """Return the given run (`AnalysisError` if it is none), or the active or else the latest of `runs`."""
     if given is not None:
         read_record(given)
         return given.resolve()

@@ -89,7 +89,6 @@ def latencies(op: str | None = None) -> dict[str, pl.Expr]:
 
 
 def _latencies(name: str, place: str, log: Log, op: str | None, more: Mapping[str, Any]) -> Iterator[Metric]:
-    """Yield an entry for each estimate; `more` has fields by estimate, and those of the `others`."""
     for estimate, of in latencies(op).items():
         fields = more.get(estimate, more.get("others", {}))
         label, path = f"{name} {estimate}", f"{place}.{estimate}"
@@ -251,7 +250,6 @@ def _known(values: Rounds | None) -> TypeGuard[Rounds]:
 
 
 def complete_rounds(operations: pl.DataFrame, arms: Sequence[str]) -> list[int]:
-    """Return the rounds in which every arm has measured every operation."""
     kinds = operations.group_by("round").agg(pl.struct("arm", "op").n_unique().alias("kinds"))
     return sorted(kinds.filter(pl.col("kinds") == len(arms) * len(OPS))["round"].to_list())
 
@@ -279,7 +277,6 @@ def by_round(
 def _of_blocks(
     arm: str, blocks: Iterable[Block], rounds: Sequence[int], metrics: Sequence[Metric]
 ) -> dict[str, Rounds]:
-    """Return metric -> value in each round; unknown values are NaN and are not compared."""
     of_round = {block.round: block for block in blocks if block.arm == arm}
     values = [of_blocks([of_round[number]], metrics) for number in rounds]
     return {name: np.array([each[name] for each in values]) for name in values[0]}
@@ -294,7 +291,6 @@ class Width(BaseModel):
     half_width: float
     """Half width as a share of the baseline."""
     goal: float
-    """Half width below which the interval is narrow enough."""
 
 
 def goals() -> dict[str, float]:

@@ -32,7 +32,6 @@ class Finding:
 
 
 def columns(arms: Sequence[str]) -> dict[str, str]:
-    """Return arm -> title of its column, for arms of a run or of a cluster."""
     known = [arm for arm in ordered(arms) if not arm.is_repetition]
     if not known:
         return {arm: f"here, {arm}" if len(arms) > 1 else "here" for arm in arms}
@@ -63,7 +62,6 @@ def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | 
 
 
 def _offload(arms: Sequence[str], summary: Summary) -> Sequence[Finding]:
-    """Return the rows about the servers' savings by offload, at the first load."""
     load = next(iter(summary.loads.values()))
 
     def less(arm: str, metric: str) -> str:

@@ -107,11 +107,9 @@ class Block(_Model):
     first_step: int
     steps: int
     period_ns: int
-    """Time between two steps of one worker, in ns."""
     loss: float | None
     """Mean log loss of the block's mini-batches; None without training."""
     max_lateness_ns: int
-    """Maximum lateness of any worker's operation, in ns."""
     fell_behind: bool
     """Whether the load generator was late by more than a period."""
     servers: ServerUse
@@ -123,7 +121,6 @@ class Block(_Model):
     begun_us: int = 0
     """Unix time of the beginning, in µs."""
     ended_us: int = 0
-    """Unix time of the end, in µs."""
     duration_ms: float = 0.0
     steal_ms: float = 0.0
     """CPU time that the hypervisor took, over all CPUs, in ms."""
@@ -191,7 +188,6 @@ class SimulatedArm(_Model):
     frames: int
     dropped: int
     lost: int
-    """Frames lost by faults."""
     marked: int
     longest_kb: float
     """Length of the longest queue, in units of 1,024 bytes."""
@@ -223,7 +219,6 @@ class Virtual(_Model):
     own_capacity: dict[str, float]
     """Arm -> steps/s of all workers in a closed loop, with a core for each agent."""
     shared_capacity: dict[str, float]
-    """Arm -> steps/s of all workers in a closed loop, with the cores of the run's machine."""
     network: Json
     """The dedicated switch, as in the table [network] of a simulation."""
 
@@ -243,7 +238,6 @@ class RunRecord(_Model):
     """Codec -> cost of an RPC; of the run's codec and `FAST` if these differ, else empty."""
     workload: Json = Field(default_factory=dict)
     phases_s: dict[str, float] = Field(default_factory=dict)
-    """Phase -> duration in s."""
     capacity: dict[str, float] = Field(default_factory=dict)
     """Arm -> steps/s of all workers in a closed loop; loads are fractions of the minimum."""
     offered_rate: dict[str, float] = Field(default_factory=dict)
@@ -253,7 +247,6 @@ class RunRecord(_Model):
     repeated_blocks: list[Block] = Field(default_factory=list)
     """Earlier attempts, which were disturbed."""
     ended_by: End | None = None
-    """Reason for which rounds ended."""
     alpha: float = ALPHA
     """Error rate of the intervals of differences, which depends on the look at which rounds ended."""
     capacity_checks: list[CapacityCheck] = Field(default_factory=list)
@@ -264,7 +257,6 @@ class RunRecord(_Model):
     simulation: Simulation | None = None
     """Counts of a simulated run; None for a run with real processes."""
     virtual: Virtual | None = None
-    """Simulation of a real run; None if it was not simulated."""
     memory_mb: dict[str, float] = Field(default_factory=dict)
     """Agent or switch -> its peak memory including mapped files, in units of 2^20 bytes."""
     error: str | None = None
@@ -297,7 +289,6 @@ def capacity_by_arm(capacity: Mapping[str, float]) -> dict[str, float]:
 
 
 def capacity_of_baseline(capacity: Mapping[str, float]) -> float:
-    """Return the capacity of the baseline in steps/s."""
     return capacity_by_arm(capacity)[reference_of(capacity).name]
 
 

@@ -41,7 +41,6 @@ from foundation.logs.parts import write_text
 
 
 def answers(summary: Summary) -> list[AnswerText]:
-    """Return the answer for a dedicated switch, if it was simulated, and the measured answer."""
     measured = measured_answer(summary)
     predicted = predict(summary) if summary.is_sound else None
     if predicted is None:
@@ -56,7 +55,6 @@ def answers(summary: Summary) -> list[AnswerText]:
 
 
 def measured_answer(summary: Summary) -> AnswerText:
-    """Return the measured answer, at the first load."""
     found, context = answer(summary), {"summary": summary, "run": facts(summary)}
     said = sentences("answer_sentences", found, **context)
     if not summary.is_sound:
@@ -111,7 +109,6 @@ def _line(macro: str, *arguments: object, **context: object) -> str:
 
 
 def fact_sentences(summary: Summary) -> list[str]:
-    """Return the sentences about how the numbers were measured."""
     return texts("all_facts", summary=summary, run=facts(summary))
 
 
@@ -173,7 +170,6 @@ def write_cluster_report(source: Source, report: Path, progress: Progress = no_p
 
 
 def paper_table(source: Source, drawn: Sequence[Figure], summary: Summary | None) -> Table:
-    """Return a table of the paper's findings and those of a run, or of a cluster for `summary` None."""
     found = findings(source.arms, drawn, summary)
     head = ("", "paper", *columns(source.arms).values())
     rows: list[Row] = [(each.what, plain(each.paper), *map(plain, each.here)) for each in found]
@@ -203,7 +199,6 @@ def _logged(source: Source) -> list[tuple[str, str]]:
 
 
 def _frame_us(record: RunRecord) -> float | None:
-    """Return the CPU time that the program in the kernel took for a frame, in µs; None if it is unknown."""
     ports = (record.switch or {}).get("ports", {}).values()
     frames = sum(port["rx"] - port["rx_dropped"] for port in ports)
     ns = sum(port.get("program_ns", 0) for port in ports)

@@ -72,15 +72,11 @@ class Comparison(BaseModel):
 
 
 def min_rounds(alpha: float) -> int:
-    """Return the minimum number of rounds for an interval at an error rate."""
     return math.ceil(1 - math.log2(alpha))
 
 
 def compare_paired(arm: Rounds, baseline: Rounds, alpha: float = ALPHA) -> Comparison:
-    """Compare `arm` with `baseline`, both (rounds,), by difference and ratio.
-
-    There are no intervals for fewer rounds than `min_rounds(alpha)`, and no ratio to 0.
-    """
+    """Compare (rounds,) by difference and ratio; no intervals below `min_rounds(alpha)`, no ratio to 0."""
     if (arm > 0).all() and (baseline > 0).all():
         return _geometric(arm, baseline, alpha)
     return _arithmetic(arm, baseline, alpha)
@@ -127,10 +123,7 @@ def _arithmetic(arm: Rounds, baseline: Rounds, alpha: float) -> Comparison:
 
 
 def compare_unpaired(other: Rounds, first: Rounds) -> Comparison:
-    """Compare `other` (rounds,) with `first` (rounds,) of another run, by Welch's interval of the log ratio.
-
-    There is no interval if either has fewer rounds than `MIN_ROUNDS`, and no ratio if some round has a 0.
-    """
+    """Compare two runs' (rounds,) by Welch's interval; none below `MIN_ROUNDS`, no ratio with a 0."""
     if not ((other > 0).all() and (first > 0).all()):
         return _arithmetic_unpaired(other, first)
     logs, reference = np.log(other), np.log(first)

@@ -37,10 +37,7 @@ State = Literal["decided", "futile", "open"]
 def reason_to_stop(
     differences: Mapping[str, Mapping[str, Comparison]], arm: str, rounds: int
 ) -> Literal["decided", "futility"] | None:
-    """Return why a run may stop after a look; None if a further look may decide another metric.
-
-    `differences` is arm -> metric -> comparison at the look's error rate, and `arm` the arm that is judged.
-    """
+    """Return why a run may stop, by arm -> metric -> comparison; None if a further look may decide."""
     states = [state_of(claim, rounds) for claim in _claims(differences, arm)]
     if not states or "open" in states:
         return None
@@ -48,7 +45,6 @@ def reason_to_stop(
 
 
 def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> Iterator[Claim]:
-    """Yield the claims that a run's answer is made of."""
     noise = repetition_of(arm_of(arm).reference)
     null = {} if noise is None else differences.get(noise.name, {})
     for metric in answered():

@@ -59,10 +59,7 @@ class Distribution(_Model):
 
 
 class ArmSummary(_Model):
-    """One arm: counts and server use over whole blocks, latencies over their measured part.
-
-    A metric without a field here is an extra attribute of its name.
-    """
+    """One arm: use over whole blocks, latencies over measured parts; other metrics are extra attributes."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     steps: int
@@ -79,7 +76,6 @@ class ArmSummary(_Model):
     ps_packets_per_step: float
     ps_bytes_per_step: float
     ps_cpu_s: float
-    """CPU time of the PS processes, in s."""
     durability: dict[str, float] | None = None
     """Metric -> cost of journalling changes before they are answered; None without durable servers."""
     step_us: float | None
@@ -89,7 +85,6 @@ class ArmSummary(_Model):
     """Mean log loss over first attempts of blocks; None without training."""
 
     def of(self, metric: Metric) -> float | None:
-        """Return the value of a metric that has a place; None without measurements."""
         found: Any = self  # then models and dicts down to a number
         for name in path_of(metric):
             found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)
@@ -137,17 +132,16 @@ class ProgramShare(_Model):
     workers: float
     """Share of the workers' CPU time that the program took for their frames on their cores."""
     servers: float
-    """Share of the servers' CPU time that the program took for their frames on their cores."""
     cores: ProgramUse = ProgramUse(workers=0.0, servers=0.0)
     """Cores that the program used, in CPU seconds per second."""
 
 
 class Summary(_Model):
+    """The numbers of a run; fields that its record has, too, are described there (`analysis.record`)."""
+
     target: str
     offered_rate: dict[str, float]
-    """Load -> steps/s of all workers."""
     capacity: dict[str, float]
-    """Arm -> steps/s of all workers in a closed loop."""
     rate: float | None = None
     """Configured rate of load 1.0 in steps/s; None if loads are fractions of the minimum capacity."""
     hot_update_share: float | None
@@ -157,13 +151,10 @@ class Summary(_Model):
     updates: Updates
     overflows: int
     dropped_rows: int = 0
-    """Rows missing in the logs, because the disk was too slow."""
     durable: str | None = None
     """When durable parameter servers call fsync; None without durable servers."""
     restarts: dict[str, int] = {}
-    """Restarts of each parameter server, and of the switch, that was restarted."""
     changed_arms: list[str] = []
-    """Arms whose offload or proxy was changed during the run, so that their numbers are invalid."""
     empty_rpc_latency_us: Distribution
     """Latency of the emulator itself: of RPCs without lanes, through the switch to a PS and back."""
     last_loss: float | None = None
@@ -181,13 +172,10 @@ class Summary(_Model):
     steps_per_s: dict[str, float] = {}
     """Arm -> steps/s of all workers over all blocks, for workers in a closed loop."""
     program_share: ProgramShare | None = None
-    """CPU time of the switch's program in the kernel; None if a process is the switch."""
     cpus: int | None = None
     """Number of CPUs that the agents shared; None for a simulated run."""
     ended_by: str | None = None
-    """Reason for which rounds ended (`analysis.record.End`)."""
     alpha: float = ALPHA
-    """Error rate of the intervals of differences."""
     budget_s: float | None = None
     widest: Width | None = None
     """Width of the interval of pull and push that is farthest from its goal."""
@@ -195,16 +183,13 @@ class Summary(_Model):
     """Arm -> reason -> number of blocks repeated for it."""
     capacity_checks: list[CapacityCheck] = []
     rpcs: int | None = None
-    """Answered RPCs of a simulated run, in all arms and phases; None for a real run."""
     packet_passes: int | None = None
-    """Frames through the P4 program in a simulated run."""
     virtual_s: float | None = None
     real_s: float | None = None
     loop_s: float | None = None
     agents: dict[str, AgentCost] = {}
     """Codec -> cost of an RPC, for slow agents and compiled ones; empty if the run has compiled agents."""
     virtual: Virtual | None = None
-    """Simulation of the run with a dedicated switch."""
     arms: dict[str, ArmSummary]
     loads: dict[str, LoadSummary]
 
@@ -225,7 +210,6 @@ class Summary(_Model):
 
     @property
     def run_arms(self) -> tuple[Arm, ...]:
-        """The arms that were run, in the order of tables."""
         return tuple(each for each in ordered(self.arms) if self.arms[each.name].steps)
 
 
@@ -310,7 +294,6 @@ def _learned(record: RunRecord) -> dict[str, Any]:  # fields of `Summary`, as be
 
 
 def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
-    """Return the fields of a script's run, which has reports instead of mini-batches with known losses."""
     curves = read_curves(run)
     reports = common_reports(curves)
     steps = defaultdict[str, int](int)
@@ -389,7 +372,6 @@ def _load(load: float, rpc: pl.DataFrame, operations: pl.DataFrame, record: RunR
 
 
 def _invalidated(blocks: Sequence[Block], arms: Iterable[str]) -> dict[str, dict[Kind, Disturbed]]:
-    """Return arm -> kind of metric -> disturbed blocks, over the arm's blocks and its baseline's."""
     found = {
         name: invalidated([block for block in blocks if block.arm in (name, arm_of(name).reference)])
         for name in arms
@@ -443,7 +425,6 @@ def _arm(
     by_class: Mapping[str, Mapping[str, float]],
     loss: float | None,
 ) -> ArmSummary:
-    """Return an arm from the values of its metrics; `by_class` has number and latencies of RPCs, if any."""
     use, rpcs = total_use(blocks), values.get(RPCS.name) or 0.0
     whole = sum(each.get("rpcs", 0) for each in by_class.values())
     found: dict[str, Any] = {  # fields of `ArmSummary`
@@ -475,7 +456,6 @@ def path_of(metric: Metric) -> list[str]:
 
 
 def total_use(blocks: Iterable[Block]) -> ServerUse:
-    """Return the sum of the PS agents' counters over blocks."""
     blocks = list(blocks)
     return ServerUse(
         **{field: sum(getattr(block.servers, field) for block in blocks) for field in ServerUse.model_fields}

@@ -25,9 +25,7 @@ from foundation.designs.interface import Arm
 from foundation.logs.columns import CLASSES
 
 RESULT_WIDTH = 80
-"""Width of the result, in columns."""
 WIDTH = 100
-"""Maximum width of the report on a terminal, in columns."""
 _ARMS_PER_TABLE = 4
 """Arms per table, besides their baseline, that fit into this width."""
 _STYLES: Mapping[Tone, str] = {"": "", "better": "green", "worse": "red"}
@@ -42,7 +40,6 @@ def print_summary(summary: Summary, file: IO[str] | None = None) -> None:
 
 
 def render(summary: Summary) -> RenderableType:
-    """Return the answers, tables and facts of a run for the terminal."""
     parts: list[RenderableType] = [line for found in answers(summary) for line in (*_answer(found), "")]
     for name, load in summary.loads.items():
         for baseline, arms in by_baseline(summary, load).items():
@@ -64,7 +61,6 @@ def _answer(found: AnswerText) -> Iterator[RenderableType]:
 
 
 def styled(sentence: Sentence) -> Text:
-    """Return a sentence with its tones in colours."""
     return Text.assemble(*((span.text, _STYLES[span.tone]) for span in sentence))
 
 
@@ -101,7 +97,6 @@ def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
 
 
 def _breakdown(summary: Summary) -> TerminalTable:
-    """Return a table of means over all loads, without rows that are 0 in every arm."""
     table = _table([arm.name for arm in summary.run_arms])
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))

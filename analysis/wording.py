@@ -47,7 +47,6 @@ class AnswerText(BaseModel):
     sentences: tuple[Sentence, ...]
 
     def texts(self) -> list[str]:
-        """Return the sentences without colours."""
         return [text_of(each) for each in self.sentences]
 
 
@@ -63,7 +62,6 @@ class Table:
         return [row[0] for row in self.texts()]
 
     def texts(self) -> list[list[str]]:
-        """Return the rows without colours."""
         return [[cell if isinstance(cell, str) else text_of(cell) for cell in row] for row in self.rows]
 
 
@@ -73,7 +71,6 @@ def plain(text: str) -> Sentence:
 
 
 def text_of(sentence: Sentence) -> str:
-    """Return a sentence's text without its colours."""
     return "".join(span.text for span in sentence)
 
 
@@ -86,7 +83,6 @@ def difference(found: Comparison, tone: Tone = "") -> Span:
 
 
 def interval(found: Comparison) -> str:
-    """Format an interval in per cent; empty without one."""
     if found.ratio_low is None or found.ratio_high is None:
         return ""
     return f"[{signed(found.ratio_low)}, {signed(found.ratio_high)}]"
@@ -113,7 +109,6 @@ def sentences(macro: str, *arguments: object, **context: object) -> list[Sentenc
 
 
 def texts(macro: str, *arguments: object, **context: object) -> list[str]:
-    """Return the sentences of a macro without colours."""
     return list(map(text_of, sentences(macro, *arguments, **context)))
 
 

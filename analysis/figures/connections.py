@@ -14,7 +14,6 @@ from analysis.figures.source import IN_A_BLOCK, Curve, Source, curves, in_blocks
 WINDOW_US = 1000
 """Window for concurrency in µs, t_window in [DDL]."""
 _PART_ROWS = 10_000_000
-"""Rows that are sorted by time, or whose workers are counted, in one step."""
 
 
 def intervals(sources: Sequence[Source]) -> Figure:

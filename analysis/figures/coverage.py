@@ -14,13 +14,11 @@ PAPERS_TOP_K = 20_000
 
 
 def coverages(sources: Sequence[Source]) -> dict[str, Coverage]:
-    """Return name of the source -> its coverage, for sources with update logs."""
     found = {source.name: source.counts() for source in sources}
     return {name: coverage(counts) for name, counts in found.items() if counts is not None}
 
 
 def share_of_updates(found: dict[str, Coverage]) -> Figure:
-    """Return Fig. 10: the share of updates by the top-k parameters."""
     series = []
     for number, (name, each) in enumerate(found.items()):
         points = each.points()

@@ -30,7 +30,6 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
 
 
 def write_figure(figure: Figure, folder: Path) -> list[Path]:
-    """Write the three files of one figure and return their paths."""
     import matplotlib.pyplot as plt
 
     drawing, written = draw(figure), [folder / f"{figure.name}.{suffix}" for suffix in SUFFIXES]
@@ -82,7 +81,6 @@ def draw(figure: Figure) -> Drawing:
 
 
 def _columns(labels: Sequence[str], drawing: Drawing) -> int:
-    """Return the number of legend columns that fit into the drawing."""
     room = int(_LETTERS_PER_INCH * drawing.get_figwidth() / (max(map(len, labels)) + _HANDLE_LETTERS))
     return max(1, min(len(labels), room, 6))
 
@@ -163,7 +161,6 @@ _KINDS = {
 
 
 def _plain(value: float, _: object) -> str:
-    """Format a tick without powers of ten."""
     return f"{value:,.0f}" if value >= 1 else f"{value:g}"
 
 

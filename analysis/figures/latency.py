@@ -33,7 +33,6 @@ def latencies(sources: Sequence[Source]) -> Figure:
 
 
 def latencies_by_class(sources: Sequence[Source]) -> Figure:
-    """Return the CDF of the latency of RPCs by where they were answered."""
     with_classes = [source for source in sources if "class" in source.rpc.collect_schema()]
     return _latencies(
         with_classes,

@@ -1,5 +1,3 @@
-"""The losses that a script's workers report, by arm."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -48,7 +48,6 @@ class Series:
     low: Values | None = None
     """Lower bounds of a 95 % interval of y, [n]."""
     high: Values | None = None
-    """Upper bounds of a 95 % interval of y, [n]."""
     z: Values | None = None
     """Values [len(y), len(x)] at each x and y: relative changes of a map, or heights from 0 to 1. On a map, a
     series without z marks points."""
@@ -56,7 +55,6 @@ class Series:
     """Height at which a contour line is drawn."""
 
     def columns(self) -> dict[str, Values | Sequence[str]]:
-        """Return the columns of its rows: x and y, with bounds or z if there are any."""
         if self.z is not None:
             x, y = np.meshgrid(np.asarray(self.x, dtype=np.float64), self.y)
             return {"x": x.ravel(), "y": y.ravel(), "z": self.z.ravel()}

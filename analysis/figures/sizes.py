@@ -1,5 +1,3 @@
-"""[DDL] Fig. 6: sizes of responses."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -36,7 +36,6 @@ class Source:
     """Measured pulls, pushes and steps; None for a cluster."""
     record: RunRecord | None = None
     reported: Curves = field(default_factory=dict)
-    """Losses that a script's workers reported."""
 
     def counts(self) -> Counts | None:
         """Return the updates of each key; None without update logs. Raises `DataError`."""

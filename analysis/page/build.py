@@ -23,7 +23,6 @@ from foundation.text import pluralize
 
 
 def glossary(arms: Sequence[Arm] = ()) -> list[tuple[str, str]]:
-    """Return (term, explanation) pairs for a page, beginning with its arms."""
     return pairs("glossary", arms)
 
 
@@ -88,7 +87,6 @@ def build(page: Page) -> str:
 
 
 def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
-    """Draw the lead arm and its baseline at the first load; return nothing if a run lacks one of them."""
     name, load = next(iter(summary.loads.items()))
     lead = summary.lead
     arms = [arm for arm in ordered(load.arms) if lead and arm.name in (lead.name, lead.reference)]

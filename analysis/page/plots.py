@@ -48,8 +48,6 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure as the page's template takes it."""
-
     name: str
     title: str
     caption: str
@@ -61,7 +59,6 @@ class Plot:
 
 
 def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
-    """Return a toggle for each name and colour; a series of several panels looks as in the first."""
     found: dict[tuple[str, str], Toggle] = {}
     for each in series:
         found.setdefault((each.name, each.colour), Toggle(each.name, each.colour, _LINES[each.dash]))
@@ -259,7 +256,6 @@ def _rounded(values: Values | Sequence[str]) -> list[object]:
 
 
 def _numbers(figure: Figure) -> Table:
-    """Return a table of a figure's numbers: quantiles of distributions, else the drawn values."""
     many = [(panel.title, series) for panel in figure.panels for series in panel.series]
     if figure.y.is_share and figure.kind in ("lines", "steps") and figure.y.title == "CDF":
         columns = ("", *_QUANTILES)
@@ -283,7 +279,6 @@ def _numbers(figure: Figure) -> Table:
 
 
 def _of_map(figure: Figure) -> Table:
-    """Return a table with a row for each panel and y and a column for each x, thinned to `_SIDE`."""
     surfaces = [(panel.title, each) for panel in figure.panels for each in panel.series if each.z is not None]
     sign = "+" if figure.kind == "map" else ""
     every = -(-len(surfaces[0][1].y) // _SIDE)
@@ -301,7 +296,6 @@ def _of_map(figure: Figure) -> Table:
 
 
 def _of_spans(figure: Figure) -> Table:
-    """Return a table with begin and end of each span, thinned to `_ROWS`."""
     rows: list[Row] = [
         (f"{panel.title}, {x}", (Span(text=_text(low, figure.x)),), (Span(text=_text(low + y, figure.x)),))
         for panel in figure.panels
