@@ -32,7 +32,6 @@ SLOT = 5
 
 
 def keys_of(lanes: int) -> list[int]:
-    """Return the smallest key of each of the first `lanes` lanes."""
     found: dict[int, int] = {}
     key = 0
     while len(found) < lanes:
@@ -47,11 +46,7 @@ def program() -> Program:
 
 
 def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
-    """Return the switch's events for a pull or push of worker 1 with a key in each of the first lanes.
-
-    The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
-    values.
-    """
+    """Return the switch's events for a pull or push of the first lanes, the last `cold` of them not hot."""
     pipeline, recorder = _switch(keys_of(lanes)[: lanes - cold])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
     for turn, each in enumerate(rpcs, start=1):
@@ -61,7 +56,6 @@ def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
 
 
 def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
-    """Return the program with the tables of the arm *offload-proxy* and these hot keys, and its recorder."""
     config = LoadedConfig.read(DESIGN.program, DESIGN.p4info)
     recorder = Recorder(config.program)
     control = ControlledPipeline(
@@ -73,7 +67,6 @@ def _switch(hot: Sequence[int]) -> tuple[InterpretedPipeline, Recorder]:
 
 
 def _frame(op: Op, keys: Sequence[int], turn: int) -> bytes:
-    """Return a worker's request to the service address of the server."""
     count = len(keys)
     pushes = op is Op.PUSH
     header = Header(

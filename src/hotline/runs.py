@@ -116,10 +116,7 @@ def _write_report(folder: Path, record: RunRecord, progress: Progress) -> Run:
 
 
 def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) -> Table:
-    """Write the report of a cluster's own logs (docs/logs.md), and return its findings beside [DDL]'s.
-
-    Raises `DataError`.
-    """
+    """Write the report of a cluster's logs (docs/logs.md), and return its findings; raises `DataError`."""
     with TemporaryDirectory() as scratch:
         source = run_interruptibly(lambda: of_cluster(open_cluster(logs, Path(scratch))))
         return run_interruptibly(lambda: write_cluster_report(source, page, progress))

@@ -1,5 +1,3 @@
-"""`hotline allreduce`: compare all-reduce schemes and the hot set by simulation."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`hotline answer`: what a switch would do for any cluster, simulated and without root."""
-
 from __future__ import annotations
 
 import sys

@@ -1,5 +1,3 @@
-"""The commands of `hotline`."""
-
 from __future__ import annotations
 
 import logging
@@ -33,8 +31,6 @@ from hotline.cli.whatif import whatif
 
 
 class _Commands(click.Group):
-    """The group of all commands, with our own message and exit code for Ctrl-C."""
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -58,7 +54,6 @@ class _Commands(click.Group):
             raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands in groups."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(each.name or "", each.get_short_help_str(66)) for each in commands])

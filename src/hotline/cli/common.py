@@ -55,7 +55,6 @@ job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True
 
 
 def into_option(help: str, default: Path | None = None) -> Callable[[F], F]:
-    """Return the option `--into` for the folder of a verb's results."""
     folder = click.Path(path_type=Path, file_okay=False)
     return click.option("--into", type=folder, default=default, show_default=default is not None, help=help)
 
@@ -102,10 +101,7 @@ def on_switch(
     primary: bool = True,
     retry_hint: Callable[[], str | None] = lambda: None,
 ) -> T:
-    """Run an action on a connection of its own.
-
-    `retry_hint` returns the command that finishes the action if Ctrl-C interrupts it.
-    """
+    """Run an action on its own connection; `retry_hint` gives the command that finishes it after Ctrl-C."""
 
     async def run() -> T:
         async with Controller(address, device_id=device_id, primary=primary) as controller:
@@ -124,7 +120,6 @@ def print_json(value: object) -> None:
 
 
 def print_table(title: str, columns: list[str], rows: list[list[object]]) -> None:
-    """Print rows as a table, with names to the left and numbers to the right."""
     Console().print(_fill(Table(title=title, title_justify="left"), columns, rows))
 
 

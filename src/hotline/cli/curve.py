@@ -1,5 +1,3 @@
-"""`hotline hotset curve`: the share of all updates that the top-k keys take."""
-
 from __future__ import annotations
 
 from itertools import takewhile
@@ -90,7 +88,6 @@ def _counts(files: tuple[Path, ...], job: int | None, samples_per_step: int) -> 
 
 
 def _marks(found: Coverage, chosen: int) -> dict[int, str]:
-    """Return k -> its label; names of the same k are joined."""
     marks: dict[int, str] = {}
     for k, name in ((found.knee, "knee"), (found.limit, "table limit"), (chosen, "chosen")):
         marks[k] = f"{marks[k]}, {name}" if k in marks else name

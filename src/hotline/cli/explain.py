@@ -1,5 +1,3 @@
-"""`hotline explain`: what the switch does to one RPC."""
-
 from __future__ import annotations
 
 import re
@@ -18,7 +16,6 @@ _OPS = {"push": Op.PUSH, "pull": Op.PULL}
 _FONTS = re.compile(r"@font-face \{.*?\}\n?", re.DOTALL)
 """Fonts that a browser would download for Rich."""
 PICTURE_WIDTH = 140
-"""Characters in a line of a picture."""
 
 
 @click.command()
@@ -83,7 +80,6 @@ def explain(
 
 
 def _picture(file: Path, title: str, lines: list[str]) -> None:
-    """Write terminal output as an SVG file."""
     with Path("/dev/null").open("w") as nowhere:
         console = Console(record=True, width=PICTURE_WIDTH, file=nowhere)
         for line in lines:

@@ -1,5 +1,3 @@
-"""`hotline faults`: play schedules of faults in the simulator, and check that nothing is lost."""
-
 from __future__ import annotations
 
 import json
@@ -110,7 +108,6 @@ def _rows(names: tuple[str, ...], arms: tuple[str, ...]) -> list[MatrixRow]:
 
 
 def _failures(found: dict[MatrixRow, Tally], folder: Path) -> str | None:
-    """Write the shortest schedule of each row that fails, and return a message about the first of them."""
     from foundation.logs.parts import write_into_folder
     from simulator.faults.matrix import cached_testbed
     from simulator.faults.schedule import FaultSchedule

@@ -1,5 +1,3 @@
-"""`hotline follow`: adapt the hot set to the present updates."""
-
 from __future__ import annotations
 
 import json

@@ -1,5 +1,3 @@
-"""`hotline hotset`: estimate the coverage of a hot set, build one from update logs, and show one."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`hotline layers`: time a PyTorch model's layers for `hotline whatif` and `hotline overlap`."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""`hotline logs`: check the logs of runs."""
-
 from __future__ import annotations
 
 from pathlib import Path

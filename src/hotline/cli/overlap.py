@@ -1,5 +1,3 @@
-"""`hotline overlap`: step times of dense training under schedulers of all-reduces."""
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""`hotline policies`: compare cache policies for the keys in the switch on one log."""
-
 from __future__ import annotations
 
 import sys
@@ -156,7 +154,6 @@ def _sizes(text: str | None) -> tuple[int, ...]:
 
 @contextmanager
 def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback for a progress bar, which is shown only on a terminal."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)

@@ -1,5 +1,3 @@
-"""`hotline fit` and `hotline predict`: fit host costs to a real run, and predict another run with them."""
-
 from __future__ import annotations
 
 import json

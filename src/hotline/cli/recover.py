@@ -1,5 +1,3 @@
-"""`hotline recover`: list and apply the updates that only the replay logs of an aborted run have."""
-
 from __future__ import annotations
 
 from pathlib import Path

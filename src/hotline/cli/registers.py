@@ -1,5 +1,3 @@
-"""`hotline registers`: the values that the switch holds of a job's keys."""
-
 from __future__ import annotations
 
 import json
@@ -67,7 +65,6 @@ def registers(
 
 
 def _scale_of_latest_run() -> float | None:
-    """Return the scale of the latest run; None if there is no run, or it did not train."""
     try:
         scale = json.loads(_RECORD.read_text())["workload"]["scale"]
     except (OSError, ValueError, KeyError, TypeError):

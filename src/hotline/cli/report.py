@@ -1,5 +1,3 @@
-"""`hotline report`, `figures` and `compare`: evaluate runs, or a cluster's logs."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,5 +1,3 @@
-"""`hotline simulate`: simulate the experiment, without a network and without root."""
-
 from __future__ import annotations
 
 from pathlib import Path

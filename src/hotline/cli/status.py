@@ -1,5 +1,3 @@
-"""`hotline status`: the switch's tables and counters, in a few lines or in full."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

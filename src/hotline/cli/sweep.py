@@ -1,5 +1,3 @@
-"""`hotline sweep`: simulate many runs side by side, and write one page about them."""
-
 from __future__ import annotations
 
 import json
@@ -94,7 +92,6 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
 
 
 def _as_json(swept: Sequence[Sweep], results: SweepResults) -> dict[str, object]:
-    """Return sweep -> point -> its results."""
     return {
         sweep.name: {
             point.name: {"x": point.x, **results[sweep.name, point.name].model_dump(mode="json")}

@@ -117,12 +117,10 @@ def proxy(state: str, address: str, device_id: int, job: int, dry_run: bool, as_
 
 
 def _flag(name: str, before: bool, after: bool) -> dict[str, object]:
-    """Return a job's new setting as a change, or None if it stays the same."""
     return {name: None if before == after else ON_OFF[after]}
 
 
 def _print_changes(changes: dict[str, object], dry_run: bool, as_json: bool) -> None:
-    """Print the changes made, or to be made: counts, and settings with their new values."""
     if as_json:
         print_json({"dry_run": dry_run, **changes})
         return

@@ -1,5 +1,3 @@
-"""`hotline watch`: show a run and its switch while it goes on."""
-
 from __future__ import annotations
 
 import asyncio
@@ -35,8 +33,6 @@ _BLOCK = ["arm", "round", "load", "pull p50", "pull p99", "push p50", "push p99"
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A snapshot that is shown."""
-
     time_s: float
     reading: Reading
     blocks: Sequence[BlockLatency]
@@ -121,7 +117,6 @@ async def _answers(address: str, device_id: int) -> bool:
 
 @contextmanager
 def _screen(address: str, run: Path | None, as_json: bool) -> Iterator[Callable[[View], None]]:
-    """Yield a function that shows a view; on a terminal it replaces the previous one."""
     console = Console(highlight=False)
     if as_json:
         yield lambda view: click.echo(json.dumps(_as_json(run, view)))
@@ -142,7 +137,6 @@ def _as_json(run: Path | None, view: View) -> dict[str, object]:
 
 
 def _line(view: View) -> Iterator[str]:
-    """Yield the parts of a view as text, with the new blocks only."""
     reading = view.reading
     yield f"{datetime.fromtimestamp(view.time_s):%H:%M:%S} {_since(reading)}"
     rates = {} if reading.per_s is None else {name: f" ({_number(x)}/s)" for name, x in reading.per_s.items()}
@@ -170,14 +164,12 @@ def _tables(view: View) -> Iterator[Text | Table]:
 
 
 def _since(reading: Reading) -> str:
-    """Return the period of the reading, and the share of lanes that hit."""
     since = "so far" if reading.interval_s is None else f"in {reading.interval_s:.1f} s"
     share = _UNKNOWN if reading.hit_share is None else f"{reading.hit_share:.1%}"
     return f"{'counters were reset, ' if reading.was_reset else ''}{since} {share} of the lanes hit"
 
 
 def _names(reading: Reading) -> Iterator[tuple[str, str]]:
-    """Yield counter and label; drop reasons only if there were any."""
     for name, total in reading.totals.items():
         if total or not name.startswith("drops_"):
             yield name, name.replace("rpcs", "RPCs").replace("_", " ", 1)
@@ -189,7 +181,6 @@ def _cells(block: BlockLatency) -> list[str]:
 
 
 def _number(number: float | None) -> str:
-    """Format a rate or a time in µs."""
     if number is None:
         return _UNKNOWN
     return f"{number:,.0f}" if number >= 10 or not number else f"{number:.1f}"

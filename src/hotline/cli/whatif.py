@@ -1,5 +1,3 @@
-"""`hotline whatif`: predict whether the network is the bottleneck of dense training."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -29,15 +29,11 @@ _FILE = Path(__file__)
 
 
 def entry_point(function: F) -> F:
-    """Decorate a function called from Python: it runs without the GIL, and is cached on disk."""
     return cached_entry_point(function, _FILE.parent, [_FILE])
 
 
 def as_contiguous(array: NDArray[np.generic], dtype: type[S]) -> NDArray[S]:
-    """Return the array if its layout is C-contiguous, or else a copy.
-
-    Every other layout would be compiled anew.
-    """
+    """Return the array if it is C-contiguous, or else a copy: every other layout would be compiled anew."""
     if array.dtype == dtype and array.flags.carray and type(array) is np.ndarray:
         return cast("NDArray[S]", array)
     return np.array(array, dtype, order="C", subok=False)
@@ -55,10 +51,7 @@ def are_ascending(keys: Ints, rows: int) -> bool:
 
 @entry_point
 def to_units(values: Floats, scale: float, units: Units) -> int:
-    """Convert float32[n] to units int32[n]; return how many saturated, or NOT_FINITE.
-
-    The loop has no branches, so that it is vectorised.
-    """
+    """Convert float32[n] to units int32[n] without branches; return how many saturated, or NOT_FINITE."""
     smallest, largest = -(2.0**31), 2.0**31 - 1
     is_finite, saturated = True, int64(0)
     for k in range(len(units)):
@@ -79,10 +72,7 @@ def from_units(units: Units, scale: float, values: Floats) -> None:
 
 
 def to_fixed(values: NDArray[np.float32], scale: float) -> tuple[NDArray[np.uint32], int]:
-    """Return the units [n * dim] of values [n, dim], and how many saturated, or NOT_FINITE.
-
-    A value beyond int32 becomes the nearest that fits.
-    """
+    """Return values [n, dim] in units [n * dim], clipped to int32; how many were clipped, or NOT_FINITE."""
     units = np.empty(values.size, np.int32)
     saturated = to_units(as_contiguous(values, np.float32).reshape(-1), scale, units)
     return units.view(np.uint32), saturated
@@ -97,7 +87,6 @@ def from_fixed(units: NDArray[np.uint32], scale: float, out: NDArray[np.float32]
 
 
 def warm() -> None:
-    """Compile all functions, or load their machine code."""
     values, units = np.zeros(1, np.float32), np.zeros(1, np.int32)
     are_ascending(np.zeros(1, np.int64), 1)
     to_units(values, 1.0, units)

@@ -1,7 +1,4 @@
-"""A thread that executes operations in order, with the state machine and the loop of all agents.
-
-The loop is machine code that runs without the GIL, so that training goes on meanwhile.
-"""
+"""A thread that executes operations in order, by loops of machine code that run without the GIL."""
 
 from __future__ import annotations
 
@@ -114,7 +111,6 @@ class Engine:
         self._queue: deque[Operation] = deque()
         self._submitted = self._done = 0
         self._values_submitted = self._values_answered = 0
-        """Numbers of pushed values."""
         self._callback_errors: dict[int, BaseException] = {}
         """Operation -> error of its callback, which `wait` raises."""
         self._error: ClusterLost | None = None
@@ -155,17 +151,13 @@ class Engine:
                 raise self._callback_errors.pop(number)
 
     def wait_for_all(self) -> None:
-        """Wait until no operation is under way."""
         with self._changed:
             last = self._submitted - 1
         if last >= 0:
             self.wait(last)
 
     def flush(self, patience_s: float) -> None:
-        """Wait until no operation is under way, at most `patience_s`; time while paused does not count.
-
-        Raises `ClusterLost`.
-        """
+        """Wait up to `patience_s` outside of pauses for all operations; raises `ClusterLost`."""
         with self._changed:
             while self._done < self._submitted and patience_s > 0:
                 self._check()
@@ -203,10 +195,7 @@ class Engine:
             self._changed.notify_all()
 
     def close(self, patience_s: float | None = None) -> None:
-        """End the thread without executing what is queued.
-
-        After `patience_s` a thread is left alone that executes a callback; None waits as long as it takes.
-        """
+        """End the thread and drop what is queued; wait up to `patience_s` (None: forever) for a callback."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -248,7 +237,6 @@ class Engine:
                 self._changed.notify_all()
 
     def _next(self) -> Operation | None:
-        """Wait for the next operation; return None at the end."""
         with self._changed:
             while not ((self._queue and self._is_open) or self._is_closing or self._error):
                 self._changed.wait()

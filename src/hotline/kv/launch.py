@@ -38,10 +38,7 @@ class UpInfo:
 
 
 def up(file: Path | None = None) -> UpInfo:
-    """Start switch and servers as a run.toml says; return when workers may join. Needs root.
-
-    Raises `HotlineError`, and leaves nothing running then.
-    """
+    """Start a run.toml's servers (root); raises `HotlineError`, and leaves nothing running then."""
     settings = [] if file is None else [f"CONFIG={file.resolve()}"]
     config = load_config(settings)
     if (found := _ask_status()) is not None:
@@ -87,7 +84,6 @@ def down() -> str:
 
 
 def _ask_status() -> dict[str, Any] | None:
-    """Return process id and number of workers of `hotline up`; None if it does not run."""
     try:
         connection = Connection(socket_path())
     except NotConnected:

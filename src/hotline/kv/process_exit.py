@@ -17,10 +17,7 @@ class OpenWorker(Protocol):
     """A worker that has joined and has not been closed."""
 
     def end(self, error: BaseException | None) -> str | None:
-        """Deliver what is under way, and leave; return a sentence about values that were not delivered.
-
-        `error` is the exception that ends the script, or None.
-        """
+        """Deliver and leave, after a script's `error` if any; return a sentence on values not delivered."""
         ...
 
     def abandon(self) -> None:

@@ -25,10 +25,7 @@ _REPORT_NS = 20_000_000
 
 
 class RunRecorder:
-    """The recorder of one worker in one arm. A step is a push with the pulls since the previous push.
-
-    `terms` come from the rendezvous; `on_steps` is called with the steps of the block so far.
-    """
+    """The recorder of one worker in one arm; a step is a push with the pulls since the previous push."""
 
     def __init__(
         self, terms: Mapping[str, Any], parameters: int, largest: int, on_steps: Callable[[int], None]
@@ -53,7 +50,6 @@ class RunRecorder:
     def begin_block(
         self, client: BaseClient, step: int, round: int, load: float, discard_ns: int, discard_steps: int
     ) -> None:
-        """Begin a block with this step."""
         self._opened_ns = time.monotonic_ns()
         measured = (self._opened_ns + discard_ns, step + discard_steps)
         self._origin = Origin(self._worker, self._job, self._arm, round, load, *measured)
@@ -88,20 +84,17 @@ class RunRecorder:
         self._rpcs.close()
 
     def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """Enter a push of these parameters [n] in the ledger; return flags [n] that mark answered ones."""
         return self._ledger.open(positions, deltas)
 
     def end_push(self) -> None:
         self._ledger.close()
 
     def swap_log(self, client: BaseClient) -> None:
-        """Replace the client's full log of RPCs."""
         self._rpcs.swap(client, self._origin)
 
     def record_operation(
         self, op: str, operation: Operation, iteration: int, start_ns: int, rpcs: int
     ) -> None:
-        """Record that all pushes, or all pulls, of an operation have ended now."""
         # A call made before the block has waited for the block, which is no latency.
         due = max(operation.submitted_ns, self._opened_ns)
         now = time.monotonic_ns()

@@ -65,7 +65,6 @@ class Worker:
         rank: int | None = None,
     ) -> None:
         self.tables = make_tables(tables, scale)
-        """The declared tables by name."""
         self.saturated = dict.fromkeys(self.tables, 0)
         """Table -> number of pushed values beyond int32, which became the nearest that fits."""
         self._pushed: set[str] = set()
@@ -91,7 +90,6 @@ class Worker:
         process_exit.add(self, handles_sigterm=not self._is_run)
 
     def _join(self, terms: Mapping[str, Any]) -> None:
-        """Start the engine; in a run it records operations, and obeys the run's commands."""
         recorder: list[RunRecorder] = []
 
         def make_recorder(largest: int) -> RunRecorder:
@@ -107,10 +105,7 @@ class Worker:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim], if no other worker has; return whether these values were taken.
-
-        It returns when the table is set. Call it before any push to the table.
-        """
+        """Set a table to values [rows, dim] unless another worker has; return whether these were taken."""
         chosen = self.tables.named(table)
         given = check_values(values, chosen.rows, chosen)
         check_finite(given, chosen)
@@ -308,7 +303,6 @@ class Worker:
 
 
 def _as_number(value: Any) -> float:
-    """Return a number, or a tensor with one element, as a float; NaN for anything else."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -316,7 +310,6 @@ def _as_number(value: Any) -> float:
 
 
 def _rank_of_run() -> int | None:
-    """Return the rank that a run has given to this process; None outside of a run."""
     given = os.environ.get(RANK_VARIABLE)
     if given is None:
         return None
@@ -328,7 +321,6 @@ def _rank_of_run() -> int | None:
 def _make_engine(
     terms: Mapping[str, Any], parameters: int, make_recorder: Callable[[int], RunRecorder] | None
 ) -> Engine:
-    """Make the engine that the rendezvous's terms describe."""
     host, port = terms["address"]
     try:
         sock = open_udp((host, port))
@@ -357,6 +349,5 @@ def _copy_into(chosen: Table, rows: Rows, out: Floats) -> Callable[[NDArray[np.u
 
 
 def _row_chunks(chosen: Table) -> list[Rows]:
-    """Split all rows of a table into chunks that fit into an operation."""
     step = max(1, MAX_CHUNK // chosen.dim)
     return [Rows(np.arange(at, min(at + step, chosen.rows)), None) for at in range(0, chosen.rows, step)]

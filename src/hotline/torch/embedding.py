@@ -97,10 +97,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self._lr = float(lr)
 
     def prefetch(self, input: Tensor) -> None:
-        """Begin to pull the rows of an input that `forward` will get; return at once.
-
-        The rows have their present values: after `backward` they include its step, before it they do not.
-        """
+        """Begin to pull the present rows of an input that `forward` will get; return at once."""
         self._check(input)
         if len(self._pulls) == MAX_PREFETCHED:
             raise self._invalid(
@@ -128,11 +125,9 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        """Return the arguments that `print` of a model shows."""
         return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}, table={self.table!r}"
 
     def _prefetched(self, input: Tensor) -> _Pull | None:
-        """Return the oldest pull of this input, and drop all earlier ones; None if it was not prefetched."""
         for at, pull in enumerate(self._pulls):
             if input.dtype == pull.input.dtype and torch.equal(input, pull.input):
                 del self._pulls[: at + 1]
@@ -140,7 +135,6 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         return None
 
     def _check(self, input: Any) -> None:
-        """Raise `InvalidArgument` for an input that is no tensor of keys."""
         if not isinstance(input, Tensor) or input.dtype not in (torch.int32, torch.int64) or not input.is_cpu:
             what = f"{input.dtype} on {input.device}" if isinstance(input, Tensor) else type(input).__name__
             raise InvalidArgument(
