@@ -1,5 +1,3 @@
-"""Progress bars for commands."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
@@ -22,10 +20,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 @contextmanager
 def named_progress_bar(label: str) -> Iterator[Callable[[int, int, str], None]]:
-    """Show a progress bar whose callback also takes the name of what was done last.
-
-    Without a terminal, print a line for each name instead.
-    """
+    """Like `progress_bar`, with the name of what was done last; without a terminal, a line for each name."""
     is_terminal = Console(stderr=True).is_terminal
 
     def show(done: int, total: int, name: str) -> None:

@@ -86,7 +86,6 @@ class Faults(Strict):
         return ", ".join(f"{value:.3g} {name}" for name, value in self.model_dump().items() if value)
 
     def impairment(self, seed: int) -> str | None:
-        """Return the argument of the softswitch's `--impair`; None without faults."""
         if self == Faults():
             return None
         rates = [f"{kind.option}={getattr(self, kind.name)}" for kind in FRAME_FAULTS]
@@ -107,8 +106,6 @@ class PlacementConfig(Strict):
 
 
 class WorkloadShape(Strict):
-    """Size and skew of the built-in click data."""
-
     parameters: int = Field(default=R1.parameters, ge=1, le=2**31 - 1)
     hot_parameters: int = Field(default=R1.hot, ge=1)
     hot_share: float = Field(default=R1.hot_share, gt=0, lt=1)
@@ -147,7 +144,6 @@ class Config(RunSettings):
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
     """Part of the softswitch that processes packets; `auto` is the kernel if possible."""
     pcap: bool = False
-    """Whether to capture packets at every port of the switch."""
     cli: bool = False
     """Whether to open Mininet's command line at the end."""
     seed: int = Field(default=1, ge=0, lt=2**32)
@@ -194,7 +190,6 @@ class Config(RunSettings):
 
     @property
     def measured(self) -> tuple[Arm, ...]:
-        """The measured arms, in the order of all arms."""
         return tuple(arm for arm in self.every_arm if arm.name in self.arms)
 
     @property
@@ -208,7 +203,6 @@ class Config(RunSettings):
 
     @property
     def is_lockstep(self) -> bool:
-        """Whether workers push together, and each holds all parameters."""
         return find_design(self.design).is_lockstep
 
     @property
@@ -241,12 +235,10 @@ class Config(RunSettings):
 
     @property
     def has_room_for_profile(self) -> bool:
-        """Whether the tables have room for the profile job's hot set besides those of the arms."""
         return self.top_k <= max_top_k(len(self.offloaded) + 1)
 
     @property
     def lanes_to_profile(self) -> int:
-        """`profile_lanes`, or its default."""
         return self.profile_lanes or PROFILE_LANES
 
     @model_validator(mode="before")
@@ -257,7 +249,6 @@ class Config(RunSettings):
 
     @classmethod
     def sized_for(cls, given: Mapping[str, object]) -> object:
-        """Return the codec for which sizes are chosen."""
         return given.get("codec")
 
     @field_validator("design")
@@ -343,12 +334,10 @@ class Config(RunSettings):
 
     @property
     def script_command(self) -> list[str]:
-        """Path of the script and its arguments; empty without a script."""
         return _words_of(self.script or "")
 
 
 def _words_of(script: str) -> list[str]:
-    """Split a command line as a shell does; return nothing for an unterminated quote."""
     try:
         return shlex.split(script)
     except ValueError:
@@ -391,7 +380,6 @@ def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
 
 
 def _first(error: ValidationError) -> ErrorDetails:
-    """Return the first error; one of an old setting comes before others, which it may have caused."""
     found = error.errors()
     return next((each for each in found if find_old_setting(each["loc"])), found[0])
 
@@ -447,7 +435,6 @@ def _message(error: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def _siblings(path: tuple[int | str, ...], model: type[BaseModel]) -> Iterable[str]:
-    """Return the names of the settings in the table of a setting."""
     if len(path) == 1:
         return model.model_fields
     table: Any = model.model_fields[str(path[0])].annotation  # A model, as it contains settings.

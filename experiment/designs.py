@@ -27,7 +27,6 @@ def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) 
 
 
 async def prepare(design: Design, session: Any, trace: Any) -> None:
-    """Do what the design needs before arms are measured, such as loading the hottest keys."""
     function = PREPARATION.find(design)
     if function is not None:
         await function(session, trace)

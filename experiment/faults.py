@@ -1,7 +1,4 @@
-"""Kinds of faults that run.toml, schedules of simulated runs and kills of real processes share.
-
-`simulator.faults.kinds` injects and clears them in virtual time, and checks that they took effect.
-"""
+"""Kinds of faults that run.toml, schedules (`simulator.faults.kinds`) and kills of real processes share."""
 
 from __future__ import annotations
 
@@ -18,7 +15,6 @@ class FrameFault(NamedTuple):
     row: str
     """Title of the row in the table of docs/reliability.md."""
     counter: str
-    """Name of the simulated links' counter."""
 
 
 class ProcessKill(NamedTuple):
@@ -29,7 +25,6 @@ class ProcessKill(NamedTuple):
     """Prefix of the process name, before its number."""
     first: int
     row: str
-    """Title of the row in the table of docs/reliability.md."""
 
 
 FRAME_FAULTS = (

@@ -42,10 +42,7 @@ def tidy(run: Path) -> bool:
 
 
 def point_to_latest(runs: Path) -> None:
-    """Let `latest` point to the last run that has a record or a report; remove the link if none has.
-
-    The link is replaced atomically.
-    """
+    """Point `latest` atomically to the last run with a record or a report; remove it if there is none."""
     written = {run: time for run in runs.glob("*") if not run.is_symlink() and (time := _written_ns(run))}
     latest = runs / "latest"
     if not written:
@@ -59,7 +56,6 @@ def point_to_latest(runs: Path) -> None:
 
 
 def _written_ns(run: Path) -> int | None:
-    """Return the time at which a run's record or report was written, in ns; None if it has neither."""
     for name in ("run.json", "report.html"):
         with suppress(OSError):
             return (run / name).stat().st_mtime_ns
@@ -67,7 +63,6 @@ def _written_ns(run: Path) -> int | None:
 
 
 def give_to_user(folder: Path) -> None:
-    """Under sudo, give a folder and its contents to the user who called sudo."""
     for path in (folder, *folder.rglob("*")):
         _give(path)
 

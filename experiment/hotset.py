@@ -19,9 +19,7 @@ class TraceSize(Protocol):
     """The size of what workers train on: a trace, or the observed behaviour of a script."""
 
     @property
-    def steps(self) -> int:
-        """Steps of each worker in one pass."""
-        ...
+    def steps(self) -> int: ...
 
     @property
     def lanes(self) -> int:
@@ -30,16 +28,12 @@ class TraceSize(Protocol):
 
 
 async def prepare(session: Session, trace: TraceSize) -> None:
-    """Profile a run, select its hot set, and load it."""
     await profile(session, trace)
     await session.load(await select(session))
 
 
 async def profile(session: Session, trace: TraceSize) -> None:
-    """Run the profile job over as many pushed lanes as configured, and have the update logs written.
-
-    It ends after one pass over the trace, as more passes would repeat the same updates.
-    """
+    """Run the profile job for the configured lanes, at most one pass, and have the update logs written."""
     workers = session.config.workers
     steps = steps_to_profile(session.config, trace)
     done: dict[str, int] = {}
@@ -54,7 +48,6 @@ async def profile(session: Session, trace: TraceSize) -> None:
 
 
 def steps_to_profile(config: Config, trace: TraceSize) -> int:
-    """Return the steps of each worker that push as many lanes as configured, at most one pass."""
     passes = _MARGIN * config.lanes_to_profile / max(trace.lanes, 1)
     return min(int(passes * trace.steps) + 1, trace.steps)
 

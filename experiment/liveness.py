@@ -24,7 +24,6 @@ class Liveness:
         return not self._down
 
     def others_down(self, name: str) -> bool:
-        """Return whether any process but `name` is down."""
         return bool(self._down - {name})
 
     def mark_down(self, name: str) -> None:
@@ -43,15 +42,11 @@ class Liveness:
         await self._all_up.wait()
 
     async def until_death(self, deaths: int) -> None:
-        """Wait until there have been more than `deaths` deaths."""
         while self.deaths == deaths:
             await self._next_death.wait()
 
     async def has_new_death(self, deaths: int) -> bool:
-        """Return whether a process has died since there were `deaths` deaths, which may explain a failure.
-
-        Wait up to a second for the death to be detected.
-        """
+        """Return whether there are more than `deaths` deaths; wait up to a second for the detection."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self.until_death(deaths), _DETECTION_S)
         return self.deaths > deaths

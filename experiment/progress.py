@@ -62,7 +62,6 @@ class Reporter:
         )
 
     def stop(self) -> None:
-        """Stop drawing and release the terminal."""
         self._bars.stop()
 
     def set_note(self, text: str) -> None:
@@ -73,7 +72,6 @@ class Reporter:
                 self._bars.update(task.id, note=text)
 
     def message(self, text: str) -> None:
-        """Print a line above the phases under way."""
         self._console.print(text, markup=False, highlight=False)
 
     @contextmanager

@@ -1,7 +1,4 @@
-"""Recover a switch that dies during a run: restart it, renew its callers, and reload its hot sets.
-
-The coroutines restore real and simulated processes alike, through a `RecoverableCluster`.
-"""
+"""Recover a dead switch, real or simulated: restart it, renew its callers, and reload its hot sets."""
 
 from __future__ import annotations
 
@@ -34,9 +31,7 @@ class RecoverableCluster(Protocol):
     def jobs(self) -> Sequence[int]: ...
 
     @property
-    def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        """Keys that belong into the switch, by job."""
-        ...
+    def hot_sets(self) -> Mapping[int, Sequence[int]]: ...
 
     async def until_switch_ends(self) -> None:
         """Wait for an unexpected end of the switch; raise `SwitchFailed` if it must not be recovered."""
@@ -69,7 +64,6 @@ async def keep_switch(cluster: RecoverableCluster) -> None:
 
 
 async def _start_and_restore(cluster: RecoverableCluster) -> bool:
-    """Start the switch and restore it; return False if it ended before that was done."""
     cluster.liveness.mark_down(SWITCH_NAME)
     epoch = await cluster.start_switch()
     restoring = asyncio.ensure_future(_restore_with_retries(cluster, epoch))
@@ -88,7 +82,6 @@ async def _start_and_restore(cluster: RecoverableCluster) -> bool:
 
 
 async def _restore_with_retries(cluster: RecoverableCluster, epoch: int) -> None:
-    """Restore, and retry without limit if a process died meanwhile or another controller is primary."""
     await cluster.until_switch_answers()
     tries = 0
     while True:

@@ -1,7 +1,4 @@
-"""The interface of a running experiment that its phases use.
-
-`topologies.session` implements it with real processes, `simulator.session` in virtual time.
-"""
+"""The session that a run's phases use, real (`topologies.session`) or simulated (`simulator.session`)."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from foundation.designs.interface import Arm
 from foundation.logs.columns import AFTER_ALL_STEPS
 
 START_AHEAD_NS = 20_000_000
-"""Delay of a common start, within which every worker reads its command, in ns."""
 
 OnProgress = Callable[[str, int], None]
 """Called with a worker's name and the steps it has done."""
@@ -58,7 +54,6 @@ class Ran(BaseModel):
     max_lateness_ns: int
     cpu_s: float
     updates_sent: int = 0
-    """Number of pushed lanes."""
     retransmissions: int = 0
     loss: float | None
     """Mean log loss; None without training."""
@@ -83,7 +78,6 @@ class Reading:
     at_ms: float
     """Unix time of the reading, in ms."""
     steal_ms: float = 0.0
-    """Time that the hypervisor took from this process's CPUs, over all CPUs, in ms."""
     others_cpu_ms: float = 0.0
     """CPU time in ms of all processes besides this one, its descendants and the kernel's threads."""
     pressure_ms: float = 0.0
@@ -119,7 +113,6 @@ class Session(ABC):
         return self.run / "hotset.parquet"
 
     def take_steps(self, number: int) -> int:
-        """Reserve steps of the trace and return the first."""
         first = self.next_step
         self.next_step += number
         return first

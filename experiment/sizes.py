@@ -1,7 +1,4 @@
-"""Default settings that depend on codec, script or design: agents differ in capacity by a factor of 1,000.
-
-An explicit setting always takes precedence.
-"""
+"""Default settings by codec, script or design (agents differ 1,000-fold); explicit settings win."""
 
 from __future__ import annotations
 
@@ -42,7 +39,6 @@ OF_SCRIPTS: Settings = {
     "empty_rpcs": 0,
     "simulate_dedicated_switch": False,
 }
-"""Setting -> default for workers that are a user's script."""
 
 OF_LOCKSTEP: Settings = {
     # Workers wait for each other, so they cannot follow an offered rate.
@@ -52,7 +48,6 @@ OF_LOCKSTEP: Settings = {
     # There is no arm without offload to compare with.
     "simulate_dedicated_switch": False,
 }
-"""Setting -> default for designs whose workers push together."""
 
 STEP_PATIENCE_S: Mapping[str, float] = {"fast": 1.0, "scapy": 60.0}
 """Codec -> maximum duration of a step in a closed loop, in s."""

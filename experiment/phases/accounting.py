@@ -16,11 +16,9 @@ class Lanes(NamedTuple):
     """Pushed lanes of all jobs, by source."""
 
     sent: int
-    """Lanes that workers sent, answered or not, by their ledgers."""
     unknown: int
     """Unanswered lanes of workers that ended early."""
     at_servers: int
-    """Lanes that parameter servers added."""
     served: int
     """Lanes that the switch served, by the logs of RPCs."""
     mismatched_keys: int
@@ -47,17 +45,13 @@ def settle(lanes: Lanes, is_logged: bool) -> Accounting:
 
 
 def served_pushes(parts: Path) -> int:
-    """Return the number of pushed lanes that the switch served, by the workers' logs."""
     files = sorted(parts.glob("rpc-worker-*.parquet"))
     pushes = pl.scan_parquet(files).filter(pl.col("op").cast(pl.String) == "push")
     return int(pushes.select(pl.col("served").cast(pl.Int64).sum()).collect().item())
 
 
 def check_accounting(account: Accounting, run: Path, is_script: bool = False) -> None:
-    """Raise `AccountingError` if updates were lost or additions overflowed.
-
-    A script gives the scale of its values to its `hotline.Worker`.
-    """
+    """Raise `AccountingError` if updates were lost or additions overflowed."""
     if account.lost:
         lost = pluralize(account.lost, "update was lost", "updates were lost")
         raise AccountingError(f"{lost}, at {pluralize(account.mismatched_keys, 'key')}; see {run}")

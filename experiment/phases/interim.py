@@ -1,5 +1,3 @@
-"""The first numbers of a run, while it goes on: changes so far, without intervals."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

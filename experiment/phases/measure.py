@@ -43,10 +43,7 @@ def take_capacity(session: Session, found: dict[str, float]) -> float:
 
 
 async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> None:
-    """Run rounds at the offered rates, and record their blocks.
-
-    `halfway` is called once, between two rounds, if the run goes on when half of its rounds may be done.
-    """
+    """Run rounds at the offered rates; call `halfway` once, between two rounds, if the run goes on then."""
     config = session.config
     chance = random.Random(config.seed)
     rounds = RoundCount(config, session.spent_s)
@@ -71,7 +68,6 @@ async def measure(session: Session, halfway: Callable[[], Awaitable[None]]) -> N
 
 
 def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
-    """Print the changes so far once after `FIRST_S`, and at every look."""
     lead = leading(session.config.design)
     if lead is None or lead not in session.config.measured or not rounds.shows_numbers:
         return
@@ -81,11 +77,7 @@ def _show_first_numbers(session: Session, rounds: RoundCount) -> None:
 
 
 def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
-    """Return the steps of each worker in a block.
-
-    They take at least `block_ms`, and include `block_steps` measured ones of all workers together, if the
-    budget allows that for all rounds.
-    """
+    """Return each worker's steps for `block_ms`, and for `block_steps` measured ones if affordable."""
     blocks = rounds * len(config.loads) * len(config.measured)
     discarded = discarded_steps(config, period_ns)
     wanted = discarded + math.ceil(config.block_steps / config.workers)
@@ -95,12 +87,10 @@ def steps_of_block(config: Config, period_ns: int, rounds: int) -> int:
 
 
 def discarded_steps(config: Config, period_ns: int) -> int:
-    """Return the steps of each worker that `discard_ms` covers."""
     return math.ceil(config.discard_ms * 1e6 / period_ns)
 
 
 def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
-    """Return the blocks of a round; at each load, all arms share the same steps and workers' offsets."""
     blocks = []
     for load in session.config.loads:
         period_ns = _period_ns(session, load)
@@ -120,14 +110,12 @@ def _plan(session: Session, rounds: RoundCount) -> list[Planned]:
 
 
 def _period_ns(session: Session, load: float) -> int:
-    """Return the time between two steps of a worker: as offered, or the longest expected in a closed loop."""
     record = session.record
     rate = record.offered_rate.get(load_name(load)) or min_capacity(record.capacity)
     return round(1e9 * session.config.workers / rate)
 
 
 async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount, phase: Phase) -> None:
-    """Run the blocks, and then repeat those that were disturbed."""
     record = session.record
     todo = deque((planned, 1) for planned in blocks)
     use = await session.server_use()
@@ -149,7 +137,6 @@ async def _run_round(session: Session, blocks: list[Planned], rounds: RoundCount
 async def _run(
     session: Session, planned: Planned, before: dict[str, ServerUse]
 ) -> tuple[Block, dict[str, ServerUse]]:
-    """Run one block; return its record, and the servers' use at its end."""
     program_before = session.program_use()
     restarts_before = sum(session.restarts().values())
     queued_before, read_before = session.run_queues_ns(), session.read_machine()

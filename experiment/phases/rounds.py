@@ -25,7 +25,6 @@ class RoundCount:
         self._clock = clock
         self._begun = clock()
         self.done = 0
-        """Rounds done so far."""
         self.alpha = ALPHA
         """Error rate of the intervals if rounds end now."""
         self._operations: list[pl.DataFrame] = []
@@ -37,10 +36,7 @@ class RoundCount:
         return self._config.rounds or self._config.planned_rounds
 
     def share_done(self, of_round: float = 0.0) -> float:
-        """Return the share of the configured rounds, or of the budget, that is done.
-
-        `of_round` is the part of the current round that is done.
-        """
+        """Return the share done of all rounds or of the budget; `of_round` is that of the present round."""
         if self._config.rounds is not None:
             return (self.done + of_round) / self._config.rounds
         return min(1.0, self.spent_s / self._config.budget_s)
@@ -78,10 +74,7 @@ class RoundCount:
         return self._config.rounds is None and not self._config.is_closed_loop
 
     def end(self, operations: pl.DataFrame | None, blocks: Sequence[Block]) -> End | None:
-        """Count a round and return the reason to end, or None for another round.
-
-        `operations` are those of the round if `needs_operations`, and `blocks` those of all rounds.
-        """
+        """Count a round with its `operations` and all `blocks` so far; return the reason to end, or None."""
         self.done += 1
         if self._config.rounds is not None:
             return "rounds" if self.done >= self._config.rounds else None
@@ -95,13 +88,11 @@ class RoundCount:
         return self._end_of_look(blocks)
 
     def _end_of_budget(self, rounds: int) -> End | None:
-        """Return "budget" if that many rounds would take longer than the budget."""
         if self.done < self._config.min_rounds:
             return None
         return "budget" if self.spent_s * rounds / self.done > self._config.budget_s else None
 
     def _end_of_look(self, blocks: Sequence[Block]) -> End | None:
-        """Return the reason to end at a look; before the first one, only time ends rounds."""
         look = next((each for each in LOOKS if each.rounds == self.done), None)
         if look is None:
             return self._end_of_budget(self.done + 1) if self.done < LOOKS[0].rounds else None
@@ -130,6 +121,5 @@ class RoundCount:
         return wide is not None and wide.half_width < wide.goal
 
     def _at(self, load: float) -> pl.DataFrame:
-        """Return the measured operations at a load, of all rounds."""
         every = pl.concat(self._operations)
         return every.filter(pl.col("load").cast(pl.Float64).round(6) == round(load, 6))

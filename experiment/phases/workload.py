@@ -23,7 +23,6 @@ log = logging.getLogger(__name__)
 
 
 _MAX_DENSE = 2**24
-"""Parameters up to which agents allocate all; of more only those that the trace uses."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:
@@ -93,7 +92,6 @@ def describe(
 
 
 def lanes_per_step(trace: Trace) -> float:
-    """Return the mean number of distinct parameters per mini-batch."""
     return len(trace.position) / (trace.workers * trace.steps)
 
 
