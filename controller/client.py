@@ -92,10 +92,7 @@ class SwitchClient:
         await self._disconnect()
 
     async def commit_pipeline(self) -> bool:
-        """Commit the design's pipeline; return False without a change if the switch runs it already.
-
-        Committing wipes tables and registers, so a pipeline is never committed twice.
-        """
+        """Commit the design's pipeline; return False, and wipe no state, if the switch runs it already."""
         if self._switch.p4info.has_p4info(_schema(self._design).p4info):
             return False
         await self._disconnect()
@@ -133,7 +130,6 @@ class SwitchClient:
             )
 
     async def read(self, kind: type[R]) -> list[R]:
-        """Return all rows of a kind."""
         # One request per table keeps every answer below gRPC's 4 MB.
         rows: list[R] = []
         with self._failures("read"):
@@ -143,12 +139,10 @@ class SwitchClient:
         return rows
 
     async def counter(self, name: str) -> list[int]:
-        """Return the packet counts of all cells of an indirect counter."""
         counts = await self._counts(fy.P4CounterEntry(name))
         return [counts[index] for index in sorted(counts)]
 
     async def counter_cells(self, name: str, indices: Sequence[int]) -> list[int]:
-        """Return the packet counts of the cells at `indices` of an indirect counter."""
         counts = await self._counts([fy.P4CounterEntry(name, index=index) for index in indices])
         return [counts[index] for index in indices]
 
@@ -222,10 +216,7 @@ class SwitchClient:
         return [entity async for entity in cast("AsyncIterator[E]", self._switch.read(wanted))]
 
     async def _unless_closed(self, rpc: Coroutine[object, object, T]) -> T:
-        """Return the result of an RPC, or raise `DeviceError` if the connection ends.
-
-        finsy then cancels the RPC, which must not cancel the task that awaits it.
-        """
+        """Return the result of an RPC; raise `DeviceError` if finsy cancels it, as the connection ends."""
         calling = asyncio.ensure_future(rpc)
         try:
             await asyncio.wait([calling])
@@ -267,7 +258,6 @@ class SwitchClient:
         raise NotPrimary(f"switch {self.address}: another controller keeps taking the primary role")
 
     async def _enter(self, switch: fy.Switch, seconds: float, what: str) -> None:
-        """Enter finsy's context; raise `DeviceError` if that fails or takes longer than `seconds`."""
         entering = asyncio.ensure_future(switch.__aenter__())
         try:
             done, _ = await asyncio.wait([entering], timeout=seconds)
@@ -291,7 +281,6 @@ class SwitchClient:
 
     @contextmanager
     def _failures(self, what: str) -> Iterator[None]:
-        """Turn errors of finsy and gRPC into a `DeviceError`."""
         if not self._switch.is_up:
             raise self._closed()
         try:

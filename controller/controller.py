@@ -104,10 +104,7 @@ class Controller:
         return plan(await self._params(), job, keys, offload)
 
     async def load(self, job: int, keys: Sequence[int], *, progress: Progress = _no_progress) -> Plan:
-        """Make `keys` the hot set of a job, under load, by moving only the difference; return the moves.
-
-        While offload is off for the job, keys are parked: they get slots but their values stay at the PS.
-        """
+        """Make `keys` a job's hot set by moving the difference; they are parked if offload is off."""
         return await self._move(job, keys, (await self.job(job)).offload, progress)
 
     async def load_all(self, hot_sets: Mapping[int, Sequence[int]]) -> None:
@@ -128,7 +125,6 @@ class Controller:
         return await self.load(job, [], progress=progress)
 
     async def plan_offload(self, job: int, on: bool) -> Plan:
-        """Return the moves that `set_offload` would make."""
         await self.job(job)
         params = await self._params()
         return plan(params, job, [param.key for param in params if param.job == job], on)
@@ -147,10 +143,7 @@ class Controller:
         return done
 
     async def renew(self, job: int) -> None:
-        """Send the job's servers the epochs that their rows have in this switch, as `load` does, too.
-
-        A server that knew another switch reclaims the values which that switch held.
-        """
+        """Send a job's servers their epochs; they reclaim what an earlier switch held of their values."""
         servers = await self._servers(job)
         async with InBand(self._switch, patience=self._patience) as inband:
             await self._renew(inband, servers)
@@ -167,17 +160,14 @@ class Controller:
         await self.install(Job(job, settings.offload, on))
 
     async def counters(self) -> Counters:
-        """Read all counters of the pipeline."""
         self._switch.check_pipeline()
         return await read_counters(self._switch)
 
     async def status(self) -> SwitchStatus:
-        """Return all tables and counters."""
         self._switch.check_pipeline()
         return await read_status(self._switch)
 
     async def entries(self) -> list[HotParam]:
-        """Return the hot-key entries of all jobs."""
         self._switch.check_pipeline()
         return await self._params()
 
@@ -194,10 +184,7 @@ class Controller:
             return await gather_or_cancel(inband.busiest(server, share) for server in servers)
 
     async def registers(self, job: int, keys: Sequence[int] | None = None) -> list[Register]:
-        """Return the job's entries, all or those of `keys`, by key, with values read through the data plane.
-
-        Raises `UnknownKey` if one of `keys` has no entry.
-        """
+        """Return the job's entries, all or those of `keys`, with values, by key; raises `UnknownKey`."""
         servers = await self._servers(job)
         entries = {param.key: param for param in await self._params() if param.job == job}
         wanted = sorted(entries if keys is None else set(keys))
@@ -241,7 +228,6 @@ class Controller:
         return jobs[job]
 
     async def _servers(self, job: int) -> list[Server]:
-        """Return the job's servers by id; raise `UnknownJob` unless they are 0, 1, ..."""
         await self.job(job)
         rows = await self._switch.read(Server)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)
@@ -252,7 +238,6 @@ class Controller:
 
     @asynccontextmanager
     async def _caller(self, epoch: int, job: int) -> AsyncIterator[None]:
-        """Make this controller a privileged caller of the job within the context."""
         workers = await self._switch.read(Worker)
         # A controller that was killed has left its row.
         await self.remove(*(row for row in workers if (row.job, row.worker) == (job, CONTROLLER_CALLER)))
@@ -280,8 +265,6 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class _Fabric:
-    """The `Fabric` of a plan over one connection."""
-
     switch: SwitchClient
     inband: InBand
     servers: Sequence[Server]

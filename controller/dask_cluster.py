@@ -1,7 +1,4 @@
-"""Clusters of dask.distributed: a running one by its address, or processes of this machine.
-
-Functions import `distributed` themselves, as that takes a second.
-"""
+"""Clusters of dask.distributed, running or of local processes. Its import is deferred: it takes a second."""
 
 from __future__ import annotations
 
@@ -92,5 +89,4 @@ def side_by_side(
 
 
 def threads_of(client: Client) -> int:
-    """Return the number of tasks that a cluster runs concurrently."""
     return sum(client.nthreads().values())

@@ -1,5 +1,3 @@
-"""Exceptions of the controller, all derived from `ControllerError`."""
-
 from __future__ import annotations
 
 from foundation.errors import HotlineError

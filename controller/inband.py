@@ -48,8 +48,8 @@ PATIENCE = 10.0
 _FIRST_TIMEOUT = 0.1
 _MAX_TIMEOUT = 0.4
 _MAX_READS = 8
-_SERVERS_OF_UP = " Under `hotline up`, servers run only while workers do: start a script first"
 """Concurrent reads of registers."""
+_SERVERS_OF_UP = " Under `hotline up`, servers run only while workers do: start a script first"
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -108,10 +108,7 @@ class InBand:
         await self._command(Command.RENEW, server, [epoch])
 
     async def busiest(self, server: Server, limit: int) -> tuple[Keys, Values]:
-        """Return the `limit` keys of a PS with most updates since the last call, and their updates: [n] each.
-
-        The first key is `NO_KEY`, with the updates of all keys.
-        """
+        """Return `NO_KEY` with all updates since the last call, then the `limit` busiest keys: [n] each."""
         pages: list[tuple[Keys, Values]] = []
         while not pages or len(pages[-1][0]) == control.MAX_VALUES_KEYS:
             asked = [len(pages) * control.MAX_VALUES_KEYS, limit]
@@ -121,10 +118,7 @@ class InBand:
         return np.concatenate([keys for keys, _ in pages]), np.concatenate([counts for _, counts in pages])
 
     async def read(self, servers: Sequence[Server], keys: Sequence[int]) -> dict[int, int]:
-        """Return the signed 32-bit values of those of `keys` that the switch holds, by key.
-
-        Table `workers` must have this caller (worker `CONTROLLER_CALLER`, this `epoch`) as privileged.
-        """
+        """Return the signed 32-bit values of the `keys` in the switch; this caller must be privileged."""
         if not keys:
             return {}
         array = np.array(keys, dtype=np.uint64)
@@ -152,7 +146,6 @@ class InBand:
             )
 
     async def _read(self, server: Server, live: int, keys: Keys, free: asyncio.Queue[int]) -> Message:
-        """Pull keys [count], each in its lane; 1 bits of `live` mark the lanes in use."""
         seq = await free.get()
         header = Header(
             op=Op.PULL,

@@ -1,5 +1,3 @@
-"""Counters of a switch as rates between two readings."""
-
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -31,7 +29,6 @@ class Reading:
 
 
 def take(counters: Counters, at_s: float, before: Reading | None = None) -> Reading:
-    """Return the reading of counters at a time in s, with rates since the reading before."""
     totals = _totals(counters)
     first = Reading(at_s, totals, _hit_share(totals))
     if before is None or at_s <= before.at_s:

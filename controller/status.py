@@ -21,9 +21,7 @@ class RpcOutcome(IntEnum):
     """Cells of counter `rpcs`."""
 
     ANSWERED = 0
-    """Requests that the switch answered."""
     FORWARDED = 1
-    """Requests that were forwarded to a parameter server."""
     RELAYED = 2
     """Answers of parameter servers."""
     DUPLICATES = 3
@@ -60,7 +58,6 @@ class LaneCounters:
 
     @property
     def hit_rate(self) -> float | None:
-        """Share of hits; None without hits and misses."""
         lanes = self.hits + self.misses
         return self.hits / lanes if lanes else None
 

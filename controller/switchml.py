@@ -59,7 +59,6 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
 
 
 def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
-    """Yield the rows of the switch's job `number`, from 0 on."""
     group, first, settings = number + 1, number * hosts.workers + 1, settings_of(arm)
     replicas = []
     for worker in range(hosts.workers):

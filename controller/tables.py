@@ -27,8 +27,6 @@ INGRESS = "HotlineIngress."
 
 
 class Change(IntEnum):
-    """Type of a P4Runtime update."""
-
     INSERT = p4r.Update.INSERT
     MODIFY = p4r.Update.MODIFY
     DELETE = p4r.Update.DELETE
@@ -227,7 +225,6 @@ Settings: TypeAlias = Row
 
 @cache
 def _readers(kind: type[Row]) -> dict[str, Callable[[int], Any]]:  # the types of a row's fields
-    """Return for each field the function that makes its value from a number."""
     hints = get_type_hints(kind, include_extras=True)
     kinds = {field.name: hints[field.name] for field in fields(kind)}
     return {name: getattr(hint, "__metadata__", (hint,))[0] for name, hint in kinds.items()}
@@ -240,7 +237,6 @@ def _action(entry: fy.P4TableEntry) -> fy.P4TableAction:
 
 
 def _number(value: int | str) -> int:
-    """Return a number, a MAC address or an IPv4 address as a number."""
     if isinstance(value, int):
         return int(value)
     return int(value.replace(":", ""), 16) if ":" in value else int(IPv4Address(value))

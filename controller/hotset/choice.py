@@ -35,7 +35,6 @@ SCHEMA: dict[str, type[pl.DataType]] = {
     "lane": pl.UInt8,
 }
 MAX_KEYS = LANES * SLOTS
-"""Slots of the switch, each for one key."""
 _PARTS_PER_THREAD = 4
 """Parts of the logs for each thread of a cluster, as parts take different times."""
 
@@ -149,7 +148,6 @@ def write(hot: pl.DataFrame, path: Path) -> None:
 
 
 def partial_of(path: Path) -> Path:
-    """Return the path under which a file is written before it is renamed to `path`."""
     return path.with_name(path.name + ".partial")
 
 

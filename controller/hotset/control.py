@@ -37,7 +37,6 @@ def _jobs(hosts: Hosts, arms: Sequence[Arm]) -> Iterator[Job | Server]:
 
 
 def _callers(hosts: Hosts, arms: Sequence[Arm], epoch: int) -> Iterator[Worker]:
-    """Yield workers, and parameter servers as privileged callers; each has its own row of the cells."""
     row = 0
     for arm in arms:
         for number in range(1, hosts.workers + 1):

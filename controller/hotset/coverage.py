@@ -36,7 +36,6 @@ class Coverage:
 
     @property
     def updates(self) -> int:
-        """Updates of all keys."""
         return int(self.cumulative[-1])
 
     def share(self, k: int) -> float:
@@ -45,10 +44,7 @@ class Coverage:
 
     @property
     def knee(self) -> int:
-        """The k at which the curve is farthest above its chord: the next key takes less than the average key.
-
-        The knee of Kneedle (Satopää et al., ICDCSW 2011) without smoothing, since the curve is concave.
-        """
+        """The k with the curve farthest above its chord: Kneedle (Satopää et al., 2011), unsmoothed."""
         return int(self.top[np.argmax(self.cumulative / self.cumulative[-1] - self.top / self.top[-1])])
 
     @property
@@ -68,10 +64,7 @@ def coverage(
     progress: Progress = lambda done, total: None,
     scheduler: str | None = None,
 ) -> Coverage:
-    """Return the coverage of logs; `jobs` offloaded jobs share the tables, each with all hot keys.
-
-    `scheduler` is the address of a cluster that counts (`over_parts`). Raises `DataError`.
-    """
+    """Return the coverage of logs if `jobs` jobs share the tables (`over_parts`); raises `DataError`."""
     keys_with: Counter[int] = Counter()
     tops = []
     for with_updates, hottest in over_parts(counts, _of_part, scheduler, progress):
@@ -83,7 +76,6 @@ def coverage(
 
 
 def _of_part(updates: pl.DataFrame) -> tuple[dict[int, int], pl.DataFrame]:
-    """Return the number of keys for each count of updates, and the hottest keys."""
     return dict(updates["updates"].value_counts().iter_rows()), top(updates, MAX_KEYS)
 
 

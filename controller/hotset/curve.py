@@ -15,7 +15,6 @@ _MARKERS = "osD"
 
 
 def check_suffix(path: Path) -> None:
-    """Raise `HotSetError` unless a file of this name can be written."""
     if path.suffix not in SUFFIXES:
         raise HotSetError(
             f"{path}: expected a suffix of {', '.join(SUFFIXES)}, got {path.suffix or 'none'!r}"
@@ -23,10 +22,7 @@ def check_suffix(path: Path) -> None:
 
 
 def write(coverage: Coverage, marks: dict[int, str], path: Path) -> None:
-    """Write the curve in the format of the path's suffix; readers see the old file or the whole new one.
-
-    `marks` maps values of k that the curve includes to their labels. Raises `HotSetError`.
-    """
+    """Write the curve by the path's suffix, atomically; `marks` are k -> label. Raises `HotSetError`."""
     check_suffix(path)
     partial = partial_of(path)
     try:

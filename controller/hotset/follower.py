@@ -43,7 +43,6 @@ class Period:
     keys: int
     """Size of the hot set after the moves."""
     seconds: float
-    """Duration of counting, choosing and moving, in s."""
 
     @property
     def share(self) -> float | None:
@@ -52,10 +51,7 @@ class Period:
 
 
 class Follower:
-    """Adapts the hot set of a job by `rule`; `period` is to be awaited at even intervals.
-
-    It cannot be used after an error. Another follower or `Controller.load` finishes an interrupted move.
-    """
+    """Adapts a job's hot set; `period` is due at even intervals. It cannot be used after an error."""
 
     def __init__(self, controller: Controller, job: int, rule: Rule) -> None:
         self._controller = controller
@@ -65,7 +61,6 @@ class Follower:
         self._pushes: dict[_Slot, int] | None = None
         """Counts of the job's slots at the last reading; None before the first period."""
         self.is_moving = False
-        """Whether a move is under way, which should not be interrupted."""
 
     async def period(self) -> Period:
         """End a period and begin the next.
@@ -93,10 +88,7 @@ class Follower:
         )
 
     async def _entries(self) -> tuple[list[HotParam], list[int]]:
-        """Return the job's entries, and the slots of each lane for them.
-
-        Raises `OffloadIsOff`, and `HotSetError` if the switch has no room for `top_k` keys.
-        """
+        """Return the job's entries, and each lane's slots for it; raises `OffloadIsOff`, `HotSetError`."""
         if not (await self._controller.job(self._job)).offload:
             raise OffloadIsOff(f"job {self._job} has its offload off; `hotline offload on` brings it back")
         entries = await self._controller.entries()

@@ -30,7 +30,6 @@ WAVE = 1024
 """Keys that move at a time; the switch refuses workers' RPCs for these keys, and only these."""
 
 Progress = Callable[[int, int], None]
-"""Called with the keys done and the keys to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,6 @@ class Move:
         return []
 
     def after(self) -> Update:
-        """Return the update that ends the move."""
         return self._update(State.RESERVED if self.before() else self.start, self.goal)
 
     def _update(self, start: State | None, goal: State | None) -> Update:
@@ -81,11 +79,9 @@ class Plan:
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """All moves in order of execution."""
         return self.leaving + self.arriving
 
     def summary(self) -> dict[str, int]:
-        """Return the numbers of table updates, and of keys that are seeded and collected."""
         updates = Counter(update.change for move in self.moves for update in (*move.before(), move.after()))
         commands = Counter(move.command for move in self.moves)
         return {
@@ -100,10 +96,7 @@ class Plan:
 def plan(
     entries: Iterable[HotParam], job: int, wanted: Sequence[int], offload: bool, slots: int = SLOTS
 ) -> Plan:
-    """Plan the moves of `job`'s keys; `entries` are those of all jobs, `wanted` has different keys.
-
-    Raises `HotSetError` if a lane has fewer than the `slots` needed.
-    """
+    """Plan the moves of a job to the `wanted` distinct keys; raises `HotSetError` if a lane lacks slots."""
     goal = State.HOT if offload else State.PARKED
     staying = set(wanted)
     present: set[int] = set()
@@ -131,7 +124,6 @@ def plan(
 
 
 def _free(taken: set[int], slots: int) -> Iterator[int]:
-    """Yield the slots that are not taken."""
     return (slot for slot in range(slots) if slot not in taken)
 
 
@@ -157,7 +149,6 @@ class Fabric(Protocol):
 
 
 async def execute(plan: Plan, fabric: Fabric, n_ps: int, progress: Progress, wave_keys: int = WAVE) -> None:
-    """Carry out a plan, `wave_keys` keys at a time."""
     done = 0
     for step in (plan.leaving, plan.arriving):
         without_value = [move for move in step if move.command is None]

@@ -54,7 +54,6 @@ def summed(keys: Keys, counts: NDArray[np.number]) -> Rates:  # integers or floa
 
 
 def smoothed(before: Rates, counted: Rates) -> Rates:
-    """Return the rates after one more period."""
     weighted = ((1 - NEWEST) * before.rates, NEWEST * counted.rates)
     both = summed(np.append(before.keys, counted.keys), np.append(*weighted))
     is_relevant = both.rates >= _MIN_RATE
@@ -69,21 +68,15 @@ class Rule:
     margin: float = MARGIN
     """Factor by which the rate of a cold key must exceed that of the hot key it replaces."""
     swaps: int = WAVE
-    """Maximum swaps per period."""
 
     def beats(self, cold: float, hot: float) -> bool:
-        """Return whether a cold key of rate `cold` replaces a hot key of rate `hot`.
-
-        Counts of a Poisson process vary by their square root, smoothed ones by less.
-        """
+        """Return whether a rate `cold` beats `hot` by more than chance: a count varies by its root."""
         by_chance = sqrt((cold + hot) * NEWEST / (2 - NEWEST))
         return cold > self.margin * hot and cold - hot > _SIGMAS * by_chance
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a hot set."""
-
     swaps: tuple[tuple[int, int], ...]
     """Pairs of an arriving key and the key that it replaces."""
     filling: tuple[int, ...]
@@ -101,20 +94,15 @@ class Change:
 
     @property
     def arriving(self) -> list[int]:
-        """Keys that enter the set."""
         return [*(key for key, _ in self.swaps), *self.filling]
 
     @property
     def leaving(self) -> list[int]:
-        """Keys that leave the set."""
         return [*(key for _, key in self.swaps), *self.surplus]
 
 
 def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
-    """Return how the `hot` set of distinct keys [n] should change; `room` is each lane's capacity for it.
-
-    Of keys with the same rate, the smaller one ranks first.
-    """
+    """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first."""
     ranked = _ranked(hot, rates.of(hot))
     staying, surplus = ranked.up_to(rule.top_k), ranked.keys[rule.top_k :]
     cold = ~np.isin(rates.keys, hot, assume_unique=True)
@@ -132,8 +120,6 @@ class _Key(NamedTuple):
 
 
 class _Ranked(NamedTuple):
-    """Keys by descending rate."""
-
     keys: Keys
     rates: NDArray[np.float64]
     lanes: NDArray[np.uint8]
@@ -169,7 +155,6 @@ def _fill(arrivals: Sequence[_Key], places: int, free: NDArray[np.int64]) -> tup
 def _swap(
     arrivals: Sequence[_Key], victims: _Victims, rule: Rule, free: NDArray[np.int64]
 ) -> tuple[tuple[int, int], ...]:
-    """Return pairs of an arrival and the coldest key that it can replace."""
     swaps: list[tuple[int, int]] = []
     for arrival in arrivals:
         if len(swaps) == rule.swaps:
@@ -204,5 +189,4 @@ class _Victims:
         return self._hot.at(remaining[-1]) if remaining else None
 
     def take(self, victim: _Key) -> None:
-        """Mark a key as replaced."""
         self._taken.add(victim.key)
