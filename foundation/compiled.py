@@ -23,19 +23,14 @@ T = TypeVar("T", bound=NamedTuple)
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
 _ROOMS = ("foundation/protocol", "foundation/designs", "hosts")
-"""Folders whose compiled functions call each other."""
 
 
 def entry_point(function: F) -> F:
-    """Decorate a function that Python calls: compiled once, cached on disk, and run without the GIL."""
     return cached_entry_point(function, _HERE, sources(Path(function.__code__.co_filename).parent))
 
 
 def sources(*folders: Path) -> tuple[Path, ...]:
-    """Return the sources of what designs share and of these folders, of which compiled functions may be made.
-
-    A cached function is stale when any of them changes. Functions outside `hosts` may call any design's.
-    """
+    """Return the sources of compiled functions outside `hosts`; a cached one is stale if any changes."""
     inside = {folder for folder in folders if folder.is_relative_to(_ROOT / "hosts")}
     searched = inside if inside == set(folders) else {_ROOT / "hosts", *folders}
     found = {source for folder in searched for source in folder.rglob("*.py") if source.stem != "__main__"}
@@ -60,10 +55,7 @@ it."""
 
 
 def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
-    """Decorate an entry point whose first argument is, or has, states of designs.
-
-    Its machine code is cached with the package in `package`, and becomes stale with the sources `below`, too.
-    """
+    """Decorate an entry point over designs' states; its machine code depends on the sources `below`, too."""
 
     def decorate(function: F) -> F:
         return cast(F, update_wrapper(Loop(function, state_classes, package, below), function))
@@ -72,10 +64,7 @@ def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Pat
 
 
 def entry_points(generics: T, names: Sequence[str], state_classes: StateClasses) -> T:
-    """Return an interface whose functions of these names are entry points, compiled for each class of state.
-
-    `generics` are those of `nativekit.generic.generics`; a function that is not named keeps its default.
-    """
+    """Return an interface of generics with `names` as entry points, compiled for each class of state."""
     make = cast(Callable[..., T], type(generics))
     return make(**{name: _entry_point(getattr(generics, name), state_classes) for name in names})
 
@@ -89,7 +78,6 @@ def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
 
 
 def body(state: object, *rest: object) -> object:
-    """Stand for the function that an entry point calls: the entry point's globals have it by this name."""
     raise NotImplementedError
 
 
@@ -116,7 +104,6 @@ class Loop:
         return [each for made in self._made.values() for each in made.signatures]
 
     def of(self, first: object) -> Compiled:
-        """Return the entry point for the classes of the states in a first argument."""
         state_classes = self._state_classes(unwrap_ref(first))
         owners = tuple([owner for _, owner in state_classes])
         if owners not in self._made:

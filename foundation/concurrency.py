@@ -47,10 +47,7 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
 
 
 def run_interruptibly(function: Callable[[], T]) -> T:
-    """Call a function in a thread, and return its result.
-
-    Ctrl-C interrupts the wait at once, even while the call is in native code that handles no signal.
-    """
+    """Call a function in a thread; Ctrl-C ends the wait at once, even while native code runs."""
     result: Future[T] = Future()
 
     def run() -> None:

@@ -1,7 +1,4 @@
-"""Names that users type or that files contain, and what they are called now.
-
-A file or a command line with an old name gets one error with both names. Nothing is converted.
-"""
+"""Old names that users type or files contain, and the new ones: an error has both, nothing is converted."""
 
 from __future__ import annotations
 
@@ -28,25 +25,9 @@ SETTINGS = {
 }
 """Path of a setting in a TOML file, without positions -> new name of its last part."""
 FIELDS = {"behind_ns": "max_lateness_ns", "owed": "unreplayed"}
-"""Fields of `run.json`."""
 SCHEDULE_FIELDS = {"late_us": "extra_delay_us", "strikes": "injections"}
 """Fields of a file with a schedule of faults."""
 VERBS = {"owed": "recover", "zoo": "allreduce"}
-"""Verbs of `hotline`."""
-OPTIONS = {
-    ("recover", "--bring-home"): "--apply",
-    ("overlap", "--most"): "--max-concurrent",
-    ("follow", "--every"): "--period-s",
-    ("follow", "--moves"): "--max-moves",
-    ("policies", "--every"): "--period-s",
-    ("policies", "--learn"): "--train-share",
-    ("policies", "--writes"): "--writes-per-s",
-    ("predict", "--by"): "--from",
-    ("sweep", "--along"): "--vary",
-}
-"""(verb, old name) -> new name of an option."""
-VERBS = {"owed": "recover", "zoo": "allreduce"}
-"""Verbs of `hotline`."""
 OPTIONS = {
     ("recover", "--bring-home"): "--apply",
     ("overlap", "--most"): "--max-concurrent",
@@ -62,7 +43,6 @@ OPTIONS = {
 
 
 def expected(what: str, new: str, old: str) -> str:
-    """Return the message for an old name."""
     return f"expected {what} {new!r}, got its old name {old!r}"
 
 

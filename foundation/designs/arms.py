@@ -1,7 +1,4 @@
-"""Lookups over the arms of all designs. On the wire, an arm is a job of its own.
-
-Code that runs, compares, draws or describes arms asks here, and names no arm.
-"""
+"""Lookups over the arms of all designs, for code that names none. On the wire, an arm is a job."""
 
 from __future__ import annotations
 

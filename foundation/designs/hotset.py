@@ -15,7 +15,6 @@ class HotSet:
     """The functions of the switch that an arm uses."""
 
     offload: bool = False
-    """Whether the switch holds the hot set, in slots of this arm's own."""
     proxy: bool = False
     """Whether the switch is the workers' one connection to each PS."""
 
@@ -78,7 +77,6 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> HotSet:
-    """Return the settings of an arm of this design; raises `TypeError` for another design's."""
     if not isinstance(arm.settings, HotSet):
         raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
     return arm.settings

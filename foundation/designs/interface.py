@@ -101,8 +101,6 @@ class LoggedRow(Protocol):
 
 
 class WorkerState(Protocol):
-    """Arrays that every worker's state has."""
-
     @property
     def header(self) -> WorkerHeader:
         """The record of scalars."""
@@ -169,8 +167,6 @@ class ServerHeader(Protocol):
 
 
 class ServerState(Protocol):
-    """Arrays that every server's state has."""
-
     @property
     def header(self) -> ServerHeader:
         """The record of scalars."""
@@ -282,7 +278,6 @@ class Hosts(NamedTuple):
     workers_at_a_port: int = 1
 
     def worker_port(self, number: int) -> int:
-        """Return the switch port of a worker, which all workers of its rack share."""
         return addressing.worker_port(number, self.workers_at_a_port)
 
     def server_port(self, number: int) -> int:

@@ -1,7 +1,4 @@
-"""Design `psdense`: parameter servers add up the dense vectors of all workers, and the switch forwards.
-
-It runs the program of `none`.
-"""
+"""Design `psdense`: servers add up dense vectors of all workers; the switch forwards, as for `none`."""
 
 from __future__ import annotations
 

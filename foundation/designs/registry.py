@@ -22,10 +22,7 @@ class DesignError(HotlineError):
 
 
 def design(name: str) -> Design:
-    """Return a design by its name, or by the name of a module outside this repository that has a `DESIGN`.
-
-    A name with a dot, as `package.design`, is a module's. Raises `DesignError`, which lists the designs.
-    """
+    """Return a design by name, or by the dotted name of a module with a `DESIGN`; raises `DesignError`."""
     if name not in NAMES and "." not in name:
         raise DesignError(
             f"{name!r} is no design; there are {', '.join(NAMES)}, or a module's name with a dot"
@@ -56,7 +53,6 @@ class Parts(Generic[T]):
     """Modules in this room by the name of a design."""
 
     def module_for(self, design: Design) -> str | None:
-        """Return the name of the module with a design's part, None if the room has none for it."""
         return design.parts.get(self.room, self.modules.get(design.name))
 
     def find(self, design: Design) -> T | None:

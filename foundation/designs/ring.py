@@ -1,7 +1,4 @@
-"""Design `ring`: workers add up dense vectors by reduce-scatter and all-gather, and the switch forwards.
-
-It runs the program of `none`.
-"""
+"""Design `ring`: workers reduce-scatter and all-gather dense vectors; the switch forwards, as for `none`."""
 
 from __future__ import annotations
 

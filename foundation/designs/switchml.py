@@ -58,7 +58,6 @@ DESIGN = Design(
 
 
 def settings_of(arm: Arm) -> SwitchML:
-    """Return the settings of an arm of this design; raises `TypeError` for another design's."""
     if not isinstance(arm.settings, SwitchML):
         raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
     return arm.settings

@@ -17,7 +17,6 @@ class Backlog(Generic[T]):
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.dropped = 0
-        """Number of rows that were dropped."""
         self._limit = limit
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._writing: deque[tuple[Future[None], T]] = deque()
@@ -45,7 +44,6 @@ class Backlog(Generic[T]):
             return done
 
     def take_written(self) -> list[T]:
-        """Remove the batches at the head of the queue that are written, and return them for reuse."""
         written = []
         while self._writing and (future := self._writing[0][0]).done() and not future.exception():
             written.append(self._writing.popleft()[1])

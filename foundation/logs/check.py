@@ -1,7 +1,4 @@
-"""Check that a log holds what its columns promise, and name the first row that does not.
-
-It reads row by row, so that memory does not grow with the log.
-"""
+"""Check that a log holds what its columns promise, row by row in bounded memory."""
 
 from __future__ import annotations
 
@@ -21,7 +18,6 @@ from foundation.protocol.header import LANES, NO_KEY
 _ROUNDING = 2**-20
 """Relative error of a sum of 32-bit floats."""
 _MICROSECOND = 1.0
-"""Maximum difference of two times that are rounded to whole µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +30,7 @@ class Rule:
 
 
 def check(path: Path) -> dict[str, int]:
-    """Check a run folder, one log of a run or a user's update log, and return the rows of each file.
-
-    Raises `DataError` that names the file, the row and the value.
-    """
+    """Check a run folder or a log; return the rows of each file. Raises `DataError` with the bad row."""
     if not path.is_dir():
         return {path.name: _check_file(path)}
     files = [path / f"{name}.parquet" for name in LOGS]
@@ -64,7 +57,6 @@ def _check_file(path: Path) -> int:
 
 
 def _kind(path: Path, log: UpdateLog) -> str | None:
-    """Return which log of a run it is, by its columns or else by its name; None for a user's update log."""
     if not log.is_parquet:
         return None
     fitting = [name for name, columns in LOGS.items() if set(columns) <= set(log.names)]
@@ -81,7 +73,6 @@ def _check_columns(path: Path, found: Mapping[str, pl.DataType], right: Mapping[
 
 
 def _fits(found: pl.DataType, right: pl.DataType) -> bool:
-    """Return whether a column has the right type. Logs of older versions have names of arms as an Enum."""
     return found == right or (right == pl.Categorical and isinstance(found, pl.Enum))
 
 

@@ -41,10 +41,7 @@ class ClusterLogs:
 
 
 def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
-    """Check the logs in a folder. CSV is converted to Parquet in `scratch`, as it is read many times.
-
-    Raises `DataError` that names the file, the row and the value.
-    """
+    """Check the logs in a folder, with CSV as Parquet in `scratch`; raises `DataError` with the bad row."""
     file = _find(folder, "rpc")
     if file is None:
         raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")
@@ -97,7 +94,6 @@ def _typed(name: str) -> pl.Expr:
 
 
 def _right(name: str) -> tuple[pl.Expr, str]:
-    """Return the condition that a typed column must meet, and the end of the message where it does not."""
     column = pl.col(name)
     if name in (*_NAMES, "arm"):
         return column.str.len_chars() > 0, "a name or a number expected"
@@ -110,7 +106,6 @@ def _right(name: str) -> tuple[pl.Expr, str]:
 
 
 def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
-    """Raise `DataError` for the first row with a value that is not allowed, and for a log without rows."""
     names = typed.collect_schema().names()
     wrong = [(~_right(name)[0].fill_null(False)).alias(name) for name in names]
     faults = typed.select(wrong).with_row_index("row")

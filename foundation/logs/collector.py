@@ -31,10 +31,7 @@ _TIMEOUT_S = 30.0
 
 
 class Collector:
-    """The statistics received from each PS. Counts are cumulative: new ones replace those before.
-
-    They are saved in `directory` as parts of the log `updates`, so that they survive this process.
-    """
+    """Cumulative statistics of each PS; the newest are saved in `directory` as parts of the log `updates`."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -47,14 +44,10 @@ class Collector:
 
     @property
     def servers(self) -> int:
-        """Number of PSs that have sent statistics."""
         return len(self._sums)
 
     def receive(self, octets: bytes) -> int:
-        """Save the statistics that a PS has sent, and return the sum of its updates.
-
-        Raises `DataError`, and saves nothing of them.
-        """
+        """Save a PS's statistics and return the sum of its updates; saves none if it raises `DataError`."""
         rows = _parse(octets)
         ps, updates = int(rows["ps"][0]), int(rows["updates"].sum())
         before = self._sums.get(ps, 0)
@@ -83,10 +76,7 @@ class Collector:
 
 @asynccontextmanager
 async def collecting(directory: Path, path: Path) -> AsyncIterator[Collector]:
-    """Run a collector that listens at a path and saves into a directory while the context lasts.
-
-    A socket that a killed process left at the path is replaced. Raises `OSError`.
-    """
+    """Run a collector at a path, where it replaces a killed process's socket; raises `OSError`."""
     collector = Collector(directory)
     server = await asyncio.start_unix_server(collector.answer, path)
     try:

@@ -17,7 +17,6 @@ from foundation.text import one_line, pluralize, shortened
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
-"""Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -27,10 +26,8 @@ class Counts:
     """The update counts in logs; only their totals have been read."""
 
     names: str
-    """Names of the files, for messages."""
     rows: int
     total: int
-    """Sum of the updates of all keys."""
     parts: int
     """Number of parts that the keys are divided into; the logs are read once for each part."""
     _rows: pl.LazyFrame
@@ -68,10 +65,7 @@ class Counts:
 
     @staticmethod
     def of_training_set(path: Path, samples_per_step: int) -> Counts:
-        """Return the counts of a libsvm file: a mini-batch updates each of its keys once.
-
-        Raises `DataError`.
-        """
+        """Return the counts of a libsvm file: a mini-batch updates each key once. Raises `DataError`."""
         updates: Counter[int] = Counter()
         samples = read_samples(path)
         while batch := list(islice(samples, samples_per_step)):
@@ -82,21 +76,16 @@ class Counts:
         return Counts(str(path), len(rows), updates.total(), 1, rows.lazy(), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:
-        """Yield the keys with their updates, in parts that fit into memory; a key with none is left out.
-
-        Raises `DataError` if a log cannot be read.
-        """
+        """Yield keys with updates, in parts that fit into memory; raises `DataError`."""
         for part in range(self.parts):
             yield self.of_part(part)
 
     def of_part(self, part: int) -> pl.DataFrame:
-        """Return one part of the keys with their updates, by its number from 0."""
         rows = self._rows if self.parts == 1 else self._rows.filter(pl.col("key") % self.parts == part)
         sums = rows.group_by("key").agg(pl.col("updates").sum()).filter(pl.col("updates") > 0)
         return _collect(sums, self.names, self._logs)
 
     def in_parts(self, minimum: int) -> Counts:
-        """Return the same counts in at least this many parts, as for as many machines."""
         return replace(self, parts=max(self.parts, minimum))
 
 
@@ -135,7 +124,6 @@ class _Counted:
         return _Counted(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:
-        """Return a lazy frame of key and updates; updates are null where any column is."""
         rows = self.log.scan(self.columns)
         if self.job is not None:
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())

@@ -1,7 +1,4 @@
-"""The merge of the agents' part files into one Parquet file a log.
-
-An agent writes `<log>-<worker|ps>-<number>[-job-<job>]-<part>.parquet`, each part complete in itself.
-"""
+"""Merge the agents' part files: `<log>-<worker|ps>-<number>[-job-<job>]-<part>.parquet`."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ def merge_logs(parts: Path, run: Path, repeated: Sequence[Window] = ()) -> None:
 
 
 def measured(time: str, repeated: Sequence[Window]) -> pl.Expr:
-    """Return the column `measured`, false for rows whose time lies in one of these windows."""
     inside = [pl.col(time).is_between(begun, ended) for begun, ended in repeated]
     return pl.col("measured") & ~pl.any_horizontal(inside) if inside else pl.col("measured")
 

@@ -16,10 +16,7 @@ from foundation.errors import DataError, reason_of
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Yield a path to write to, which is renamed to `path` at the end.
-
-    If that fails, there is no file, and `DataError` is raised.
-    """
+    """Yield a path that is renamed to `path` at the end; on failure there is no file, but a `DataError`."""
     partial = path.with_name(f"{path.name}.partial")
     try:
         yield partial

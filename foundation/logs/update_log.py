@@ -55,10 +55,7 @@ class UpdateLog:
         return UpdateLog(path, tuple(names), is_parquet)
 
     def scan(self, columns: Sequence[str], texts: Sequence[str] = ()) -> pl.LazyFrame:
-        """Return a lazy frame of some columns as UInt64, and of others as text.
-
-        Reading it raises Polars' errors; `fault` finds the place.
-        """
+        """Return a lazy frame of UInt64 columns and `texts`; `fault` explains the errors of reading it."""
         if not self.is_parquet:
             return _scan_csv(self.path, columns).select(*columns, *texts)
         frame = pl.scan_parquet(self.path, glob=False).select(*columns, *texts)
@@ -72,10 +69,7 @@ class UpdateLog:
         )
 
     def fault(self, columns: Sequence[str]) -> str | None:
-        """Return where these columns first hold no integer from 0 to 2^64 - 1; None if they all do.
-
-        It is slow, and meant for logs whose reading has failed.
-        """
+        """Return where columns first hold no integer from 0 to 2^64 - 1, slowly; None if they all do."""
         try:
             faults = self._parquet_faults(columns) if self.is_parquet else self._csv_faults(columns)
             found = next(faults, None)
@@ -122,15 +116,11 @@ def read_head(path: Path) -> bytes:
 
 
 def is_compressed(path: Path) -> bool:
-    """Return whether a file may be a compressed CSV log; raises `DataError`."""
     return read_head(path).startswith(_COMPRESSED)
 
 
 def is_update_log(path: Path) -> bool:
-    """Return whether a data file is an update log rather than a libsvm training set; raises `DataError`.
-
-    It is one if it is Parquet, or if its first line has any of the log's column names: a sample has numbers.
-    """
+    """Return whether a file is an update log (Parquet, or a head with its columns), not a training set."""
     head = read_head(path)
     if head.startswith(PARQUET_MAGIC):
         log.info("%s: taken for an update log, as it is Parquet", path)

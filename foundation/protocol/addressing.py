@@ -40,17 +40,14 @@ def _endpoint(name: str, subnet: int, number: int) -> Endpoint:
 
 
 def worker(number: int) -> Endpoint:
-    """Return the endpoint of a worker's host."""
     return _endpoint(f"w{number}", 1, number)
 
 
 def server(number: int) -> Endpoint:
-    """Return the endpoint of a parameter server's host."""
     return _endpoint(f"p{number}", 2, number)
 
 
 def service(number: int) -> Endpoint:
-    """Return the service endpoint of a parameter server; the switch owns it."""
     return _endpoint(f"service{number}", 3, number)
 
 
@@ -75,15 +72,12 @@ def server_port(workers: int, number: int, rack: int = 1) -> int:
 
 
 def interface(port: int) -> str:
-    """Return the name of the switch's interface at a port, in the root namespace."""
     return f"{SWITCH_NAME}-eth{port}"
 
 
 def switch_interfaces(workers: int, servers: int) -> list[str]:
-    """Return the names of all of the switch's interfaces, in port order."""
     return [interface(host_port(number)) for number in range(1, workers + servers + 1)]
 
 
 def worker_udp_port(job: int) -> int:
-    """Return the UDP port that every worker binds for a job."""
     return WORKER_PORT_BASE + job

@@ -1,7 +1,4 @@
-"""Conversion between bytes and RPCs for the controller, tests, and agents on Scapy, which need no speed.
-
-Compiled agents read datagrams by `rpc.py`. `scapy_layer.py` decodes the same bytes by Scapy.
-"""
+"""Bytes to RPCs and back, for the controller, tests and agents on Scapy; compiled agents have `rpc.py`."""
 
 from __future__ import annotations
 
@@ -35,7 +32,6 @@ class Caller(NamedTuple):
 
 
 def parse(datagram: bytes | memoryview) -> Message:
-    """Decode and check an RPC, but nothing behind a CONTROL's header; raises `MalformedDatagram`."""
     header = unpack(datagram)
     at = HEADER_BYTES
     keys = values = None
@@ -48,7 +44,6 @@ def parse(datagram: bytes | memoryview) -> Message:
 
 
 def build(message: Message) -> bytes:
-    """Encode a message, whose sections must agree with its flags and count."""
     datagram = LAYOUT.pack(*message.header)
     if message.keys is not None:
         datagram += message.keys.astype(">u8").tobytes()

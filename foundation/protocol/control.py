@@ -73,7 +73,6 @@ MAX_VALUES_KEYS = 117
 _BODY = struct.Struct("!BBHI")
 _NO_KEYS = np.empty(0, dtype=np.uint64)
 WITH_VALUES = (Command.VALUES, Command.BUSIEST)
-"""Commands whose answers have keys and values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,6 @@ class Control:
 
 
 def build(control: Control) -> bytes:
-    """Encode a command or answer."""
     header = Header(
         op=Op.CONTROL,
         flags=RESPONSE if control.is_answer else 0,

@@ -1,7 +1,4 @@
-"""Ethernet frames around a datagram, for packet-outs, packet-ins and tests.
-
-As in the agents' frames, IPv4 has no options and no fragments, and the UDP checksum is 0.
-"""
+"""Ethernet frames with a datagram: IPv4 without options or fragments, and UDP checksum 0, as agents' are."""
 
 from __future__ import annotations
 
@@ -41,10 +38,7 @@ DESTINATION = (slice(0, 6), slice(30, 34), slice(36, 38))
 
 
 def packet_out_header(egress_port: int | None) -> bytes:
-    """Return the header of a packet-out (p4src/hotset/headers.p4).
-
-    If the port is None, the program processes the frame as if it had arrived on the CPU port.
-    """
+    """Return a packet-out's header (headers.p4); for None the frame is as if it came from the CPU port."""
     return (_SUBMIT_TO_INGRESS if egress_port is None else egress_port << 7).to_bytes(2, "big")
 
 
@@ -88,7 +82,6 @@ def _packed_address(address: str) -> bytes:
 
 
 def _checksum(header: bytes) -> int:
-    """Return the checksum (RFC 1071) of an IPv4 header whose checksum field is 0."""
     total = sum(struct.unpack(f"!{len(header) // 2}H", header))
     total = (total & 0xFFFF) + (total >> 16)
     return int(~(total + (total >> 16)) & 0xFFFF)

@@ -31,13 +31,11 @@ def _hashes(keys: ArrayLike) -> NDArray[np.uint64]:
 
 
 def lanes_of(keys: ArrayLike) -> NDArray[np.uint8]:
-    """Return `lane_of` of each key, in the shape of `keys`."""
     lanes: NDArray[np.uint8] = (_hashes(keys) >> np.uint64(LANE_SHIFT)).astype(np.uint8)
     return lanes
 
 
 def ps_ids_of(keys: ArrayLike, n_ps: int) -> NDArray[np.uint16]:
-    """Return `ps_of` of each key, in the shape of `keys`."""
     middle = _hashes(keys) >> np.uint64(16) & np.uint64(0xFFFFFFFF)
     ids: NDArray[np.uint16] = (middle * np.uint64(n_ps) >> np.uint64(32)).astype(np.uint16)
     return ids

@@ -92,18 +92,15 @@ def bits_of_fields(lanes: int = LANES) -> dict[str, int]:
 
 
 def layout(lanes: int = LANES) -> struct.Struct:
-    """Return the header's format for `struct`."""
     codes = {8: "B", 16: "H", 32: "I", 64: "Q"}
     return struct.Struct("!" + "".join(codes[bits] for bits in bits_of_fields(lanes).values()))
 
 
 def dtype(lanes: int = LANES) -> np.dtype[np.void]:
-    """Return the header's structured type for numpy."""
     return np.dtype([(name, f">u{bits // 8}") for name, bits in bits_of_fields(lanes).items()])
 
 
 def offset_of(field: str, lanes: int = LANES) -> int:
-    """Return the byte offset of a header field."""
     fields = dtype(lanes).fields
     assert fields is not None
     return int(fields[field][1])

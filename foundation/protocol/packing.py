@@ -1,7 +1,4 @@
-"""Assignment of keys to RPCs by their hash lanes, for readers of the switch's registers.
-
-Workers pack by `hosts.hotset.worker.packing`.
-"""
+"""Assignment of keys to RPCs by hash lanes, as workers do it (`hosts.hotset.worker.packing`)."""
 
 from __future__ import annotations
 

@@ -101,7 +101,6 @@ _first_fault = compiled(first_fault)
 
 
 def rpcs(n: int) -> Records[Rpc]:
-    """Return n zeroed buffers."""
     made: Records[Rpc] = records(n, RPC)
     return made
 
@@ -175,14 +174,12 @@ def _swapped(builder: ir.IRBuilder, word: Value) -> Value:
 
 @compiled
 def echo(answer: Rpc, rpc: Rpc) -> None:
-    """Copy the header of a request into its answer."""
     for k in range(HEADER_BYTES // 4):
         answer.head[k] = rpc.head[k]
 
 
 @compiled
 def well_formed(h: Header, length: int) -> bool:
-    """Return whether a datagram of `length` bytes breaks none of the header's rules."""
     return _first_fault(h, length) == 0
 
 
@@ -194,11 +191,9 @@ def hash_of(key: Key) -> Key:
 
 @compiled
 def ps_of(key: Key, n_ps: int) -> int:
-    """Return the 0-based id of the PS whose share has the key."""
     return (int64(hash_of(key) >> np.uint64(16)) & ALL) * n_ps >> 32
 
 
 @compiled
 def lane_of(key: Key) -> int:
-    """Return the lane of the key in the switch."""
     return int64(hash_of(key) >> _LANE_BITS)

@@ -82,7 +82,6 @@ _NUMBERS: dict[int, type[Field[Any, Any]]] = {  # Scapy's fields share no parame
 
 
 def _field(name: str) -> Field[Any, Any]:  # as above
-    """Return the Scapy field for a field of the header."""
     default, bits = int(Header._field_defaults[name]), bits_of_fields()[name]
     match name:
         case "op":
@@ -141,7 +140,6 @@ def build(message: Message) -> bytes:
 
 
 def outward(datagram: bytes) -> bytes:
-    """Return a datagram that an agent sends, decoded by `codec` and encoded by Scapy."""
     message = codec.parse(datagram)
     return datagram if message.header.op == Op.CONTROL else build(message)
 
