@@ -228,6 +228,7 @@ class Controller:
         return jobs[job]
 
     async def _servers(self, job: int) -> list[Server]:
+        """Return the job's servers by id; raise `UnknownJob` unless they are 0, 1, ..."""
         await self.job(job)
         rows = await self._switch.read(Server)
         servers = sorted((row for row in rows if row.job == job), key=lambda row: row.ps)

@@ -146,6 +146,7 @@ class InBand:
             )
 
     async def _read(self, server: Server, live: int, keys: Keys, free: asyncio.Queue[int]) -> Message:
+        """Pull keys [count], each in its lane; 1 bits of `live` mark the lanes in use."""
         seq = await free.get()
         header = Header(
             op=Op.PULL,

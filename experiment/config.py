@@ -380,6 +380,7 @@ def config_of(model: type[AnyModel], values: Mapping[str, object]) -> AnyModel:
 
 
 def _first(error: ValidationError) -> ErrorDetails:
+    """Return the first error; one of an old setting comes before others, which it may have caused."""
     found = error.errors()
     return next((each for each in found if find_old_setting(each["loc"])), found[0])
 

@@ -19,6 +19,7 @@ from foundation.designs.interface import Arm
 from foundation.logs.columns import AFTER_ALL_STEPS
 
 START_AHEAD_NS = 20_000_000
+"""Delay of a common start, within which every worker reads its command, in ns."""
 
 OnProgress = Callable[[str, int], None]
 """Called with a worker's name and the steps it has done."""

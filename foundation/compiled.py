@@ -78,6 +78,7 @@ def _entry_point(generic: Generic, state_classes: StateClasses) -> Loop:
 
 
 def body(state: object, *rest: object) -> object:
+    """Stand for the function that an entry point calls: the entry point's globals have it by this name."""
     raise NotImplementedError
 
 

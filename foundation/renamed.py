@@ -25,6 +25,7 @@ SETTINGS = {
 }
 """Path of a setting in a TOML file, without positions -> new name of its last part."""
 FIELDS = {"behind_ns": "max_lateness_ns", "owed": "unreplayed"}
+"""Fields of `run.json`."""
 SCHEDULE_FIELDS = {"late_us": "extra_delay_us", "strikes": "injections"}
 """Fields of a file with a schedule of faults."""
 VERBS = {"owed": "recover", "zoo": "allreduce"}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 
 def pluralize(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun, as "1 round" or "2,000 rounds"; `many` is an irregular plural."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def one_line(text: str) -> str:
+    """Escape what cannot be printed, such as a line break, in a name or message from outside."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 

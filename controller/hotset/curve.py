@@ -15,6 +15,7 @@ _MARKERS = "osD"
 
 
 def check_suffix(path: Path) -> None:
+    """Raise `HotSetError` unless a file of this name can be written."""
     if path.suffix not in SUFFIXES:
         raise HotSetError(
             f"{path}: expected a suffix of {', '.join(SUFFIXES)}, got {path.suffix or 'none'!r}"

@@ -61,6 +61,7 @@ class Follower:
         self._pushes: dict[_Slot, int] | None = None
         """Counts of the job's slots at the last reading; None before the first period."""
         self.is_moving = False
+        """Whether a move is under way, which should not be interrupted."""
 
     async def period(self) -> Period:
         """End a period and begin the next.

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 
 _MAX_DENSE = 2**24
+"""Parameters up to which agents allocate all; of more only those that the trace uses."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:

@@ -1,3 +1,5 @@
+"""Design `none`: the switch only forwards. It is the baseline of every other design."""
+
 from __future__ import annotations
 
 from pathlib import Path

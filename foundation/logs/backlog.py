@@ -44,6 +44,7 @@ class Backlog(Generic[T]):
             return done
 
     def take_written(self) -> list[T]:
+        """Remove the batches at the head of the queue that are written, and return them for reuse."""
         written = []
         while self._writing and (future := self._writing[0][0]).done() and not future.exception():
             written.append(self._writing.popleft()[1])

@@ -18,9 +18,12 @@ METRICS = ("w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx")
 """The five metrics of [DDL] §2.2; together they are the latency of an RPC."""
 
 ARM = pl.Categorical()
+"""Type of a column with an arm's name. It lists no names, so that logs of removed arms stay readable."""
 
 AFTER_ALL_STEPS = 1 << 32
+"""Sentinel larger than any iteration number."""
 CLOSED_LOOP = 0.0
+"""Load of blocks in a closed loop, in which a worker begins its next step when the last has ended."""
 
 
 _CLOSED = "closed loop"

@@ -17,6 +17,7 @@ from foundation.text import one_line, pluralize, shortened
 
 SCHEMA: dict[str, type[pl.DataType]] = {"key": pl.UInt64, "updates": pl.UInt64}
 PART_ROWS = 20_000_000
+"""Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
 
@@ -124,6 +125,7 @@ class _Counted:
         return _Counted(log, (*columns, "job"), job)
 
     def scan(self) -> pl.LazyFrame:
+        """Return a lazy frame of key and updates; updates are null where any column is."""
         rows = self.log.scan(self.columns)
         if self.job is not None:
             rows = rows.filter((pl.col("job") == self.job) | pl.col("job").is_null())

@@ -1,3 +1,5 @@
+"""Reader of libsvm training sets: `label index:value ...`, one sample a line; `#` begins a comment."""
+
 from __future__ import annotations
 
 import math

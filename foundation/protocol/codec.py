@@ -32,6 +32,7 @@ class Caller(NamedTuple):
 
 
 def parse(datagram: bytes | memoryview) -> Message:
+    """Decode and check an RPC, but nothing behind a CONTROL's header; raises `MalformedDatagram`."""
     header = unpack(datagram)
     at = HEADER_BYTES
     keys = values = None
@@ -44,6 +45,7 @@ def parse(datagram: bytes | memoryview) -> Message:
 
 
 def build(message: Message) -> bytes:
+    """Encode a message, whose sections must agree with its flags and count."""
     datagram = LAYOUT.pack(*message.header)
     if message.keys is not None:
         datagram += message.keys.astype(">u8").tobytes()

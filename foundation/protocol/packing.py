@@ -1,4 +1,4 @@
-"""Assignment of keys to RPCs by hash lanes, as workers do it (`hosts.hotset.worker.packing`)."""
+"""Assignment of keys to RPCs by hash lanes, to read registers; workers use `hosts.hotset.worker.packing`."""
 
 from __future__ import annotations
 
