@@ -35,10 +35,7 @@ Arrays = dict[str, npt.NDArray[Any]]  # of several types
 
 
 async def account(session: RealSession, space: KeySpace, collector: Collector) -> Accounting:
-    """Check that every pushed update was applied once. No RPC may be outstanding.
-
-    Before, every agent writes its logs, and every PS sends its statistics to the log collector.
-    """
+    """Have agents write all logs, and check that each push was applied once. No RPC may be outstanding."""
     return await session.retry_after_deaths(partial(_account, session, space, collector))
 
 
@@ -135,10 +132,7 @@ async def _dump(agent: CommandTarget, command: str, session: RealSession) -> Arr
 
 
 def preserve_unreplayed_updates(run: Path, record: RunRecord) -> None:
-    """Move the agents' files to the run folder if updates are unreplayed and the servers are durable.
-
-    `hosts.offline_recovery` applies these updates to the servers' stores later.
-    """
+    """Move agents' files to the run folder for `hosts.offline_recovery`, if durable servers lack updates."""
     unreplayed = {} if record.accounting is None else record.accounting.unreplayed
     parts, into = run / "parts", run / FOLDER
     for worker, keys in unreplayed.items():

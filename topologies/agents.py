@@ -42,11 +42,7 @@ class _PendingAnswer(NamedTuple):
 
 
 class _AgentProcess:
-    """One process of an agent, which writes a first line and then answers commands in their order.
-
-    Only this object reads the process's output, however many coroutines wait for answers, the first line or
-    the end.
-    """
+    """An agent's process, which answers commands in their order. Only this object reads its output."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -80,7 +76,6 @@ class _AgentProcess:
         return [pending.answer for pending in self._pending]
 
     def set_successor(self, successor: bool) -> None:
-        """Set once whether another process replaces this one."""
         if not self.successor.done():
             self.successor.set_result(successor)
 
@@ -118,9 +113,7 @@ class CommandTarget(Protocol):
     def name(self) -> str: ...
 
     @property
-    def alive(self) -> bool:
-        """Whether no process of the target has died."""
-        ...
+    def alive(self) -> bool: ...
 
     async def call(
         self, command: Message, patience: float = 30.0, on_progress: OnProgress | None = None
@@ -128,9 +121,7 @@ class CommandTarget(Protocol):
         """Send a command and return its answer; raise AgentFailed if that is an error or does not come."""
         ...
 
-    async def send(self, command: Message) -> None:
-        """Send a command that has no answer."""
-        ...
+    async def send(self, command: Message) -> None: ...
 
     async def settle(self) -> None:
         """Wait until no command is under way."""
@@ -142,10 +133,7 @@ class CommandTarget(Protocol):
 
 
 class Agent:
-    """An agent, which answers one command at a time.
-
-    With `restarts_after_death` it is started again when it dies while `until_it_dies` runs.
-    """
+    """An agent with one command at a time; `until_it_dies` restarts it if `restarts_after_death`."""
 
     def __init__(
         self,
@@ -216,11 +204,7 @@ class Agent:
     async def call(
         self, command: Message, patience: float = 30.0, on_progress: OnProgress | None = None
     ) -> Message:
-        """Send a command and return its answer; raise AgentFailed if that is an error or does not come.
-
-        After a restart the command is sent again. `patience` (s) counts down only while no process of the run
-        is down.
-        """
+        """As `CommandTarget.call`, also across restarts; `patience` (s) counts while all processes are up."""
         while True:
             current = self._current
             answer = current.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
@@ -246,7 +230,6 @@ class Agent:
             self._check(answer.result())
 
     async def until_it_dies(self) -> None:
-        """Wait for the end of the process and raise it as AgentFailed, unless the agent is restarted."""
         self._is_watched = True
         try:
             while True:
@@ -259,10 +242,7 @@ class Agent:
             self._current.set_successor(successor=False)
 
     async def quit(self) -> None:
-        """End the process by closing its standard input, or else by SIGKILL.
-
-        An agent that is not ready is killed at once: it is still importing and has nothing to write.
-        """
+        """End the process by closing its input, or else by SIGKILL; at once if it is not ready yet."""
         process = self._current.process
         assert process.stdin is not None
         process.stdin.close()
@@ -282,7 +262,6 @@ class Agent:
             self._current.process.kill()
 
     async def _restart(self) -> None:
-        """Start the agent until it is ready; raise AgentFailed if it ends by itself before."""
         self._liveness.mark_down(self.name)
         while True:
             log.warning("%s; it is started again", self._death())
@@ -340,7 +319,6 @@ async def call_all(
     patience: float = 30.0,
     on_progress: OnProgress | None = None,
 ) -> list[Message]:
-    """Send all agents the same command at once, and return their answers in order."""
     return await gather_or_cancel(agent.call(command, patience, on_progress) for agent in agents)
 
 

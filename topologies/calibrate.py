@@ -29,17 +29,12 @@ async def probe(session: Session) -> dict[str, float]:
 
 
 async def calibrate(session: Session, probed: dict[str, float]) -> None:
-    """Run every arm over the same steps, and set the offered loads to fractions of what the arms carry.
-
-    The same steps leave the arms' models alike. The baseline is measured twice: *repeat* is a repeat of
-    *baseline*.
-    """
+    """Run every arm over the same steps, for equal models, and set the offered loads by what arms carry."""
     steps = _steps(session, capacity_of_baseline(probed), 1.0)
     take_capacity(session, await capacities(session, "calibrate", steps))
 
 
 async def check_capacity(session: Session, when: Literal["middle", "end"]) -> None:
-    """Record the present capacity of the arms."""
     steps = _steps(session, capacity_of_baseline(session.record.capacity), _CHECK_SHARE)
     found = await capacities(session, f"check, {when}", steps)
     session.record.capacity_checks.append(CapacityCheck(when=when, capacity=found))
@@ -67,10 +62,7 @@ async def _rate(session: Session, arm: Arm, first_step: int, steps: int) -> floa
 
 
 def measure_agent_costs(config: Config) -> dict[str, AgentCost]:
-    """Return codec -> cost of an RPC, of the run's agents and of compiled ones.
-
-    The result is empty if a server of the design does not answer without a switch.
-    """
+    """Return codec -> cost of an RPC, of the run's and compiled agents; empty if servers need a switch."""
     chosen = design(config.design)
     warm(config.design)
     found: dict[str, AgentCost] = {}

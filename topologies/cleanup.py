@@ -10,7 +10,6 @@ from topologies.signals import STOP
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Remove what a killed run left behind, and print it."""
     # These imports take seconds, in which signals are handled already.
     from experiment.config import Config
     from experiment.folder import point_to_latest, tidy

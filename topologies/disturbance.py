@@ -17,8 +17,6 @@ _KTHREADD = 2
 
 
 class ProcessTimes(NamedTuple):
-    """The fields of a line of /proc/*/stat that matter here."""
-
     pid: int
     parent: int
     ticks: int

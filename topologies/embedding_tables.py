@@ -1,8 +1,4 @@
-"""Map embedding tables to one dense key space.
-
-Tables follow one another in the order of their names. A row of `dim` values is `dim` consecutive parameters,
-each with a lane of its own on the wire.
-"""
+"""Map embedding tables to one dense key space: by name, and row by row of `dim` parameters."""
 
 from __future__ import annotations
 
@@ -107,10 +103,7 @@ def declare(declared: object) -> Tables:
 def make_tables(
     sizes: Mapping[str, tuple[int, int]], scale: float | Mapping[str, float] = DEFAULT_SCALE
 ) -> Tables:
-    """Make tables from name -> (rows, dim); `scale` is one number, or a number by name.
-
-    Raises `TableError` with the table and the invalid value.
-    """
+    """Make tables from name -> (rows, dim), and one scale or name -> scale; raises `TableError`."""
     if not isinstance(sizes, Mapping) or not sizes:
         raise TableError(f"expected at least one table as name: (rows, dim), got {sizes!r}")
     if isinstance(scale, Mapping) and set(scale) - set(sizes):

@@ -60,10 +60,7 @@ def new_record(config: Config, placement: Placement) -> RunRecord:
 async def run_experiment(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
 ) -> None:
-    """Run an experiment; also after an error or interruption its folder has merged logs and `run.json`.
-
-    `publish` reports a run whose logs are merged, before the command line opens.
-    """
+    """Run an experiment; its folder always gets merged logs and `run.json`, which `publish` reports."""
     placement = place(config.placement, config.servers, config.workers)
     record, liveness = new_record(config, placement), Liveness()
     with _readable_folder(run, record, reporter) as write_results:
@@ -106,7 +103,6 @@ async def run_experiment(
 async def _prepare_workload(
     config: Config, data: Trace | None, run: Path, record: RunRecord, reporter: Reporter
 ) -> tuple[Trace, Hyperparameters | None]:
-    """Make the trace that the agents replay, and choose how they train on it."""
     trace = await make_trace(config, data, run / "trace", reporter)
     training = await in_thread(choose_training, config, trace)
     known = trace.space.size if config.data is not None else config.workload.parameters
@@ -115,7 +111,6 @@ async def _prepare_workload(
 
 
 async def _measure_and_account(cluster: RunningCluster, collector: Collector) -> None:
-    """Run all phases and the accounting, which also follows a worker's death."""
     session = cluster.session
     try:
         await supervised(cluster.traffic(), [worker.until_it_dies() for worker in session.workers])
@@ -132,10 +127,7 @@ async def _measure_and_account(cluster: RunningCluster, collector: Collector) ->
 
 
 async def _account_for_survivors(cluster: RunningCluster, collector: Collector) -> None:
-    """Account for a run with a dead worker: its unanswered pushes are unknown, all others must add up.
-
-    In lockstep designs the surviving workers are in the middle of a step, so nothing can be said.
-    """
+    """Account for a run with a dead worker, whose unanswered pushes are unknown; not for lockstep designs."""
     session = cluster.session
     if session.config.is_lockstep:
         return
@@ -144,7 +136,6 @@ async def _account_for_survivors(cluster: RunningCluster, collector: Collector) 
 
 
 async def _settle(worker: CommandTarget) -> None:
-    """Wait until a worker has no command under way, unless it has died."""
     try:
         await worker.settle()
     except AgentFailed:

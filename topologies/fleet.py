@@ -64,10 +64,7 @@ class Fleet:
 
 @asynccontextmanager
 async def fleet(context: RunContext, trace: Trace, training: Hyperparameters | None) -> AsyncIterator[Fleet]:
-    """Start all agents and wait until they are ready; at the end quit them, by force if needed.
-
-    `training` is None for a trace that trains nothing.
-    """
+    """Start all agents until they are ready, and quit them at the end; `training` None trains nothing."""
     started: list[Agent] = []
     net, logs = context.network, context.run / "logs"
     try:
@@ -103,7 +100,6 @@ def server_config(
     number: int, config: Config, run: Path, placement: Placement, space: KeySpace, arms: Iterable[Arm],
     collector: Path | None = None,
 ) -> Message:  # fmt: skip
-    """Return the configuration of a server with a job for each of these arms."""
     service = addressing.service(number)
     store = {"file": str(run / "parts" / f"ps-{number - 1}.db")}
     durable = {} if config.recovery.journal_sync is None else {"durable": store}

@@ -1,8 +1,6 @@
-"""Move runner, gRPC threads of the switch and kernel threads to a CPU of their own during the measurement.
+"""Move all other threads to a CPU without agents, if there is one, during the measurement.
 
-This needs a CPU that no agent uses. Kernel threads that are bound to a CPU stay there. The previous
-affinities of the others are in a file, from which the next run or the cleanup restores them if this run is
-killed.
+`AFFINITY_FILE` has their previous affinities, for the next run or the cleanup if this one is killed.
 """
 
 from __future__ import annotations
@@ -33,10 +31,7 @@ def cpu_ns_by_thread(pid: int, proc: Path = Path("/proc")) -> dict[int, int]:
 
 
 def quiet_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[int]:
-    """Return the threads with less than 5 % of the process's CPU time between two readings.
-
-    The result is empty for a process that used no CPU time.
-    """
+    """Return the threads with under 5 % of a process's CPU time between readings; none if it used none."""
     added = {thread: ns - before.get(thread, 0) for thread, ns in after.items()}
     total = sum(added.values())
     return [thread for thread, ns in added.items() if ns < _QUIET * total]
@@ -44,10 +39,7 @@ def quiet_threads(before: Mapping[int, int], after: Mapping[int, int]) -> list[i
 
 @contextmanager
 def isolated(cpu: int | None, threads: Iterable[int] = (), file: Path = AFFINITY_FILE) -> Iterator[int]:
-    """Move this process, `threads` and the kernel's unbound threads to one CPU; yield how many moved.
-
-    Without a CPU nothing is moved.
-    """
+    """Move this process, `threads` and unbound kernel threads to a CPU, if given; yield how many moved."""
     if cpu is None:
         yield 0
         return

@@ -1,5 +1,3 @@
-"""The runner's side of a worker that has joined a rendezvous."""
-
 from __future__ import annotations
 
 import asyncio

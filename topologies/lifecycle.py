@@ -36,11 +36,9 @@ log = logging.getLogger(__name__)
 
 
 def main(settings: Sequence[str], predictor: str | None = None) -> int:
-    """Run an experiment with `NAME=value` settings (`experiment.config`), and return the exit code.
+    """Run an experiment with `NAME=value` settings; return 0, 1 after an error, or 130 if interrupted.
 
-    `predictor` is a module that adds the prediction for a dedicated switch to a run's record
-    (`topologies.simulation`); None adds none. The exit code is 0, 1 after an error, or 130 after an
-    interruption.
+    `predictor` is a module that adds a dedicated switch's prediction to the record, or None.
     """
     console = RunConsole()
     configure_logging(console)
@@ -69,7 +67,6 @@ def main(settings: Sequence[str], predictor: str | None = None) -> int:
 
 
 def configure_logging(console: Console) -> None:
-    """Log to the console beside the progress bars; without a terminal, one line for each record."""
     handler: logging.Handler = (
         RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
         if console.is_terminal
@@ -138,14 +135,12 @@ async def _run_until_signal(
 
 
 def _clean_up(config: Config, run: Path) -> None:
-    """Remove what would outlive this process after an interruption."""
     remove_killed_run(switch_interfaces(config.workers, config.servers))
     shutil.rmtree(run / "trace", ignore_errors=True)
     _publish_folder(config)
 
 
 def _describe_results(run: Path) -> str:
-    """Say what an interrupted or failed run has left, and which command reports it."""
     try:
         account = read_record(run).accounting
     except AnalysisError:
@@ -172,7 +167,6 @@ def _explained(error: Exception, config: Config) -> Exception:
 
 
 def _publish(config: Config, run: Path, reporter: Reporter, predictor: str | None) -> None:
-    """Report as far as the run came, and point `latest` to it."""
     _publish_folder(config)
     try:
         _report(run, reporter, predictor)
@@ -186,7 +180,6 @@ def _publish_folder(config: Config) -> None:
 
 
 def _report(run: Path, reporter: Reporter, predictor: str | None) -> None:
-    """Report a run that has measured blocks; raise AccountingError if its updates do not add up."""
     record = read_record(run)
     account = record.accounting
     if account is not None and record.blocks:

@@ -14,7 +14,6 @@ _PACKAGES = ("finsy", "grpcio", "llvmlite", "numpy", "polars", "scapy", "scipy")
 
 
 def describe_versions(target: str) -> dict[str, str]:
-    """Return the versions of Python, this project, its libraries, Mininet and the target."""
     versions = {"python": platform.python_version(), "hotline": version("hotline-testbed")}
     versions |= {package: version(package) for package in _PACKAGES}
     versions["mininet"] = _mininet_version()
@@ -24,10 +23,7 @@ def describe_versions(target: str) -> dict[str, str]:
 
 
 def run_queue_ns(pid: int) -> int:
-    """Return how long all threads of a process were runnable without running, in ns (proc(5), schedstat).
-
-    It is 0 after the end of the process.
-    """
+    """Return how long a process's threads waited for a CPU, in ns (proc(5), schedstat); 0 after its end."""
     total = 0
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():

@@ -1,7 +1,4 @@
-"""The names that the testbed uses of Mininet, which no other module imports.
-
-`mininet.log` sets the class of all loggers made after it to its own, which ignores INFO.
-"""
+"""Mininet's names, imported here only: `mininet.log` makes all later loggers ignore INFO."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Mininet nodes: hosts with static neighbours, and a switch class for each target.
-
-Both targets take the same options and serve P4Runtime, and neither is given a program at its start.
-"""
+"""Mininet nodes: hosts with static neighbours, and a switch class for each target, with equal options."""
 
 from __future__ import annotations
 
@@ -64,10 +61,7 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
 
 
 class ScriptHost(TestbedHost):
-    """A worker's address in the root namespace, for processes that need neither root nor a namespace.
-
-    Only packets sent from the address go to the testbed; the machine's own routes stay as they are.
-    """
+    """A worker's address in the root namespace; only packets sent from it go to the testbed."""
 
     def __init__(self, name: str, **params: Any) -> None:  # Mininet's
         super().__init__(name, inNamespace=False, **params)
@@ -100,7 +94,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
     ) -> None:  # fmt: skip
         super().__init__(name, **params)
         self.address = f"127.0.0.1:{port}"
-        """HOST:PORT of the P4Runtime server."""
         self.log_dir = log_dir
         self.cpu = cpu
         self.impairment = impairment
@@ -142,7 +135,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         return self.running
 
     async def until_it_listens(self) -> None:
-        """Wait until the started process listens; raise SwitchFailed if it does not."""
         assert self.running is not None
         until = time.monotonic() + _RESTART_S
         while not self.running.listens():
@@ -152,7 +144,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         self.is_listening = True
 
     def stop(self, deleteIntfs: bool = True) -> None:
-        """Stop the process, then Mininet's part of the node."""
         if self.running is not None:
             self.running.end(_STOP_S)
             self.running.output.close()
@@ -179,10 +170,7 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
 
 
 class SoftSwitch(TargetSwitch):
-    """The embedded switch of this project."""
-
     def command(self) -> list[str]:
-        """Return the command line of `python -m softswitch`, with the configured faults at every port."""
         options = [*WITHOUT_PROGRAM, "--counters", str(self._counters), "--datapath", self.datapath]
         if self.cpu is not None and self.datapath != "sockets":
             options += ["--rps-cpu", str(self.cpu)]

@@ -99,7 +99,6 @@ def program_use_of(
 
 
 def _senders(workers: int, servers: int, placement: Placement) -> Iterator[tuple[int, str, int | None]]:
-    """Yield port, kind and CPU of each agent."""
     for number in range(1, workers + 1):
         yield worker_port(number), "workers", cpu_of(number, placement.workers)
     for number in range(1, servers + 1):

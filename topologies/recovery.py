@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class RunProcesses:
-    """Switch and workers of a session (`experiment.recovery.Cluster`)."""
+    """Switch and workers of a session, as a `RecoverableCluster` of `experiment.recovery`."""
 
     def __init__(self, session: RealSession) -> None:
         self._session = session
@@ -27,7 +27,6 @@ class RunProcesses:
 
     @property
     def hot_sets(self) -> Mapping[int, Sequence[int]]:
-        """Hot sets that phases have loaded or begun to load, by job."""
         return dict(self._session.loaded)
 
     async def until_switch_ends(self) -> None:
@@ -40,7 +39,6 @@ class RunProcesses:
             log.warning("%s; it is started again", error)
 
     async def start_switch(self) -> int:
-        """Start another process of the switch, and return its epoch."""
         self._switch.restart()
         return EPOCH + self._switch.restarts
 
@@ -56,7 +54,6 @@ class RunProcesses:
         return rows(self._session.config, epoch=epoch)
 
     async def renew_workers(self, epoch: int) -> None:
-        """Send the workers their new epochs, whatever they do."""
         epochs = {str(job): epoch for job in self.jobs}
         for worker in self._session.workers:
             await worker.send({"cmd": "renew", "epochs": epochs, "switch": epoch - EPOCH})

@@ -109,14 +109,11 @@ class _Session:
     failure: str | None = None
     """Why no worker can go on."""
     barrier: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
-    """Rank and future of each worker in the barrier."""
     setters: dict[str, int] = field(default_factory=dict)
     """Table -> rank of the worker that sets it."""
     tables_set: dict[str, asyncio.Future[None]] = field(default_factory=dict)
-    """Table -> future that completes when the table is set."""
 
     def fail_waiting(self, reason: str) -> None:
-        """Fail all waits for barriers and tables with this reason."""
         waiting = [*(future for _, future in self.barrier), *self.tables_set.values()]
         for future in waiting:
             if not future.done():
@@ -126,10 +123,7 @@ class _Session:
 
 
 class Rendezvous:
-    """Accepts workers for one session at a time, of at most `backend.size` workers.
-
-    `on_report` gets what workers report, `on_join` each worker that has joined.
-    """
+    """Accepts workers for one session at a time, at most `backend.size`; calls back for joins and reports."""
 
     def __init__(
         self,
@@ -142,14 +136,12 @@ class Rendezvous:
         self._on_join = on_join
         self._session: _Session | None = None
         self._starting = asyncio.Lock()
-        """Held while servers are started."""
         self._ending: asyncio.Future[None] | None = None
         """The end of the last session's servers."""
         self._connections: set[asyncio.Task[None]] = set()
         self.vanished = 0
         """Number of workers that have ended without leaving."""
         self.end_requested = asyncio.Event()
-        """Set when a client has asked for the end."""
 
     @asynccontextmanager
     async def listen(self, path: Path) -> AsyncIterator[None]:
@@ -270,10 +262,7 @@ class Rendezvous:
     async def _wait(
         self, worker: JoinedWorker, event: asyncio.Future[None], describe: Callable[[_Session], str]
     ) -> None:
-        """Wait for an event; after `NOTE_S` send the worker a note that says for whom it waits.
-
-        There are no notes in a run, which lets the workers' calls through only now and then.
-        """
+        """Wait for an event; after `NOTE_S`, except in a run, tell the worker by a note for whom it waits."""
         session = self._session_of(worker)
         done, _ = await asyncio.wait([event], timeout=NOTE_S)
         if not done and session.terms.parts is None:
@@ -281,7 +270,6 @@ class Rendezvous:
         await asyncio.shield(event)
 
     def _describe_barrier(self, session: _Session) -> str:
-        """Return which workers the barrier waits for."""
         present = {rank for rank, _ in session.barrier}
         absent = [rank for rank in range(self._backend.size) if rank not in present]
         states = (
@@ -318,7 +306,6 @@ class Rendezvous:
             session.tables_set[name].set_result(None)
 
     def report(self, worker: JoinedWorker, values: Message) -> None:
-        """Hand on a worker's training report."""
         self._on_report({"rank": worker.rank, "report": worker.reports, **values})
         worker.reports += 1
 

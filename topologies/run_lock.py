@@ -76,10 +76,7 @@ class RunLock:
 def hold_run_lock(
     interfaces: Sequence[str], lock: Path = LOCK, ended_by: str | None = None
 ) -> Iterator[RunLock]:
-    """Hold the machine's run lock, and mark all processes that are started meanwhile.
-
-    What a killed run left behind is removed first. Raises PreflightError if another run holds the lock.
-    """
+    """Remove a killed run, then hold the run lock and mark started processes; raises `PreflightError`."""
     with lock.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +100,6 @@ def hold_run_lock(
 
 
 def _read(lock: Path) -> LockRecord | None:
-    """Return the record in the lock file; None if it has none that can be read."""
     try:
         return LockRecord(**json.loads(lock.read_text()))
     except (ValueError, TypeError):
@@ -145,7 +141,6 @@ def interface_exists(name: str) -> bool:
 
 
 def _kill_marked_processes() -> int:
-    """Kill marked processes until none is left, and return how many were killed."""
     deadline = time.monotonic() + _KILL_S
     ended: set[int] = set()
     while alive := {process for process in ended.union(marked_processes()) if is_alive(process)}:

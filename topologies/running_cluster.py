@@ -28,8 +28,6 @@ _PATIENCE_S, _PATIENCE_OF_AN_RPC_S = 30.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class RunningCluster:
-    """Workers and servers that are ready."""
-
     session: RealSession
     space: KeySpace
     traffic: Callable[[], Coroutine[object, None, None]]
@@ -75,10 +73,7 @@ async def _traffic(session: RealSession, trace: Trace) -> None:
 
 
 async def measure_empty_rpcs(session: RealSession) -> None:
-    """Run RPCs without lanes, one worker at a time: the cost of switch, kernel and agents without work.
-
-    They belong to the baseline arm, and `empty_rpcs` sets their number.
-    """
+    """Run `empty_rpcs` RPCs without lanes for the baseline, one worker at a time: the cost without work."""
     if not session.config.empty_rpcs:
         return
     command = {

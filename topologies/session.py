@@ -59,15 +59,12 @@ class RealSession(Session):
     """Part files that `new_operations` has read."""
 
     def clock_ns(self) -> int:
-        """Return the monotonic clock, by which steps are scheduled, in ns."""
         return time.monotonic_ns()
 
     def spent_s(self) -> float:
-        """Return the time that counts against `budget_s`."""
         return self.clock_ns() / 1e9
 
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
-        """Let all workers run the planned steps, and return what each of them did."""
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, object] = {
             "cmd": "run",
@@ -175,12 +172,10 @@ class RealSession(Session):
         return {name: restarts for name, restarts in every.items() if restarts}
 
     async def server_use(self) -> dict[str, ServerUse]:
-        """Return arm -> what the servers have used since their start; their CPU time is that of all arms."""
         answers = await call_all(self.servers, {"cmd": "stats"})
         return {arm.name: _total_use(answers, arm.job) for arm in self.config.every_arm}
 
     def program_use(self) -> ProgramUse | None:
-        """Return the CPU time of the kernel's program since its start; None in other datapaths."""
         if self.record.datapath != "kernel":
             return None
         counted = self.network.switch.counters()
@@ -192,7 +187,6 @@ class RealSession(Session):
         return read_contention(cpus=self.cpus)
 
     async def new_operations(self) -> pl.DataFrame:
-        """Read the operations logged since the last call; repeated blocks are not `measured`."""
         await call_all(self.workers, {"cmd": "flush"})
         files = set(self.parts.glob("operations-worker-*.parquet")) - self._read_parts
         self._read_parts |= files
@@ -206,7 +200,6 @@ class RealSession(Session):
         return {} if running is None else cpu_ns_by_thread(running.process.pid)
 
     def run_queues_ns(self) -> dict[str, int]:
-        """Return the run-queue delay of every process since its start, in ns."""
         return {name: run_queue_ns(pid) for name, pid in self.pids().items()}
 
     def peak_memory_mb(self) -> dict[str, float]:
@@ -214,7 +207,6 @@ class RealSession(Session):
         return {name: peak_memory_mb(pid) for name, pid in self.pids().items()}
 
     def pids(self) -> dict[str, int]:
-        """Return name -> process id of all processes."""
         pids = {each.name: each.pid for each in (*self.workers, *self.servers) if isinstance(each, Agent)}
         switch = self.network.switch
         if switch.running is not None:

@@ -72,7 +72,6 @@ class Stop:
 
     @contextmanager
     def on_signal(self, actions: SignalActions) -> Iterator[None]:
-        """Set the actions of a signal for the duration of a context."""
         before = self._actions
         self._set_actions(actions)
         try:

@@ -1,8 +1,4 @@
-"""Let the simulator add the simulation of a run to its `run.json`.
-
-It runs in a process of its own, which may be stopped at any time: the simulator must not be imported from
-this room.
-"""
+"""Let the simulator, which this room must not import, add to `run.json` in a process of its own."""
 
 from __future__ import annotations
 
@@ -38,10 +34,7 @@ def can_be_simulated(record: RunRecord) -> bool:
 
 
 def add_simulation(run: Path, describe: Callable[[], str], module: str) -> bool:
-    """Run `python -m MODULE RUN`, which adds to a run's record; return False if that failed.
-
-    The module has printed its error then. `describe` is the message for a signal that comes meanwhile.
-    """
+    """Run `python -m MODULE RUN`, which adds to the record or prints an error; return False if it failed."""
     paths = os.pathsep.join(filter(None, (str(_ROOT), os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
         [sys.executable, "-m", module, str(run)], env={**os.environ, "PYTHONPATH": paths}

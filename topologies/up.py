@@ -82,18 +82,15 @@ class UpBackend:
         self._folder = folder_of(config)
         self._reports = ReportLog(self._folder / REPORTS)
         self._has_reports = False
-        """Whether a worker of the present session has reported anything."""
         self._servers: list[Agent] = []
         self._watches: list[asyncio.Task[None]] = []
         self.rendezvous: Rendezvous | None = None
-        """Receives the news of deaths."""
 
     @property
     def size(self) -> int:
         return self._config.workers
 
     def report(self, report: Message) -> None:
-        """Append what a worker reports to the session's file."""
         if not self._has_reports:
             set_aside(self._folder / REPORTS)
             self._has_reports = True
@@ -103,7 +100,6 @@ class UpBackend:
         await provision(self._network.address, self._config, [self._arm])
 
     async def begin(self, parameters: int) -> Terms:
-        """Start the servers, and return how workers reach them."""
         self._has_reports = False
         running = self._network.switch.running
         if running is None or running.ended() is not None:
@@ -144,7 +140,6 @@ class UpBackend:
         await asyncio.gather(*(each.quit() for each in servers))
 
     def _save_updates(self) -> None:
-        """Write the update counts of the last session for `hotline hotset build`."""
         parts = self._folder / "parts"
         files = last_updates(parts)
         rows = [pl.read_parquet(file, columns=list(UPDATES)) for file in files]
@@ -214,7 +209,6 @@ def _command_that_ends() -> str:
 
 
 def main(settings: Sequence[str]) -> int:
-    """Serve sessions with `NAME=value` settings, and return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("finsy").setLevel(logging.ERROR)
     # Until the loop handles signals, SIGTERM unwinds the set-up.

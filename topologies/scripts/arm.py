@@ -21,10 +21,7 @@ StartServers = Callable[[int], Awaitable[None]]
 
 
 class ScriptArm:
-    """The scripts of an arm in order of their workers' numbers, and the `Backend` of its rendezvous.
-
-    `on_report` gets what workers report.
-    """
+    """The scripts of an arm in order of their workers' numbers, and the `Backend` of its rendezvous."""
 
     def __init__(
         self,
@@ -50,7 +47,6 @@ class ScriptArm:
         return len(self.scripts)
 
     async def begin(self, parameters: int) -> Terms:
-        """Start the servers, and return how workers reach them."""
         if self._has_begun:
             raise RunFailed(
                 f"arm {self.arm.name}: all workers have left, and with them the model: "
@@ -69,7 +65,6 @@ class ScriptArm:
 
     @property
     def has_ended(self) -> bool:
-        """Whether no script takes a step any more."""
         return all(script.has_ended for script in self.scripts)
 
     async def until_joined(self, on_join: Callable[[], None]) -> None:
@@ -90,10 +85,7 @@ class ScriptArm:
             await self._changed.wait()
 
     async def check(self) -> None:
-        """Raise `AgentFailed` for a worker that has ended without leaving.
-
-        The delay lets the process end first, whose failure explains more.
-        """
+        """Raise `AgentFailed` for a worker with a lost connection; the delay lets its process end first."""
         lost = [script for script in self.scripts if script.joined is not None and script.joined.is_lost]
         if lost:
             await asyncio.sleep(_END_S)

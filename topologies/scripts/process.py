@@ -1,7 +1,4 @@
-"""The processes of a script in a run, one for each worker in each arm.
-
-Environment variables tell each its rendezvous and rank.
-"""
+"""A script's processes, one a worker and arm, which get rendezvous and rank by their environment."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ class Script:
         self._ended: asyncio.Task[int] | None = None
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Start the process; its output goes to the log."""
         with self.log.open("wb") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *command,
@@ -64,7 +60,6 @@ class Script:
         return self.joined is not None and self.joined.has_left.is_set()
 
     def mark_gone(self) -> None:
-        """Note when its worker left or was lost."""
         self.gone_at = self.gone_at or asyncio.get_running_loop().time()
 
     async def until_it_fails(self) -> None:

@@ -21,7 +21,6 @@ from topologies.scripts.session import ScriptSession
 
 @asynccontextmanager
 async def script_cluster(context: RunContext) -> AsyncIterator[RunningCluster]:
-    """Start a process of the script for each worker and arm; end them at the end."""
     async with script_group(context) as scripts:
         session = ScriptSession(
             config=context.config,
@@ -61,7 +60,6 @@ async def _traffic(session: ScriptSession, scripts: ScriptGroup) -> None:
 
 
 def _check_goes_on(session: ScriptSession) -> None:
-    """Raise `RunFailed` if a measured arm has no running script."""
     ended = [arm.name for arm in session.config.measured if session.has_ended(arm)]
     if ended:
         raise RunFailed(

@@ -30,10 +30,7 @@ class ObservedWorkload(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class ScriptSession(RealSession):
-    """A session whose steps are the scripts' pushes. A block has its steps of all workers together.
-
-    A worker that has done its share goes on, since others may wait for it in a barrier.
-    """
+    """A session whose steps are scripts' pushes; a worker goes on after its share, as others may wait."""
 
     arms: Sequence[ScriptArm]
 
@@ -75,10 +72,7 @@ class ScriptSession(RealSession):
         return self._of(arm).has_ended
 
     async def observe(self, arm: Arm, steps: int) -> ObservedWorkload:
-        """Let an arm's scripts do that many steps each, and return the lanes of a step.
-
-        Raises `RunFailed` if the scripts end before they have pushed anything.
-        """
+        """Let an arm's scripts do steps, and return a step's lanes; raises `RunFailed` without a push."""
         ran = await self.run_steps(Planned(arm, self.take_steps(steps), steps))
         if not any(each.updates_sent for each in ran):
             raise RunFailed(
@@ -89,7 +83,6 @@ class ScriptSession(RealSession):
         return ObservedWorkload(MAX_STEPS, round(lanes * MAX_STEPS * self.config.workers))
 
     def pids(self) -> dict[str, int]:
-        """Return name -> process id of all processes that go on."""
         found = RealSession.pids(self)  # super() fails in a dataclass with slots
         for arm in self.arms:
             for script in arm.scripts:

@@ -53,7 +53,6 @@ class ScriptWorker:
         )
 
     async def until_it_dies(self) -> None:
-        """Wait for a failure, and raise the first one of its arm."""
         failing = [asyncio.ensure_future(script.until_it_fails()) for script in self._scripts.values()]
         try:
             done, _ = await asyncio.wait(failing, return_when=asyncio.FIRST_COMPLETED)
@@ -68,10 +67,7 @@ class ScriptWorker:
 async def command_workers(
     joined_workers: Iterable[JoinedWorker], what: str, patience: float, **values: object
 ) -> list[Message]:
-    """Send all workers the same command, and return the answers of those that have not left.
-
-    Raises `AgentFailed` for an error or a missing answer.
-    """
+    """Send workers a command; return the answers of those that have not left; raises `AgentFailed`."""
     joined_workers = list(joined_workers)
     asked = [joined.send_command(what, **values) for joined in joined_workers]
     if not asked:
