@@ -1,5 +1,3 @@
-"""`python -m tools.bench`: the command line."""
-
 from __future__ import annotations
 
 from foundation.errors import HotlineError

@@ -35,7 +35,6 @@ _WIDEST_GAP = 1 << 36
 
 
 def bytes_needed(parameters: int, hashed: bool) -> int:
-    """Memory of a PS that has them all: cells, and for hashed ones a table beside them, and their keys."""
     if not hashed:
         return CELL.itemsize * parameters
     places = 1 << table_bits(parameters)
@@ -43,7 +42,6 @@ def bytes_needed(parameters: int, hashed: bool) -> int:
 
 
 def space_of(parameters: int, hashed: bool) -> KeySpace:
-    """Keys from 0 on, or as many all over the 64 bits."""
     if not hashed:
         return KeySpace(parameters)
     widest = min(_WIDEST_GAP, 2**63 // parameters)
@@ -52,20 +50,18 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
 
 
 def server_of(space: KeySpace) -> Server:
-    """Return the only PS, which has all keys, with their cells in memory."""
     server = make_server(0, 1, space, [JOB])
     server.cells["value"] = 1  # else the kernel gives it memory while it is timed
     return server
 
 
 def available_bytes() -> int:
-    """Memory that processes can still have."""
     lines = Path("/proc/meminfo").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
 def us_an_rpc(server: Server, requests: Requests) -> list[float]:
-    """CPU time of `handle`, µs, in each of some repeats; every request must be answered."""
+    """Return the CPU time of `handle` in µs, one value a repeat; every request must be answered."""
     clock, inbox, values = np.zeros(2, np.int64), rpcs(BURST), []
     count = len(requests.rpcs)
     for _ in range(1 + _REPEATS):  # the first warms up
@@ -110,10 +106,7 @@ def handle_all(
 
 
 def us_an_operation(op: Op, parameters: int, lanes: int) -> list[float]:
-    """CPU time, µs, to hash, pack and encode an operation's RPCs for one PS, in each of some repeats.
-
-    The keys are others in each operation, and all cold.
-    """
+    """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys."""
     calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), 1, KeySpace(parameters), lanes)
     clock, batches, values = np.zeros(2, np.int64), batches_of(parameters, lanes), []
     for _ in range(1 + _REPEATS):  # the first warms up
@@ -126,7 +119,7 @@ def us_an_operation(op: Op, parameters: int, lanes: int) -> list[float]:
 
 
 def batches_of(parameters: int, lanes: int) -> Any:
-    """Distinct parameters of a few operations, ascending in each: int64[operations, lanes]."""
+    """Return distinct parameters of a few operations, ascending in each: int64[operations, lanes]."""
     rng = np.random.default_rng(1)
     picked = [np.sort(rng.choice(parameters, lanes, replace=False)) for _ in range(_OPERATIONS)]
     return np.array(picked, np.int64)

@@ -1,7 +1,4 @@
-"""Compiled callers: as many RPCs on their way as the window allows, each answer followed by the next request.
-
-Whether it is a PS that answers or an echo, they only count what comes.
-"""
+"""Compiled callers that keep as many RPCs under way as the window allows, and only count the answers."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ from switch_bench.errors import BenchError
 from tools.bench.requests import FIRST_WORKER, Requests
 
 CALLERS = 4
-"""Of a window of their own each."""
+"""Number of callers, each with its own window."""
 _PATIENCE_NS = 500_000_000
 _SPINS = 4
 """Empty readings of the socket before it is waited for."""
@@ -29,8 +26,6 @@ _NO_FILE = -1
 
 
 class Trial(NamedTuple):
-    """RPCs that were answered, and in how long."""
-
     rpcs: int
     seconds: float
 
@@ -40,7 +35,7 @@ class Trial(NamedTuple):
 
 
 class Callers:
-    """Callers of one server, at one socket of theirs."""
+    """Callers of one server, which share a socket."""
 
     def __init__(self, sock: socket.socket, server: Address) -> None:
         self._udp = make_udp(0)

@@ -22,7 +22,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def missing(events: Mapping[str, tuple[int, int]] = EVENTS) -> str:
-    """Why they cannot be had; nothing where they can."""
+    """Return why the counters are not available; empty if they are."""
     for name, event in events.items():
         try:
             os.close(_open(event))

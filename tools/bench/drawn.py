@@ -64,7 +64,6 @@ def cold(jobs: int, count: int) -> Drawn:
 
 
 def _pushes(jobs: int, count: int, first: int, egress: int) -> Drawn:
-    """In turn for each job: keys of ranks from `first` on, drawn as the hottest are."""
     keys, each = _keys(), -(-count // jobs)
     frames, ranks = [], []
     for job in range(1, jobs + 1):
@@ -78,7 +77,6 @@ def _pushes(jobs: int, count: int, first: int, egress: int) -> Drawn:
 
 
 def _in_turn(parts: list[NDArray[N]], count: int) -> NDArray[N]:
-    """Rows of each job, one after another."""
     rows: NDArray[N] = np.stack(parts, axis=1).reshape(len(parts) * len(parts[0]), -1)[:count]
     return rows
 

@@ -1,7 +1,4 @@
-"""What the agents are held against: the least that any UDP server must do, recvmmsg and sendmmsg.
-
-What comes goes back as many bytes long as an agent's answer would be; nobody looks at it.
-"""
+"""What agents are compared with: an echo by recvmmsg and sendmmsg, with answers as long as an agent's."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ class Echo:
         self._state = state
 
     def answer_with(self, octets: int) -> None:
-        """Let what goes back be so long from now on."""
+        """Set the length of answers in bytes."""
         self._state.octets = octets
 
     def cpu_seconds(self) -> float:
@@ -41,7 +38,6 @@ class Echo:
 
 @contextmanager
 def echoing(address: Address, core: int) -> Iterator[Echo]:
-    """Echo at an address, on one core, until the block ends."""
     state, stop = records(1, _ECHO)[0], os.eventfd(0, os.EFD_CLOEXEC)
     try:
         with closing(open_udp(address)) as sock:
@@ -63,7 +59,6 @@ def echoing(address: Address, core: int) -> Iterator[Echo]:
 
 @entry_point
 def echo(state: Any, udp: Udp, wire: Wire) -> None:
-    """Echo until the stop event."""
     udp, wire = as_ref(udp), as_ref(wire)
     fd, inbox = int64(wire.state.fd), int64(udp.inbox.ctypes.data)
     while True:

@@ -48,7 +48,6 @@ def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int =
 
 
 def setup_of_cold(program: CompiledProgram = PROGRAM) -> Setup:
-    """Return the setup in which a frame of `cold` passes."""
     return setup(program, entries=0)
 
 
@@ -57,7 +56,7 @@ def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
 
 
 def network() -> Iterator[Row]:
-    """All but the hot entries."""
+    """Yield all rows but the hot entries."""
     yield Route(addressing.worker(_WORKER).mac, INGRESS)
     yield Route(addressing.server(1).mac, PS_PORT)
     yield from of_job(_JOB, RUNS)

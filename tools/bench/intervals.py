@@ -32,11 +32,11 @@ from foundation.designs.hotset import BASELINE, REPEAT
 Rounds = npt.NDArray[np.float64]
 """One estimate a round: (rounds,)."""
 Bounds = tuple[float, float]
-"""Of a ratio of *repeat* to *baseline*."""
+"""Bounds of the ratio of *repeat* to *baseline*."""
 Method = Callable[[Rounds, Rounds], Bounds]
 Null = Callable[[np.random.Generator, int], tuple[Rounds, Rounds]]
 MadeUp = Callable[[np.random.Generator, int, int], Iterator[Rounds]]
-"""Of so many rounds so many arms, between which nothing differs."""
+"""Called with a generator, rounds and arms; yields the estimates of arms that do not differ."""
 
 RESAMPLES = 2000
 BLOCK = 3
@@ -44,9 +44,9 @@ BLOCK = 3
 ROUNDS = (6, 10, 20, 40)
 LEAST = 10
 GOALS = {"quiet": 0.08, "stalls": 0.2, "bad times": 0.1}
-"""Half widths at which one that goes on until it is narrow stops, some way before the last of `ROUNDS`."""
+"""Half widths at which a run that goes on until intervals are narrow stops, before the last of `ROUNDS`."""
 EFFECTS = (0.0, 0.1, 0.2, 0.5)
-"""Parts of the baseline by which an arm differs, where it is asked how often that is claimed."""
+"""True differences of an arm, as shares of the baseline."""
 
 
 def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
@@ -169,18 +169,14 @@ def recorded(arm: Rounds, baseline: Rounds) -> Null:
 
 
 class Cover(NamedTuple):
-    """How a method does on a null."""
-
     coverage: float
     """Share of intervals that have 1 in them."""
     width: float
     """Median half width."""
     rounds: float
-    """Mean number of rounds."""
 
 
 def cover(method: Method, null: Null, rounds: int, trials: int, seed: int = 1) -> Cover:
-    """Return the coverage of a method over `trials` nulls of `rounds` rounds."""
     rng = np.random.default_rng(seed)
     found = np.array([method(*null(rng, rounds)) for _ in range(trials)])
     return _cover(found, np.full(trials, rounds))
@@ -226,7 +222,7 @@ class Claimed(NamedTuple):
 
 
 def claimed(made_up: MadeUp, rounds: int, trials: int, effect: float, seed: int = 1) -> Claimed:
-    """Of an arm that takes longer than the baseline by `effect`, a part of it."""
+    """Return how often an arm that takes longer by the share `effect` is claimed to differ."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(trials):

@@ -40,8 +40,6 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @dataclass(frozen=True, slots=True)
 class NullRun:
-    """What one null run ended with."""
-
     ended_by: End
     rounds: int
     claimed: frozenset[str]
@@ -49,7 +47,6 @@ class NullRun:
 
 
 def read(run: Path) -> Iterator[Recorded]:
-    """Yield the estimates of a recorded run, load by load."""
     record = read_record(run)
     operations = pl.read_parquet(run / "operations.parquet").filter(pl.col("round") >= 0)
     for load in sorted({block.load for block in record.blocks}):
@@ -61,7 +58,6 @@ def read(run: Path) -> Iterator[Recorded]:
 
 
 def null_run(recorded: Recorded, rng: np.random.Generator) -> NullRun:
-    """Play one null run to its end."""
     config = Config(arms=ARMS, loads=(0.5,))
     count = RoundCount(config, lambda: 0.0)
     blocks, rows = list[Block](), list[pl.DataFrame]()
@@ -81,7 +77,6 @@ def null_run(recorded: Recorded, rng: np.random.Generator) -> NullRun:
 
 
 def _draw(recorded: Recorded, rng: np.random.Generator) -> Sequence[Mapping[str, float]]:
-    """Return metric -> estimate of three arms of one recorded round, in random order."""
     arms = [recorded[arm] for arm in rng.permutation(_SOURCES)]
     number = rng.integers(len(next(iter(arms[0].values()))))
     return [

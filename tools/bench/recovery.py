@@ -39,11 +39,11 @@ RATE = 150.0
 ROUNDS = 8
 
 Figures = dict[tuple[str, str], float]
-"""(figure, arm) -> of one run; memory is no arm's."""
+"""(figure, arm) -> value in one run; memory belongs to no arm."""
 
 
 class Change(NamedTuple):
-    """Of a figure by a setting: its ratio to the run without, less 1, and the bounds of that."""
+    """The ratio of a figure with a setting to that without, less 1, with its bounds."""
 
     ratio: float
     low: float
@@ -51,7 +51,7 @@ class Change(NamedTuple):
 
 
 def make_passes(passes: int, rate: float, folder: Path) -> Iterator[dict[str, Figures]]:
-    """Make the runs; the figures of each pass by setting."""
+    """Make the runs; yield the figures of each pass by setting."""
     for number in range(1, passes + 1):
         order = list(SETTINGS)
         Random(number).shuffle(order)
@@ -67,7 +67,7 @@ def make_passes(passes: int, rate: float, folder: Path) -> Iterator[dict[str, Fi
 
 
 def figures(run: Path) -> Figures:
-    """Of a run folder: latencies and CPU time in µs, memory in MB of the process that had most."""
+    """Return latencies and CPU times of a run in µs, and the memory of its largest process in MB."""
     record, (load,) = read_record(run), read(run).loads.values()
     found: Figures = {}
     for arm in ARMS:
@@ -148,7 +148,6 @@ def _table(typical: Figures, told: dict[str, dict[tuple[str, str], Change]]) -> 
 
 
 def _cell(change: Change) -> str:
-    """In per cent."""
     return f"{change.ratio:+.0%} \\[{change.low:+.0%}, {change.high:+.0%}]"
 
 

@@ -49,16 +49,16 @@ SHORT: dict[str, object] = {
 WANTED = (0.02, 0.08)
 """Share of null intervals that leave out 0."""
 MOST = 0.2
-"""Share of the intervals of one metric that may."""
+"""Largest such share for a single metric."""
 AGREE = 0.85
 FALSE = 0.08
-"""Share of all claims, of what is no different, that may be made."""
+"""Largest share of claims where nothing differs."""
 TIGHT = (PS_PACKETS, PS_CPU)
 """What offload saves for certain, so that every default run claims it."""
 
 
 class Tally(NamedTuple):
-    """Of one metric at one load: how many runs have an interval, and how many of those leave out 0."""
+    """Runs with an interval of one metric at one load, and those whose interval excludes 0."""
 
     load: str
     metric: str
@@ -77,7 +77,6 @@ class Pair(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        """Whether the runs differ by no more than their half widths together."""
         return self.apart <= self.widths
 
 
@@ -93,7 +92,7 @@ def tallies(summaries: Sequence[Summary]) -> list[Tally]:
 
 
 class Said(NamedTuple):
-    """Of one metric in all runs: how often the report speaks of it, and how often it claims a difference."""
+    """How often the report mentions a metric, and how often it claims a difference, over all runs."""
 
     metric: str
     sentences: int
@@ -101,11 +100,7 @@ class Said(NamedTuple):
 
 
 def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
-    """Return the claims that a report would make with *repeat* in the place of *offload*, at every load.
-
-    There is no second null to compare it with, so intervals decide alone: with one, there would be fewer
-    claims and no others.
-    """
+    """Return claims with *repeat* in the place of *offload*, at every load; intervals decide alone."""
     found: dict[str, list[bool]] = defaultdict(list)
     names = {metric.name for metric in answered()}
     for summary in summaries:
@@ -120,7 +115,7 @@ def said_of_null(summaries: Sequence[Summary]) -> list[Said]:
 
 
 def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
-    """Of what every run should claim to be better in arm *offload* and does not, at its first load."""
+    """Return the metrics of `tight` in which a run claims no improvement by *offload* at its first load."""
     found = claims(summary, next(iter(summary.loads)), OFFLOAD.name)
     return [
         in_sentences(metric.label)
@@ -130,7 +125,7 @@ def missing(summary: Summary, tight: Sequence[Metric] = TIGHT) -> list[str]:
 
 
 def pairs(summaries: Sequence[Summary], relative: bool = False) -> Iterator[Pair]:
-    """Every two runs, at every load that both have, for pull and push; in µs, or as shares of *baseline*."""
+    """Yield pairs of runs at each common load, for pull and push, in µs or as shares of *baseline*."""
     for (one, first), (other, second) in combinations(enumerate(summaries, start=1), 2):
         for load in [load for load in first.loads if load in second.loads]:
             for op in TRANSFERS:
@@ -182,7 +177,6 @@ def print_null(summaries: Sequence[Summary], console: Console) -> bool:
 
 
 def _print_said(found: Sequence[Said], console: Console) -> bool:
-    """How often the report would claim a difference where there is none; whether that is seldom enough."""
     table = _table("with repeat in the place of offload", "sentences", "that claim a difference")
     for each in found:
         table.add_row(each.metric, str(each.sentences), str(each.claimed))
@@ -224,7 +218,6 @@ def print_default(summaries: Sequence[Summary], console: Console) -> bool:
 
 
 def _print_missing(summaries: Sequence[Summary], console: Console) -> bool:
-    """Which runs do not claim what is tight; whether all do."""
     found = {number: missing(summary) for number, summary in enumerate(summaries, start=1)}
     silent = [f"run {number}: {', '.join(names)}" for number, names in found.items() if names]
     told = f" (not {'; '.join(silent)})" if silent else ""
@@ -257,7 +250,7 @@ def _cell(found: Comparison | None) -> str:
 
 
 def make_runs(number: int, settings: Mapping[str, object], folder: Path, with_seeds: bool) -> Iterator[Path]:
-    """Make runs one after the other; each one's folder. Ends the process with the first that fails."""
+    """Make runs one after the other, and yield their folders; end the process with the first that fails."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "run.toml"
     values: dict[str, object] = {**settings, "runs": str(folder)}

@@ -24,7 +24,7 @@ HANDLE_US = {
     (150_000_000, False): (at_most(1),),
     (150_000_000, True): (at_most(3),),
 }
-"""By number of keys, and whether they are hashed."""
+"""Goals by number of keys and whether they are hashed."""
 SERVED = (at_least(0.8, ECHO),)
 WORKER_US = (at_most(1.7, ECHO),)
 ISSUE_US = (at_most(60),)

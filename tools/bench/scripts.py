@@ -1,4 +1,4 @@
-"""A script's worker on loopback, of a PS that is a process of its own."""
+"""A script's worker on loopback, with a PS in a process of its own."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _OnePs:
 
 @contextmanager
 def script(parameters: int, dim: int, rows: int, core: int) -> Iterator[Script]:
-    """With a table of that many values in rows of `dim`; the PS is on that core."""
+    """Run a script with a table of `parameters` values in rows of `dim`, and a PS on `core`."""
     with (
         tempfile.TemporaryDirectory() as folder,
         meeting(Path(folder), cluster=_OnePs(core)) as met,

@@ -1,5 +1,3 @@
-"""A PS as the testbed runs it, as a process of its own on one core."""
-
 from __future__ import annotations
 
 import json
@@ -22,7 +20,7 @@ _ROOT = Path(__file__).parents[2]
 
 @contextmanager
 def parameter_server(address: Address, parameters: int, core: int) -> Iterator[int]:
-    """Run the only PS of a job until the block ends; yields its process. It logs where nobody looks."""
+    """Run the only PS of a job on one core until the block ends, without a log; yield its process id."""
     host, port = address
     with tempfile.TemporaryDirectory() as folder:
         config = PsConfig(

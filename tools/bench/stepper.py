@@ -27,7 +27,7 @@ from tools.bench.alone import batches_of
 from tools.bench.requests import EPOCH, JOB
 
 _WORKER = 1000
-"""No number of the other callers'."""
+"""A worker number that no other caller has."""
 
 
 class Cost(NamedTuple):

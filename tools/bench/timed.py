@@ -38,7 +38,6 @@ _syscall: Any = types.ExternalFunction("syscall", types.intp(*[types.intp] * 4))
 
 
 def sockets(pipeline: CompiledPipeline) -> Run:
-    """Return a run of the function that the port loop calls."""
     out, frame = np.zeros(_OUT_BYTES, np.uint8), np.zeros(_FRAME_BYTES, np.uint8)
 
     def run(drawn: Drawn, first: int, evicted: bool) -> NDArray[np.int64]:
@@ -85,7 +84,6 @@ def _all(took: NDArray[np.int64], sent: int) -> NDArray[np.int64]:
 
 @compiled
 def walk(others: NDArray[np.int64]) -> Any:
-    """Have the caches full of something else."""
     total = int64(0)
     for at in range(0, len(others), _LINE // 8):
         others[at] += 1
@@ -101,7 +99,6 @@ def number(frame: NDArray[np.uint8], seq: int) -> None:
 
 @compiled
 def ns(clock: NDArray[np.int64]) -> Any:
-    """Return the time in ns."""
     clock_gettime(_MONOTONIC, clock.ctypes.data)
     return clock[0] * 1_000_000_000 + clock[1]
 
@@ -162,7 +159,6 @@ def time_runs(
 def time_lines(
     lines: NDArray[np.int64], ranks: NDArray[np.int64], others: NDArray[np.int64], took: NDArray[np.int64]
 ) -> None:
-    """Add to the line of each lane."""
     clock = np.zeros(2, np.int64)
     for k in range(len(ranks)):
         walk(others)

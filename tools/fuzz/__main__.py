@@ -17,7 +17,6 @@ SECONDS = 10.0
 
 
 def main() -> int:
-    """Fuzz some targets, one after the other."""
     parser = argparse.ArgumentParser(prog="python -m tools.fuzz", description=__doc__)
     parser.add_argument("targets", nargs="*", choices=[*NAMES, []], metavar="TARGET", help=", ".join(NAMES))
     parser.add_argument(

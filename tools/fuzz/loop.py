@@ -23,7 +23,6 @@ class Fuzzer:
         self.corpus: list[bytes] = []
         """Inputs that took edges which none before them took, or ended otherwise."""
         self.accepted: list[bytes] = []
-        """Those of them that were not refused."""
         self.findings: dict[tuple[str, str, int], Finding] = {}
         self.slowest = (0.0, b"")
         """Seconds, and the input that took them."""
@@ -37,7 +36,6 @@ class Fuzzer:
 
     @property
     def edges(self) -> int:
-        """Edges that some input took."""
         return len(Edges.distinct(self._seen))
 
     def feed(self, data: bytes) -> None:
@@ -60,7 +58,6 @@ class Fuzzer:
         return executed
 
     def search(self, goes_on: Callable[[], bool]) -> None:
-        """Try changed inputs for as long as it is to go on."""
         random = self._random
         while self.corpus and goes_on():
             # What was found last has been changed least, and what is accepted goes deepest.
@@ -99,7 +96,7 @@ def shrunk(target: Target, finding: Finding) -> Finding:
 
 
 def until(seconds: float | None, executions: int | None, fuzzer: Fuzzer) -> Callable[[], bool]:
-    """Whether a search is to go on: neither so long nor so many executions yet."""
+    """Return a function that tells whether a search has seconds and executions left."""
     end = None if seconds is None else time.monotonic() + seconds
     return lambda: (
         (end is None or time.monotonic() < end) and (executions is None or fuzzer.executions < executions)

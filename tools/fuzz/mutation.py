@@ -88,7 +88,6 @@ class Mutator:
         data[at:at] = self._random.randbytes(self._length())
 
     def _word(self, data: bytearray) -> None:
-        """Another word of the format, or of the input, in the place of one."""
         words = list(_WORD.finditer(data))
         if words:
             word, other = self._random.choice(words), self._random.choice(words)

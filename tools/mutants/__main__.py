@@ -31,8 +31,6 @@ _TIMEOUT_FACTOR = 5.0
 
 @dataclass(slots=True)
 class Tally:
-    """How the mutants of a room fared."""
-
     room: str
     mutants: int
     results: Path

@@ -9,10 +9,7 @@ _POLL_S = 0.02
 
 
 def status_of(child: int, longest: float) -> int | None:
-    """Wait status of a child, or None when it has run for `longest` s and more.
-
-    Time is counted in polls: while this process or the child is suspended, none passes.
-    """
+    """Return a child's wait status; None after `longest` s of polls, which do not count suspensions."""
     left, suspended = longest, False
     while left > 0:
         changed, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)

@@ -27,7 +27,7 @@ class Mutant:
 
 
 def draw(tree: Path, sources: Sequence[str], number: int | None, seed: int) -> tuple[int, list[Mutant]]:
-    """How many mutants the modules of some folders have, and `number` of them drawn by a seed, or all."""
+    """Return the number of mutants in some folders, and `number` of them drawn by a seed, or all."""
     modules = [
         (path, cst.parse_module(path.read_text()))
         for source in sources

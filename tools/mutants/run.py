@@ -1,7 +1,4 @@
-"""Runs a room's tests on a mutant, in a child of this process that has imported all big libraries already.
-
-No module of the project may be imported here: the child is to import the mutant.
-"""
+"""Runs tests on a mutant in a child of this process, which imports libraries, but nothing of the project."""
 
 from __future__ import annotations
 
@@ -31,15 +28,12 @@ _NOTHING_WRONG = 0
 
 
 class Outcome(Enum):
-    """What the tests said."""
-
     KILLED = "killed"
     SURVIVED = "survived"
     TIMEOUT = "timeout"
 
 
 def import_paths(tree: Path) -> list[str]:
-    """Return the folders that both projects are imported from."""
     return [str(tree), str(tree / "src"), str(tree / "softswitch" / "src")]
 
 
@@ -58,8 +52,6 @@ def prepare(tree: Path) -> None:
 
 
 class Agents(Enum):
-    """How the agents run in tests."""
-
     AS_THEY_ARE = "as they are"
     PLAIN = "as plain Python"
     COMPILED_AHEAD = "compiled before the first test, whose time it would take"
@@ -74,7 +66,7 @@ class Tests:
 
 
 def baseline(tests: Tests, log: Path, longest: float) -> float:
-    """Seconds that the tests take without any mutant; SystemExit when they do not pass."""
+    """Return the seconds that tests take without mutants; raise `SystemExit` if they fail."""
     start = time.monotonic()
     if _run(tests, log, longest) is not Outcome.SURVIVED:
         raise SystemExit(f"the tests do not pass without a mutant, see {log}")

@@ -33,7 +33,7 @@ _OPS = (Op.PULL, Op.PUSH)
 _KEYS = 900_000
 _STEP_KEYS = 3_000
 _RPCS = 40_000
-"""Different ones: with 150 M keys their parameters are more than a cache holds."""
+"""Number of different RPCs: with 150 M keys, their parameters exceed a cache."""
 _TIMES = 3
 _WARM = 10_000
 _RPCS_A_SECOND = 100_000  # about
@@ -54,15 +54,12 @@ class Served(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """One of each in every round."""
-
     served: Mapping[tuple[str, Op], Sequence[Served]]
     """By AGENT or ECHO and the kind of RPC."""
     worker: Sequence[Cost]
 
 
 def agents(stage: Stage) -> list[Result]:
-    """PS and worker alone, and over the sockets."""
     return [
         *(
             result
@@ -117,7 +114,7 @@ def _trials(stage: Stage) -> Trials:
 
 
 def results_of(trials: Trials) -> Iterator[Result]:
-    """Lines of what was measured over the veth. The worker's RPCs are pulls and pushes in equal numbers."""
+    """Yield the results over the veth; the worker's RPCs are pulls and pushes in equal numbers."""
     for op in _OPS:
         of = {target: trials.served[target, op] for target in (AGENT, ECHO)}
         what = f"PS over veth, {LANES}-lane {_name(op)}, {_KEYS:,} keys"
@@ -135,12 +132,10 @@ def results_of(trials: Trials) -> Iterator[Result]:
 
 
 class _Server(NamedTuple):
-    """A server and its callers."""
-
     callers: Callers
     cpu_seconds: Callable[[], float]
     expect: Callable[[Requests], None]
-    """To be told what comes."""
+    """Called with the requests that come next."""
 
     def call(self, requests: Requests, count: int) -> Served:
         self.expect(requests)

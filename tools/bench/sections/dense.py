@@ -28,19 +28,16 @@ def dense(stage: Stage) -> list[Result]:
 
 
 def map_of_one_model() -> None:
-    """Bandwidth × compression, for a ring and for a switch."""
     scaling_map([open_model("vgg16")], Network(), PAPER_FUSION)
 
 
 def schedulers_of_bert_large() -> None:
-    """All five, with its 398 tensors apart."""
     layers, network = open_model("bert-large").layers, AlphaBetaModel()
     for scheduler in SCHEDULERS.values():
         scheduler(layers, network)
 
 
 def frames_of_resnet50() -> None:
-    """416,808 of them."""
     compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])
 
 

@@ -29,7 +29,7 @@ _LOG = logging.getLogger("bench")
 _JOBS = (1, 4)
 _SAME, _HIT, _COLD = "the same 32 keys", "hit", "cold"
 _ROUNDS = 5
-"""For each of the scale's: they are short."""
+"""Rounds for each round of the scale: they are short."""
 
 
 def hits(stage: Stage) -> list[Result]:
@@ -84,7 +84,6 @@ def _ratios(hit: Mapping[str, list[float]], cold: Mapping[str, list[float]]) -> 
 
 @contextmanager
 def _targets(stage: Stage, jobs: int) -> Iterator[dict[str, timed.Run]]:
-    """Yield the ways to run packets, by name."""
     config = LoadedConfig.read(hotline.PROGRAM.json, hotline.PROGRAM.p4info)
     rows = drawn.hot_rows(jobs)
     with ExitStack() as opened:

@@ -27,7 +27,6 @@ _WORKER_PORT = 20_002
 
 
 def kv(stage: Stage) -> list[Result]:
-    """At one value a row beside the built-in worker, and at more alone."""
     with pinned({stage.cores.generator}):
         return [
             *results_of(_in_turn(stage)),
@@ -36,7 +35,6 @@ def kv(stage: Stage) -> list[Result]:
 
 
 def _in_turn(stage: Stage) -> Mapping[str, Sequence[Took]]:
-    """By target, one a round."""
     took: dict[str, list[Took]] = defaultdict(list)
     with ExitStack() as opened:
         scripts = opened.enter_context(script(_PARAMETERS, 1, _ROWS, stage.cores.softswitch))
@@ -53,7 +51,7 @@ def _in_turn(stage: Stage) -> Mapping[str, Sequence[Took]]:
 
 
 def _took(stepper: Stepper, steps: int) -> Took:
-    """Of the loop's thread alone: a script has no log that another one writes."""
+    """Return times of the loop's thread alone: a script has no log that another thread writes."""
     wall, cpu = time.perf_counter(), time.thread_time()
     stepper.run(steps)
     return Took((time.perf_counter() - wall) / steps * 1e6, (time.thread_time() - cpu) / steps * 1e6, 0)
@@ -71,7 +69,6 @@ def _steps(stage: Stage, dim: int) -> int:
 
 
 def results_of(took: Mapping[str, Sequence[Took]]) -> Iterator[Result]:
-    """Lines of what was measured in turn."""
     what = f"push_pull of {_ROWS:,} keys, 1 value each"
     yield _result(
         what, "µs", {target: [t.wall for t in rounds] for target, rounds in took.items()}, LIBRARY_COST
@@ -85,7 +82,6 @@ def results_of(took: Mapping[str, Sequence[Took]]) -> Iterator[Result]:
 
 
 def _rate(dim: int, took: Sequence[Took]) -> Result:
-    """Values that are both pushed and pulled."""
     rates = [_ROWS * dim / (each.wall / 1e6) for each in took]
     return _result(f"push_pull of {_ROWS:,} rows of {dim}", "values/s", {LIBRARY: rates})
 

@@ -30,14 +30,12 @@ _P4SRC = Path(__file__).parents[3] / "p4src"
 
 
 def forwarding(stage: Stage) -> list[Result]:
-    """Our program hit and cold, and plain L3 forwarding."""
     hit, cold = Case(hotline.hot(), PACKETS_HIT), Case(hotline.cold(), PACKETS_COLD)
     ours = compare(stage, "our program", hotline.setup(), [hit, cold])
     return ours + plain_forwarding.forwarding(stage)
 
 
 def function(stage: Stage) -> list[Result]:
-    """Our program and the plain ones; by lanes in use; by lanes compiled; by entries."""
     setup = hotline.setup()
     results = [
         packets(stage, "our program, 32 lanes hit, same keys", setup, hotline.hot(), FUNCTION_NS),
@@ -53,7 +51,6 @@ def function(stage: Stage) -> list[Result]:
 
 
 def parts(stage: Stage) -> list[Result]:
-    """L3 forwarding, and our program."""
     hit, cold, setup = hotline.hot(), hotline.cold(), hotline.setup()
     ours = [
         *steps_of_no_program(cold),
@@ -64,13 +61,11 @@ def parts(stage: Stage) -> list[Result]:
 
 
 def writes(stage: Stage) -> list[Result]:
-    """Exact entries, and our program's hot set."""
     hot = hotline.hot_updates(hotline.setup())
     return measure_writes(stage, [Insertions("hot set", hotline.setup_of_cold(), hot)])
 
 
 def load(stage: Stage) -> list[Result]:
-    """From the start of a switch to the first packet through our program."""
     return measure_load(stage, hotline.setup_of_cold(), hotline.cold())
 
 

@@ -1,5 +1,3 @@
-"""All targets, by name."""
-
 from __future__ import annotations
 
 from importlib import import_module
@@ -22,7 +20,6 @@ NAMES = (
 
 
 def target(name: str) -> Target:
-    """Return a target by its name, one of `NAMES`."""
     found: Target = import_module(f"{__name__}.{name}").TARGET
     assert found.name == name
     return found

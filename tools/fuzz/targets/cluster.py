@@ -32,7 +32,6 @@ ROW = b"w1,p1,3,pull,1000,120,376,1.5,2,3,4,5.25"
 
 
 def seeds() -> list[bytes]:
-    """Of one file, and of all three."""
     rpc = HEAD + b"\n" + ROW + b"\n7,1,4,push,0,1,1,0,0,0,0,1e3\n"
     connections = b"time_us,ps,worker\n5,p1,w1\n"
     return [

@@ -34,7 +34,6 @@ def run(data: bytes) -> Hashable:
 
 
 def seeds() -> list[bytes]:
-    """Each command, and its answers."""
     keys = {code: [1, 2**64 - 2] for code in Command} | {Command.HELLO: [], Command.RENEW: [8]}
     requests = [command(code, keys[code], 4) for code in Command]
     answers = [command(code, keys[code], 5, status) for code in Command for status in Status]

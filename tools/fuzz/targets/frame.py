@@ -35,7 +35,7 @@ KEYS = [next(key for key in range(10_000) if lane_of(key) == lane) for lane in r
 STATES = ("hot", "reserved", "draining", "parked")
 SLOT = 5
 FIRST_CELLS = 1024
-"""Of a counter, which are compared: entries lead to these alone."""
+"""Number of a counter's first cells, which are compared: entries lead to these only."""
 ROWS = (max(testnet.row_of(job, caller) for job in testnet.JOBS for caller in testnet.CALLERS) + 1) << 6
 CELLS = testnet.INGRESS + "exactly_once.cells"
 
@@ -59,7 +59,6 @@ class Switches:
         self._counters = [(each.name, min(each.size, FIRST_CELLS)) for each in program.counters]
 
     def reset(self) -> None:
-        """Forget what frames have left."""
         for pipeline in self.both:
             for index, value in enumerate(pipeline.read_register(CELLS, 0, ROWS)):
                 if value:
@@ -68,12 +67,10 @@ class Switches:
                 pipeline.write_register(f"{testnet.INGRESS}aggregate_{lane:02d}.values", SLOT, 0)
 
     def state(self, pipeline: Pipeline) -> tuple[list[int], list[int]]:
-        """Exactly-once cells and values."""
         values = [testnet.held(pipeline, lane, SLOT) for lane in range(LANES)]
         return pipeline.read_register(CELLS, 0, ROWS), values
 
     def counted(self, pipeline: Pipeline) -> list[object]:
-        """All counters, as far as entries lead."""
         return [pipeline.read_counter(name, 0, size) for name, size in self._counters]
 
 
@@ -114,10 +111,7 @@ def _is_request(sent: bytes) -> bool:
 
 
 def _is_sound(out: bytes) -> bool:
-    """Whether a frame that leaves is an RPC to the agents' codec, if it is UDP from or to our port.
-
-    A PS's answers are relayed unread: the worker looks into them.
-    """
+    """Return whether a frame is an RPC to the codec, if it is UDP of our port and no PS's answer."""
     try:
         parsed = frames.parse(out)
     except MalformedDatagram:
@@ -132,7 +126,6 @@ def _is_sound(out: bytes) -> bool:
 
 
 def seeds() -> list[bytes]:
-    """Each op of each caller in turn, answers, and what is none of ours."""
     found = []
     for job in testnet.JOBS:
         for caller, (end, port) in testnet.CALLERS.items():

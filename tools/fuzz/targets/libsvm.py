@@ -18,7 +18,6 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def run(data: bytes) -> Hashable:
-    """Read all samples, and count their keys."""
     path = scratch() / "data.libsvm"
     path.write_bytes(data)
     samples = list(read_samples(path))
@@ -37,7 +36,6 @@ def run(data: bytes) -> Hashable:
 
 
 def seeds() -> list[bytes]:
-    """Return files that use all that the format allows."""
     return [
         b"1 1:1 2:1\n0 3:0.5 18446744073709551614:-1e3\n",
         b"+1 1:.5 # a comment\n\n-1 2:2.\r\n# only that\n-1\n",

@@ -109,7 +109,6 @@ def script(*happenings: tuple[int, bytes], sparse: bool = False) -> bytes:
 
 
 def seeds() -> list[bytes]:
-    """Pushes and pulls of all kinds; a key's way to the switch and home."""
     push, pull = rpc(Op.PUSH, [*MINE, NO_KEY, OTHERS], 64), rpc(Op.PULL, MINE, 65)
     large = rpc(Op.PUSH, MINE, 66)[:-4] + b"\x7f\xff\xff\xff"
     again = large.replace((66).to_bytes(4, "big"), (67).to_bytes(4, "big"))

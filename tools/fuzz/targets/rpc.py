@@ -35,7 +35,6 @@ def run(data: bytes) -> Hashable:
 
 
 def _agents_take(data: bytes) -> bool:
-    """Return whether the agents' own check accepts a datagram."""
     if len(data) < HEADER_BYTES:
         return False
     length = min(len(data), BUFFER_BYTES)
@@ -56,7 +55,6 @@ def _same(one: Message, other: Message) -> bool:
 
 
 def seeds() -> list[bytes]:
-    """Each shape, with few lanes and with all."""
     some, every = [5, NO_KEY, 2**63], list(range(LANES))
     requests = [rpc(op, keys, 64) for op in (Op.PULL, Op.PUSH) for keys in (some, every)]
     requests += [rpc(Op.PULL, some, 65, served=0b100), rpc(Op.EMPTY, [], 66), rpc(Op.CONTROL, [], 67)]

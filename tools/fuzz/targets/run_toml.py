@@ -14,7 +14,6 @@ WORDS = (
 
 
 def run(data: bytes) -> Hashable:
-    """Load it; what is loaded is itself a configuration."""
     path = scratch() / "run.toml"
     path.write_bytes(data)
     config = load_config([f"CONFIG={path}"])
@@ -28,7 +27,6 @@ ALWAYS_MEASURED = "baseline"
 
 
 def seeds() -> list[bytes]:
-    """Return the committed file, and one with every setting."""
     settings = b"""target = "softswitch"
 workers = 3
 arms = ["baseline", "offload-proxy"]

@@ -12,7 +12,6 @@ from tools.fuzz.targets.run_toml import WORDS
 
 
 def run(data: bytes) -> Hashable:
-    """Load it, and make of it what a simulation begins with."""
     path = scratch() / "simulation.toml"
     path.write_bytes(data)
     config = load_config_as(SimulationConfig, [f"CONFIG={path}"])
@@ -27,7 +26,6 @@ def run(data: bytes) -> Hashable:
 
 
 def seeds() -> list[bytes]:
-    """All tables."""
     outages = b"""[[network.outages]]
 host = "w2"
 from_ms = 1

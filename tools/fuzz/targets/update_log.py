@@ -41,7 +41,6 @@ def _plainly(data: bytes) -> dict[int, int]:
 
 
 def seeds() -> list[bytes]:
-    """Both forms."""
     return [
         b"iteration,worker,key\n1,1,5\n1,2,5\n2,1,18446744073709551615\n",
         b"key,updates\n5,2\n6,0\n5,1\n",

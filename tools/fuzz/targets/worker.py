@@ -57,7 +57,6 @@ class Bench:
             self.sent.append(bytes(out[0]))
 
     def take(self, door: int, data: bytes) -> object:
-        """Let something happen; returns all of the state."""
         if door == LATER:
             due = self.worker.deadline()
             self.now = self.now if due is None else due
@@ -115,7 +114,6 @@ def _is_malformed(data: bytes) -> bool:
 
 
 def seeds() -> list[bytes]:
-    """All requests answered, with lanes served and refused; none; and nothing but noise."""
     served, refused = b"\xff" * 4 + bytes(4), bytes(4) + b"\x0f" * 4
     all_of = [bytes([CHANGED, n]) + bitmaps for n in range(4) for bitmaps in (served, refused)]
     renewed = bytes([RENEWED])
