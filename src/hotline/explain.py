@@ -46,7 +46,11 @@ def program() -> Program:
 
 
 def explain_rpc(op: Op, lanes: int, cold: int = 0) -> list[Event]:
-    """Return the switch's events for a pull or push of the first lanes, the last `cold` of them not hot."""
+    """Return the switch's events for a pull or push of worker 1 with a key in each of the first lanes.
+
+    The last `cold` keys are not in the switch. A pull follows a push of the same keys, so that it reads
+    values.
+    """
     pipeline, recorder = _switch(keys_of(lanes)[: lanes - cold])
     rpcs = [op] if op is Op.PUSH else [Op.PUSH, op]
     for turn, each in enumerate(rpcs, start=1):

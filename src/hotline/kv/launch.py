@@ -38,7 +38,10 @@ class UpInfo:
 
 
 def up(file: Path | None = None) -> UpInfo:
-    """Start a run.toml's servers (root); raises `HotlineError`, and leaves nothing running then."""
+    """Start switch and servers as a run.toml says; return when workers may join. Needs root.
+
+    Raises `HotlineError`, and leaves nothing running then.
+    """
     settings = [] if file is None else [f"CONFIG={file.resolve()}"]
     config = load_config(settings)
     if (found := _ask_status()) is not None:

@@ -105,7 +105,10 @@ class Worker:
         self._connection.send("steps", steps=steps)
 
     def init(self, values: Floats, table: str | None = None) -> bool:
-        """Set a table to values [rows, dim] unless another worker has; return whether these were taken."""
+        """Set a table to values [rows, dim], if no other worker has; return whether these values were taken.
+
+        It returns when the table is set. Call it before any push to the table.
+        """
         chosen = self.tables.named(table)
         given = check_values(values, chosen.rows, chosen)
         check_finite(given, chosen)

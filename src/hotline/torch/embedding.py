@@ -97,7 +97,10 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self._lr = float(lr)
 
     def prefetch(self, input: Tensor) -> None:
-        """Begin to pull the present rows of an input that `forward` will get; return at once."""
+        """Begin to pull the rows of an input that `forward` will get; return at once.
+
+        The rows have their present values: after `backward` they include its step, before it they do not.
+        """
         self._check(input)
         if len(self._pulls) == MAX_PREFETCHED:
             raise self._invalid(
