@@ -1,5 +1,3 @@
-"""Accounting of a simulated run: sums pushed by its workers against values at its servers and switches."""
-
 from __future__ import annotations
 
 from analysis.record import Accounting

@@ -57,10 +57,9 @@ def load_hosts(file: Path) -> Hosts:
 
 
 class SimulationConfig(Config):
-    """Configuration with the tables [network] and [hosts]; settings of real processes have no effect.
+    """Configuration with [network] and [hosts]; settings of real processes have no effect.
 
-    Every arm has a switch of its own, whose ports limit the number of hosts; workers of a rack share one
-    port.
+    Every arm has its own switch, whose ports limit the hosts; workers of a rack share one port.
     """
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
@@ -94,7 +93,6 @@ class SimulationConfig(Config):
 
     @property
     def planned_rounds(self) -> int:
-        """Minimum number of rounds."""
         return MIN_ROUNDS
 
     @property

@@ -74,7 +74,6 @@ def fire_alarm(world: World, a: int, now: int) -> None:
 
 @compiled
 def _disturbance(world: World, busy: int) -> int:
-    """Draw how long other activity takes the core from an agent that is busy for `busy` ns."""
     every = int64(world.costs.noise_every)
     if every == 0 or next_random(world.header) * every >= busy:
         return 0

@@ -49,8 +49,6 @@ class LinkOutage(Strict):
 
 
 class Network(Strict):
-    """The settings of every cable between a host and the switch, in both directions, and of the switch."""
-
     rate_mbit: float = Field(default=10_000.0, ge=0, le=_MAX_MBIT)
     """Bandwidth of a cable; 0 means unlimited."""
     delay_us: float = Field(default=1.0, ge=0, le=_MAX_US)
@@ -176,10 +174,7 @@ def measured_times(run: Path) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
-    """Return the traffic manager's port shapes, none without it.
-
-    They are in the order of hosts; a rack's port is that of its first worker.
-    """
+    """Return port shapes by host (a rack's at its first worker), or none without a traffic manager."""
     if not network.traffic_manager:
         return []
     depth = byte_depth(round(network.queue_kb * 1024))
@@ -238,6 +233,5 @@ def links_of(network: Network, hosts: int) -> Records[Link]:
 
 
 def set_frame_faults(links: Records[Link], loss: float, duplication: float, reordering: float) -> None:
-    """Set the probabilities of frame faults on all of these links."""
     links.loss, links.duplication, links.reordering = loss, duplication, reordering
     links.impaired = max(loss, duplication, reordering) > 0

@@ -43,10 +43,7 @@ def drive(
     hosts: Hosts,
     take_log: Callable[[int], None],
 ) -> None:
-    """Run until every worker's driver has finished; each operation takes its time to begin.
-
-    `take_log` empties the log of an agent. Raises `SimulationError` if no event is left before that.
-    """
+    """Run until all drivers have finished; `take_log` empties an agent's log. Raises `SimulationError`."""
     remaining = len(drivers)
     for w in range(remaining):
         wake_worker(network.pinned_ref, w)
@@ -75,7 +72,6 @@ def _run(network: SimulatedNetwork, until: int) -> int:
 
 
 def _ask(network: SimulatedNetwork, w: int, driver: Driver, clock: WorkerClock, hosts: Hosts) -> bool:
-    """Let the driver of worker `w` do what is due; return whether it has finished."""
     client = network.clients[w]
     client.copy_answered()
     clock.now = now = network.now

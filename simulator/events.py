@@ -25,7 +25,6 @@ def push_event(world: World, time: int, kind: int, target: int, frame: int) -> N
 
 @compiled
 def pop_event(world: World) -> None:
-    """Remove the first event, heap[0]."""
     header, heap = world.header, world.heap
     header.events -= 1
     n, at = int64(header.events), int64(0)

@@ -36,7 +36,6 @@ _PACKAGES = ("llvmlite", "numba", "numpy", "polars", "scipy")
 
 
 async def simulate(config: SimulationConfig, data: Trace | None, run: Path, reporter: Reporter) -> RunRecord:
-    """Do a run in virtual time; its folder gets merged logs and `run.json`, as that of a real run."""
     with reporter.phase("compile"):
         await in_thread(warm, config.design)
     begun = time.monotonic()

@@ -1,5 +1,3 @@
-"""Switch state operations of the hot set."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

@@ -12,10 +12,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def needed_by(modules: Iterable[str], root: Path = ROOT) -> dict[str, Path]:
-    """Return module -> file of these modules and of all below `root` that they import, anywhere in a file.
-
-    Importing a module imports the `__init__` of its packages. Imports by a computed name are not seen.
-    """
+    """Return module -> file of these and all that they import below `root`, but by computed names."""
     found: dict[str, Path] = {}
     left, seen = list(modules), set[str]()
     while left:

@@ -16,7 +16,6 @@ class PushLedger:
         self.lanes = 0
 
     def for_worker(self) -> WorkerLedger:
-        """Return the ledger of one worker, as `hosts.worker.trainer` uses it."""
         return WorkerLedger(self)
 
 

@@ -145,7 +145,6 @@ def fill_head(head: Octets, datagram: int) -> None:
 
 @compiled
 def _store_checksum(head: Octets, total: int) -> None:
-    """Store the IPv4 checksum of 16-bit words with the sum `total`."""
     total = (total & 0xFFFF) + (total >> 16)
     total = ~((total & 0xFFFF) + (total >> 16)) & 0xFFFF
     head[_CHECKSUM], head[_CHECKSUM + 1] = total >> 8, total & 0xFF

@@ -27,7 +27,6 @@ class BlockLog:
         self._rows: list[tuple[int, Records[Row]]] = []
 
     def take(self, a: int) -> None:
-        """Empty the log of agent `a`: a worker's RPCs, or a server's contacts."""
         if a < len(self._network.clients):
             self._rows.append((a + 1, self._network.clients[a].take_records()))
         else:

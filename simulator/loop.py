@@ -1,5 +1,3 @@
-"""The event loop: handle events in order until Python is needed."""
-
 from __future__ import annotations
 
 from nativekit.compile import compiled, int64

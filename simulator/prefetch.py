@@ -1,7 +1,4 @@
-"""Prefetch hints: the memory that an agent needs for a frame is fetched while the frame is on its way.
-
-They change the speed of the simulation and nothing else.
-"""
+"""Prefetch hints for frames under way: they change the speed of the simulation and nothing else."""
 
 from __future__ import annotations
 

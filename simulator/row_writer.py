@@ -25,7 +25,6 @@ class RowWriter:
         self._encode_cached = lru_cache(_CACHED_UPDATES)(self._encode)
 
     def insert(self, rows: Iterable[Row]) -> None:
-        """Insert rows; raise `StateError` for the first that the switch refuses."""
         self.write(Update(Change.INSERT, row) for row in rows)
 
     def write(self, updates: Iterable[Update]) -> None:

@@ -78,7 +78,6 @@ def step_server(world: World, a: int, now: int) -> int:
 
 @compiled
 def _send_own(world: World, a: int, server: ServerState, now: int) -> int:
-    """Send a burst of the server's own RPCs; return the time."""
     n = int64(0)
     while n < BURST:
         s = transmit(server, now)

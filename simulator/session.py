@@ -71,7 +71,6 @@ class SimulatedSession(Session):
         return self.rpcs() * RPC_S
 
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
-        """Run steps in the arm's network, from the time on that all networks have reached."""
         arm, period_ns = planned.arm, planned.period_ns
         network, ledger = self.arms[arm.name].network, self.arms[arm.name].ledger
         pass_time(network, self.now_ns)
@@ -125,7 +124,6 @@ class SimulatedSession(Session):
         }
 
     def program_use(self) -> ProgramUse | None:
-        """Return None: the switch's program takes no host's time."""
         return None
 
     def read_machine(self) -> Reading:

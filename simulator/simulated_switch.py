@@ -31,10 +31,7 @@ class CompiledConfig(NamedTuple):
 
 
 class SimulatedSwitch:
-    """A switch with a design's program, and the part of its state that the simulation reads and writes.
-
-    With `buffered`, the pipeline ends where packets queue for a port.
-    """
+    """A switch with a design's program; `buffered`, its pipeline ends where packets queue for a port."""
 
     def __init__(
         self, design: Design, buffered: bool = False, compiled: CompiledConfig | None = None
@@ -70,6 +67,5 @@ class SimulatedSwitch:
 
 @cache
 def compiled_config(design: Design, buffered: bool = False) -> CompiledConfig:
-    """Return the pipeline config of a design; the code of a `buffered` one ends where packets queue."""
     config = LoadedConfig.read(design.program, design.p4info)
     return CompiledConfig(config, MachineCode(config.program, buffered=buffered))

@@ -249,7 +249,6 @@ class World(NamedTuple):
 
 
 def record_of(world: World) -> np.record:
-    """Return the header as numpy has it, to copy it and to write fields by name."""
     return cast(np.record, world.header)
 
 
@@ -261,5 +260,4 @@ _HERE = Path(__file__).parent
 _TRANSMIT, _HANDLE = cast(Generic, WORKER_OPS.transmit), cast(Generic, SERVER_OPS.handle)
 _SOURCES = (*sorted(Path(softswitch.queues.__file__).parent.glob("*.py")), *sorted(_HERE.glob("*.py")))
 entry_point = loop(_states, _HERE, _SOURCES)
-"""Decorate a function of a world that Python calls: compiled once for each design, and cached on disk."""
 write_world = entry_point(write_words)

@@ -63,7 +63,6 @@ def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
 
 @compiled
 def _wait_for_switch(world: World, h: int, f: int, now: int) -> None:
-    """Queue a frame: passes begin one after the other, and each ends after the switch's latency."""
     header, comes = world.header, now * _PS_PER_NS
     begins = max(int64(header.switch_free_ps), comes)
     header.switch_free_ps = begins + header.switch_ps
@@ -106,7 +105,6 @@ def _process(world: World, port: int, address: int, length: int, came: int, now:
 
 @compiled
 def _forward_outputs(world: World, port: int, count: int, now: int) -> int:
-    """Send what the program has made of a frame that came in by a port; return when it leaves."""
     costs, at, leaves = world.costs, int64(world.header.out), now
     for _ in range(count):
         head = carray(pointer(at), 1, HEAD)[0]

@@ -1,8 +1,4 @@
-"""Operations on the state that controllers keep in a design's switch, for loading and reading it at once.
-
-`SWITCH_STATE_OPS` finds those of designs that keep parameters in the switch; `NO_STATE_OPS` is that of all
-others.
-"""
+"""Operations on state that controllers keep in a design's switch; `NO_STATE_OPS` if they keep none."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Compile the simulator's machine code and cache it, with one worker, one server and an operation of one key.
-
-`scripts/setup` does so.
-"""
+"""Compile and cache the simulator's machine code, by an operation of one key (`scripts/setup`)."""
 
 from __future__ import annotations
 

@@ -64,10 +64,7 @@ INBOX = 1024
 
 
 class VirtualClient(BaseClient):
-    """A mixin for a design's client, whose state is a row of a world's arrays.
-
-    None of these arrays may be replaced by another.
-    """
+    """A mixin for clients whose state is a row of a world's arrays, none of which may be replaced."""
 
     _answered: NDArray[np.bool_] = np.zeros(0, np.bool_)
     """The caller's `answered` of the latest push, as far as it has not been filled in."""
@@ -75,7 +72,6 @@ class VirtualClient(BaseClient):
     def push(
         self, iteration: int, positions: NDArray[np.integer], deltas: Values, answered: NDArray[np.bool_]
     ) -> None:
-        """Start a push; `copy_answered` fills in `answered`."""
         self._answered = answered
         self.state.answered[: len(positions)] = False
         super().push(iteration, positions, deltas, self.state.answered)
@@ -227,8 +223,6 @@ def _stacked(arrays: Sequence[Any]) -> Any:  # arrays or records of any type
 
 
 def _stacked_tuples(tuples: Sequence[Any]) -> Any:  # the state class of any design
-    """Stack tuples of one class field by field; a field that is only read is that of the first tuple."""
-
     def stacked(columns: Sequence[Any]) -> Any:  # arrays, or tuples of them
         if hasattr(columns[0], "_fields"):
             return _stacked_tuples(columns)

@@ -1,7 +1,4 @@
-"""`python -m simulator.answer RUN`: add the simulation of a dedicated switch to the run's `run.json`.
-
-`make run-topo` calls it after the network is gone (`topologies.simulation`).
-"""
+"""`python -m simulator.answer RUN`, for `make run-topo`: add a dedicated switch to a run's `run.json`."""
 
 from __future__ import annotations
 

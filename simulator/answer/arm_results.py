@@ -40,7 +40,6 @@ class OffloadComparison(Strict):
     """The cluster with and without the hot set in the switch, and the differences."""
 
     rate: float
-    """Steps/s of all workers at which the differences are measured."""
     rounds: int
     baseline: ArmResult
     offload: ArmResult

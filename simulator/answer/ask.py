@@ -36,10 +36,7 @@ class ClusterAnswer(Strict):
 
 
 def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
-    """Simulate a cluster, which takes about ten seconds with 100 hosts.
-
-    Raises `SimulationError` or `ConfigError` for an impossible cluster, and `DataError`.
-    """
+    """Simulate a cluster (100 hosts: ten seconds); raises `SimulationError`, `ConfigError`, `DataError`."""
     config = config_for(cluster)
     trace = trace_for(config, reporter)
     with temporary_run(config, trace, reporter) as made:
@@ -67,7 +64,6 @@ def _sizes(
     sides: OffloadComparison,
     reporter: Reporter,
 ) -> tuple[list[Size], Size]:
-    """Return all sizes, two of them simulated too, and the size beyond which a larger one adds little."""
     with reporter.phase("sizes", 1.0) as phase:
         wanted, counted = sizes_for(asked, counter.known), {}
         for done, top_k in enumerate(wanted, start=1):

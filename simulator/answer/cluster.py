@@ -42,17 +42,12 @@ class Cluster(Strict):
 
 
 def on_dedicated_cores(hosts: Hosts) -> Hosts:
-    """Return the same costs for agents that share no core with each other or the switch."""
     alone: dict[str, object] = {"worker_cores": None, "server_cores": None, "program_ns": None, "hit_ns": 0}
     return hosts.model_copy(update=alone)
 
 
 def config_for(cluster: Cluster) -> SimulationConfig:
-    """Return the configuration with the hot set in the switch and without, at the rate that is asked for.
-
-    Every agent has a core of its own, and the switch is `SWITCH`. Raises `SimulationError` or `ConfigError`
-    for an impossible cluster.
-    """
+    """Return the configuration with `SWITCH` and a core an agent; raises `SimulationError`, `ConfigError`."""
     hosts = cluster.workers + cluster.servers
     if hosts > PORTS:
         raise SimulationError(

@@ -22,10 +22,7 @@ _ROUNDS, _ROUNDS_TO_CORRECT = 10, 2
 
 
 def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) -> Virtual:
-    """Simulate a run's first load at its offered rate, over the same steps.
-
-    Costs are the run's own; another simulation corrects two of them. Raises `AnalysisError` or `DataError`.
-    """
+    """Simulate a run's first load by its own costs, two corrected; raises `AnalysisError`, `DataError`."""
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
     trace = read_data(shared, quiet_reporter()) or generate_trace(shared, lambda done: None)
@@ -49,13 +46,11 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
 
 
 def _simulate(config: SimulationConfig, trace: Trace) -> tuple[dict[str, Comparison], dict[str, float]]:
-    """Return the lead arm's differences, and the arms' capacities in steps/s."""
     with temporary_run(config, trace, quiet_reporter()) as made:
         return _differences(made), made.record.capacity
 
 
 def _like(record: RunRecord, load: str, hosts: Hosts, rounds: int, **more: object) -> SimulationConfig:
-    """Return a configuration of the run's first load alone, in blocks as short as their steps allow."""
     first = {"loads": (float(load),), "offered": {load: record.offered_rate[load]}}
     short = {"rounds": rounds, "block_ms": 1, "discard_ms": 0}
     arms = tuple(arm.name for arm in judged(record.design))

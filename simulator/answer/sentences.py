@@ -39,7 +39,6 @@ def sentences(
     sizes: Sequence[Size],
     stops: Size,
 ) -> Iterator[str]:
-    """Yield the sentences after the headline, in the order in which a reader asks."""
     yield _rate(cluster, sides)
     yield from differences(sides)
     yield _busy("Without the hot set", sides.baseline)
@@ -97,7 +96,6 @@ def _percent(share: float) -> str:
 
 
 def _sizes(sizes: Sequence[Size], stops: Size) -> Iterator[str]:
-    """Yield what a larger hot set adds; the first size is 0, with a simulated capacity."""
     none, largest = sizes[0], sizes[-1]
     if stops.capacity <= (1 + WORTH) * none.capacity:
         yield f"No hot set of up to {largest.top_k:,} keys makes this cluster carry more."

@@ -44,11 +44,10 @@ class PackingCounts(NamedTuple):
 class Size(Strict):
     top_k: int
     served: float
-    """Fraction of all lanes that the switch serves."""
     rpcs_per_step: float
     ps_packets_per_step: float
     worker_cpu_us: float
-    """In a step, of all workers together, in a closed loop; and of all servers."""
+    """CPU time of a step of all workers in a closed loop; `ps_cpu_us` is that of all servers."""
     ps_cpu_us: float
     capacity: float
     """Steps/s of all workers that the cores carry."""
@@ -91,7 +90,6 @@ class PackingCounter:
 
 
 def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:
-    """Return the mini-batches of steps [first, end) of all workers, step by step."""
     steps = np.arange(first, end)[:, None]
     return (steps + trace.steps * np.arange(trace.workers)).ravel()
 
@@ -112,8 +110,6 @@ class LinearCost(NamedTuple):
 
 
 class CapacityModel:
-    """The capacity of cores at any size of the hot set, from a simulation of one size."""
-
     def __init__(self, config: SimulationConfig, side: ArmResult, counted: PackingCounts) -> None:
         costs, cores = costs_of(config.hosts), cores_of(config)
         self._workers, self._servers = cores["workers"], cores["servers"]

@@ -53,7 +53,6 @@ class Reduced(Strict):
 
     @property
     def values_per_s(self) -> float:
-        """Goodput of a worker."""
         return self.values / self.seconds
 
 
@@ -61,10 +60,7 @@ def measure(
     subject: Subject, workers: int, servers: int, values: int, network: Network, *, hosts: Hosts = IDEAL,
     chunk_size: int | None = None, window: int | None = None, seed: int = 1,
 ) -> Reduced:  # fmt: skip
-    """Add up vectors of `values` values once; raise `SimulationError` if a sum is wrong or missing.
-
-    All workers begin at once. `window` is by default the largest for which no queue overflows.
-    """
+    """Add up vectors once, from a common start; raise `SimulationError` if a sum is wrong or missing."""
     size = chunk_size or subject.chunk_size
     packets = window or largest_window(subject.load(workers, servers), network, size)
     design, arm = subject.design, subject.arm

@@ -110,7 +110,6 @@ def run_network(network: SimulatedNetwork, ask: Callable[[int], None], until: in
 
 
 def _ask(played: PlayedSchedule, w: int) -> None:
-    """Store the result of worker `w`, and begin its next all-reduce, if there is one."""
     network, done = played.testbed.network, played.results[w]
     client = cast(VectorClient, network.clients[w])
     client.take_records()

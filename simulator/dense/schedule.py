@@ -54,7 +54,6 @@ class ScheduleRange:
 
 
 def draw_all_reduces(of: ScheduleRange, fault: str, seed: int) -> AllReduceSchedule:
-    """Return the schedule of a fault that a seed determines."""
     random = Random(f"{of.name} {fault} {seed}")
     schedule = AllReduceSchedule(
         fault, random.getrandbits(62),

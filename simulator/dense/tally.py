@@ -19,8 +19,6 @@ SHOWN = (Verdict.EQUAL, Verdict.STALLED, Verdict.WRONG)
 
 @dataclass
 class VerdictCounts:
-    """Number of schedules of a fault and a subject by verdict, and the first seed of each."""
-
     fault: str
     subject: Subject
     counts: dict[Verdict, int] = field(default_factory=lambda: dict.fromkeys(Verdict, 0))

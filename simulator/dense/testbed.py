@@ -81,7 +81,6 @@ class AllReduceTestbed:
 
 @cache
 def all_reduce_testbed(subject: Subject, workers: int) -> AllReduceTestbed:
-    """Return the testbed of a subject and a number of workers, one in each process."""
     return AllReduceTestbed(subject, workers)
 
 

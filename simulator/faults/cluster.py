@@ -26,8 +26,6 @@ _NS = 1_000_000_000
 
 
 class SchedulePlayer(Protocol):
-    """The part of a player that its cluster uses."""
-
     testbed: SimulatedTestbed
     random: Random
     wanted: list[int]
@@ -71,7 +69,6 @@ class SimulatedCluster:
         await self._switch_ended.wait()
 
     async def start_switch(self) -> int:
-        """Start the switch with empty tables; return the new epoch of its workers."""
         self._switch_ended.clear()
         self.restarts += 1
         self._testbed.switch.restart()

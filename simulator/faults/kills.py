@@ -1,7 +1,4 @@
-"""Sequences of kills: processes are killed one after the other, also during the recovery of those before.
-
-A sequence is played in virtual time and with real processes alike.
-"""
+"""Sequences of kills, in virtual time or of real processes, also during the recovery from earlier ones."""
 
 from __future__ import annotations
 
@@ -28,10 +25,7 @@ class Kill(NamedTuple):
 
 
 def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
-    """Draw two to five kills of switch and servers, one of them the switch.
-
-    A kill of a worker, which ends a run, may follow.
-    """
+    """Draw two to five kills of switch and servers, one of the switch, and perhaps a last one of a worker."""
     random = Random(f"kills {seed}")
     everybody = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
     victims = [everybody[0], *random.choices(everybody, k=random.randint(1, _MAX_KILLS - 1))]

@@ -160,7 +160,6 @@ class ServerRestarted(Fault):
         self._player.send_from(self._injection.target)
 
     def took_effect(self) -> bool:
-        """Return whether frames for it were lost, or it was part of a sequence of kills."""
         return self._is_missed or self._injection.after_previous_us is not None
 
     def _received(self) -> int:
@@ -183,7 +182,6 @@ class SwitchRestarted(Fault):
         back.add_done_callback(lambda _: self.end())
 
     def took_effect(self) -> bool:
-        """Return whether values and frames were lost with it, or it was part of a sequence of kills."""
         is_missed = self._had and int(self._testbed.world.header.refused) > self._refused
         return is_missed or self._injection.after_previous_us is not None
 
@@ -218,7 +216,6 @@ class SecondController(Fault):
         _while_moving(self._player, _another_set(self._player), self._supersede)
 
     def took_effect(self) -> bool:
-        """Return whether the first controller has failed because it was not primary any more."""
         return self._first.done() and isinstance(self._first.exception(), NotPrimary)
 
     def _supersede(self, _: ControllerSession, task: asyncio.Task[object]) -> None:
@@ -259,11 +256,7 @@ class DiskFull(Fault):
 def _while_moving(
     player: Player, keys: list[int], what: Callable[[ControllerSession, asyncio.Task[object]], None]
 ) -> None:
-    """Call `what` while a controller loads a hot set, after a random part of its writes.
-
-    If the controller fails before, because the switch is off or another became primary, another attempt
-    follows.
-    """
+    """Call `what` in the middle of a controller's load, after others that fail before that point."""
     session = player.session()
     switch = player.testbed.switch
     writes = switch.state_ops.count_writes(switch.entries, player.testbed.arm.job, keys)

@@ -69,7 +69,6 @@ class Tally(Strict):
 
 
 MatrixRow = tuple[str, str]
-"""Names of a fault and an arm."""
 MATRIX_ROWS: tuple[MatrixRow, ...] = tuple(
     (fault, name) for fault in FAULTS for name, arm in ARMS.items() if fault in faults_of(design(arm.design))
 )
@@ -101,7 +100,6 @@ def play_rows(
 
 
 def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
-    """Play the schedules of consecutive seeds; return a `Tally` as JSON."""
     testbed = cached_testbed(arm)
     played = (play_effective(testbed, fault, arm, first_seed + k) for k in range(schedules))
     return Tally.of(played).model_dump_json()

@@ -35,7 +35,6 @@ NO_BLIND_SPANS = np.array([[0, 0]], np.int64)
 class Judgement(NamedTuple):
     sent: int
     lost: int
-    """Keys whose final value is too small; `doubled`: too large."""
     doubled: int
     early: int
     """Pulled values that lack acknowledged pushes."""
@@ -78,7 +77,6 @@ def judge(
 
 
 def _sums(operations: Operations) -> tuple[NDArray[np.int64], dict[int, list[int]], int]:
-    """Return the acknowledged sums, [KEYS], other deltas by key, and the number of acknowledged lanes."""
     sums = np.zeros(KEYS, np.int64)
     others = np.full((4096, 2), -1, np.int64)
     sent, n_others = (int(number) for number in _add_up(*operations, sums, others))

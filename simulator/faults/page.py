@@ -19,7 +19,6 @@ _COLUMNS = (
 )  # fmt: skip
 
 RowCells = Mapping[str, Any]  # JSON: strings, numbers and a mapping
-"""One fault in one arm, as in `runs/faults.json`."""
 
 
 def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None:
@@ -55,7 +54,6 @@ def table_of(rows: Sequence[RowCells], duration_s: float) -> Iterator[str]:
 
 
 def _cells(fault: str, rows: Sequence[RowCells]) -> Iterator[str]:
-    """Yield the cells of a fault: sums over its arms, and the times of recovery in the order of the arms."""
     yield FAULTS[fault]
     for names in (("schedules",), ("rpcs",), ("sent",), ("lost", "doubled", "misread")):
         yield f"{sum(row[name] for row in rows for name in names):,}"

@@ -43,7 +43,6 @@ FaultKinds = Mapping[str, Callable[["Player", FaultInjection], InjectedFault]]
 
 class Outcome(NamedTuple):
     took_effect: bool
-    """Whether each fault took effect while RPCs were answered."""
     rpcs: int
     during: int
     """RPCs that were answered between a fault and the recovery; all RPCs if the network has faults."""
@@ -168,7 +167,6 @@ class Player:
             self.call_later(after_previous_us * 1_000, self._inject_next)
 
     def _set_rpc_target(self) -> None:
-        """Set the number of RPCs at which the loop returns: for the next fault, or the end."""
         header = self.testbed.operations.header
         if self.injections:
             header.until = self.injections[0].after if self.injections[0].after_previous_us is None else NEVER
@@ -239,7 +237,6 @@ class Player:
         self.loop.run_due(self.testbed.now)
 
     async def retry(self, operation: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Repeat an operation of a controller until it succeeds, after growing pauses."""
         pause_s = 0.002
         while True:
             try:

@@ -14,7 +14,6 @@ WORKERS, SERVERS = 3, 2
 RPCS = 200
 """Minimum number of answered RPCs."""
 ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
-"""Arms of the built-in designs, without lockstep ones (`simulator.dense`)."""
 
 
 @dataclass(frozen=True, slots=True)

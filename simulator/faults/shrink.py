@@ -20,10 +20,7 @@ _TRIED = settings(
 
 
 def shrink(testbed: SimulatedTestbed, failing: FaultSchedule) -> FaultSchedule:
-    """Return a part of a failing schedule that fails, as short and simple as is found.
-
-    One thing after the other is reduced: injections, network faults, keys, and RPCs.
-    """
+    """Return the shortest and simplest failing part: fewer injections, network faults, keys, then RPCs."""
     for k in range(len(list(_parts_of(failing)))):
         parts = list(_parts_of(failing))[k]
         try:
@@ -34,7 +31,6 @@ def shrink(testbed: SimulatedTestbed, failing: FaultSchedule) -> FaultSchedule:
 
 
 def _parts_of(schedule: FaultSchedule) -> Iterator[st.SearchStrategy[FaultSchedule]]:
-    """Yield, for each thing to reduce, the schedules with less of it, including the unchanged one."""
     injections = schedule.injections
     yield st.sets(st.integers(0, max(len(injections) - 1, 0))).map(
         lambda chosen: replace(

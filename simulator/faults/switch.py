@@ -104,10 +104,7 @@ class RestartableSwitch(SimulatedSwitch):
 
 
 class ControllerSession(SwitchClient):
-    """A controller's connection in virtual time: requests take time, and writes take effect in parts.
-
-    After `is_killed` is set it has no effect any more, though its coroutines may clean up.
-    """
+    """A controller's connection in virtual time; once `is_killed`, its requests have no effect."""
 
     def __init__(
         self, switch: RestartableSwitch, random: Random, packet_out: Callable[[bytes], None]
@@ -152,7 +149,6 @@ class ControllerSession(SwitchClient):
         return [row for row in self._virtual.rows.values() if isinstance(row, kind)]
 
     async def write(self, updates: Sequence[Update]) -> None:
-        """Apply updates, a few at a time."""
         at = 0
         while at < len(updates):
             await self._pause()

@@ -185,7 +185,6 @@ class SimulatedTestbed:
         agent.dead, agent.waiting = 1, 0
 
     def _note_replay(self, w: int) -> None:
-        """Record in the log which updates worker `w` was replaying, and which were answered."""
         calls, log = self.network.clients[w].state, self.logs[w]
         n = int(calls.header["n_keys"])
         log.note(calls.positions[:n], calls.deltas[:n])[:] = calls.answered[:n]
@@ -231,7 +230,6 @@ class SimulatedTestbed:
     # -- values
 
     def held(self) -> NDArray[np.uint32]:
-        """Return the value of each key, summed over the switch and the servers."""
         switch = self.switch
         total = switch.state_ops.values(switch.pipeline, switch.entries, self.space)
         for server in self.servers:

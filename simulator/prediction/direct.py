@@ -102,7 +102,6 @@ def _program(baseline: _Arm, lead: _Arm) -> dict[str, int]:
 
 
 def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
-    """Return the costs of a run's steps, whether it was real or simulated."""
     found = _arm(run, record, summary, judged(record.design)[0].name)
     return StepCosts(found.worker_us, found.server_us, found.rpcs)
 

@@ -72,7 +72,6 @@ class Target(NamedTuple):
     rates: Mapping[str, float]
     """Load -> offered steps/s."""
     capacity: Mapping[str, float]
-    """Arm -> steps/s in a closed loop."""
 
     def unexplained(self, found: Observed) -> dict[str, float]:
         """Return the CPU time that a simulation does not explain, µs a second, equal at all loads."""
@@ -108,11 +107,7 @@ class Target(NamedTuple):
 
 
 def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: int) -> Fit:
-    """Fit the costs of a run's hosts to these arms at all of its loads; raise `AnalysisError`.
-
-    Each evaluation simulates the first rounds. Times of a server or a worker for an RPC are drawn from the
-    run's own log.
-    """
+    """Fit costs to these arms at all loads, by simulating the first rounds; raise `AnalysisError`."""
     record = read_record(run)
     measured = observed_in(run)
     wanted = {cell: of for cell, of in measured.cells.items() if cell[1] in arms}

@@ -23,7 +23,6 @@ class Observed(NamedTuple):
     signs: dict[tuple[LoadAndArm, str], int]
     """Signs of the differences to the baseline whose interval excludes 0."""
     capacity: dict[str, float]
-    """Arm -> steps/s of all workers in a closed loop."""
 
 
 def observed_in(run: Path) -> Observed:

@@ -16,11 +16,7 @@ _OF_PROCESSES = (
 
 
 def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
-    """Return the configuration of a run, at its offered rates; raise `AnalysisError` for a simulated run.
-
-    Its agents share cores as they did; the kernel's switch runs on the cores of its senders. Repeats are left
-    out.
-    """
+    """Return a run's configuration, with shared cores and no repeats; raise `AnalysisError` if simulated."""
     if record.simulation is not None:
         raise AnalysisError("the run is one in virtual time; what is compared with is a real one")
     settings = {name: value for name, value in record.config.items() if name not in _OF_PROCESSES}

@@ -1,5 +1,3 @@
-"""The report of sweeps, and their figures as files."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -56,7 +54,6 @@ _CHANGED = {"steps/s": "capacity", "pull": "pull_mean", "servers' CPU": "ps_cpu_
 
 
 def _changes(arms: Sequence[Arm]) -> Iterator[tuple[str, Arm]]:
-    """Yield the capacity of every arm, and the other changes of those that answers mention."""
     for what, metric in _CHANGED.items():
         yield from ((what, arm) for arm in arms if metric == "capacity" or arm in mentioned(arm.design))
 

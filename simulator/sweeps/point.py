@@ -25,8 +25,6 @@ from simulator.task_cache import CachedResult
 
 
 class SweptArm(Strict):
-    """One arm: its capacity, and its operations at the first load."""
-
     capacity: float
     step_ms: float
     pull_mean: float | None
@@ -83,10 +81,7 @@ def digest(design: str, root: Path = ROOT) -> str:
 
 
 def simulate_point(text: str, scratch: str | None = None) -> str:
-    """Simulate a configuration (JSON); return a `CachedPoint` as JSON.
-
-    Logs go to a temporary folder below `scratch`, if given.
-    """
+    """Simulate a configuration (JSON), with logs below `scratch`; return a `CachedPoint` as JSON."""
     config = SimulationConfig.model_validate_json(text)
     with temporary_run(config, None, quiet_reporter(), scratch) as made:
         simulation = made.record.simulation

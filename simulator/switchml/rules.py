@@ -54,7 +54,6 @@ class SwitchModel:
     workers: int
     slots: int
     check: bool = False
-    """Whether entries store the number of their chunk, so that a late copy changes nothing."""
     patience_us: int = 0
     """Age of an entry after which a retransmission completes it without the missing workers; 0 is never.
     Their number is the second exponent of the answer. It needs `check`."""
@@ -101,7 +100,6 @@ class SwitchModel:
     def _add(
         self, entry: PoolEntry, packet: SwitchMLPacket, before: int, is_retransmit: bool, now_us: int
     ) -> None:
-        """Add values and exponents. The first packet writes; a retransmission changes nothing."""
         if before == 0:
             entry.values, entry.exponents = packet.values, packet.exponents
             entry.since = now_us

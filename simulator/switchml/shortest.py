@@ -1,7 +1,4 @@
-"""Search the shortest schedules in which SwitchML's published rules give a wrong sum, breadth first.
-
-`python -m simulator.switchml.shortest` prints them, and shows that comparing chunk numbers repairs them.
-"""
+"""Search the shortest schedules with a wrong sum: `python -m simulator.switchml.shortest`."""
 
 from __future__ import annotations
 
@@ -58,11 +55,7 @@ def request(window: WindowModel, worker: int, chunk: int) -> SwitchMLPacket:
 def shortest_counterexamples(
     workers: int = 2, window: int = 1, check: bool = False, max_arrivals: int = MAX_ARRIVALS
 ) -> list[tuple[Arrival, ...]]:
-    """Return the shortest schedules after which a worker has a wrong sum.
-
-    The list is empty if they take more than `max_arrivals` arrivals. Of schedules with the same state, only
-    the first is continued.
-    """
+    """Return the shortest schedules, of up to `max_arrivals`, that give a wrong sum, one for each state."""
     windows = tuple(WindowModel(0, CHUNKS, window) for _ in range(workers))
     states = [State(SwitchModel(workers, window, check=check), windows)]
     seen = {states[0].key}

@@ -1,7 +1,4 @@
-"""SwitchML as a subject of schedules.
-
-`python -m simulator.switchml.subject` prints the table of docs/switchml.md.
-"""
+"""SwitchML as a subject; `python -m simulator.switchml.subject` prints the table of docs/switchml.md."""
 
 from __future__ import annotations
 
@@ -40,7 +37,6 @@ def _set_up(client: VectorClient, window: int, chunk_size: int) -> None:
 
 
 def _is_near(result: Vector, vectors: Sequence[Vector]) -> bool:
-    """Return whether a result is within the bound of block floating point, chunk by chunk."""
     exact = np.asarray(np.sum(vectors, axis=0, dtype=np.float64))
     sizes = np.asarray(np.sum(np.abs(vectors), axis=0, dtype=np.float64))
     for first in range(0, len(result), VALUES):

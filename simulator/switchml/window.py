@@ -43,7 +43,6 @@ class WindowModel:
         return slot_and_set(self.first + number, self.window, self.base)
 
     def take(self, result: SwitchMLPacket) -> bool:
-        """Take a result; return whether it was outstanding."""
         number = result.chunk - self.first
         if number not in self.outstanding:
             return False
