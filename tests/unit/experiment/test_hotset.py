@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -31,12 +30,12 @@ def log_of(path: Path, iterations: int, keys: int) -> Path:
         (1, 1),
     ],
 )
-def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
+async def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
     tmp_path: Path, lanes: int, steps: int
 ) -> None:
     trace = files.load_update_log(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
     session = PlayedSession(Config(profile_lanes=lanes, workers=WORKERS))
-    asyncio.run(profile(session, trace))
+    (await profile(session, trace))
     [played] = session.played
     assert (played["arm"], played["first_step"], played["steps"]) == ("profile", 0, steps)
     assert session.next_step == steps

@@ -59,83 +59,64 @@ def deaths_of(started: list[Agent]) -> list[Coroutine[Any, Any, None]]:
     return [agent.until_it_dies() for agent in started]
 
 
-def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
+async def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
     seen: list[tuple[str, int]] = []
-
-    async def main() -> None:
-        async with agents(tmp_path, 2) as started:
-            answers = await call_all(
-                started, {"cmd": "run", "steps": 5}, on_progress=lambda agent, n: seen.append((agent, n))
-            )
-            assert answers == [{"ok": True, "steps": 5}] * 2
-
-    asyncio.run(main())
+    async with agents(tmp_path, 2) as started:
+        answers = await call_all(
+            started, {"cmd": "run", "steps": 5}, on_progress=lambda agent, n: seen.append((agent, n))
+        )
+        assert answers == [{"ok": True, "steps": 5}] * 2
     assert sorted(seen) == [("worker-1", 3), ("worker-2", 3)]
 
 
-def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with agents(tmp_path, 1) as started:
-            with pytest.raises(AgentFailed, match=r"^worker-1: no such job$"):
-                await started[0].call({"cmd": "bad"})
-            assert (await started[0].call({"cmd": "run", "steps": 1}))["ok"]
-
-    asyncio.run(main())
+async def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
+    async with agents(tmp_path, 1) as started:
+        with pytest.raises(AgentFailed, match=r"^worker-1: no such job$"):
+            await started[0].call({"cmd": "bad"})
+        assert (await started[0].call({"cmd": "run", "steps": 1}))["ok"]
 
 
-def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_says_why(
+async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_says_why(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def main() -> None:
-        async with agents(tmp_path, 1, fails=True):
-            pass
-        async with agents(tmp_path, 1, fails=True) as started:
-            await started[0].send({"cmd": "fail"})
-            with pytest.raises(AgentFailed, match=r"ended with code 1: .*the disk is full"):
-                await started[0].until_it_dies()
-
-    asyncio.run(main())
+    async with agents(tmp_path, 1, fails=True):
+        pass
+    async with agents(tmp_path, 1, fails=True) as started:
+        await started[0].send({"cmd": "fail"})
+        with pytest.raises(AgentFailed, match=r"ended with code 1: .*the disk is full"):
+            await started[0].until_it_dies()
     assert caplog.messages == ["worker-1: parts: cannot be written: the disk is full"] * 2
 
 
-def test_a_silent_agent_is_named_with_its_log(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with agents(tmp_path, 1) as started:
-            with pytest.raises(AgentFailed, match=r"worker-1 did not answer 'ignored' within 0 s; see .*log"):
-                await started[0].call({"cmd": "ignored"}, patience=0.01)
-
-    asyncio.run(main())
+async def test_a_silent_agent_is_named_with_its_log(tmp_path: Path) -> None:
+    async with agents(tmp_path, 1) as started:
+        with pytest.raises(AgentFailed, match=r"worker-1 did not answer 'ignored' within 0 s; see .*log"):
+            await started[0].call({"cmd": "ignored"}, patience=0.01)
 
 
-def test_an_agent_that_dies_in_a_call_is_named_with_its_last_words(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with agents(tmp_path, 1) as started:
-            with pytest.raises(AgentFailed, match=r"^worker-1 ended with code -9: Segmentation of the soul$"):
-                await started[0].call({"cmd": "die"})
-
-    asyncio.run(main())
+async def test_an_agent_that_dies_in_a_call_is_named_with_its_last_words(tmp_path: Path) -> None:
+    async with agents(tmp_path, 1) as started:
+        with pytest.raises(AgentFailed, match=r"^worker-1 ended with code -9: Segmentation of the soul$"):
+            await started[0].call({"cmd": "die"})
 
 
-def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with agents(tmp_path, 2) as started:
-            stopped = asyncio.Event()
+async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
+    async with agents(tmp_path, 2) as started:
+        stopped = asyncio.Event()
 
-            async def work() -> None:
-                os.kill(started[1].pid, signal.SIGKILL)
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    stopped.set()
+        async def work() -> None:
+            os.kill(started[1].pid, signal.SIGKILL)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.set()
 
-            with pytest.raises(AgentFailed, match=r"^worker-2 ended with code -9"):
-                await supervised(work(), deaths_of(started))
-            assert stopped.is_set()
-
-    asyncio.run(main())
+        with pytest.raises(AgentFailed, match=r"^worker-2 ended with code -9"):
+            await supervised(work(), deaths_of(started))
+        assert stopped.is_set()
 
 
-def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> None:
+async def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> None:
     async def die_later() -> None:
         await asyncio.sleep(0.01)
         raise AgentFailed("the switch ended")
@@ -144,36 +125,30 @@ def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> None:
         raise ConnectionError
 
     with pytest.raises(AgentFailed, match=r"^the switch ended$"):
-        asyncio.run(supervised(fail(), [die_later()]))
+        (await supervised(fail(), [die_later()]))
 
 
-def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with agents(tmp_path, 1) as started:
-            call = asyncio.ensure_future(started[0].call({"cmd": "run", "steps": 1}))
-            await asyncio.sleep(0)
-            call.cancel()
-            await asyncio.gather(call, return_exceptions=True)
-            await started[0].settle()
-            assert await started[0].call({"cmd": "run", "steps": 2}) == {"ok": True, "steps": 2}
-
-    asyncio.run(main())
+async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
+    async with agents(tmp_path, 1) as started:
+        call = asyncio.ensure_future(started[0].call({"cmd": "run", "steps": 1}))
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await started[0].settle()
+        assert await started[0].call({"cmd": "run", "steps": 2}) == {"ok": True, "steps": 2}
 
 
-def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
+async def test_supervised_work_returns_and_fails_as_itself(tmp_path: Path) -> None:
     async def answer() -> int:
         return 42
 
     async def fail() -> int:
         raise ZeroDivisionError
 
-    async def main() -> None:
-        async with agents(tmp_path, 1) as started:
-            assert await supervised(answer(), deaths_of(started)) == 42
-            with pytest.raises(ZeroDivisionError):
-                await supervised(fail(), deaths_of(started))
-
-    asyncio.run(main())
+    async with agents(tmp_path, 1) as started:
+        assert await supervised(answer(), deaths_of(started)) == 42
+        with pytest.raises(ZeroDivisionError):
+            await supervised(fail(), deaths_of(started))
 
 
 @asynccontextmanager
@@ -190,49 +165,41 @@ async def coming_back(folder: Path, watched: bool = True) -> AsyncIterator[Agent
         await agent.quit()
 
 
-def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
+async def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
     """What was asked when it died, and what is asked while it is dead."""
-
-    async def main() -> None:
-        async with coming_back(tmp_path) as agent:
-            for restarts in (1, 2):
-                first = agent.pid
-                os.kill(first, signal.SIGKILL)
-                answers = [await agent.call({"cmd": "run", "steps": steps}) for steps in (5, 6)]
-                assert [answer["steps"] for answer in answers] == [5, 6]
-                assert agent.restarts == restarts and agent.pid != first and agent.alive
-
-    asyncio.run(main())
+    async with coming_back(tmp_path) as agent:
+        for restarts in (1, 2):
+            first = agent.pid
+            os.kill(first, signal.SIGKILL)
+            answers = [await agent.call({"cmd": "run", "steps": steps}) for steps in (5, 6)]
+            assert [answer["steps"] for answer in answers] == [5, 6]
+            assert agent.restarts == restarts and agent.pid != first and agent.alive
 
 
-def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> None:
+async def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> None:
     """Also while it comes back: nobody reads what another one waits for, and everybody is answered."""
+    async with coming_back(tmp_path) as agent:
+        seen: list[int] = []
 
-    async def main() -> None:
-        async with coming_back(tmp_path) as agent:
-            seen: list[int] = []
+        async def ask(number: int) -> None:
+            for steps in range(number, number + 20):
+                answer = await agent.call(
+                    {"cmd": "run", "steps": steps}, on_progress=lambda _, n: seen.append(n)
+                )
+                assert answer["steps"] == steps
 
-            async def ask(number: int) -> None:
-                for steps in range(number, number + 20):
-                    answer = await agent.call(
-                        {"cmd": "run", "steps": steps}, on_progress=lambda _, n: seen.append(n)
-                    )
-                    assert answer["steps"] == steps
-
-            asking = asyncio.gather(*(ask(100 * number) for number in range(3)))
-            killed: set[int] = set()
-            while not asking.done() and len(killed) < 4:
-                if agent.pid not in killed:
-                    killed.add(agent.pid)
-                    os.kill(agent.pid, signal.SIGKILL)
-                await asyncio.sleep(0)
-            await asking
-            assert agent.restarts >= 4 and len(seen) >= 60
-
-    asyncio.run(main())
+        asking = asyncio.gather(*(ask(100 * number) for number in range(3)))
+        killed: set[int] = set()
+        while not asking.done() and len(killed) < 4:
+            if agent.pid not in killed:
+                killed.add(agent.pid)
+                os.kill(agent.pid, signal.SIGKILL)
+            await asyncio.sleep(0)
+        await asking
+        assert agent.restarts >= 4 and len(seen) >= 60
 
 
-def test_one_that_ends_by_itself_before_it_is_ready_is_an_error(tmp_path: Path) -> None:
+async def test_one_that_ends_by_itself_before_it_is_ready_is_an_error(tmp_path: Path) -> None:
     """It would do so again and again."""
     flag = tmp_path / "was here"
     script = f"""
@@ -242,62 +209,46 @@ if flag.exists():
     sys.exit("the disk is gone")
 flag.touch()
 {SCRIPT}"""
-
-    async def main() -> None:
-        agent = await Agent.start(
-            "ps-0", [sys.executable, "-c", script], {}, tmp_path, restarts_after_death=True
-        )
-        try:
-            await agent.ready()
-            watch = asyncio.ensure_future(agent.until_it_dies())
-            os.kill(agent.pid, signal.SIGKILL)
-            with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
-                await asyncio.wait_for(watch, 30)
-            with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
-                await asyncio.wait_for(agent.call({"cmd": "run", "steps": 1}), 30)
-        finally:
-            await agent.quit()
-
-    asyncio.run(main())
+    agent = await Agent.start("ps-0", [sys.executable, "-c", script], {}, tmp_path, restarts_after_death=True)
+    try:
+        await agent.ready()
+        watch = asyncio.ensure_future(agent.until_it_dies())
+        os.kill(agent.pid, signal.SIGKILL)
+        with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
+            await asyncio.wait_for(watch, 30)
+        with pytest.raises(AgentFailed, match="ps-0 ended with code 1: the disk is gone"):
+            await asyncio.wait_for(agent.call({"cmd": "run", "steps": 1}), 30)
+    finally:
+        await agent.quit()
 
 
-def test_patience_lasts_while_somebody_is_missing(tmp_path: Path) -> None:
-    async def main() -> None:
-        liveness = Liveness()
-        agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, liveness=liveness)
-        try:
-            await agent.ready()
-            liveness.mark_down("s1")
-            call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, patience=0.01))
-            for _ in range(100):
-                await asyncio.sleep(0.001)
-            assert not call.done()
-            liveness.mark_up("s1")
-            with pytest.raises(AgentFailed, match="did not answer 'ignored'"):
-                await call
-        finally:
-            await agent.quit()
-
-    asyncio.run(main())
+async def test_patience_lasts_while_somebody_is_missing(tmp_path: Path) -> None:
+    liveness = Liveness()
+    agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, liveness=liveness)
+    try:
+        await agent.ready()
+        liveness.mark_down("s1")
+        call = asyncio.ensure_future(agent.call({"cmd": "ignored"}, patience=0.01))
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        assert not call.done()
+        liveness.mark_up("s1")
+        with pytest.raises(AgentFailed, match="did not answer 'ignored'"):
+            await call
+    finally:
+        await agent.quit()
 
 
-def test_nobody_waits_for_an_agent_that_nobody_brings_back(tmp_path: Path) -> None:
+async def test_nobody_waits_for_an_agent_that_nobody_brings_back(tmp_path: Path) -> None:
     """As at the end of a run, when deaths are no longer watched for."""
-
-    async def main() -> None:
-        async with coming_back(tmp_path, watched=False) as agent:
-            with pytest.raises(AgentFailed, match="ps-0 ended with code -9: Segmentation of the soul"):
-                await asyncio.wait_for(agent.call({"cmd": "die"}), 30)
-            assert agent.restarts == 0
-
-    asyncio.run(main())
+    async with coming_back(tmp_path, watched=False) as agent:
+        with pytest.raises(AgentFailed, match="ps-0 ended with code -9: Segmentation of the soul"):
+            await asyncio.wait_for(agent.call({"cmd": "die"}), 30)
+        assert agent.restarts == 0
 
 
-def test_an_error_of_an_agent_that_comes_back_is_an_error(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with coming_back(tmp_path) as agent:
-            with pytest.raises(AgentFailed, match="no such job"):
-                await agent.call({"cmd": "bad"})
-            assert agent.restarts == 0
-
-    asyncio.run(main())
+async def test_an_error_of_an_agent_that_comes_back_is_an_error(tmp_path: Path) -> None:
+    async with coming_back(tmp_path) as agent:
+        with pytest.raises(AgentFailed, match="no such job"):
+            await agent.call({"cmd": "bad"})
+        assert agent.restarts == 0

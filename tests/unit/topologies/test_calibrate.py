@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from analysis.record import capacity_of_baseline
@@ -29,45 +27,45 @@ class Played(IdleSession):
         return [Ran(steps=steps, max_lateness_ns=0, cpu_s=0.0, loss=None) for _ in range(WORKERS)]
 
 
-def run(session: Played) -> None:
-    asyncio.run(calibrate(session, asyncio.run(probe(session))))
+async def run(session: Played) -> None:
+    await calibrate(session, await probe(session))
 
 
-def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(
+async def test_loads_are_fractions_of_what_neither_carries_both_times_where_that_is_the_least(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Played()
     monkeypatch.setitem(RATES, "proxy", 101.0)
-    run(session)
+    await run(session)
     assert session.record.capacity == pytest.approx(RATES)
     assert session.record.offered_rate == pytest.approx({"0.5": 50, "0.8": 80})
     # 100 steps/s are 25 of each worker, for two seconds.
     assert session.played == [(arm, 0, 8) for arm in ARMS] + [(arm, 8, 50) for arm in ARMS]
 
 
-def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loads_are_fractions_of_what_all_arms_carry(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Played()
     monkeypatch.setitem(RATES, "offload", 60.0)
-    run(session)
+    await run(session)
     assert session.record.offered_rate == pytest.approx({"0.5": 30, "0.8": 48})
 
 
-def test_loads_are_fractions_of_a_rate_that_is_given() -> None:
+async def test_loads_are_fractions_of_a_rate_that_is_given() -> None:
     session = Played(Config(workers=WORKERS, rate=42.0))
-    run(session)
+    await run(session)
     assert session.record.offered_rate == pytest.approx({"0.5": 21, "0.8": 33.6})
     assert session.record.capacity == pytest.approx(RATES)
 
 
-def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
+async def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Played()
-    run(session)
+    await run(session)
     session.played.clear()
     monkeypatch.setitem(RATES, "baseline", 70.0)
-    asyncio.run(check_capacity(session, "middle"))
-    asyncio.run(check_capacity(session, "end"))
+    (await check_capacity(session, "middle"))
+    (await check_capacity(session, "end"))
     middle, end = session.record.capacity_checks
     assert (middle.when, end.when) == ("middle", "end")
     assert middle.capacity == pytest.approx(RATES) and capacity_of_baseline(end.capacity) == pytest.approx(90)

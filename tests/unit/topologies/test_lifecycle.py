@@ -132,7 +132,9 @@ def test_an_interrupted_run_says_where_its_logs_are(tmp_path: Path) -> None:
     assert there.endswith(str(run)) and "parts" not in there
 
 
-def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_load_that_is_interrupted_waits_for_nobody(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Workers whose keys are on their way would never come to the end of their steps."""
     begun = asyncio.Event()
 
@@ -154,17 +156,14 @@ def test_a_load_that_is_interrupted_waits_for_nobody(monkeypatch: pytest.MonkeyP
         async def run_steps(self, *_: Any, **__: Any) -> Any:
             await asyncio.Event().wait()
 
-    async def main() -> None:
-        session = real_session(run=tmp_path, of=Endless)
-        loading = asyncio.ensure_future(session.load([1]))
-        beginning = asyncio.ensure_future(begun.wait())
-        await asyncio.wait([loading, beginning], return_when=asyncio.FIRST_COMPLETED)
-        assert not loading.done(), loading.result()
-        loading.cancel()
-        assert (await asyncio.wait([loading], timeout=PATIENCE_S))[0] == {loading}
-
     monkeypatch.setattr("topologies.session.Controller", Stuck)
-    asyncio.run(main())
+    session = real_session(run=tmp_path, of=Endless)
+    loading = asyncio.ensure_future(session.load([1]))
+    beginning = asyncio.ensure_future(begun.wait())
+    await asyncio.wait([loading, beginning], return_when=asyncio.FIRST_COMPLETED)
+    assert not loading.done(), loading.result()
+    loading.cancel()
+    assert (await asyncio.wait([loading], timeout=PATIENCE_S))[0] == {loading}
 
 
 REPORTING = """

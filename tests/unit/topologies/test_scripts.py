@@ -1,4 +1,4 @@
-"""Processes of a script, and what a run makes of their joined_workers, without a network."""
+"""Processes of a script, and what a run makes of their workers, without a network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ CONFIG = Config(script="train.py", workers=2)
 
 
 class Line:
-    """A joined's connection: what it was sent."""
+    """The connection of a worker that has joined; it records what it was sent."""
 
     def __init__(self, answer: Callable[[dict[str, Any]], None]) -> None:
         self.sent: list[dict[str, Any]] = []
@@ -67,14 +67,8 @@ class Played:
     def _answer(self, rank: int, order: dict[str, Any]) -> None:
         joined = self.arm.joined_workers[rank]
         if order["do"] == "shut":
-            told = {
-                "steps": joined.steps,
-                "max_lateness_ns": 0,
-                "cpu_s": 0.5,
-                "loss": None,
-                "updates_sent": 40,
-            }
-            joined.complete_command(order["order"], told)
+            ran = dict(steps=joined.steps, max_lateness_ns=0, cpu_s=0.5, loss=None, updates_sent=40)
+            joined.complete_command(order["order"], ran)
             return
         joined.complete_command(order["order"], {})
         if order["do"] == "open":
@@ -85,134 +79,98 @@ class Played:
                 joined.mark_left()
 
 
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
 def session_of(played: Played, tmp_path: Path) -> ScriptSession:
-    config = CONFIG
-    session = ScriptSession(
-        config=config, run=tmp_path, record=real_session().record, reporter=real_session().reporter,
-        network=real_session().network, workers=[], servers=[], arms=[played.arm],
+    of = real_session()
+    return ScriptSession(
+        config=CONFIG, run=tmp_path, record=of.record, reporter=of.reporter, network=of.network,
+        workers=[], servers=[], arms=[played.arm],
     )  # fmt: skip
-    return session
 
 
-def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Path) -> None:
+async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Path) -> None:
     """The second has done more than its part, as the first waits for it."""
-
-    async def play() -> None:
-        played, told = Played(tmp_path, each_tells=(2, 8)), []
-        session = session_of(played, tmp_path)
-        ran = await session.run_steps(
-            Planned(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
-            lambda name, steps: told.append((name, steps)),
-        )
-        assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
-        assert told[-1] == ("offload", 10)
-        opening = played.lines[0].sent[0]
-        assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
-        assert opening["discard_steps"] == 3
-        again = await session.run_steps(Planned(OFFLOAD, 0, 1))
-        assert [each.steps for each in again] == [2, 8]  # counted anew
-
-    run(play())
+    played, told = Played(tmp_path, each_tells=(2, 8)), []
+    session = session_of(played, tmp_path)
+    ran = await session.run_steps(
+        Planned(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
+        lambda name, steps: told.append((name, steps)),
+    )
+    assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
+    assert told[-1] == ("offload", 10)
+    opening = played.lines[0].sent[0]
+    assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
+    assert opening["discard_steps"] == 3
+    again = await session.run_steps(Planned(OFFLOAD, 0, 1))
+    assert [each.steps for each in again] == [2, 8]  # counted anew
 
 
-def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_path: Path) -> None:
-    async def play() -> None:
-        session = session_of(Played(tmp_path, each_tells=(1, 1), leaves=(0, 1)), tmp_path)
-        assert not session.has_ended(OFFLOAD)
-        ran = await session.run_steps(Planned(OFFLOAD, 0, 1_000))
-        assert [each.steps for each in ran] == [1, 1]
-        assert session.has_ended(OFFLOAD)
-        assert await session.run_steps(Planned(OFFLOAD, 0, 1_000)) == []
-
-    run(play())
+async def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_path: Path) -> None:
+    session = session_of(Played(tmp_path, each_tells=(1, 1), leaves=(0, 1)), tmp_path)
+    assert not session.has_ended(OFFLOAD)
+    ran = await session.run_steps(Planned(OFFLOAD, 0, 1_000))
+    assert [each.steps for each in ran] == [1, 1]
+    assert session.has_ended(OFFLOAD)
+    assert await session.run_steps(Planned(OFFLOAD, 0, 1_000)) == []
 
 
-def test_a_block_in_which_nobody_gets_on_ends_the_run(
+async def test_a_block_in_which_nobody_gets_on_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_module, "_PATIENCE_S", -4.9)
-
-    async def play() -> None:
-        session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
-        with pytest.raises(AgentFailed, match=r"arm offload: 3 of 10 steps"):
-            await session.run_steps(Planned(OFFLOAD, 0, 5))
-
-    run(play())
+    session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
+    with pytest.raises(AgentFailed, match=r"arm offload: 3 of 10 steps"):
+        await session.run_steps(Planned(OFFLOAD, 0, 5))
 
 
-def test_a_worker_that_ended_by_an_error_ends_the_run(
+async def test_a_worker_that_ended_by_an_error_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though the other has done all steps."""
     monkeypatch.setattr(arm_module, "_END_S", 0.0)
-
-    async def play() -> None:
-        played = Played(tmp_path, each_tells=(3, 9_000))
-        session = session_of(played, tmp_path)
-        played.arm.joined_workers[0].mark_left(is_in_order=False)
-        (tmp_path / "logs").mkdir()
-        (tmp_path / "logs" / "script-offload-1.log").write_text("key 7 is there twice\n")
-        with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* offload, .* goes on .*key 7 is there twice"):
-            await session.run_steps(Planned(OFFLOAD, 0, 5))
-
-    run(play())
+    played = Played(tmp_path, each_tells=(3, 9_000))
+    session = session_of(played, tmp_path)
+    played.arm.joined_workers[0].mark_left(is_in_order=False)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "script-offload-1.log").write_text("key 7 is there twice\n")
+    with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* offload, .* goes on .*key 7 is there twice"):
+        await session.run_steps(Planned(OFFLOAD, 0, 5))
 
 
-def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
-    async def play() -> None:
-        course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).observe(OFFLOAD, 4)
-        # 80 lanes in 8 steps, of two workers.
-        assert course.lanes == course.steps * 2 * 10
-
-    run(play())
+async def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
+    course = await session_of(Played(tmp_path, each_tells=(4, 4)), tmp_path).observe(OFFLOAD, 4)
+    # 80 lanes in 8 steps, of two workers.
+    assert course.lanes == course.steps * 2 * 10
 
 
-def test_scripts_that_end_without_a_push_are_told_what_a_step_is(tmp_path: Path) -> None:
-    async def play() -> None:
-        session = session_of(Played(tmp_path, leaves=(0, 1)), tmp_path)
-        with pytest.raises(RunFailed, match=r"arm offload without a push.*a step is a push"):
-            await session.observe(OFFLOAD, 4)
-
-    run(play())
+async def test_scripts_that_end_without_a_push_are_told_what_a_step_is(tmp_path: Path) -> None:
+    session = session_of(Played(tmp_path, leaves=(0, 1)), tmp_path)
+    with pytest.raises(RunFailed, match=r"arm offload without a push.*a step is a push"):
+        await session.observe(OFFLOAD, 4)
 
 
-def test_an_arm_has_one_model(tmp_path: Path) -> None:
-    async def play() -> None:
-        played = Played(tmp_path)
-        terms = await played.arm.begin(30)
-        assert (terms.job, terms.arm, terms.seed, terms.parts) == (
-            OFFLOAD.job,
-            "offload",
-            1,
-            str(tmp_path / "parts"),
-        )
-        assert len(terms.workers) == 2
-        with pytest.raises(RunFailed, match="arm offload: all workers have left"):
-            await played.arm.begin(30)
-
-    run(play())
+async def test_an_arm_has_one_model(tmp_path: Path) -> None:
+    played = Played(tmp_path)
+    terms = await played.arm.begin(30)
+    assert (terms.job, terms.arm, terms.seed) == (OFFLOAD.job, "offload", 1)
+    assert terms.parts == str(tmp_path / "parts")
+    assert len(terms.workers) == 2
+    with pytest.raises(RunFailed, match="arm offload: all workers have left"):
+        await played.arm.begin(30)
 
 
-def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) -> None:
-    async def play() -> None:
-        silent: Any = Line(lambda order: None)
-        joined = JoinedWorker(4, silent)
-        with pytest.raises(AgentFailed, match="worker 5: no answer to 'hint' within 0 s"):
-            await command_workers([joined], "hint", 0.01)
-        failing: Any = Line(lambda order: joined.complete_command(order["order"], {"error": "no such file"}))
-        joined = JoinedWorker(4, failing)
-        with pytest.raises(AgentFailed, match="no such file"):
-            await command_workers([joined], "hint", 1)
-        worker = ScriptWorker(1, [Played(tmp_path).arm])
-        assert await worker.call({"cmd": "hint", "job": OFFLOAD.job, "file": None}) == {}
-        assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
-        await worker.settle()
-
-    run(play())
+async def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Path) -> None:
+    silent: Any = Line(lambda order: None)
+    joined = JoinedWorker(4, silent)
+    with pytest.raises(AgentFailed, match="worker 5: no answer to 'hint' within 0 s"):
+        await command_workers([joined], "hint", 0.01)
+    failing: Any = Line(lambda order: joined.complete_command(order["order"], {"error": "no such file"}))
+    joined = JoinedWorker(4, failing)
+    with pytest.raises(AgentFailed, match="no such file"):
+        await command_workers([joined], "hint", 1)
+    worker = ScriptWorker(1, [Played(tmp_path).arm])
+    assert await worker.call({"cmd": "hint", "job": OFFLOAD.job, "file": None}) == {}
+    assert await worker.call({"cmd": "flush"}) == {"dropped_rows": 0}
+    await worker.settle()
 
 
 async def started(script: Script, code: str) -> Script:
@@ -220,71 +178,54 @@ async def started(script: Script, code: str) -> Script:
     return script
 
 
-def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
-    async def play() -> None:
-        code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
-        script = await started(Script(3, "offload", tmp_path / "log"), code)
-        await script.until_it_fails()
-        told = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
-        assert (
-            "worker 3 (rank 2) in arm offload" in told
-            and "status 1" in told
-            and str(tmp_path / "log") in told
-        )
-        assert told.endswith("\n  no such column: price") and "\n  19" in told and "first" not in told
-
-    run(play())
+async def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
+    code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
+    script = await started(Script(3, "offload", tmp_path / "log"), code)
+    await script.until_it_fails()
+    told = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
+    assert "worker 3 (rank 2) in arm offload" in told and "status 1" in told and str(tmp_path / "log") in told
+    assert told.endswith("\n  no such column: price") and "\n  19" in told and "first" not in told
 
 
-def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:
-    async def play() -> None:
-        script = await started(Script(1, "offload", tmp_path / "log"), "pass")
-        await script.until_it_fails()
-        assert script.has_failed and "hotline.Worker" in str(script.failure())
-        silent: Any = Line(lambda order: None)
-        well = Script(2, "offload", tmp_path / "log")
-        well.joined = JoinedWorker(0, silent)
-        await started(well, "pass")
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(well.until_it_fails(), 2)
-        assert not well.has_failed
-
-    run(play())
+async def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:
+    script = await started(Script(1, "offload", tmp_path / "log"), "pass")
+    await script.until_it_fails()
+    assert script.has_failed and "hotline.Worker" in str(script.failure())
+    silent: Any = Line(lambda order: None)
+    well = Script(2, "offload", tmp_path / "log")
+    well.joined = JoinedWorker(0, silent)
+    await started(well, "pass")
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(well.until_it_fails(), 2)
+    assert not well.has_failed
 
 
-def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
+async def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its process has ended with status 0."""
     monkeypatch.setattr(arm_module, "_END_S", 0.0)
-
-    async def play() -> None:
-        played = Played(tmp_path, each_tells=(3, 9_000))
-        script = await started(played.arm.scripts[0], "print('done')")
-        assert script._ended is not None
-        await script._ended
-        played.arm.joined_workers[0].mark_left(is_in_order=False)
-        with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* os\._exit.* last pushes .*lost.* done"):
-            await session_of(played, tmp_path).run_steps(Planned(OFFLOAD, 0, 5))
-
     (tmp_path / "logs").mkdir()
-    run(play())
+    played = Played(tmp_path, each_tells=(3, 9_000))
+    script = await started(played.arm.scripts[0], "print('done')")
+    assert script._ended is not None
+    await script._ended
+    played.arm.joined_workers[0].mark_left(is_in_order=False)
+    with pytest.raises(AgentFailed, match=r"(?s)worker 1 .* os\._exit.* last pushes .*lost.* done"):
+        await session_of(played, tmp_path).run_steps(Planned(OFFLOAD, 0, 5))
 
 
-def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> None:
-    async def play() -> None:
-        scripts = [
-            await started(Script(number, "offload", tmp_path / f"{number}"), f"raise SystemExit({number})")
-            for number in (1, 2)
-        ]
-        scripts[1].mark_gone()
-        await asyncio.gather(*(script.until_it_fails() for script in scripts))
-        assert "worker 2" in str(first_failure(scripts))
-
-    run(play())
+async def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> None:
+    scripts = [
+        await started(Script(number, "offload", tmp_path / f"{number}"), f"raise SystemExit({number})")
+        for number in (1, 2)
+    ]
+    scripts[1].mark_gone()
+    await asyncio.gather(*(script.until_it_fails() for script in scripts))
+    assert "worker 2" in str(first_failure(scripts))
 
 
-def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: Path) -> None:
+async def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: Path) -> None:
     """It ignores SIGTERM, and so does its child."""
     code = (
         "import signal, subprocess, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
@@ -292,18 +233,14 @@ def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: Path) 
         "print(child.pid, flush=True); time.sleep(600)"
     )
     log = tmp_path / "log"
-
-    async def play() -> int:
-        script = await started(Script(1, "offload", log), code)
-        while not log.read_text().strip():
-            await asyncio.sleep(0.01)
-        begun = time.monotonic()
-        await script.end()
-        assert script.has_failed and time.monotonic() - begun < 30
-        await Script(2, "offload", log).end()  # it was never started
-        return int(log.read_text())
-
-    child = run(play())
+    script = await started(Script(1, "offload", log), code)
+    while not log.read_text().strip():
+        await asyncio.sleep(0.01)
+    begun = time.monotonic()
+    await script.end()
+    assert script.has_failed and time.monotonic() - begun < 30
+    await Script(2, "offload", log).end()  # it was never started
+    child = int(log.read_text())
     wait_for(lambda: not is_alive(child))
 
 
@@ -312,39 +249,28 @@ def test_a_script_runs_as_whoever_asked_sudo_with_its_place_and_rank(monkeypatch
         monkeypatch.delenv(name, raising=False)
     assert command_of(["a.py", "-x"], 7, None) == ["mnexec", "-a", "7", sys.executable, "a.py", "-x"]
     found = environment_of(Path("/run/x.sock"), 2)
-    assert (found["HOTLINE_CONNECT"], found["HOTLINE_RANK"], found["OMP_NUM_THREADS"]) == (
-        "/run/x.sock",
-        "2",
-        "1",
-    )
-    monkeypatch.setenv("SUDO_UID", "0")
-    monkeypatch.setenv("SUDO_GID", "5")
-    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert (found["HOTLINE_CONNECT"], found["HOTLINE_RANK"]) == ("/run/x.sock", "2")
+    assert found["OMP_NUM_THREADS"] == "1"
+    for name, value in (("SUDO_UID", "0"), ("SUDO_GID", "5"), ("OMP_NUM_THREADS", "4")):
+        monkeypatch.setenv(name, value)
     command = command_of(["a.py"], 7, 1)
     assert command[3:9] == ["taskset", "--cpu-list", "1", "setpriv", "--reuid=0", "--regid=5"]
     found = environment_of(Path("/run/x.sock"), 2)
     assert (found["USER"], found["OMP_NUM_THREADS"]) == ("root", "4")
 
 
-def test_who_waits_for_scripts_is_told_what_for(
+async def test_who_waits_for_scripts_is_told_what_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(group, "_REMINDER_S", 0.0)
     caplog.set_level("INFO")
-
-    async def play() -> None:
-        arms = [Played(tmp_path).arm, ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, print)]
-        await group._log_missing_scripts(arms, tmp_path)
-
-    run(play())
+    arms = [Played(tmp_path).arm, ScriptArm(OFFLOAD, CONFIG, tmp_path, Played(tmp_path)._start, print)]
+    await group._log_missing_scripts(arms, tmp_path)
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text
 
 
-def test_a_killed_script_is_told_by_its_signal(tmp_path: Path) -> None:
-    async def play() -> None:
-        script = await started(Script(1, "offload", tmp_path / "log"), "import time; time.sleep(600)")
-        os.kill(script.pid, signal.SIGKILL)
-        await script.until_it_fails()
-        assert "status -9" in str(script.failure())
-
-    run(play())
+async def test_a_killed_script_is_told_by_its_signal(tmp_path: Path) -> None:
+    script = await started(Script(1, "offload", tmp_path / "log"), "import time; time.sleep(600)")
+    os.kill(script.pid, signal.SIGKILL)
+    await script.until_it_fails()
+    assert "status -9" in str(script.failure())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -34,34 +33,25 @@ class Server:
         return self._answer
 
 
-def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms() -> None:
+async def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_arms() -> None:
+    of_job = {"packets": 10, "bytes": 1000, "proc_wall_ns": 300, "proc_cpu_ns": 200}
+
     def counters(factor: int) -> dict[int, dict[str, int]]:
         return {
             job: {
                 **dict.fromkeys(JOB_COUNTERS, 7),
-                "packets": 10 * job * factor,
-                "bytes": 1000 * job * factor,
-                "proc_wall_ns": 300 * job * factor,
-                "proc_cpu_ns": 200 * job * factor,
+                **{name: each * job * factor for name, each in of_job.items()},
             }
             for job in JOBS.values()
         }
 
     servers: Any = [Server(1.5, counters(1)), Server(0.25, counters(2))]
     session = real_session(servers=servers)
-    use = asyncio.run(session.server_use())
+    use = await session.server_use()
     assert set(use) == set(JOBS)
-    assert use["offload"] == ServerUse(
-        packets=30 * JOBS["offload"],
-        bytes=3000 * JOBS["offload"],
-        proc_wall_ns=900 * JOBS["offload"],
-        proc_cpu_ns=600 * JOBS["offload"],
-        cpu_s=1.75,
-        commits=6,
-        commit_ns=90_000,
-        delayed=14,
-        delay_ns=280_000,
-    )
+    counted = {name: 3 * JOBS["offload"] * each for name, each in of_job.items()}
+    durability = dict(commits=6, commit_ns=90_000, delayed=14, delay_ns=280_000)
+    assert use["offload"] == ServerUse.model_validate({"cpu_s": 1.75, **counted, **durability})
 
 
 def session_with(counted: dict[str, Any] | None, datapath: str | None) -> RealSession:

@@ -38,56 +38,53 @@ class LoggingWorker:
         return {}
 
 
-def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_measured(tmp_path: Path) -> None:
+async def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_measured(tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     parts.mkdir()
     worker = LoggingWorker(parts)
     session = real_session(run=tmp_path, workers=[worker])
-    assert asyncio.run(session.new_operations()).is_empty()
+    assert (await session.new_operations()).is_empty()
     worker.unwritten = {"operations-worker-1-0.parquet": [10, 20], "rpc-worker-1-0.parquet": [1]}
-    assert asyncio.run(session.new_operations())["scheduled_us"].to_list() == [10, 20]
+    assert (await session.new_operations())["scheduled_us"].to_list() == [10, 20]
     repeated = block(0, 0.5, "offload").model_copy(update={"begun_us": 25, "ended_us": 35})
     session.record.repeated_blocks.append(repeated)
     worker.unwritten = {"operations-worker-1-1.parquet": [30, 40], "operations-worker-2-0.parquet": [50]}
-    found = asyncio.run(session.new_operations()).sort("scheduled_us")
+    found = (await session.new_operations()).sort("scheduled_us")
     assert found.select("scheduled_us", "measured").rows() == [(30, False), (40, True), (50, True)]
-    assert asyncio.run(session.new_operations()).is_empty()
+    assert (await session.new_operations()).is_empty()
 
 
-def test_it_is_done_again_until_nobody_has_died() -> None:
-    async def main() -> None:
-        made, attempts = real_session(), []
+async def test_it_is_done_again_until_nobody_has_died() -> None:
+    made, attempts = real_session(), []
 
-        async def work() -> int:
-            attempts.append(made.liveness.all_up)
-            if len(attempts) == 1:  # it would wait for ever
-                made.liveness.mark_down("s1")
-                asyncio.get_running_loop().call_later(0.01, made.liveness.mark_up, "s1")
-                await asyncio.Event().wait()
-            if len(attempts) == 2:
-                asyncio.get_running_loop().call_later(0.01, made.liveness.mark_down, "ps-0")
-                asyncio.get_running_loop().call_later(0.02, made.liveness.mark_up, "ps-0")
-                raise DeviceError("the switch has closed the connection")
-            if len(attempts) == 3:  # it ends well, but beside a death
-                made.liveness.mark_down("ps-1")
-                made.liveness.mark_up("ps-1")
-                await asyncio.sleep(0)
-            return len(attempts)
+    async def work() -> int:
+        attempts.append(made.liveness.all_up)
+        if len(attempts) == 1:  # it would wait for ever
+            made.liveness.mark_down("s1")
+            asyncio.get_running_loop().call_later(0.01, made.liveness.mark_up, "s1")
+            await asyncio.Event().wait()
+        if len(attempts) == 2:
+            asyncio.get_running_loop().call_later(0.01, made.liveness.mark_down, "ps-0")
+            asyncio.get_running_loop().call_later(0.02, made.liveness.mark_up, "ps-0")
+            raise DeviceError("the switch has closed the connection")
+        if len(attempts) == 3:  # it ends well, but beside a death
+            made.liveness.mark_down("ps-1")
+            made.liveness.mark_up("ps-1")
+            await asyncio.sleep(0)
+        return len(attempts)
 
-        assert await asyncio.wait_for(made.retry_after_deaths(work), 30) == 4
-        assert attempts == [True] * 4
-
-    asyncio.run(main())
+    assert await asyncio.wait_for(made.retry_after_deaths(work), 30) == 4
+    assert attempts == [True] * 4
 
 
-def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(liveness, "_DETECTION_S", 0.01)
 
     async def work() -> None:
         raise DeviceError("the switch refused it")
 
     with pytest.raises(DeviceError, match="refused"):
-        asyncio.run(real_session().retry_after_deaths(work))
+        (await real_session().retry_after_deaths(work))
 
 
 class CommandLog:
@@ -115,25 +112,25 @@ class CommandLog:
         ({"faults": {"loss": 0.01}}, 0, 4 * 68),
     ],
 )
-def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
+async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
     worker = CommandLog()
     session = real_session(Config.model_validate(settings), workers=[worker])
-    asyncio.run(session.run_steps(Planned(arm("baseline"), 0, 8, period_ns)))
+    (await session.run_steps(Planned(arm("baseline"), 0, 8, period_ns)))
     assert worker.patience == [seconds]
 
 
-def test_a_block_is_told_what_of_it_is_discarded() -> None:
+async def test_a_block_is_told_what_of_it_is_discarded() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
-    asyncio.run(session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2)))
+    (await session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2)))
     asked = {
         name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
     }
     assert asked == {"first_step": 100, "steps": 8, "discard_ns": 30_000_000, "discard_steps": 2}
 
 
-def test_empty_rpcs_have_time_by_their_number() -> None:
+async def test_empty_rpcs_have_time_by_their_number() -> None:
     worker = CommandLog()
     session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
-    asyncio.run(measure_empty_rpcs(session))
+    (await measure_empty_rpcs(session))
     assert worker.patience == [1030]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -73,7 +72,7 @@ async def followed(log: Log) -> list[float]:
 
 
 @pytest.mark.parametrize("half_life", [None, 1_000.0, 300.0])
-def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | None) -> None:
+async def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | None) -> None:
     shape = Shape("small", 20_000, TOP_K, 0.5, 200, 4)
     parts = write_parts(LogSpec(shape, 1_000, half_life=half_life), tmp_path, lambda done, total: None)
     log = prepare(parts, tmp_path, 0.5, 1, lambda done, total: None)
@@ -81,5 +80,5 @@ def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | None) -
     counts = done.hits[0, :, 0], done.accesses[:, 0]
     hits, accesses = (of_bins.reshape(10, -1).sum(axis=1) for of_bins in counts)
     shares = hits / accesses
-    assert shares == pytest.approx(asyncio.run(followed(log)), abs=POINTS)
+    assert shares == pytest.approx(await followed(log), abs=POINTS)
     assert 0.2 < shares.mean() < 0.55
