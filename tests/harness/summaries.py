@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from typing import Any
 
+from rich.console import Console
+
 from analysis.statistics import Comparison
 from analysis.summary import LoadSummary, Summary
+from analysis.terminal import print_summary, render
 
 
 def of_ratio(ratio: float, low: float | None = None, high: float | None = None) -> Comparison:
@@ -31,17 +35,23 @@ def a_load(**changes: Any) -> LoadSummary:
 
 def a_summary(loads: Mapping[str, LoadSummary], **changes: Any) -> Summary:
     """Return the summary of a run that lost nothing."""
-    nothing = dict.fromkeys(("mean", "p50", "p95", "p99"))
-    updates = dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0)
     of: dict[str, Any] = {
-        "target": "softswitch",
-        "offered_rate": {},
-        "capacity": {"baseline": 200.0},
-        "hot_update_share": None,
-        "updates": updates,
-        "overflows": 0,
-        "empty_rpc_latency_us": nothing,
-        "arms": {},
-        "loads": loads,
-    }
-    return Summary(**{**of, **changes})
+        "target": "softswitch", "offered_rate": {}, "capacity": {"baseline": 200.0}, "hot_update_share": None,
+        "updates": dict.fromkeys(("sent", "applied", "lost", "unknown", "mismatched_keys"), 0),
+        "overflows": 0, "empty_rpc_latency_us": dict.fromkeys(("mean", "p50", "p95", "p99")), "arms": {},
+    }  # fmt: skip
+    return Summary(**{**of, "loads": loads, **changes})
+
+
+def terminal(summary: Summary) -> str:
+    """Return what a terminal without colours shows."""
+    output = io.StringIO()
+    print_summary(summary, output)
+    return output.getvalue()
+
+
+def coloured(summary: Summary) -> str:
+    """Return what a terminal with colours shows, with its escape sequences."""
+    output = io.StringIO()
+    Console(file=output, force_terminal=True, color_system="standard", width=100).print(render(summary))
+    return output.getvalue()

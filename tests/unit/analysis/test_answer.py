@@ -53,16 +53,8 @@ def verdicts(found: Answer) -> dict[str, Verdict]:
 
 
 def test_counts_and_cpu_come_first_then_operations_then_what_is_not_claimed() -> None:
-    hot = {
-        PULL: MORE,
-        PUSH: OPEN,
-        CPU: LESS,
-        PACKETS: LESS,
-        "ps_bytes_per_step": MORE,
-        "rpcs_per_step": MORE,
-        "worker_cpu_us_per_step": MORE,
-        "worker_cpu_without_switch_us_per_step": OPEN,
-    }
+    hot = {PULL: MORE, PUSH: OPEN, CPU: LESS, PACKETS: LESS, "worker_cpu_without_switch_us_per_step": OPEN}
+    hot |= dict.fromkeys(("ps_bytes_per_step", "rpcs_per_step", "worker_cpu_us_per_step"), MORE)
     proxy = {PULL: OPEN, PUSH: LESS, CPU: LESS}
     found = answer(summary(hot, proxy, learning={"offload": of_ratio(0.001, -0.002, 0.004)}))
     assert spoken(found.claims) == (
@@ -137,9 +129,8 @@ def test_what_is_claimed_of_the_model(found: tuple[float, ...], verdict: Verdict
 
 
 def test_few_rounds_bear_no_claim() -> None:
-    found = answer(
-        summary({PULL: NOT_KNOWN, PUSH: NOT_KNOWN, CPU: NOT_KNOWN}, learning={"offload": NOT_KNOWN})
-    )
+    unknown = dict.fromkeys((PULL, PUSH, CPU), NOT_KNOWN)
+    found = answer(summary(unknown, learning={"offload": NOT_KNOWN}))
     assert found.recommendation is Recommendation.FEW_ROUNDS
     assert set(verdicts(found).values()) == {Verdict.NO_INTERVAL}
     # That of the loss lacks its interval for another reason.
@@ -233,6 +224,6 @@ def test_the_recommendation_follows_from_what_is_claimed(
 )
 def test_what_breaks_everything_is_the_headline(changes: dict[str, Any]) -> None:
     found = summary({CPU: LESS}, **changes)
-    told = measured_answer(found)
-    assert not found.is_sound and not told.is_trusted
-    assert told.headline != measured_answer(summary({CPU: LESS})).headline
+    broken = measured_answer(found)
+    assert not found.is_sound and not broken.is_trusted
+    assert broken.headline != measured_answer(summary({CPU: LESS})).headline

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +12,13 @@ from analysis.claims import Recommendation, answer
 from analysis.figures.source import curves, of_run
 from analysis.metrics import differences
 from analysis.report import differences as tables
-from analysis.report import write_report
-from analysis.summary import Summary, summarise
-from analysis.terminal import print_summary
+from analysis.summary import Summary
 from foundation.designs import arms, hotset
 from foundation.designs.hotset import HotSet
 from foundation.designs.interface import Arm
 from foundation.errors import HotlineError
 from foundation.logs.check import check
+from tests.harness.summaries import terminal
 from tests.unit.analysis import synthetic
 from tests.unit.analysis.synthetic import make_run
 
@@ -28,7 +26,7 @@ COLOUR = "#9467bd"
 
 
 def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
-    """An arm more, whose pulls take a quarter of what *baseline*'s do."""
+    """Add an arm whose pulls take a quarter of the time that *baseline*'s do."""
     settings = HotSet(offload=True)
     sixth = Arm("small", 90, hotset.NAME, settings, COLOUR, about="with a small hot set", reference=baseline)
     patch.setattr(hotset, "DESIGN", replace(hotset.DESIGN, arms=(*hotset.DESIGN.arms, sixth)))
@@ -37,16 +35,9 @@ def with_a_sixth(patch: pytest.MonkeyPatch, baseline: str) -> Arm:
 
 
 def measured(folder: Path, design: str) -> tuple[Path, Summary, str]:
-    """A run of all arms of a design: its folder, its summary and its page."""
+    """Return the folder, the summary and the page of a run of all arms of a design."""
     run = make_run(folder / "run", [arm.name for arm in arms.measured(design)])
-    summary = summarise(run.folder, run.record)
-    return run.folder, summary, write_report(run.folder, run.record, summary).read_text()
-
-
-def terminal(summary: Summary) -> str:
-    output = io.StringIO()
-    print_summary(summary, output)
-    return output.getvalue()
+    return run.folder, run.summary(), run.page()
 
 
 def heads(text: str) -> list[list[str]]:
@@ -59,10 +50,8 @@ def heads(text: str) -> list[list[str]]:
 def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_a_sixth(monkeypatch, "baseline")
     folder, summary, page = measured(tmp_path, hotset.NAME)
-    rows, log = (
-        pl.read_parquet(folder / "rpc.parquet").filter(pl.col("op") != "empty"),
-        tmp_path / "rpc.parquet",
-    )
+    rows = pl.read_parquet(folder / "rpc.parquet").filter(pl.col("op") != "empty")
+    log = tmp_path / "rpc.parquet"
     rows.write_parquet(log)
     assert check(log) == {log.name: rows.height}
     # Of 1,000 µs and 250.

@@ -60,12 +60,8 @@ def test_and_again_must_not_show_as_much(null: Comparison | None, sign: int) -> 
 def test_better_is_what_the_metric_says() -> None:
     more = replace(PULL, better="more")
     less = of_ratio(-0.2, -0.3, -0.1)
-    assert [Claim(metric, of).tone for metric in (PULL, more) for of in (LATER, less)] == [
-        "worse",
-        "better",
-        "better",
-        "worse",
-    ]
+    tones = [Claim(metric, of).tone for metric in (PULL, more) for of in (LATER, less)]
+    assert tones == ["worse", "better", "better", "worse"]
     assert Claim(more, of_ratio(0.2, -0.1, 0.5)).tone == ""
 
 
@@ -116,18 +112,14 @@ def test_rows_that_the_logs_lack_invalidate_times_and_nothing_that_is_counted_el
 
 def test_without_a_ratio_nothing_is_said() -> None:
     none = LATER.model_copy(update={"ratio": None, "ratio_low": None, "ratio_high": None})
-    assert (
-        claims(a_summary({"0.5": a_load(differences={"offload": {"pull_mean": none}})}), "0.5", "offload")
-        == {}
-    )
-    assert claims(a_summary({"0.5": a_load()}), "0.5", "offload") == {}
+    for differences in ({"offload": {"pull_mean": none}}, {}):
+        assert claims(a_summary({"0.5": a_load(differences=differences)}), "0.5", "offload") == {}
 
 
 def test_a_loss_within_its_tolerance_is_the_same() -> None:
     def of(low: float, high: float) -> Claim:
-        found = claim_of_learning(
-            a_summary({}, learning={"offload": of_ratio((low + high) / 2, low, high)}), "offload"
-        )
+        loss = of_ratio((low + high) / 2, low, high)
+        found = claim_of_learning(a_summary({}, learning={"offload": loss}), "offload")
         assert found is not None
         return found
 

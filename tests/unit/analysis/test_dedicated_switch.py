@@ -52,7 +52,7 @@ def test_an_interval_is_wider_by_what_the_model_is_off() -> None:
     assert found.ratio_high == pytest.approx(0.65 * 7 / 6 - 1)
     assert (found.low, found.high) == pytest.approx((100 * (0.54 - 1), 100 * (0.65 * 7 / 6 - 1)))
     assert widened(OWN[PULL], SHARED[PULL], MEASURED[PULL]).ratio_low == pytest.approx(0.02)
-    # What nobody knows the interval of stays so.
+    # An unknown interval stays unknown.
     assert widened(of_ratio(0.1), SHARED[PULL], MEASURED[PULL]) == of_ratio(0.1)
 
 
@@ -60,10 +60,8 @@ def test_a_prediction_has_claims_capacity_and_checks() -> None:
     found = predict(summary(MEASURED, virtual(OWN, SHARED)))
     assert found is not None
     assert (found.load, found.lead.name, found.lead.reference) == ("0.5", "offload", "baseline")
-    assert {name: claim.verdict for name, claim in found.claims.items()} == {
-        CPU: Verdict.LESS,
-        PULL: Verdict.MORE,
-    }
+    verdicts = {name: claim.verdict for name, claim in found.claims.items()}
+    assert verdicts == {CPU: Verdict.LESS, PULL: Verdict.MORE}
     assert found.recommendation is Recommendation.IF_SERVERS_LIMIT
     # 0.75 of the capacity in the model, where 0.83 was measured: a factor of 10/9.
     capacity = found.capacity

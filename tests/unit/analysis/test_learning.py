@@ -17,7 +17,7 @@ ROUNDS, LOADS = 4, (0.5, 0.8)
 
 
 def blocks(**courses: float) -> list[Block]:
-    """Arm -> logarithm of its loss, in every block."""
+    """Return blocks with a loss of each arm, given by its logarithm."""
     return [
         block(number, load, arm).model_copy(update={"loss": exp(course)})
         for number in range(ROUNDS)
@@ -93,7 +93,6 @@ def test_arms_without_a_loss_are_left_out() -> None:
 
 
 def test_a_block_that_was_run_again_counts_as_it_was_at_first(synthetic_run: SyntheticRun) -> None:
-    """Then its mini-batches were new; the second time the model has seen them."""
     record = synthetic_run.record
     again = next(each for each in record.blocks if each.arm == "offload")
     record.repeated_blocks = [

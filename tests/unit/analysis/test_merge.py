@@ -30,9 +30,8 @@ def write_updates(parts: Path, ps: int, part: int, updates: int) -> None:
 def test_parts_of_all_agents_are_joined_and_removed(parts: Path, tmp_path: Path) -> None:
     for agent, part in ((0, 0), (0, 1), (1, 0)):
         row = {"time_us": part, "ps": agent, "worker": 1, "job": 1}
-        pl.DataFrame([row], schema=CONNECTIONS).write_parquet(
-            parts / f"connections-ps-{agent}-{part}.parquet"
-        )
+        part_file = parts / f"connections-ps-{agent}-{part}.parquet"
+        pl.DataFrame([row], schema=CONNECTIONS).write_parquet(part_file)
     merge_logs(parts, tmp_path)
     assert len(pl.read_parquet(tmp_path / "connections.parquet")) == 3
     assert list(parts.iterdir()) == []

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import polars as pl
 import pytest
 from click.testing import CliRunner
-from rich.console import Console
 
 from analysis.claims import answer, claimed
 from analysis.metrics import METRICS, Metric
 from analysis.record import Block
-from analysis.report import write_report
-from analysis.summary import Summary, summarise
-from analysis.terminal import render
+from analysis.summary import Summary
 from hotline.cli.commands import hotline
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.sentences import differences
-from tests.harness.summaries import of_ratio
+from tests.harness.summaries import coloured, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
 
 LANES = Metric(
@@ -52,13 +48,7 @@ def summary(monkeypatch: pytest.MonkeyPatch, synthetic_run: SyntheticRun) -> Sum
     """Summarise a run with two additional metrics."""
     for metric in (LANES, PACE):
         monkeypatch.setitem(METRICS, metric.name, metric)
-    return summarise(synthetic_run.folder, synthetic_run.record)
-
-
-def coloured(summary: Summary) -> list[str]:
-    output = io.StringIO()
-    Console(file=output, force_terminal=True, color_system="standard", width=100).print(render(summary))
-    return output.getvalue().splitlines()
+    return synthetic_run.summary()
 
 
 def test_it_is_in_the_summary(summary: Summary) -> None:
@@ -79,15 +69,14 @@ def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: Syntheti
     *_, (better, tone, [claim]) = claimed(answer(summary).claims, "servers")
     assert (better, tone, claim.metric) == ("more", "better", LANES)
     assert claim.change.ratio == pytest.approx(0.5)
-    lines = coloured(summary)
+    lines = coloured(summary).splitlines()
     [row, _] = [line for line in lines if line.startswith("lanes+served") and "[" in line]
     green = "\x1b[32m+50 [+50, +50]\x1b[0m"
     assert row.count(green) == 2 and " 32.0 " in row
     assert [line.split()[1:] for line in lines if line.startswith("lanes+served") and "[" not in line] == [
         ["32.0", "32.0", "32.0", "48.0", "48.0"]
     ]
-    page = write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
-    assert page.count('<span class="better">+50 % [+50, +50]</span>') == 5
+    assert synthetic_run.page().count('<span class="better">+50 % [+50, +50]</span>') == 5
 
 
 def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) -> None:

@@ -1,4 +1,4 @@
-"""`run.json`: what it has when nothing is told, what is refused, and how it lies on the disk."""
+"""`run.json`: its defaults, what is refused, and its format."""
 
 from __future__ import annotations
 
@@ -28,40 +28,18 @@ def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
     record = read_record(tmp_path)
     assert json.loads(record.model_dump_json()) == {
         **LEAST,
-        "datapath": None,
-        "workload": {},
-        "agents": {},
-        "phases_s": {},
-        "capacity": {},
-        "offered_rate": {},
-        "blocks": [],
-        "repeated_blocks": [],
-        "ended_by": None,
+        **dict.fromkeys(("datapath", "ended_by", "accounting", "switch", "simulation", "virtual", "error")),
+        **{key: {} for key in ("workload", "agents", "phases_s", "capacity", "offered_rate", "memory_mb")},
+        **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks")},
         "alpha": 0.05,
-        "capacity_checks": [],
-        "accounting": None,
-        "switch": None,
-        "simulation": None,
-        "virtual": None,
-        "memory_mb": {},
-        "error": None,
     }
     # Nothing of it is shared with the next.
     assert record.blocks is not read_record(tmp_path).blocks
 
 
 def test_servers_that_have_done_nothing() -> None:
-    assert ServerUse().model_dump() == {
-        "packets": 0,
-        "bytes": 0,
-        "proc_wall_ns": 0,
-        "proc_cpu_ns": 0,
-        "cpu_s": 0.0,
-        "commits": 0,
-        "commit_ns": 0,
-        "delayed": 0,
-        "delay_ns": 0,
-    }
+    counters = "packets bytes proc_wall_ns proc_cpu_ns cpu_s commits commit_ns delayed delay_ns"
+    assert ServerUse().model_dump() == dict.fromkeys(counters.split(), 0)
 
 
 @pytest.mark.parametrize(
@@ -81,12 +59,6 @@ def test_a_record_that_is_none_of_ours(tmp_path: Path, change: dict[str, object]
     assert str(refusal.value).startswith(f"{file}: {why}")
 
 
-def test_a_folder_without_a_record(tmp_path: Path) -> None:
-    with pytest.raises(AnalysisError) as refusal:
-        read_record(tmp_path)
-    assert str(refusal.value) == f"{tmp_path}: not a run folder, there is no run.json"
-
-
 def test_a_record_is_readable_text(tmp_path: Path) -> None:
     RunRecord.model_validate(LEAST).write(tmp_path)
     text = (tmp_path / "run.json").read_text()
@@ -102,6 +74,7 @@ def test_the_command_writes_where_it_reads(synthetic_run: SyntheticRun) -> None:
     assert "Load 0.5: 100.0 steps/s, 6 rounds" in result.output
     text = (folder / "summary.json").read_text()
     assert text.startswith('{\n  "target": "softswitch",\n') and text.endswith("}\n")
+    assert (folder / "report.html").exists() and read_record(folder) == synthetic_run.record
 
 
 def test_the_command_takes_the_latest_run(
@@ -116,14 +89,10 @@ def test_the_command_takes_the_latest_run(
 
 
 def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:
-    empty = CliRunner().invoke(hotline, ["report", str(tmp_path)])
-    assert (empty.exit_code, empty.stderr) == (
-        1,
-        f"Error: {tmp_path}: not a run folder, there is no run.json\n",
-    )
     file = tmp_path / "file"
     file.touch()
     for path, fault in (
+        (tmp_path, "not a run folder, there is no run.json"),
         (file, "is a file; a run's folder is expected"),
         (tmp_path / "missing", "not a run folder, there is no run.json"),
     ):

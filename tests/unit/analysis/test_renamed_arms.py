@@ -32,9 +32,8 @@ def refusal(*command: str) -> str:
 
 def with_old_names(file: Path) -> None:
     """Give the arms of a log their old names."""
-    rows = pl.read_parquet(file)
     arms = pl.col("arm").cast(pl.String).replace(OLD).cast(pl.Categorical)
-    rows.with_columns(arms).write_parquet(file)
+    pl.read_parquet(file).with_columns(arms).write_parquet(file)
 
 
 def test_every_old_name_has_a_new_one() -> None:
@@ -112,13 +111,12 @@ def test_a_configuration_with_old_names_is_refused(tmp_path: Path, command: str)
 
 
 def test_options_and_schedules_with_old_names_are_refused(tmp_path: Path) -> None:
-    assert (
-        refusal("faults", "--arm", "both") == "Error: expected arm 'offload-proxy', got its old name 'both'"
-    )
+    said = refusal("faults", "--arm", "both")
+    assert said == "Error: expected arm 'offload-proxy', got its old name 'both'"
     schedule = tmp_path / "fault.json"
-    schedule.write_text('{"fault": "loss", "arm": "hot", "seed": 1, "strikes": []}')
-    said = refusal("faults", "--replay", str(schedule))
-    assert said.endswith("expected arm 'offload', got its old name 'hot'")
-    schedule.write_text('{"fault": "loss", "arm": "none", "seed": 1, "strikes": []}')
-    said = refusal("faults", "--replay", str(schedule))
-    assert said.endswith("expected field 'injections', got its old name 'strikes'")
+    for arm, expected in (
+        ("hot", "expected arm 'offload', got its old name 'hot'"),
+        ("none", "expected field 'injections', got its old name 'strikes'"),
+    ):
+        schedule.write_text(json.dumps({"fault": "loss", "arm": arm, "seed": 1, "strikes": []}))
+        assert refusal("faults", "--replay", str(schedule)).endswith(expected)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from html.parser import HTMLParser
 
 import polars as pl
@@ -12,11 +10,10 @@ from click.testing import CliRunner
 
 from analysis.page.build import Page as BuiltPage
 from analysis.page.build import build
-from analysis.report import differences, losses, write_report
-from analysis.summary import summarise
-from analysis.terminal import print_summary
+from analysis.report import differences, losses
 from analysis.wording import AnswerText, plain
 from hotline.cli.commands import hotline
+from tests.harness.summaries import terminal
 from tests.unit.analysis.synthetic import SyntheticRun
 
 
@@ -38,9 +35,7 @@ class Page(HTMLParser):
 
 
 def test_report_has_tables_and_figures_and_needs_nothing_else(synthetic_run: SyntheticRun) -> None:
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
-    page = Page()
-    text = write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
+    page, text = Page(), synthetic_run.page()
     page.feed(text[: text.index("<script>")])
     assert page.tags.count("svg") == 2
     # Of the loads, the paper's, and one below each figure.
@@ -61,13 +56,9 @@ def test_answers_stand_one_behind_the_other() -> None:
 
 
 def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticRun) -> None:
-    def text() -> str:
-        summary = summarise(synthetic_run.folder, synthetic_run.record)
-        return write_report(synthetic_run.folder, synthetic_run.record, summary).read_text()
-
-    assert "What durability costs" not in text()
+    assert "What durability costs" not in synthetic_run.page()
     synthetic_run.record.config["recovery"] = {"journal_sync": "never"}
-    page = text()
+    page = synthetic_run.page()
     assert "<h2>What durability costs</h2>" in page
     assert "with fsync never" in page
 
@@ -76,7 +67,7 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
         if block.arm == "offload":
             block.servers.packets = 900
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     lines = ["".join(span.text for span in line) for name in summary.loads for line in losses(summary, name)]
     assert lines == [
         "Load 0.5, offload: packets to PS a step +125 % [+125, +125].",
@@ -87,14 +78,9 @@ def test_report_names_where_offload_loses(synthetic_run: SyntheticRun) -> None:
 @pytest.mark.parametrize("slowest", [1.0, 10_000.0])
 def test_table_fits_100_columns_and_is_not_cut(synthetic_run: SyntheticRun, slowest: float) -> None:
     """Erratic rounds make intervals of thousands of per cent; the table must not be cut for them."""
-    operations = pl.read_parquet(synthetic_run.folder / "operations.parquet")
     erratic = pl.lit(slowest) ** (7 * pl.col("round") + 3 * pl.col("arm").to_physical()).sin().abs()
-    operations.with_columns(pl.col("latency_us") * erratic).write_parquet(
-        synthetic_run.folder / "operations.parquet"
-    )
-    output = io.StringIO()
-    print_summary(summarise(synthetic_run.folder, synthetic_run.record), output)
-    text = output.getvalue()
+    synthetic_run.change("operations", lambda rows: rows.with_columns(pl.col("latency_us") * erratic))
+    text = terminal(synthetic_run.summary())
     assert max(map(len, text.splitlines())) <= 100
     assert "…" not in text
     assert "Load 0.8: 160.0 steps/s, 6 rounds; differences to baseline in % [95 % interval]" in text
@@ -103,42 +89,26 @@ def test_table_fits_100_columns_and_is_not_cut(synthetic_run: SyntheticRun, slow
 
 def test_one_slow_round_is_one_of_six(synthetic_run: SyntheticRun) -> None:
     """One round has the ratio 1/1,000, the others 1; the geometric mean is 10^(-3/6)."""
-    operations = pl.read_parquet(synthetic_run.folder / "operations.parquet")
     erratic = pl.when((pl.col("round") == 0) & (pl.col("arm") == "baseline")).then(1000).otherwise(1)
-    operations.with_columns(pl.col("latency_us") * erratic).write_parquet(
-        synthetic_run.folder / "operations.parquet"
-    )
-    output = io.StringIO()
-    print_summary(summarise(synthetic_run.folder, synthetic_run.record), output)
-    [row] = {line for line in output.getvalue().splitlines() if line.strip().startswith("push mean")}
+    synthetic_run.change("operations", lambda rows: rows.with_columns(pl.col("latency_us") * erratic))
+    shown = terminal(synthetic_run.summary()).splitlines()
+    [row] = {line for line in shown if line.strip().startswith("push mean")}
     again, others = ["[-100,", "+0.0]"], ["-68", "[-100,", "+0.0]"]
     assert row.split() == ["push", "mean,", "µs", "2,530", *again, *others * 3]
 
 
 def test_too_few_rounds_have_no_intervals(synthetic_run: SyntheticRun) -> None:
     for name in ("operations", "rpc"):
-        file = synthetic_run.folder / f"{name}.parquet"
-        pl.read_parquet(file).filter(pl.col("round") < 4).write_parquet(file)
+        synthetic_run.change(name, lambda rows: rows.filter(pl.col("round") < 4))
     synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.round < 4]
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     assert all(load.lacks_intervals for load in summary.loads.values())
-    output = io.StringIO()
-    print_summary(summary, output)
-    lines = output.getvalue().splitlines()
+    lines = terminal(summary).splitlines()
     [row, _] = [line for line in lines if line.strip().startswith("packets to PS/step")]
     assert row.split()[3:] == ["20.0", "+0.0", "+0.0", "+0.0", "+0.0"]
     [note] = next(differences(summary, "0.5")).notes
     assert lines.count(note) == 2
-    report = write_report(synthetic_run.folder, synthetic_run.record, summary)
-    assert report.read_text().count(f"<p>{note}") == 2
-
-
-def test_command_writes_summary_and_report_again(synthetic_run: SyntheticRun) -> None:
-    result = CliRunner().invoke(hotline, ["report", str(synthetic_run.folder)])
-    assert result.exit_code == 0, result.output
-    summary = json.loads((synthetic_run.folder / "summary.json").read_text())
-    assert set(summary["arms"]) == {"baseline", "repeat", "proxy", "offload", "offload-proxy"}
-    assert (synthetic_run.folder / "report.html").exists()
+    assert synthetic_run.page().count(f"<p>{note}") == 2
 
 
 def test_command_names_a_run_that_did_not_finish(synthetic_run: SyntheticRun) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from analysis.learning import FILE, common_reports, compared_courses, courses, read_curves
 from analysis.record import AnalysisError
-from analysis.report import what_was_run, write_report
-from analysis.summary import summarise
+from analysis.report import what_was_run
 from tests.unit.analysis.synthetic import SyntheticRun
 
 
@@ -74,13 +73,10 @@ def of_a_script(run: SyntheticRun, reports: int = 5) -> None:
 
 def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticRun) -> None:
     of_a_script(synthetic_run)
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     assert summary.steps_per_s["baseline"] == pytest.approx(100) and summary.steps_per_s["offload"] == 200
-    assert (summary.reports, summary.last_reported["baseline"], summary.last_reported["offload"]) == (
-        5,
-        1.0,
-        1.1,
-    )
+    last = summary.last_reported
+    assert (summary.reports, last["baseline"], last["offload"]) == (5, 1.0, 1.1)
     assert summary.learning["offload"].ratio == pytest.approx(0.1)
     assert summary.learning["offload"].reference == pytest.approx(1.0)
     ran = dict(what_was_run(synthetic_run.record, summary))
@@ -98,20 +94,19 @@ def test_the_time_that_a_script_takes_to_end_is_in_no_rate(synthetic_run: Synthe
     # The last block's steps have taken a second, and then its script took 9 s to end.
     blocks[-1].begun_us, blocks[-1].ended_us = last_step_us - 1_000_000, last_step_us + 9_000_000
     blocks[-1].duration_ms = 10_000.0
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     assert summary.steps_per_s["offload"] == pytest.approx(200)
 
 
 def test_the_loss_of_each_arm_is_drawn(synthetic_run: SyntheticRun) -> None:
     of_a_script(synthetic_run)
-    record = synthetic_run.record
-    record.write(synthetic_run.folder)
-    page = write_report(synthetic_run.folder, record, summarise(synthetic_run.folder, record)).read_text()
+    synthetic_run.record.write(synthetic_run.folder)
+    page = synthetic_run.page()
     assert 'id="loss"' in page and "0.55" in page[page.index('id="loss"') :]
     assert "first 5 reports" in page
 
 
 def test_from_a_few_reports_no_model_is_compared(synthetic_run: SyntheticRun) -> None:
     of_a_script(synthetic_run, reports=4)
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     assert summary.learning == {} and summary.reports == 4

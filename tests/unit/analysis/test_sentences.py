@@ -34,15 +34,7 @@ from tests.unit.analysis.test_vectors import of_run
 
 SAME = of_ratio(0.0001, -0.0001, 0.0003)
 NOISE = of_ratio(0.004, 0.001, 0.007)
-LOST = {
-    "sent": 9,
-    "applied": 5,
-    "lost": 4,
-    "unknown": 1,
-    "mismatched_keys": 1,
-    "collected": 6,
-    "uncollected": 2,
-}
+LOST = dict(sent=9, applied=5, lost=4, unknown=1, mismatched_keys=1, collected=6, uncollected=2)
 NO_ROUND = {"0.5": a_load()}
 
 

@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import json
-from pathlib import Path
-
 import polars as pl
 import pytest
 
 from analysis.disturbance import Disturbed
 from analysis.facts import facts
-from analysis.record import AgentCost, AnalysisError, Simulation, read_record
+from analysis.record import AgentCost, Simulation
 from analysis.report import durability
 from analysis.summary import Summary, summarise
-from analysis.terminal import print_summary
 from foundation.logs.columns import CALLS
-from tests.harness.summaries import a_summary
+from tests.harness.summaries import a_summary, terminal
 from tests.unit.analysis.synthetic import LOADS, ROUNDS, STEPS, SyntheticRun
 
 
 def test_steps_and_server_use_cover_whole_blocks(synthetic_run: SyntheticRun) -> None:
-    hot = summarise(synthetic_run.folder, synthetic_run.record).arms["offload"]
+    hot = synthetic_run.summary().arms["offload"]
     assert hot.steps == ROUNDS * len(LOADS) * 2 * STEPS
     assert hot.ps_packets_per_step == 400 / (2 * STEPS)
     assert hot.ps_proc_us_per_step == {"cpu": 400 / (2 * STEPS), "wall": 800 / (2 * STEPS)}
     assert hot.ps_cpu_s == pytest.approx(0.25 * ROUNDS * len(LOADS))
     assert hot.loss == pytest.approx(0.6)
-
-
-def test_latencies_leave_out_what_was_discarded(synthetic_run: SyntheticRun) -> None:
-    arms = summarise(synthetic_run.folder, synthetic_run.record).arms
-    assert arms["baseline"].op_latency_us["push"].p99 == 800
-    assert arms["baseline"].op_latency_us["pull"].p99 is not None
-    assert arms["baseline"].op_latency_us["pull"].p99 < 2000
-    assert arms["baseline"].rpcs_per_step == 2
-
-
-def test_five_metrics_add_up_to_the_latency(synthetic_run: SyntheticRun) -> None:
-    for arm in summarise(synthetic_run.folder, synthetic_run.record).arms.values():
-        five = sum(value or 0 for name, value in arm.metrics_us.items() if name != "switch")
-        assert five == pytest.approx(arm.rpc_latency_us.mean, rel=1e-5)
-
-
-def test_hot_share_is_served_lanes_of_measured_pushes(synthetic_run: SyntheticRun) -> None:
-    assert summarise(synthetic_run.folder, synthetic_run.record).hot_update_share == 0.5
 
 
 @pytest.mark.parametrize(
@@ -64,83 +41,57 @@ def test_part_of_the_model_that_the_switch_has_room_for(
     synthetic_run.record.capacity = {baseline: 200.0}
     synthetic_run.record.config["top_k"] = room
     synthetic_run.record.workload["parameters"] = parameters
-    found = summarise(synthetic_run.folder, synthetic_run.record).hot_part
+    found = synthetic_run.summary().hot_part
     assert found == (None if part is None else pytest.approx(part, rel=1e-2))
 
 
-def test_empty_rpcs_are_the_emulators_cost_and_in_no_arm(synthetic_run: SyntheticRun) -> None:
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
-    assert summary.empty_rpc_latency_us.mean == 80
-    assert all((arm.rpc_latency_us.p50 or 0) < 100 for arm in summary.arms.values())
-
-
 def test_empty_rpcs_are_in_no_difference_whatever_round_they_are_of(synthetic_run: SyntheticRun) -> None:
-    before = summarise(synthetic_run.folder, synthetic_run.record).loads
-    path = synthetic_run.folder / "rpc.parquet"
-    slow = pl.lit(1e6, dtype=pl.Float32)
-    empty = pl.read_parquet(path).head(1).with_columns(op=pl.lit("empty", pl.Enum(CALLS)), latency_us=slow)
-    measured = empty.with_columns(measured=pl.lit(True))
-    pl.concat([pl.read_parquet(path), measured]).write_parquet(path)
-    after = summarise(synthetic_run.folder, synthetic_run.record).loads
-    assert after == before
-
-
-def test_differences_find_the_effect_and_no_other(synthetic_run: SyntheticRun) -> None:
-    for load in summarise(synthetic_run.folder, synthetic_run.record).loads.values():
-        hot, proxy = load.differences["offload"], load.differences["proxy"]
-        assert hot["pull_mean"].high is not None
-        assert hot["pull_mean"].high < -300
-        assert hot["ps_proc_cpu_us_per_step"].difference == pytest.approx(-30)
-        assert hot["push_p99"].difference == 0
-        assert proxy["pull_mean"].low is not None
-        assert proxy["pull_mean"].low < 5
-        assert proxy["pull_mean"].difference == pytest.approx(0, abs=5)
+    before = synthetic_run.summary().loads
+    empty, slow = pl.lit("empty", pl.Enum(CALLS)), pl.lit(1e6, dtype=pl.Float32)
+    changes = {"op": empty, "latency_us": slow, "measured": pl.lit(True)}
+    synthetic_run.change("rpc", lambda rows: pl.concat([rows, rows.head(1).with_columns(**changes)]))
+    assert synthetic_run.summary().loads == before
 
 
 def test_a_load_that_trains_nothing_has_no_loss(synthetic_run: SyntheticRun) -> None:
     for block in synthetic_run.record.blocks:
         block.loss = None
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     assert summary.last_loss is None
     assert [arm.loss for arm in summary.arms.values()] == [None] * 5
     assert summary.learning == {}
 
 
 def test_a_loss_of_some_blocks_is_theirs_and_is_not_compared(synthetic_run: SyntheticRun) -> None:
-    """A block counts by its steps."""
     blocks = [block for block in synthetic_run.record.blocks if block.arm == "offload"]
     for block in blocks:
         block.loss = None
     blocks[0].loss, blocks[0].steps, blocks[1].loss, blocks[1].steps = 0.2, 30, 0.6, 10
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+    summary = synthetic_run.summary()
     assert summary.arms["offload"].loss == pytest.approx(0.3)
     assert "offload" not in summary.learning and "offload-proxy" in summary.learning
 
 
 def test_a_single_rpc_is_all_there_is_of_its_class(synthetic_run: SyntheticRun) -> None:
     of_hot = pl.col("arm") == "offload"
-    rpc, operations = (synthetic_run.folder / f"{log}.parquet" for log in ("rpc", "operations"))
-    pl.read_parquet(rpc).filter(of_hot & pl.col("measured")).head(1).write_parquet(rpc)
-    pl.read_parquet(operations).filter(of_hot).write_parquet(operations)
-    arms = summarise(synthetic_run.folder, synthetic_run.record).arms
-    assert arms["offload"].rpcs_per_step_by_class == {
-        "all_hit": 0,
-        "mixed": arms["offload"].rpcs_per_step,
-        "cold": 0,
-    }
+    synthetic_run.change("rpc", lambda rows: rows.filter(of_hot & pl.col("measured")).head(1))
+    synthetic_run.change("operations", lambda rows: rows.filter(of_hot))
+    arms = synthetic_run.summary().arms
+    of_offload = arms["offload"]
+    assert of_offload.rpcs_per_step_by_class == {"all_hit": 0, "mixed": of_offload.rpcs_per_step, "cold": 0}
     # And none is none of any class.
     assert arms["offload-proxy"].rpcs_per_step_by_class == {"all_hit": 0, "mixed": 0, "cold": 0}
 
 
-def test_a_summary_of_before_losses_were_told_can_be_read(synthetic_run: SyntheticRun) -> None:
-    summary = summarise(synthetic_run.folder, synthetic_run.record)
+def test_an_older_summary_without_losses_can_be_read(synthetic_run: SyntheticRun) -> None:
+    summary = synthetic_run.summary()
     lacking: dict[str, object] = {"last_loss": None, "chance_loss": None, "learning": {}}
     older = Summary.model_validate_json(summary.model_dump_json(exclude=set(lacking)))
     assert older == summary.model_copy(update=lacking)
 
 
 def test_rounds_in_which_the_generator_fell_behind_are_counted(synthetic_run: SyntheticRun) -> None:
-    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
+    loads = synthetic_run.summary().loads
     assert (loads["0.5"].rounds_fallen_behind, loads["0.8"].rounds_fallen_behind) == (0, 1)
 
 
@@ -149,66 +100,20 @@ def test_a_load_of_many_digits_finds_its_rows(synthetic_run: SyntheticRun) -> No
     for block in synthetic_run.record.blocks:
         block.load = 1 / 3 if block.load == 0.5 else block.load
     synthetic_run.record.offered_rate["0.333333"] = 100.0
+    third = pl.col("load").replace(0.5, 1 / 3).cast(pl.Float32)
     for name in ("rpc", "operations"):
-        file = synthetic_run.folder / f"{name}.parquet"
-        third = pl.col("load").replace(0.5, 1 / 3).cast(pl.Float32)
-        pl.read_parquet(file).with_columns(third).write_parquet(file)
-    loads = summarise(synthetic_run.folder, synthetic_run.record).loads
+        synthetic_run.change(name, lambda rows: rows.with_columns(third))
+    loads = synthetic_run.summary().loads
     assert list(loads) == ["0.333333", "0.8"]
     assert loads["0.333333"].arms["baseline"].op_latency_us["push"].p99 == 800
     assert loads["0.333333"].differences.keys() == loads["0.8"].differences.keys()
 
 
-def test_arms_that_somebody_changed_are_passed_on(synthetic_run: SyntheticRun) -> None:
-    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == []
+def test_arms_that_were_changed_are_passed_on(synthetic_run: SyntheticRun) -> None:
+    assert synthetic_run.summary().changed_arms == []
     assert synthetic_run.record.accounting is not None
     synthetic_run.record.accounting.changed_arms = ["proxy", "offload"]
-    assert summarise(synthetic_run.folder, synthetic_run.record).changed_arms == ["proxy", "offload"]
-
-
-def test_an_interrupted_run_is_named(synthetic_run: SyntheticRun) -> None:
-    record = synthetic_run.record.model_copy(update={"accounting": None, "error": "interrupted"})
-    with pytest.raises(AnalysisError, match=r"the run ended before its report \(interrupted\)"):
-        summarise(synthetic_run.folder, record)
-
-
-def test_record_round_trips_and_a_strange_one_is_named(synthetic_run: SyntheticRun, tmp_path: Path) -> None:
-    assert read_record(synthetic_run.folder) == synthetic_run.record
-    with pytest.raises(AnalysisError, match="not a run folder"):
-        read_record(tmp_path)
-    (tmp_path / "run.json").write_text('{"target": 3}')
-    with pytest.raises(AnalysisError, match=r"run\.json: target: Input should be a valid string"):
-        read_record(tmp_path)
-
-
-def test_the_file_has_the_keys_that_readers_rely_on(synthetic_run: SyntheticRun) -> None:
-    written = json.loads(summarise(synthetic_run.folder, synthetic_run.record).model_dump_json())
-    assert set(written) >= {"target", "offered_rate", "hot_update_share", "updates", "overflows", "arms"}
-    assert set(written["updates"]) >= {"sent", "applied", "lost", "unknown"}
-    assert set(written["arms"]) == {"baseline", "repeat", "proxy", "offload", "offload-proxy"}
-    distribution = {"mean", "p50", "p95", "p99"}
-    for arm in written["arms"].values():
-        assert set(arm) >= {
-            "steps",
-            "rpcs_per_step",
-            "op_latency_us",
-            "rpc_latency_us",
-            "metrics_us",
-            "ps_proc_us_per_step",
-            "ps_packets_per_step",
-            "ps_cpu_s",
-            "step_us",
-            "loss",
-        }
-        assert set(arm["op_latency_us"]) == {"pull", "push"}
-        assert all(set(each) == distribution for each in arm["op_latency_us"].values())
-        assert set(arm["rpc_latency_us"]) == distribution
-        assert set(arm["metrics_us"]) == {"w_proc", "w_queue", "ps_proc", "ps_queue", "n_tx", "switch"}
-        assert set(arm["ps_proc_us_per_step"]) == {"wall", "cpu"}
-
-
-def summary_of(run: SyntheticRun) -> Summary:
-    return summarise(run.folder, run.record)
+    assert synthetic_run.summary().changed_arms == ["proxy", "offload"]
 
 
 def made_durable(run: SyntheticRun) -> None:
@@ -221,19 +126,14 @@ def made_durable(run: SyntheticRun) -> None:
             use.delayed, use.delay_ns = 3 * commits, 3 * commits * 20_000
 
 
-def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) -> None:
-    assert all(arm.durability is None for arm in summary_of(synthetic_run).arms.values())
+def test_what_durability_costs_is_known_for_each_arm(synthetic_run: SyntheticRun) -> None:
+    assert all(arm.durability is None for arm in synthetic_run.summary().arms.values())
     made_durable(synthetic_run)
-    summary = summary_of(synthetic_run)
+    summary = synthetic_run.summary()
     assert summary.durable == "always" and summary.arms["proxy"].durability is None
     delay, wall = 3 * 2 * 2 * STEPS * 20_000, 800_000
-    assert summary.arms["offload"].durability == dict(
-        commits_per_step=2,
-        commit_us=15,
-        rpcs_per_commit=3,
-        delay_us=20,
-        share_of_ps_proc=delay / (delay + wall),
-    )
+    costs = dict(commits_per_step=2, commit_us=15, rpcs_per_commit=3, delay_us=20)
+    assert summary.arms["offload"].durability == {**costs, "share_of_ps_proc": delay / (delay + wall)}
     table = durability(summary)
     assert "fsync always" in table.title
     share = f"{delay / (delay + wall):.1%}"
@@ -247,15 +147,14 @@ def test_what_durability_costs_is_told_of_each_arm(synthetic_run: SyntheticRun) 
     ]
     assert {row[list(table.columns).index("proxy")] for row in table.texts()} == {"–"}
     synthetic_run.record.blocks = [block for block in synthetic_run.record.blocks if block.arm != "proxy"]
-    assert "proxy" not in durability(summary_of(synthetic_run)).columns
+    assert "proxy" not in durability(synthetic_run.summary()).columns
 
 
-def test_the_terminal_tells_it_too(synthetic_run: SyntheticRun) -> None:
+def test_the_terminal_shows_what_durability_costs(synthetic_run: SyntheticRun) -> None:
     def lines() -> list[str]:
-        told = io.StringIO()
-        print_summary(summary_of(synthetic_run), told)
-        assert max(len(line) for line in told.getvalue().splitlines()) <= 100
-        return [line for line in told.getvalue().splitlines() if line.startswith("RPCs that wait for one")]
+        shown = terminal(synthetic_run.summary()).splitlines()
+        assert max(map(len, shown)) <= 100
+        return [line for line in shown if line.startswith("RPCs that wait for one")]
 
     assert lines() == []
     made_durable(synthetic_run)
@@ -269,11 +168,11 @@ def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: Sy
     for block in [each for each in blocks if each.arm == "offload"][:3]:
         block.disturbed = ["steal"]
     steal = Disturbed(blocks=12, disturbed=3, reasons={"steal": 3})
-    loads = summary_of(synthetic_run).loads
+    loads = synthetic_run.summary().loads
     assert (loads["0.5"].invalidated_by, loads["0.8"].invalidated_by) == ({"offload": {"time": steal}}, {})
     for block in [each for each in blocks if each.arm == "baseline"][:3]:
         block.disturbed = ["restart"]
-    found = summary_of(synthetic_run).loads["0.5"].invalidated_by
+    found = synthetic_run.summary().loads["0.5"].invalidated_by
     assert set(found) == {"repeat", "proxy", "offload", "offload-proxy"}
     assert found["offload"]["time"] == Disturbed(blocks=12, disturbed=6, reasons={"restart": 3, "steal": 3})
     assert found["offload"]["cpu"] == Disturbed(blocks=12, disturbed=3, reasons={"restart": 3})
@@ -282,18 +181,16 @@ def test_disturbed_blocks_invalidate_the_arms_that_they_are_of(synthetic_run: Sy
 def test_in_virtual_time_again_is_no_null(synthetic_run: SyntheticRun) -> None:
     record = synthetic_run.record
     record.machine["cpus"] = 2
-    real = summary_of(synthetic_run)
+    real = synthetic_run.summary()
     record.simulation = Simulation(rpcs=9, packet_passes=9, events=9, virtual_s=1.0, real_s=2.0)
-    virtual = summary_of(synthetic_run)
+    virtual = synthetic_run.summary()
     assert [set(of.loads["0.5"].differences) for of in (real, virtual)] == [
         {"repeat", "proxy", "offload", "offload-proxy"},
         {"proxy", "offload", "offload-proxy"},
     ]
     assert (real.cpus, virtual.cpus) == (2, None)
     assert real.learning["offload"].ratio_low is not None and virtual.learning["offload"].ratio_low is None
-    told = io.StringIO()
-    print_summary(virtual, told)
-    heads = [line.split() for line in told.getvalue().splitlines() if line.split()[:1] == ["baseline"]]
+    heads = [line.split() for line in terminal(virtual).splitlines() if line.split()[:1] == ["baseline"]]
     assert heads[0] == ["baseline", "proxy", "offload", "offload-proxy"]
 
 

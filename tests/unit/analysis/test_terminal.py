@@ -21,9 +21,7 @@ REPORT = Path("/home/someone/hotline/runs/20261124-205536-softswitch/report.html
 def shown(summary: Summary) -> list[str]:
     record = RunRecord.model_validate(LEAST | {"config": {"workers": 4, "servers": 2}})
     output = io.StringIO()
-    print_result(
-        record, summary, Path("/home/someone/hotline/runs/20261124-205536-softswitch/report.html"), output
-    )
+    print_result(record, summary, REPORT, output)
     return output.getvalue().splitlines()
 
 

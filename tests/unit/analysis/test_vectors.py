@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from analysis.facts import facts
 from analysis.paper import columns
 from analysis.record import CapacityCheck
 from analysis.report import differences, measured_answer
 from analysis.summary import ArmSummary, Distribution, Summary
-from analysis.terminal import print_summary
-from tests.harness.summaries import a_load, a_summary, of_ratio
+from tests.harness.summaries import a_load, a_summary, of_ratio, terminal
 
 NOTHING = Distribution(mean=None, p50=None, p95=None, p99=None)
 
@@ -71,7 +68,7 @@ def test_the_capacity_drifts_by_half() -> None:
     assert facts(a_summary({"0.5": a_load()})).drift is None
 
 
-def test_the_breakdown_has_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_breakdown_has_what_there_is() -> None:
     arm = an_arm(8_000.0).model_copy(
         update={
             "rpcs_per_step_by_class": {"all_hit": 0.0, "mixed": 0.0, "cold": 12.0},
@@ -79,15 +76,14 @@ def test_the_breakdown_has_what_there_is(capsys: pytest.CaptureFixture[str]) -> 
             "metrics_us": {"ps_proc": 0.0, "w_queue": 10.1},
         }
     )
-    print_summary(of_run({"ring": 8_000.0}, arms={"ring": arm}))
-    shown = capsys.readouterr().out
+    shown = terminal(of_run({"ring": 8_000.0}, arms={"ring": arm}))
     assert "cold × latency" in shown and "w_queue" in shown
     assert "all-hit" not in shown and "ps_proc" not in shown
     # What one arm has is shown of all.
     other = arm.model_copy(update={"metrics_us": {"ps_proc": 7.5, "w_queue": 0.0}})
     both = {"switchml": arm, "switchml-checked": other}
-    print_summary(of_run(dict.fromkeys(both, 8_000.0), arms=both))
-    [proc] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ps_proc")]
+    shown = terminal(of_run(dict.fromkeys(both, 8_000.0), arms=both))
+    [proc] = [line for line in shown.splitlines() if line.startswith("ps_proc")]
     assert proc.split() == ["ps_proc", "0.0", "7.5"]
 
 

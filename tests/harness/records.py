@@ -1,0 +1,23 @@
+"""Records of runs and of their blocks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from analysis.record import Block, RunRecord, ServerUse
+from tests.harness.arms import JOBS
+
+
+def a_record(**changes: Any) -> RunRecord:
+    """Return the record of a run on softswitch of which nothing else is known."""
+    nothing: dict[str, Any] = {name: {} for name in ("config", "machine", "versions", "placement", "seeds")}
+    return RunRecord(**{"target": "softswitch", "jobs": JOBS, **nothing, **changes})
+
+
+def a_block(number: int, arm: str, load: float = 0.5, **changes: Any) -> Block:
+    """Return the block of a round, with ten steps in which servers did nothing."""
+    of: dict[str, Any] = {
+        "first_step": 0, "steps": 10, "period_ns": 1, "loss": None, "max_lateness_ns": 0,
+        "fell_behind": False, "servers": ServerUse(), "worker_cpu_s": 0.0, "run_queue_ms": {},
+    }  # fmt: skip
+    return Block(round=number, load=load, arm=arm, **{**of, **changes})
