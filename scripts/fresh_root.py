@@ -1,0 +1,332 @@
+"""Make a fresh root of a Debian or Ubuntu release, and run commands in a clean clone of this checkout in it.
+
+`make fresh-root ARGS=bookworm`, or `sudo /usr/bin/python3 scripts/fresh_root.py bookworm`: without ARGS the
+release is Debian 13 (trixie). It needs root, debootstrap (from apt), util-linux and 5 GB in --folder, and the
+standard library only. Package mirror, proxies and pip's indexes are those of the machine's configuration.
+
+The commands are in mount and PID namespaces of their own, whose root is the new one by pivot_root: with chroot
+Mininet's hosts, which enter a namespace again, would be back in the machine's root. All mounts are in these
+namespaces, so they end with the last process. The network is the machine's, as set-up installs packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import BinaryIO, NamedTuple
+
+HERE = Path(__file__).resolve().parent.parent
+# Without a network of its own, a run would take the interfaces of a run on the machine for a killed one's.
+COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make run-topo", "make test")
+# What a machine has that `git clone` and `make` worked on.
+_INCLUDE = "ca-certificates,git,make"
+_CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+_UBUNTU_KEYRING = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
+_UBUNTU_SCRIPT = "gutsy"  # debootstrap's script of all Ubuntu releases; it may not know a new one by its name
+_PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip", "~/.config/pip", "~/.pip")
+_ENVIRONMENT = re.compile(
+    r"PIP_\w+|(https?|no|all)_proxy|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|TERM", re.IGNORECASE
+)
+_ACQUIRE = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.IGNORECASE)
+_NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
+_GRACE_S = 30.0  # time for a command to end in order after Ctrl-C
+_TERMINAL_S, _FILE_S = 0.2, 60.0  # between two lines of progress
+_WIDTH = 78
+
+# Arguments: the root, then the folders and files to bind read-only, `--`, then the command. It is the first
+# process of its namespaces, so it waits for the command instead of becoming it.
+_ENTER = """
+set -eu
+mount --bind "$1" "$1"
+cd "$1"
+shift
+while [ "$1" != -- ]; do
+    mount --rbind "$1" "./$1"
+    mount -o remount,bind,ro "./$1"
+    shift
+done
+shift
+mount --rbind --make-rslave /dev dev
+mount -t sysfs none sys
+mount -t tmpfs -o mode=755 none run
+mount -t proc none proc
+mkdir .machine
+pivot_root . .machine
+cd /
+umount --lazy /.machine
+rmdir /.machine
+cd /root/hotline
+set +e
+"$@"
+exit $?
+"""
+
+
+class FreshRootError(Exception):
+    """The root cannot be made."""
+
+
+class Source(NamedTuple):
+    """One suite of a package mirror."""
+
+    uri: str
+    suite: str
+    components: str
+
+    def line(self) -> str:
+        return f"deb {self.uri} {self.suite} {self.components}"
+
+
+def read_sources(text: str) -> list[Source]:
+    """Return the binary sources of an apt file in either of its formats."""
+    sources = [
+        Source(found[1], found[2], found[3].strip())
+        for found in re.finditer(r"^deb\s+(?:\[[^]]*\]\s+)?(\S+)\s+(\S+)\s+(.+)$", text, re.MULTILINE)
+    ]
+    for stanza in re.split(r"\n\s*\n", text):
+        fields = {
+            name.lower(): value.split()
+            for name, value in re.findall(r"^([\w-]+):(.*(?:\n[ \t].*)*)", stanza, re.MULTILINE)
+        }
+        if "deb" in fields.get("types", []) and fields.get("enabled") != ["no"]:
+            sources += [
+                Source(uri, suite, " ".join(fields.get("components", [])))
+                for uri in fields.get("uris", [])
+                for suite in fields.get("suites", [])
+            ]
+    return sources
+
+
+def sources_of(release: str, codename: str, machines: Iterable[Source]) -> list[Source]:
+    """Return the sources of a release: those of the machine's own release, with the codename replaced."""
+    suites = [codename, f"{codename}-updates", f"{codename}-security"]
+    ours = [each for each in machines if each.suite in suites]
+    return [
+        each._replace(suite=release + each.suite.removeprefix(codename))
+        for each in sorted(ours, key=lambda each: suites.index(each.suite))
+    ]
+
+
+def machine_sources(release: str, distribution: str) -> list[Source]:
+    system = platform.freedesktop_os_release()
+    files = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*.[ls]*"))]
+    texts = [file.read_text() for file in files if file.is_file() and file.suffix in (".list", ".sources")]
+    machines = [source for text in texts for source in read_sources(text)]
+    if system["ID"] == distribution:
+        found = sources_of(release, system.get("VERSION_CODENAME", ""), machines)
+        if found and found[0].suite == release:
+            return found
+    raise FreshRootError(f"apt's configuration names no mirror of {distribution} here: expected --mirror")
+
+
+def apt_settings() -> str:
+    """Return the machine's settings of downloads, proxies for instance, for an apt.conf."""
+    dump = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+    return "".join(f"{line}\n" for line in dump.splitlines() if _ACQUIRE.match(line))
+
+
+def local_indexes(pip_settings: str) -> list[str]:
+    """Return the local folders and files that pip's configuration names."""
+    named = re.findall(r"(?:file://|(?<=[\s'=]))(/[^\s']+)", pip_settings)
+    return list(dict.fromkeys(path for path in named if Path(path).exists()))
+
+
+class Progress:
+    """The log of a step, and its last line on the terminal."""
+
+    def __init__(self, name: str, log: Path, is_terminal: bool) -> None:
+        self._name, self._log, self._is_terminal = name, log, is_terminal
+        self._last = ""
+        self._begun = time.monotonic()
+
+    def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+        """Run a command that starts namespaces, and return its status; after Ctrl-C no process is left."""
+        print(f"{self._name} (log: {self._log})", flush=True)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+        )
+        assert process.stdout is not None
+        reader = Thread(target=self._read, args=(process.stdout,), daemon=True)
+        reader.start()
+        try:
+            self._show(reader, None)
+        except KeyboardInterrupt:
+            # A terminal sends SIGINT to the command, too.
+            with suppress(KeyboardInterrupt):
+                self._show(reader, _GRACE_S)
+            process.kill()
+            # The pipe ends with the last process of the namespace.
+            reader.join()
+            raise
+        finally:
+            process.wait()
+            self._clear()
+        seconds = time.monotonic() - self._begun
+        ended = "done" if process.returncode == 0 else f"failed with status {process.returncode}"
+        print(f"  {ended} after {seconds:.0f} s", flush=True)
+        if process.returncode:
+            print(*self._log.read_text(errors="replace").splitlines()[-30:], sep="\n", file=sys.stderr)
+        return process.returncode
+
+    def _read(self, stream: BinaryIO) -> None:
+        with self._log.open("wb") as log:
+            for line in stream:
+                log.write(line)
+                log.flush()
+                text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
+                self._last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text) or self._last
+
+    def _show(self, reader: Thread, timeout_s: float | None) -> None:
+        interval = _TERMINAL_S if self._is_terminal else _FILE_S
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        while reader.is_alive() and (end is None or time.monotonic() < end):
+            reader.join(interval if end is None else min(interval, max(0.0, end - time.monotonic())))
+            line = f"  {time.monotonic() - self._begun:3.0f} s  {self._last}"[:_WIDTH]
+            if self._is_terminal:
+                print(f"\r\x1b[K{line}", end="", flush=True)
+            elif reader.is_alive():
+                print(line, flush=True)
+
+    def _clear(self) -> None:
+        print("\r\x1b[K" if self._is_terminal else "", end="")
+
+
+class FreshRoot:
+    """A new root in a temporary folder; `logs` gets one log for each step."""
+
+    def __init__(self, root: Path, logs: Path) -> None:
+        self._root, self._logs = root, logs
+        self._steps = 0
+        self._is_terminal = sys.stdout.isatty()
+        settings = subprocess.run(
+            ["/usr/bin/env", "python3", "-m", "pip", "config", "list"], capture_output=True, text=True
+        ).stdout
+        bundles = [_CA_BUNDLE] if Path(_CA_BUNDLE).exists() else []
+        self._read_only = [path for path in local_indexes(settings) if path not in bundles] + bundles
+
+    def make(self, release: str, sources: Sequence[Source], is_ubuntu: bool) -> None:
+        components = ",".join(sources[0].components.split())
+        command = ["debootstrap", "--variant=minbase", f"--include={_INCLUDE}", f"--components={components}"]
+        if is_ubuntu:
+            command.append(f"--keyring={_UBUNTU_KEYRING}")
+        command += [release, str(self._root), sources[0].uri, *([_UBUNTU_SCRIPT] if is_ubuntu else [])]
+        if self._step(f"make a root of {release}", [*_NAMESPACES, "--mount-proc", *command]):
+            raise FreshRootError(f"debootstrap failed: see {self._logs}")
+        apt = self._root / "etc/apt"
+        (apt / "sources.list").write_text("".join(f"{source.line()}\n" for source in sources))
+        (apt / "apt.conf.d/90machine").write_text(apt_settings())
+        for name in ("hosts", "resolv.conf"):
+            shutil.copyfile(f"/etc/{name}", self._root / "etc" / name)
+        for name in _PIP_FILES:
+            self._copy(Path(name).expanduser(), self._root / name.replace("~", "/root").lstrip("/"))
+        for path in self._read_only:
+            self._make_mount_point(path)
+        subprocess.run(
+            ["git", "-c", f"safe.directory={HERE}", "clone", "--quiet", "--no-local", HERE,
+             self._root / "root/hotline"], check=True,
+        )  # fmt: skip
+
+    def run(self, command: str) -> int:
+        environment = {name: value for name, value in os.environ.items() if _ENVIRONMENT.fullmatch(name)}
+        environment |= {
+            "HOME": "/root",
+            "LANG": "C.UTF-8",
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        }
+        enter = ["sh", "-c", _ENTER, "sh", str(self._root), *self._read_only, "--", "sh", "-c", command]
+        return self._step(command, [*_NAMESPACES, *enter], environment)
+
+    def _step(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
+        self._steps += 1
+        file = re.sub(r"[^A-Za-z0-9=]+", "-", name.rpartition("/")[2]).strip("-")[:60]
+        log = self._logs / f"{self._steps}-{file}.log"
+        return Progress(name, log, self._is_terminal).run(command, environment)
+
+    def _copy(self, path: Path, into: Path) -> None:
+        if path.is_dir():
+            shutil.copytree(path, into, dirs_exist_ok=True)
+        elif path.is_file():
+            into.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, into)
+
+    def _make_mount_point(self, path: str) -> None:
+        point = self._root / path.lstrip("/")
+        if Path(path).is_dir():
+            point.mkdir(parents=True, exist_ok=True)
+        elif not point.exists():
+            point.parent.mkdir(parents=True, exist_ok=True)
+            point.touch()
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return 0 if all commands succeed, 1 if one fails, 2 if the root cannot be made, 130 after Ctrl-C."""
+    parser = argparse.ArgumentParser(
+        description="Run commands in a fresh root of a Debian or Ubuntu release."
+    )
+    parser.add_argument("release", nargs="?", default="trixie", help="codename (trixie)")
+    parser.add_argument("commands", nargs="*", default=COMMANDS, help=f"default: {', then '.join(COMMANDS)}")
+    parser.add_argument("--mirror", help="package mirror, instead of the one in apt's configuration")
+    parser.add_argument("--ubuntu", action="store_true", help="a release of Ubuntu (needs ubuntu-keyring)")
+    parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="where to make it (/var/tmp)")
+    parser.add_argument("--logs", type=Path, default=HERE / "build/fresh-root", help="(build/fresh-root)")
+    parser.add_argument("--keep", action="store_true", help="do not remove the root at the end")
+    given = parser.parse_args(arguments)
+    logs = given.logs.absolute() / f"{given.release}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    folder: Path | None = None
+    try:
+        if os.geteuid() != 0:
+            raise FreshRootError("expected root")
+        for program in ("debootstrap", "unshare", "pivot_root", "git"):
+            if shutil.which(program) is None:
+                raise FreshRootError(f"expected the program {program}: install it with apt")
+        if given.mirror:
+            components = "main universe" if given.ubuntu else "main"
+            sources = [Source(given.mirror, given.release, components)]
+        else:
+            sources = machine_sources(given.release, "ubuntu" if given.ubuntu else "debian")
+        logs.mkdir(parents=True)
+        folder = Path(tempfile.mkdtemp(prefix="hotline-fresh-root-", dir=given.folder))
+        root = FreshRoot(folder / given.release, logs)
+        root.make(given.release, sources, given.ubuntu)
+        failed = [command for command in given.commands if root.run(command) != 0]
+    except FreshRootError as error:
+        print(f"fresh_root: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"fresh_root: interrupted; logs: {logs}", file=sys.stderr)
+        return 130
+    finally:
+        if folder is not None and given.keep:
+            print(f"root: {folder}")
+        elif folder is not None:
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
+    print(f"{len(given.commands) - len(failed)} of {len(given.commands)} commands succeeded; logs: {logs}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
