@@ -233,7 +233,6 @@ Row = tuple[Metric, float, list[tuple[Arm, Comparison | None, Tone]]]
 
 
 def rows_of(summary: Summary, load: str, arms: Sequence[Arm]) -> Iterator[Row]:
-    """Yield the rows that compare arms with their baseline, or the values of a run's only arm."""
     if len(summary.run_arms) == 1:
         yield from _rows_of_baseline(summary, load)
     changes = [summary.loads[load].differences[arm.name] for arm in arms]

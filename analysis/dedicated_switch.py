@@ -25,7 +25,6 @@ class Capacity:
     lead: float
     reference: float
     ratio: float
-    """Capacity of the lead arm divided by that of the baseline."""
     low: float
     high: float
 

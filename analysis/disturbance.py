@@ -57,8 +57,6 @@ def reasons(block: Block, earlier: Iterable[Block], cpus: int) -> list[str]:
 
 
 class Disturbed(BaseModel):
-    """The blocks behind a difference that stayed disturbed, by disturbances that affect its metric."""
-
     model_config = ConfigDict(frozen=True)
 
     blocks: int

@@ -1,5 +1,3 @@
-"""Facts for the sentences below a run's tables, derived from its summary."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +46,6 @@ class Drift:
     """The minimum capacity of all arms over a run, in steps/s."""
 
     first: float
-    """Minimum capacity before the first round."""
     later: Sequence[tuple[str, float]]
     """(time in the run, minimum capacity)."""
 

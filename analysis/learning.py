@@ -37,7 +37,6 @@ Curves = Mapping[str, Sequence[float]]
 
 
 def mean_loss(blocks: Iterable[Block]) -> float | None:
-    """Return the mean log loss per step of the blocks that have one; None without any."""
     losses = [(block.loss, block.steps) for block in blocks if block.loss is not None]
     return sum(loss * steps for loss, steps in losses) / sum(steps for _, steps in losses) if losses else None
 
@@ -71,7 +70,6 @@ def compared_courses(
 
 
 def _courses(blocks: Sequence[Block]) -> dict[str, float]:
-    """Return arm -> mean over rounds of the logarithm of a round's loss, if all its blocks have one."""
     arms = [
         arm.name
         for arm in ordered(block.arm for block in blocks)

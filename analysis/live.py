@@ -1,5 +1,3 @@
-"""Find a running run, and read the latencies of its newest blocks from part files as they appear."""
-
 from __future__ import annotations
 
 from collections import defaultdict

@@ -63,14 +63,12 @@ class Metric:
     shown: Sequence[Shown] = ("differences",)
     subject: Subject | None = None
     noun: str = ""
-    """Name of the metric in such sentences."""
 
     @property
     def title(self) -> str:
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
     def tone(self, sign: int) -> Tone:
-        """Return whether more, or with -1 less, is better or worse."""
         return "" if not sign else "better" if (sign < 0) == (self.better == "less") else "worse"
 
     def format_value(self, value: float | None) -> str:
@@ -181,19 +179,16 @@ def shown_in(where: Shown) -> list[Metric]:
 
 
 def mentioned_in(where: Shown, subject: Subject) -> list[Metric]:
-    """Return the metrics of a subject that sentences mention, counts first."""
     found = [metric for metric in shown_in(where) if metric.subject == subject]
     return sorted(found, key=lambda metric: ("count", "cpu", "time").index(metric.kind))
 
 
 def answered() -> list[Metric]:
-    """Return the metrics that an answer decides on, in the order of its sentences."""
     subjects: tuple[Subject, ...] = ("servers", "workers", "operations")
     return [*(metric for subject in subjects for metric in mentioned_in("answer", subject)), LOSS]
 
 
 def of_log(log: Log, metrics: Iterable[Metric]) -> list[pl.Expr]:
-    """Return the expressions of the metrics of a log, named, which aggregate its measured rows."""
     values = [(each.name, each.of) for each in metrics if each.log == log]
     return [of.cast(pl.Float64).alias(name) for name, of in values if isinstance(of, pl.Expr)]
 
@@ -289,12 +284,10 @@ class Width(BaseModel):
     arm: str
     metric: str
     half_width: float
-    """Half width as a share of the baseline."""
     goal: float
 
 
 def goals() -> dict[str, float]:
-    """Return metric -> half width, as a share of the baseline, below which an interval is narrow enough."""
     return {metric.name: metric.goal for metric in METRICS.values() if metric.goal is not None}
 
 
@@ -307,5 +300,4 @@ def widths(load: str, differences: Mapping[str, Mapping[str, Comparison]]) -> It
 
 
 def widest(found: Iterable[Width]) -> Width | None:
-    """Return the width that is farthest from its goal; None without any."""
     return max(found, key=lambda width: width.half_width / width.goal, default=None)

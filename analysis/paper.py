@@ -42,7 +42,6 @@ def columns(arms: Sequence[str]) -> dict[str, str]:
 
 
 def findings(arms: Sequence[str], figures: Sequence[Figure], summary: Summary | None) -> list[Finding]:
-    """Return the rows with any measurement; `summary` is None for a cluster's logs."""
     facts = {figure.name: figure.facts for figure in figures}
     found = [
         Finding(what, paper, tuple(_cell(format_cell, facts, arm) for arm in columns(arms)))

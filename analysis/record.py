@@ -20,7 +20,6 @@ Json: TypeAlias = dict[str, Any]
 """An object of `run.json` whose keys depend on the run."""
 
 FAST = "fast"
-"""The codec of compiled agents."""
 
 
 class AnalysisError(HotlineError):
@@ -119,7 +118,6 @@ class Block(_Model):
     run_queue_ms: dict[str, float]
     """Time that each process was runnable and did not run, in ms."""
     begun_us: int = 0
-    """Unix time of the beginning, in µs."""
     ended_us: int = 0
     duration_ms: float = 0.0
     steal_ms: float = 0.0
@@ -132,7 +130,6 @@ class Block(_Model):
     restarts: int = 0
     """Restarts of PSs and of the switch, whose earlier counts are lost."""
     disturbed: list[str] = Field(default_factory=list)
-    """Reasons for which the block counts as disturbed (`analysis.disturbance`)."""
 
 
 class AgentCost(_Model):
@@ -143,8 +140,6 @@ class AgentCost(_Model):
 
 
 class CapacityCheck(_Model):
-    """The arms' capacities later in the run."""
-
     when: Literal["middle", "end"]
     capacity: dict[str, float]
     """Arm -> steps/s of all workers in a closed loop."""
@@ -155,7 +150,6 @@ class Accounting(_Model):
 
     sent: int
     applied: int
-    """Lanes that parameter servers and switch added."""
     lost: int
     unknown: int
     """Lanes in unanswered pushes of workers that ended early."""
@@ -196,15 +190,12 @@ class SimulatedArm(_Model):
 
 class Simulation(_Model):
     rpcs: int
-    """Answered RPCs, in all arms and phases."""
     packet_passes: int
-    """Frames through the P4 program."""
     events: int
     virtual_s: float
     real_s: float
     """Time from the configuration to the last RPC, in s."""
     loop_s: float = 0.0
-    """Part of `real_s` in the compiled event loop."""
     arms: dict[str, SimulatedArm] = Field(default_factory=dict)
 
 
@@ -220,7 +211,6 @@ class Virtual(_Model):
     """Arm -> steps/s of all workers in a closed loop, with a core for each agent."""
     shared_capacity: dict[str, float]
     network: Json
-    """The dedicated switch, as in the table [network] of a simulation."""
 
 
 class RunRecord(_Model):

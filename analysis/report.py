@@ -1,5 +1,3 @@
-"""Reports of a run on the terminal, in `summary.json` and in `report.html`, and pages of clusters' logs."""
-
 from __future__ import annotations
 
 import json
@@ -155,7 +153,6 @@ def _as_json(found: AnswerText) -> dict[str, object]:
 
 
 def write_cluster_report(source: Source, report: Path, progress: Progress = no_progress) -> Table:
-    """Write the page of a cluster's logs; return the table of its findings and the paper's."""
     drawn = list(figures([source], progress))
     paper = paper_table(source, drawn, None)
     page = Page(
@@ -242,7 +239,6 @@ def durability(summary: Summary) -> Table:
 
 
 def losses(summary: Summary, name: str) -> Iterator[Sentence]:
-    """Yield for each arm that aggregates the metrics by which it is claimed to be worse than its baseline."""
     for arm in (arm.name for arm in ordered(summary.loads[name].differences) if arm.settings.aggregates):
         found = claims(summary, name, arm)
         of_arm = [found[metric.name] for metric in shown_in("differences") if metric.name in found]

@@ -1,5 +1,3 @@
-"""`summary.json`: the numbers of a run, over all measured blocks and for each load."""
-
 from __future__ import annotations
 
 from collections import defaultdict
@@ -111,7 +109,6 @@ class LoadSummary(_Model):
     """Rounds in which the load generator was late by more than a period in some block."""
     arms: dict[str, ArmSummary]
     differences: dict[str, dict[str, Comparison]]
-    """Arm -> metric -> difference to the baseline."""
     block_steps: int = 0
     blocks_repeated: int = 0
     blocks_disturbed: int = 0
@@ -160,7 +157,6 @@ class Summary(_Model):
     last_loss: float | None = None
     """Mean log loss of the last round, over all arms; None without training."""
     chance_loss: float | None = None
-    """Log loss of a model that knows only the labels' frequency."""
     vector: int | None = None
     """Values that all workers add up in each step of a lockstep design; None for other designs."""
     learning: dict[str, Comparison] = {}
@@ -199,7 +195,6 @@ class Summary(_Model):
 
     @property
     def lead(self) -> Arm | None:
-        """The arm by which the run's design is judged; None if the design has none."""
         return leading(self.reference.design)
 
     @property

@@ -1,5 +1,3 @@
-"""The report of a run on the terminal: its result on one screen, and all tables and facts."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,7 +83,6 @@ def _table(arms: Sequence[str]) -> TerminalTable:
 
 
 def _terminal_cell(arm: Arm, found: Comparison | None, tone: Tone) -> str:
-    """Format a difference in %; for a repetition only its interval, which shows the noise."""
     if found is None or found.ratio is None:
         return "–"
     bounds = interval(found).replace("[", "\\[")

@@ -66,7 +66,6 @@ class Table:
 
 
 def plain(text: str) -> Sentence:
-    """Return a sentence without colours."""
     return (Span(text=text),)
 
 
@@ -97,7 +96,6 @@ def signed(ratio: float) -> str:
 
 
 def in_sentences(label: str) -> str:
-    """Return the form of a table's label in sentences."""
     return label.replace("/step", " a step")
 
 
@@ -122,7 +120,6 @@ _COLOURED = re.compile(r"\{(better|worse):(.*?)\}")
 
 
 def _spans(text: str) -> Sentence:
-    """Split `{better:...}` and `{worse:...}` off."""
     found = []
     for number, part in enumerate(parts := _COLOURED.split(text)):
         # Parts alternate: plain text, a tone, and text with that tone.

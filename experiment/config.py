@@ -37,7 +37,6 @@ from hosts.workload.generator import R1, R2, Shape
 EPOCH = 1
 """Epoch of every caller: a run starts with a fresh switch."""
 SERVER_ROWS = 256
-"""Size of table `servers`."""
 _MAX_ARMS = max(len(arms_of(name)) for name in NAMES)
 MAX_SERVERS = min(MAX_HOSTS_OF_A_KIND, SERVER_ROWS // _MAX_ARMS)
 MAX_WORKERS = min(MAX_HOSTS_OF_A_KIND, (ROWS - 1) // _MAX_ARMS - MAX_SERVERS)
@@ -145,7 +144,6 @@ class Config(RunSettings):
     """Part of the softswitch that processes packets; `auto` is the kernel if possible."""
     pcap: bool = False
     cli: bool = False
-    """Whether to open Mininet's command line at the end."""
     seed: int = Field(default=1, ge=0, lt=2**32)
     """Seed of workload, order of arms and faults."""
     arms: tuple[str, ...] = Field(default_factory=lambda given: _arms(given.get("design", DEFAULT)))

@@ -1,5 +1,3 @@
-"""Errors of runs, for `topologies`, `simulator` and the command line."""
-
 from __future__ import annotations
 
 import logging

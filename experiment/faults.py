@@ -18,8 +18,6 @@ class FrameFault(NamedTuple):
 
 
 class ProcessKill(NamedTuple):
-    """A SIGKILL of a process of a kind."""
-
     name: str
     process: str
     """Prefix of the process name, before its number."""

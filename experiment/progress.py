@@ -65,7 +65,6 @@ class Reporter:
         self._bars.stop()
 
     def set_note(self, text: str) -> None:
-        """Show a note next to the current phase and those that follow."""
         self._note = text
         for task in self._bars.tasks:
             if not task.finished:

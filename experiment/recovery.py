@@ -23,8 +23,6 @@ _MAX_TRIES = 10
 
 
 class RecoverableCluster(Protocol):
-    """A switch with its servers and workers that can be restored."""
-
     liveness: Liveness
 
     @property

@@ -101,7 +101,6 @@ class Loop:
 
     @property
     def signatures(self) -> list[Signature]:
-        """Signatures that it was compiled for, of all classes of state."""
         return [each for made in self._made.values() for each in made.signatures]
 
     def of(self, first: object) -> Compiled:

@@ -1,5 +1,3 @@
-"""Errors that are shown to users: their base, and those of the wire format, of logs and of data files."""
-
 from __future__ import annotations
 
 import errno

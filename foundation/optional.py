@@ -1,5 +1,3 @@
-"""Imports of packages that set-up does not install."""
-
 from __future__ import annotations
 
 from types import ModuleType

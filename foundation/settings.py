@@ -1,5 +1,3 @@
-"""The base class of settings and records that refuse unknown fields."""
-
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict

@@ -1,5 +1,3 @@
-"""Functions that format numbers, names and lists for messages."""
-
 from __future__ import annotations
 
 
@@ -14,10 +12,8 @@ def one_line(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Cut a text to 200 characters."""
     return text if len(text) <= 200 else text[:200] + "..."
 
 
 def capital(text: str) -> str:
-    """Return a text with a capital first letter."""
     return text[:1].upper() + text[1:]

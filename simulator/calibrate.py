@@ -1,5 +1,3 @@
-"""Measure what each arm carries in a closed loop."""
-
 from __future__ import annotations
 
 import math

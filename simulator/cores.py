@@ -40,7 +40,6 @@ def occupy_core(world: World, a: int, now: int, until: int) -> None:
 
 @compiled
 def yield_core(world: World, a: int, now: int) -> None:
-    """Put running agent `a` at the end of its core's queue, and run the next."""
     world.agents[a].queued_at = now
     _enqueue(world, a)
     _run_next(world, int64(world.agents[a].core), now, int64(world.costs.wake))

@@ -89,7 +89,6 @@ def _begin_cost_ns(network: SimulatedNetwork, w: int, hosts: Hosts) -> int:
 
 
 def pass_time(network: SimulatedNetwork, until: int) -> None:
-    """Handle all events before a time, and advance the clock to it."""
     while True:
         reason = _run(network, until)
         if reason == OUT_OF_ROOM:

@@ -1,5 +1,3 @@
-"""One simulated run: the phases of a real one in virtual time, and the same run folder."""
-
 from __future__ import annotations
 
 import asyncio

@@ -18,8 +18,6 @@ _TOS, _CHECKSUM = 15, 24
 
 
 class RandomState(Protocol):
-    """A record with the state of a random number generator."""
-
     random: np.uint64
 
 

@@ -120,7 +120,6 @@ def resume_worker(world: World, w: int, at: int, until: int) -> None:
 
 @entry_point
 def wake_worker(world: World, w: int) -> None:
-    """Make the driver of worker `w` due now."""
     world = as_ref(world)
     world.agents[w].until = int64(world.header.now)
     make_ready(world, w, int64(world.header.now))

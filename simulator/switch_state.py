@@ -22,8 +22,6 @@ Entries = Iterable[Entry]
 
 
 class SwitchStateOps(NamedTuple):
-    """Functions over a switch's entries, its servers and its workers."""
-
     is_entry: Callable[[Row], bool]
     is_moving: Callable[[Entry], bool]
     rows_to_load: Callable[[Entries, int, Sequence[int]], list[Row]]

@@ -1,5 +1,3 @@
-"""Tasks run in parallel, on this machine or on a dask cluster, whose results are cached in files."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -27,8 +25,6 @@ D = TypeVar("D", bound=CachedResult)
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One call of the function, whose result is cached in a file."""
-
     name: str
     file: Path
     fingerprint: str

@@ -1,5 +1,3 @@
-"""Build the arrays of a simulated network, and the Python objects around them."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -26,6 +26,5 @@ def entry_point(function: F) -> F:
 
 @cache
 def sources(study: str) -> tuple[Path, ...]:
-    """Return the files that a study's machine code depends on, and so its results."""
     own = sorted((_STUDIES / study).rglob("*.py"))
     return (*own, *_CALLED.get(study, ()), Path(__file__), Path(nativekit.compile.__file__))

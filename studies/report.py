@@ -1,5 +1,3 @@
-"""The files of a study's page: report.html, and its figures in a folder."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

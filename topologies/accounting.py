@@ -117,7 +117,6 @@ def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: in
 
 
 def held_by_switch(values: Mapping[int, int], space: KeySpace) -> Values:
-    """Return the values of the keys in the switch (key -> value) by position in the key space."""
     held = np.zeros(space.size, dtype=np.uint32)
     keys = np.array(list(values), dtype=np.uint64)
     held[space.positions(keys)] = np.array(list(values.values()), dtype=np.int64).astype(np.uint32)

@@ -67,7 +67,6 @@ class _AgentProcess:
         return answer
 
     def write(self, command: Message) -> None:
-        """Send a line; a process that has ended ignores it."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(command).encode() + b"\n")
 
@@ -204,7 +203,7 @@ class Agent:
     async def call(
         self, command: Message, patience: float = 30.0, on_progress: OnProgress | None = None
     ) -> Message:
-        """As `CommandTarget.call`, also across restarts; `patience` (s) counts while all processes are up."""
+        """Send a command, again after a restart; `patience` (s) counts while all processes are up."""
         while True:
             current = self._current
             answer = current.expect(lambda steps: on_progress(self.name, steps) if on_progress else None)
@@ -219,11 +218,9 @@ class Agent:
                 return self._check(result)
 
     async def send(self, command: Message) -> None:
-        """Send a command that has no answer, whatever else is under way."""
         self._current.write(command)
 
     async def settle(self) -> None:
-        """Wait for the answers to cancelled calls."""
         for answer in self._current.pending_answers:
             if not await self._await_answer(answer, _SETTLE_S):
                 raise AgentFailed(f"{self.name} has not come to rest in {_SETTLE_S:.0f} s")

@@ -1,5 +1,3 @@
-"""Measure the capacity of each arm in a closed loop, and the cost of an RPC to agents."""
-
 from __future__ import annotations
 
 import logging

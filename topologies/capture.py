@@ -1,5 +1,3 @@
-"""Capture the traffic of every port of the switch in both directions (PCAP=1)."""
-
 from __future__ import annotations
 
 import subprocess

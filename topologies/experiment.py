@@ -1,5 +1,3 @@
-"""Set up, run and tear down one experiment, from the first interface to the merged logs."""
-
 from __future__ import annotations
 
 import asyncio

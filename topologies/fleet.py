@@ -1,5 +1,3 @@
-"""Start the agents of a run, and say what switch, agents and scripts are configured with."""
-
 from __future__ import annotations
 
 import asyncio
@@ -36,8 +34,6 @@ COLLECTOR = Path("/run/hotline-collector")
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """Settings, folder and network of a run, before its workers start."""
-
     config: Config
     run: Path
     record: RunRecord
@@ -48,7 +44,6 @@ class RunContext:
 
 
 async def provision(address: str, config: Config, arms: Sequence[Arm] | None = None) -> None:
-    """Commit the pipeline and install the rows of the design, for these arms or for all."""
     async with Controller(address, undisturbed=True, design=config.design) as controller:
         await controller.commit_pipeline()
         await controller.install(*rows(config, arms))

@@ -74,7 +74,6 @@ def _affinities(threads: Iterable[int]) -> dict[int, set[int]]:
 
 
 def _move(thread: int, cpus: Iterable[int]) -> bool:
-    """Set a thread's CPUs; return False for a kernel thread that refuses it."""
     try:
         os.sched_setaffinity(thread, cpus)
     except OSError:

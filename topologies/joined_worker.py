@@ -59,6 +59,5 @@ class JoinedWorker:
 
 
 def send_line(writer: asyncio.StreamWriter, message: Message) -> None:
-    """Send a JSON line if the connection is still open."""
     if not writer.is_closing():
         writer.write(json.dumps(message).encode() + b"\n")

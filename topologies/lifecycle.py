@@ -1,5 +1,3 @@
-"""A run from its settings to its report: signals, messages and exit code."""
-
 from __future__ import annotations
 
 import asyncio
@@ -155,7 +153,6 @@ def _describe_results(run: Path) -> str:
 
 
 def _explained(error: Exception, config: Config) -> Exception:
-    """Return the error with the injected faults, which may be its cause, and with the disk if it is full."""
     message = str(error)
     if FULL_DISK in message:
         size_mb = shutil.disk_usage(config.runs).total >> 20

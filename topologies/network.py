@@ -1,5 +1,3 @@
-"""The testbed's network: one switch, W workers and P parameter servers, in Mininet."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -34,7 +32,6 @@ class Network:
 def network(
     config: Config, placement: Placement, log_dir: Path, worker_class: type[TestbedHost] = TestbedHost
 ) -> Iterator[Network]:
-    """Build and start the network; always tear everything down at the end."""
     # Show the command line's output, and not Mininet's own log.
     setLogLevel("output")
     lg.propagate = False

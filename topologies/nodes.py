@@ -45,7 +45,6 @@ class TestbedHost(Host):  # type: ignore[misc]  # Mininet has no types
         return "all"
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
-        """Configure the interface; `neighbours` are all endpoints of the testbed."""
         STOP.raise_if_requested()
         super().config(**params)
         interface = self.defaultIntf().name
@@ -73,7 +72,6 @@ class ScriptHost(TestbedHost):
         return str(self.defaultIntf().name)
 
     def config(self, neighbours: Iterable[Endpoint] = (), **params: Any) -> None:  # Mininet's
-        """Configure the interface, and a route for packets sent from its address `ip` (ADDRESS/BITS)."""
         ip = params.pop("ip")
         super().config(neighbours, **params)
         self._address = ip.partition("/")[0]
@@ -158,7 +156,6 @@ class TargetSwitch(Switch):  # type: ignore[misc]  # Mininet has no types
         raise self._failure(ended)
 
     def counters(self) -> Counters | None:
-        """Return the present counters of the target's ports; None if it has none."""
         return None
 
     def interfaces(self) -> dict[int, str]:
@@ -184,7 +181,6 @@ class SoftSwitch(TargetSwitch):
         return switch_command(SOFTSWITCH, self.address, self.interfaces(), cpu_port=CPU_PORT, options=options)
 
     def counters(self) -> Counters | None:
-        """Let the switch write its counters, and read them (`SwitchCounters`)."""
         running = self.running
         if running is None or not self.is_listening or running.ended() is not None:
             return None
@@ -216,7 +212,6 @@ class Bmv2Switch(TargetSwitch):
         )
 
     def stop(self, deleteIntfs: bool = True) -> None:
-        """Stop the process and remove the socket that it leaves."""
         super().stop(deleteIntfs)
         self._NOTIFICATIONS.unlink(missing_ok=True)
 

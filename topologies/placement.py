@@ -57,7 +57,6 @@ def place(wanted: PlacementConfig, servers: int, workers: int, cpus: list[int] |
 
 
 def cpu_of(number: int, cpus: tuple[int, ...]) -> int | None:
-    """Return the CPU of an agent by its number, which counts from 1."""
     return cpus[(number - 1) % len(cpus)] if cpus else None
 
 

@@ -30,7 +30,6 @@ _INSTALL = "scripts/setup installs it"
 
 
 def check(config: Config) -> None:
-    """Raise PreflightError for the first thing that is missing."""
     _check_privileges()
     _check_programs(config)
     _check_mininet()

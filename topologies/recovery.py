@@ -1,5 +1,3 @@
-"""The processes of a run, as `experiment.recovery` controls them."""
-
 from __future__ import annotations
 
 import logging

@@ -54,8 +54,6 @@ class SessionOver(HotlineError):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The parameters of a session, sent to all of its workers."""
-
     job: int
     epoch: int
     design: str
@@ -161,7 +159,6 @@ class Rendezvous:
                 await self._ending
 
     def mark_broken(self, reason: str) -> None:
-        """Tell all workers that a server or the switch has ended."""
         session = self._session
         if session is None or session.failure:
             return
@@ -188,7 +185,6 @@ class Rendezvous:
                 await writer.wait_closed()
 
     async def join(self, tables: Tables, rank: int | None, writer: asyncio.StreamWriter) -> JoinedWorker:
-        """Take a worker into the session, or begin a session with it."""
         async with self._starting:
             if self._ending is not None:
                 await asyncio.shield(self._ending)
@@ -340,8 +336,6 @@ class Rendezvous:
 
 
 class _ConnectionHandler:
-    """Serves one connection: a worker's, or that of a client that asks for the end."""
-
     def __init__(
         self, rendezvous: Rendezvous, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:

@@ -1,5 +1,3 @@
-"""A run's workers and servers, and its phases; here with agents that replay a trace."""
-
 from __future__ import annotations
 
 import logging
@@ -38,7 +36,6 @@ class RunningCluster:
 async def agent_cluster(
     context: RunContext, trace: Trace, training: Hyperparameters | None
 ) -> AsyncIterator[RunningCluster]:
-    """Start agents, which replay a trace and may train on it; end them at the end."""
     async with fleet(context, trace, training) as agents:
         session = RealSession(
             config=context.config,

@@ -1,5 +1,3 @@
-"""The session of a run in real processes: the network with its agents."""
-
 from __future__ import annotations
 
 import asyncio
@@ -54,9 +52,7 @@ class RealSession(Session):
     """Job -> its hot set, if one is in the switch or being loaded."""
     liveness: Liveness = field(default_factory=Liveness)
     _controller_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by the one controller of this run."""
     _read_parts: set[Path] = field(default_factory=set)
-    """Part files that `new_operations` has read."""
 
     def clock_ns(self) -> int:
         return time.monotonic_ns()
@@ -121,8 +117,6 @@ class RealSession(Session):
     async def _load_job(
         self, job: int, keys: Sequence[int], on_progress: Progress | None = None, before: int = 0
     ) -> None:
-        """Make these the only keys of a job in the switch. `on_progress` gets `before` plus the keys done."""
-
         def progress(done: int, total: int) -> None:
             if on_progress is not None:
                 on_progress(before + done)
@@ -195,7 +189,6 @@ class RealSession(Session):
         return found.with_columns(measured(OPERATIONS_TIME, self.record.repeated()))
 
     def switch_threads(self) -> dict[int, int]:
-        """Return the CPU time of each thread of the switch in ns."""
         running = self.network.switch.running
         return {} if running is None else cpu_ns_by_thread(running.process.pid)
 

@@ -114,7 +114,6 @@ class UpBackend:
         return session_terms(self._config, self._arm)
 
     async def end(self) -> None:
-        """Quit the servers, save their update counts, and empty the switch."""
         for watch in self._watches:
             watch.cancel()
         await asyncio.gather(*self._watches, return_exceptions=True)
@@ -177,7 +176,6 @@ def _set_aside_files(file: Path) -> list[Path]:
 
 
 async def serve(config: Config, where: Path) -> None:
-    """Serve sessions until a client asks for the end, or a signal comes."""
     # These import Mininet.
     from topologies.network import network
     from topologies.nodes import ScriptHost

@@ -1,5 +1,3 @@
-"""Write figures to files: PDF and PNG for print, and the data as CSV."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

@@ -105,6 +105,5 @@ class Figure:
 
 
 def colour_of(name: str, number: int) -> str:
-    """Return the colour of an arm or a metric; for any other name a colour by number."""
     arms = every()
     return arms[name].colour if name in arms else COLOURS.get(name, _OTHERS[number % len(_OTHERS)])

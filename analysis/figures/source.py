@@ -33,7 +33,6 @@ class Source:
     """Job whose updates count; None for all."""
     arms: tuple[str, ...]
     operations: pl.LazyFrame | None = None
-    """Measured pulls, pushes and steps; None for a cluster."""
     record: RunRecord | None = None
     reported: Curves = field(default_factory=dict)
 
@@ -112,8 +111,6 @@ def in_blocks(rows: pl.DataFrame, time_us: str, record: RunRecord | None) -> pl.
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One arm of one source, as figures name and colour it."""
-
     source: Source
     arm: str
     name: str
@@ -122,7 +119,6 @@ class Curve:
 
 
 def curves(sources: Sequence[Source], with_null: bool = False) -> Iterator[Curve]:
-    """Yield the curves of all arms of all sources; repetitions of arms only `with_null`."""
     number, arms = 0, every()
     for dash, source in enumerate(sources):
         for arm in source.arms:

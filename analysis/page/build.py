@@ -1,5 +1,3 @@
-"""`report.html`: the report of a run, or of a cluster's logs, as one self-contained page."""
-
 from __future__ import annotations
 
 import json
@@ -33,7 +31,6 @@ class FirstScreen:
     verdict: str
     is_trusted: bool
     forest: Markup
-    """A table with the plot; empty without rows."""
     sentences: Sequence[Sentence]
     warnings: Sequence[Sentence]
     notes: Sequence[str]
@@ -41,8 +38,6 @@ class FirstScreen:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """An <svg> element with its caption."""
-
     svg: Markup
     caption: str
 
@@ -56,23 +51,19 @@ class Page:
     first: FirstScreen | None = None
     answers: Sequence[AnswerText] = ()
     subtitle: str = ""
-    """Name of the run, and the switch that it used."""
     ran: Sequence[tuple[str, str]] = ()
     """(name, value) pairs that describe the run and its machine."""
     drawings: Sequence[Drawing] = ()
     paper: Sequence[Table] = ()
     tables: Sequence[tuple[str, Sequence[Table]]] = ()
-    """(heading, tables) of further sections."""
     reference: str = ""
     differences: Sequence[Table] = ()
     losses: Sequence[Sentence] = ()
     no_losses: str = ""
-    """Sentence in place of empty `losses`."""
     facts: Sequence[str] = ()
     reading: Sequence[str] = ()
     glossary: Sequence[tuple[str, str]] = field(default_factory=glossary)
     record: str = ""
-    """Contents of `run.json` without blocks."""
 
 
 def build(page: Page) -> str:

@@ -1,5 +1,3 @@
-"""A figure for the page: traces for Plotly, toggles, and a table of its numbers."""
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +28,6 @@ _LINES = ("solid", "dashed", "dotted", "dashed")
 
 @dataclass(frozen=True, slots=True)
 class Toggle:
-    """A check box that shows or hides a series."""
-
     name: str
     colour: str
     line: str
@@ -40,8 +36,6 @@ class Toggle:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A check box that makes an axis logarithmic."""
-
     axis: str
     is_log: bool
 
@@ -55,7 +49,6 @@ class Plot:
     scales: tuple[Scale, ...]
     numbers: Table
     spec: Spec
-    """JSON data that script.js draws."""
 
 
 def _toggles(series: Sequence[Series]) -> tuple[Toggle, ...]:
@@ -249,7 +242,6 @@ def _spans(series: Series, x: list[object], y: list[object]) -> Spec:
 
 
 def _rounded(values: Values | Sequence[str]) -> list[object]:
-    """Return values with no more digits than a drawing shows; None for NaN and infinity."""
     if len(values) and isinstance(values[0], str):
         return list(values)
     return [float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None for value in values]

@@ -54,7 +54,6 @@ class RoundCount:
 
     @property
     def has_time(self) -> bool:
-        """Whether a block may be run again."""
         return self._config.rounds is not None or self.spent_s < self._config.budget_s
 
     @property

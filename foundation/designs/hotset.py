@@ -12,8 +12,6 @@ NAME = "hotset"
 
 @dataclass(frozen=True, slots=True)
 class HotSet:
-    """The functions of the switch that an arm uses."""
-
     offload: bool = False
     proxy: bool = False
     """Whether the switch is the workers' one connection to each PS."""

@@ -81,8 +81,6 @@ def never_wakes(_state: object, _now: int) -> None:
 
 
 class WorkerHeader(Protocol):
-    """Fields that `header` of every worker's state has."""
-
     op: int
     pending: int
     """Remaining RPCs or chunks of the operation; 0 between operations."""
@@ -155,8 +153,6 @@ class WorkerOps(NamedTuple, Generic[S]):
 
 
 class ServerHeader(Protocol):
-    """Fields that `header` of every server's state has."""
-
     ps: int
     callers: int
     """Number of known callers; it grows with the first RPC of each."""
@@ -218,13 +214,11 @@ SERVER_OPS: ServerOps[ServerState] = generics(ServerOps)
 
 
 def register_worker_ops(state: type[W], ops: WorkerOps[W]) -> WorkerOps[W]:
-    """Register the functions that drive the workers' states of a class; return them."""
     implement(state, WORKER_OPS, ops)
     return ops
 
 
 def register_server_ops(state: type[P], ops: ServerOps[P]) -> ServerOps[P]:
-    """Register the functions that serve the servers' states of a class; return them."""
     implement(state, SERVER_OPS, ops)
     return ops
 
@@ -382,9 +376,7 @@ class Design:
     program: Path
     """BMv2 JSON that p4c wrote."""
     arms: tuple[Arm, ...]
-    """Arms in the order of tables."""
     module: str
-    """Name of the module that describes it."""
     parts: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Module with the design's part in a room, by room, where the room does not know the design by its name
     (`foundation.designs.registry.Parts`): a design outside this repository names its modules here."""
@@ -392,7 +384,6 @@ class Design:
     """Whether workers send to service addresses, which belong to the switch, instead of the servers'
     addresses."""
     udp_port: int = HOTLINE_PORT
-    """UDP port that workers send to."""
     is_durable: bool = False
     """Whether servers can write a journal, and workers a replay log."""
     is_lockstep: bool = False
@@ -401,5 +392,4 @@ class Design:
 
     @property
     def p4info(self) -> Path:
-        """Path of the P4Info, beside the program."""
         return self.program.with_suffix(".p4info.txtpb")

@@ -50,7 +50,6 @@ class Parts(Generic[T]):
     room: str
     attribute: str
     modules: Mapping[str, str]
-    """Modules in this room by the name of a design."""
 
     def module_for(self, design: Design) -> str | None:
         return design.parts.get(self.room, self.modules.get(design.name))

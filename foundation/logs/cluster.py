@@ -30,8 +30,6 @@ _SUFFIXES = (".parquet", ".csv")
 
 @dataclass(frozen=True, slots=True)
 class ClusterLogs:
-    """Checked logs, which are read lazily."""
-
     folder: Path
     rpc: pl.LazyFrame
     """Columns `RPC`, `arm` and `latency_us`: names are text, times 64-bit floats, all else 64-bit
@@ -106,7 +104,6 @@ def _right(name: str) -> tuple[pl.Expr, str]:
 
 
 def _check(file: Path, raw: pl.LazyFrame, typed: pl.LazyFrame, is_parquet: bool) -> None:
-    """Raise `DataError` for the first row with a value that is not allowed, and for a log without rows."""
     names = typed.collect_schema().names()
     wrong = [(~_right(name)[0].fill_null(False)).alias(name) for name in names]
     faults = typed.select(wrong).with_row_index("row")

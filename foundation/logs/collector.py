@@ -39,7 +39,6 @@ class Collector:
 
     @property
     def updates(self) -> int:
-        """Sum of the updates of all parameters at all PSs."""
         return sum(self._sums.values())
 
     @property

@@ -35,12 +35,10 @@ def load_name(load: float) -> str:
 
 
 def at_load(name: str) -> str:
-    """Return a load's name for sentences: "at load 0.5"."""
     return f"in a {_CLOSED}" if name == _CLOSED else f"at load {name}"
 
 
 def load_title(name: str) -> str:
-    """Return a load's name for titles: "load 0.5"."""
     return name if name == _CLOSED else f"load {name}"
 
 

@@ -1,5 +1,3 @@
-"""Update counts of each key, added up from logs of any form, which may be larger than memory."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -103,8 +101,6 @@ def _fault(logs: Sequence[_Counted]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """A log, the columns to be read, and the job whose rows are selected."""
-
     log: UpdateLog
     columns: tuple[str, ...]
     job: int | None

@@ -25,8 +25,6 @@ BLOCK = 250
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The name of a host or service, with its IPv4 and MAC address."""
-
     name: str
     address: str
     mac: str

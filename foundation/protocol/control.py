@@ -31,8 +31,6 @@ from foundation.protocol.header import (
 
 
 class Command(IntEnum):
-    """Commands of the controller to a PS."""
-
     SEED = 1
     """Move the values of the keys into the switch."""
     COLLECT = 2
@@ -54,8 +52,6 @@ class Command(IntEnum):
 
 
 class Status(IntEnum):
-    """Result of a command."""
-
     OK = 0
     NOT_OWNED = 1
     """A key is not in this PS's share; nothing was changed."""

@@ -26,8 +26,6 @@ class UdpEndpoint(NamedTuple):
 
 
 class UdpFrame(NamedTuple):
-    """An Ethernet frame that carries one UDP datagram."""
-
     source: UdpEndpoint
     destination: UdpEndpoint
     payload: bytes

@@ -22,11 +22,9 @@ VERSION = 2
 of its share."""
 HOTLINE_PORT = 5001
 PS_RPC_PORT = 5002
-"""UDP port of a PS's own register RPCs."""
 PS_CALLER_BASE = 0x8000
 """A PS calls the switch as worker `PS_CALLER_BASE + ps`."""
 CONTROLLER_CALLER = 0xFFFF
-"""The controller's worker id."""
 NO_KEY = 2**64 - 1
 
 WINDOW_BITS = 6
@@ -43,8 +41,6 @@ VALUE_BYTES = 4
 
 
 class Op(IntEnum):
-    """Operation of an RPC."""
-
     PULL = 1
     PUSH = 2
     EMPTY = 3

@@ -52,7 +52,6 @@ def pack_hashed(ps: NDArray[np.uint16], lane: NDArray[np.uint8]) -> Packing:
 
 
 def _rank_in_group(group: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
-    """Return the number of earlier elements in the same group, for each element."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes

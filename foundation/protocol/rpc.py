@@ -34,7 +34,6 @@ assert LANES <= 32
 assert HEADER_BYTES % 4 == 0, "it is copied word by word"
 PULL, PUSH, EMPTY, CONTROL = int(Op.PULL), int(Op.PUSH), int(Op.EMPTY), int(Op.CONTROL)
 NO_KEY_U64 = np.uint64(NO_KEY)
-"""Key of a lane that is not live."""
 ALL = 2**32 - 1
 BUFFER_BYTES = 2048
 _types: Module = types
@@ -145,8 +144,6 @@ def _encode_plain(rpc: Rpc, request: Request) -> None:
 
 @leaf(_encode_plain)
 def encode(_typing: TypingContext, rpc: Kind, request: Kind) -> Generated:
-    """Encode a request's header."""
-
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:
         for name, default in Header._field_defaults.items():
             place = _place(builder, values[0], name)

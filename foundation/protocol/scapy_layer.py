@@ -116,7 +116,6 @@ bind_layers(Hotline, HotlineControl, op=int(Op.CONTROL))
 
 
 def parse(datagram: bytes | memoryview) -> Message:
-    """Decode an RPC by Scapy, with the result and the errors of `codec.parse`."""
     if len(datagram) < HEADER_BYTES:
         raise MalformedDatagram(f"{len(datagram)} bytes, less than the header's {HEADER_BYTES}")
     header = _header(Hotline(bytes(datagram[:HEADER_BYTES])))
@@ -130,7 +129,6 @@ def parse(datagram: bytes | memoryview) -> Message:
 
 
 def build(message: Message) -> bytes:
-    """Encode a message by Scapy, with the result of `codec.build`."""
     packet = Hotline(**message.header._asdict())
     if message.keys is not None:
         packet.keys = message.keys.tolist()

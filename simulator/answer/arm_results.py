@@ -37,8 +37,6 @@ class ArmResult(Strict):
 
 
 class OffloadComparison(Strict):
-    """The cluster with and without the hot set in the switch, and the differences."""
-
     rate: float
     rounds: int
     baseline: ArmResult
@@ -52,7 +50,6 @@ class OffloadComparison(Strict):
 
 
 def compare_arms(config: SimulationConfig, record: RunRecord, summary: Summary) -> OffloadComparison:
-    """Compare the lead arm of a run at one load with its baseline."""
     load = next(iter(summary.loads.values()))
     rate = load.offered_rate
     assert rate is not None, "no simulation has a closed loop alone"

@@ -1,5 +1,3 @@
-"""A user's cluster, and the configuration that simulates it."""
-
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The prediction in words: what it means for servers, workers and operations, and what it assumes."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +18,6 @@ _LIMITS: dict[tuple[Limit, ...], str] = {
     ("waiting",): "no core is the bottleneck, as each worker waits for its answers",
 }
 _SAME = 0.03
-"""Fraction of a capacity that counts as no difference."""
 
 
 def headline(sides: OffloadComparison, top_k: int) -> str:

@@ -50,14 +50,11 @@ class Size(Strict):
     """CPU time of a step of all workers in a closed loop; `ps_cpu_us` is that of all servers."""
     ps_cpu_us: float
     capacity: float
-    """Steps/s of all workers that the cores carry."""
     simulated: float | None = None
     """The simulated capacity; None if this size was not simulated."""
 
 
 class PackingCounter:
-    """Counts the packing of steps that the hot set is not chosen from."""
-
     def __init__(self, config: SimulationConfig, trace: Trace) -> None:
         first = steps_to_profile(config, trace)
         chosen_from, others = _batches(trace, 0, first), _batches(trace, first, trace.steps)

@@ -28,8 +28,6 @@ IDEAL = Hosts(
 
 
 class Reduced(Strict):
-    """One all-reduce of n float32 values by all workers."""
-
     workers: int
     servers: int
     values: int

@@ -1,5 +1,3 @@
-"""Schedules of faults under which all-reduces are played, each drawn from a seed."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace

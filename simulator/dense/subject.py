@@ -27,7 +27,6 @@ class Subject:
     arm: Arm
     range: ScheduleRange
     chunk_sizes: tuple[int, int]
-    """Minimum and maximum of the chunk size."""
     chunk_size: int
     load: Callable[[int, int], float]
     """(workers, servers): values on the busiest link in one direction, for each value of the vector."""
@@ -39,7 +38,6 @@ class Subject:
     """Time without progress after which a worker reports a stall, in schedules."""
 
     def is_sum(self, result: Vector, vectors: Sequence[Vector]) -> bool:
-        """Return whether a result is the sum: exactly for integers, within the error bound for floats."""
         if result.dtype == np.int32:
             with np.errstate(over="ignore"):
                 return bool((result == np.sum(vectors, axis=0, dtype=np.int32)).all())

@@ -1,5 +1,3 @@
-"""The network that all-reduces are played on: built once for an arm and a number of workers, and reset."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,5 +1,3 @@
-"""An asyncio event loop in virtual time, for the coroutines of the real controller."""
-
 from __future__ import annotations
 
 import asyncio
@@ -35,7 +33,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
         pass
 
     def run_due(self, now: int) -> None:
-        """Run all callbacks that are due at a time, and those that follow at once."""
         self.now = now
         loop: Any = self  # asyncio's private attributes have no type hints
         outer = asyncio._get_running_loop()

@@ -1,5 +1,3 @@
-"""A schedule's switch, servers and workers, as `experiment.recovery` sees them."""
-
 from __future__ import annotations
 
 import asyncio

@@ -1,5 +1,3 @@
-"""Draw the schedules of a row of the fault matrix, each from a seed."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

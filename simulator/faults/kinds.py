@@ -1,5 +1,3 @@
-"""Kinds of faults: how each is injected and cleared, how it shows that it took effect, and its table row."""
-
 from __future__ import annotations
 
 import asyncio
@@ -27,7 +25,6 @@ from simulator.switch_state import SWITCH_STATE_OPS
 Need = Literal["durability", "switch state"]
 """Journals and replay logs; parameters that controllers keep in the switch."""
 _POLL_NS = 500_000
-"""Interval at which a kill checks whether its target is up again."""
 
 
 class Fault(ABC):
@@ -49,7 +46,6 @@ class Fault(ABC):
         """Undo the fault, unless it ends by itself."""
 
     def took_effect(self) -> bool:
-        """Return whether it has affected a frame or a process, as it ends."""
         return True
 
     def clear_after(self, ns: int) -> None:
@@ -131,7 +127,6 @@ class WorkerRestarted(WorkerKilled):
         self.clear_after(self._duration_ns)
 
     def clear(self) -> None:
-        """Start a new process, which controllers have to admit."""
         player, w = self._player, self._injection.target
         player.cluster.start_worker(w)
         player.start_task(player.retry(lambda: player.cluster.admit(w)))

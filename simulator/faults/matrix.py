@@ -111,7 +111,6 @@ def cached_testbed(arm: str) -> SimulatedTestbed:
 
 
 def play_effective(testbed: SimulatedTestbed, fault: str, arm: str, seed: int) -> Tally:
-    """Play a seed's schedules until one takes effect or fails; return its tally."""
     for redrawn in range(_TRIES):
         schedule = draw_faults(fault, arm, seed + redrawn * _ANOTHER)
         outcome = play_schedule(testbed, schedule)

@@ -27,7 +27,6 @@ next_unreplayed, take_unreplayed = WORKER_OPS.next_unreplayed, WORKER_OPS.take_u
 KEYS = 64
 """Number of parameters; each has a bit in a mask."""
 OPERATIONS = 256
-"""Maximum of a worker."""
 EXTREMES = np.array([0, 1, 2**31 - 1, 2**31, 2**32 - 1], np.int64)
 IDLE, IN_OPERATION, REPLAYING = 0, 1, 2
 """State of a worker: between two operations; in one; replaying what a lost switch had acknowledged."""
@@ -40,7 +39,6 @@ class OperationsHeader:
     begin_ns: int
     think_ns: int
     until: int
-    """Number of answered RPCs at which the loop ends."""
     answered: int
     is_closing: int
     is_extreme: int
@@ -90,7 +88,6 @@ def make_operations(workers: int) -> Operations:
 
 @compiled
 def delta_of(header: OperationsHeader, w: int, k: int, key: int) -> int:
-    """Return what operation `k` of worker `w` pushes to a key."""
     at = np.uint64((w * OPERATIONS + k) * KEYS + key + 1)
     h = mix64(header.seed + at * np.uint64(0x9E3779B97F4A7C15))
     chosen = int64(h >> np.uint64(40))
@@ -129,7 +126,6 @@ def _count(world: World, operations: Operations, w: int) -> None:
 
 @compiled
 def _ask_worker(world: World, operations: Operations, w: int) -> None:
-    """Let worker `w`, whose driver is due, complete an operation, begin one, or replay."""
     header, worker, calls = operations.header, operations.progress[w], row(world.calls, w)
     now = int64(world.header.now)
     if calls.header.pending == 0 and worker.state != IDLE:

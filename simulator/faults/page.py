@@ -29,7 +29,6 @@ def renew_table(page: Path, rows: Sequence[RowCells], duration_s: float) -> None
 
 
 def around_table(page: Path) -> tuple[str, str]:
-    """Return the page before and after the markers; raise `DataError` if they are missing."""
     try:
         before, begin, rest = page.read_text().partition(BEGIN)
     except OSError as error:

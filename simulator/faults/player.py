@@ -1,5 +1,3 @@
-"""Play a schedule: run the loop until something is due, inject faults, and judge the history."""
-
 from __future__ import annotations
 
 import asyncio
@@ -116,7 +114,6 @@ class Player:
                 self._do_due(until)
 
     def _make_room(self, p: int) -> None:
-        """Make room in a server's contact log, and in its journal by a checkpoint, now or a little later."""
         server = self.testbed.servers[p]
         server.state.header.contacts = 0
         if int(server.state.header.noted) and not server.checkpoint():
@@ -188,7 +185,6 @@ class Player:
         return int(self.testbed.operations.header.answered) + int(self.testbed.world.calls.header.rows.sum())
 
     def mark_recovered(self, before: int) -> None:
-        """End a fault, at whose injection `before` RPCs had been answered."""
         self.active_faults -= 1
         self.recoveries.append((self.testbed.now, before))
         self._set_rpc_target()

@@ -1,5 +1,3 @@
-"""Schedules of faults, which are drawn from seeds, or read from files."""
-
 from __future__ import annotations
 
 import json
@@ -12,14 +10,11 @@ from foundation.renamed import SCHEDULE_FIELDS, find_old
 
 WORKERS, SERVERS = 3, 2
 RPCS = 200
-"""Minimum number of answered RPCs."""
 ARMS = {arm.name: arm for name in NAMES if not design(name).is_lockstep for arm in fault_arms(name)}
 
 
 @dataclass(frozen=True, slots=True)
 class FaultInjection:
-    """One fault of a kind of `simulator.faults.kinds`."""
-
     kind: str
     after: int
     """RPCs answered before it."""
@@ -48,7 +43,6 @@ class FaultSchedule:
     think_us: int = 200
     pulls: float = 0.3
     share: float = 0.2
-    """Probability that an operation takes a key."""
     hot: int = 24
     is_extreme: bool = False
     """Whether pushes have the extreme values of 32 bits; pulls are not judged then."""

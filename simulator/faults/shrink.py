@@ -1,5 +1,3 @@
-"""Shrink a failing schedule with hypothesis, to the shortest part that still fails."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

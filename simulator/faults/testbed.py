@@ -1,5 +1,3 @@
-"""The network that schedules are played on: built once, and reset before each schedule."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -78,7 +76,6 @@ class SimulatedTestbed:
         self._pristine_servers = [pair for pair in self._pristine if pair[0].ctypes.data in server_arrays]
         replay_arrays = self.world.calls.replay_log if self.design.is_durable else ()
         self.logs = [ReplayLog.in_memory(each, KEYS) for each in replay_arrays]
-        """Replay log of each worker, if the design has them."""
         self.unknown: list[tuple[int, int]] = []
         """Keys, and what may be missing of them: updates replayed by workers that died during the replay."""
         self._clients = list(self.network.clients)
@@ -98,7 +95,6 @@ class SimulatedTestbed:
         self._now[0] = time
 
     def reset(self, schedule: FaultSchedule, hot: Sequence[int]) -> None:
-        """Reset the network to its initial state, with these keys in the switch."""
         world, operations = self.world, self.operations
         for octets, were in self._octets:
             octets[:] = were
@@ -193,7 +189,6 @@ class SimulatedTestbed:
         self.unknown += [(int(key), -int(unknown[key])) for key in np.flatnonzero(unknown)]
 
     def restart_worker(self, w: int, epoch: int, switch: int) -> None:
-        """Start worker `w` again at a switch, as a new process does; its replay log is still there."""
         log = self.logs[w]
         log.restore(switch)
         make = type(self._clients[w])
@@ -211,7 +206,6 @@ class SimulatedTestbed:
         self._restart(w)
 
     def restart_server(self, p: int) -> None:
-        """Start server `p` again; its journal is a file, and is still there."""
         server = self.servers[p]
         notes = server.state.journal[: int(server.state.header.noted)].tobytes()
         for array, was in self._pristine_servers:

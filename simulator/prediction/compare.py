@@ -1,5 +1,3 @@
-"""Compare a real run with its simulation: errors of latencies, and which differences between arms agree."""
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -81,7 +81,6 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
 
 
 def _waits_us(run: Path) -> float:
-    """Return the median wait of an RPC at an idle agent, µs: the mean of workers and servers."""
     alone = pl.scan_parquet(run / "rpc.parquet").filter(pl.col("op") == "empty")
     found: tuple[float | None, float | None] = alone.select(_WAITS.median()).collect().row(0)
     worker_us, server_us = found

@@ -1,5 +1,3 @@
-"""Fit the costs of a real run, so that its simulation has the same latencies and CPU times."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -70,7 +68,6 @@ class Fit(NamedTuple):
 class Target(NamedTuple):
     cells: Mapping[LoadAndArm, Mapping[str, float]]
     rates: Mapping[str, float]
-    """Load -> offered steps/s."""
     capacity: Mapping[str, float]
 
     def unexplained(self, found: Observed) -> dict[str, float]:

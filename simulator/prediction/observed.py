@@ -47,7 +47,6 @@ def observed(record: RunRecord, summary: Summary) -> Observed:
 
 
 def _capacity(record: RunRecord) -> dict[str, float]:
-    """Return the median of the capacities measured before, between and after the rounds."""
     every = [record.capacity, *(check.capacity for check in record.capacity_checks)]
     return {arm: median(of[arm] for of in every) for arm in record.capacity}
 

@@ -23,7 +23,6 @@ _READING = (
 
 
 def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> Path:
-    """Write report.html and the folder `figures`; return the path of the report."""
     draw_duration = list(figures_of(swept, results))
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)

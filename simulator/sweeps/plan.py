@@ -1,5 +1,3 @@
-"""Plans of sweeps: a setting of a simulated cluster takes one value after the other."""
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +15,6 @@ Changes = Mapping[str, Any]  # settings by their dotted names
 class Point:
     sweep: str
     name: str
-    """Name of its folder, unique in the sweep."""
     x: float
     config: SimulationConfig
 

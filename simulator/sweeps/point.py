@@ -1,5 +1,3 @@
-"""One point of a sweep: a simulated run, and its result, which does not depend on the machine."""
-
 from __future__ import annotations
 
 import hashlib

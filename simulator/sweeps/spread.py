@@ -1,5 +1,3 @@
-"""Simulate points in parallel, on this machine or a cluster; results are cached in files."""
-
 from __future__ import annotations
 
 from collections.abc import Sequence

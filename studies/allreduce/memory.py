@@ -15,8 +15,6 @@ _OPTIONAL_REGISTERS = ("stale_chunk_filter.numbers", "slot_timeout.since")
 
 
 class Memory(Strict):
-    """The registers of an arm's program."""
-
     arm: str
     slots: int
     values: int

@@ -105,7 +105,6 @@ def parts(numbers: Numbers) -> Table:
 
 
 def octets(numbers: Numbers) -> Table:
-    """Return the table of frame bytes; up is towards the switch."""
     rows: list[Row] = [
         (
             each.scheme,

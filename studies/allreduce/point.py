@@ -44,7 +44,6 @@ class Reduce(Strict):
 
     @property
     def name(self) -> str:
-        """The stem of the result's file."""
         parts = (
             self.scheme.replace(", ", "-").replace(" ", "-"),
             f"{self.gbit:g}g-{self.workers}w-{self.values}v-{self.chunk_size}",
@@ -145,7 +144,6 @@ def fingerprint(point: Point) -> str:
 
 @cache
 def digest(program: Path, modules: tuple[str, ...], root: Path = ROOT) -> str:
-    """Return a digest of a compiled P4 program, and of modules with all that they import."""
     hashed = hashlib.sha256(program.read_bytes())
     for name, file in sorted(needed_by(modules, root).items()):
         hashed.update(f"{name}\0".encode() + file.read_bytes())

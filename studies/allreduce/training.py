@@ -122,7 +122,6 @@ def loss_curve(end_times: NDArray[np.int64], losses: NDArray[np.float64]) -> Los
 
 
 def restrict_to_hot(trace: Trace, size: int) -> Trace:
-    """Return the same mini-batches with only the `size` most updated parameters."""
     assert trace.samples is not None
     updates = np.bincount(trace.position, minlength=trace.space.size)
     hot = np.sort(np.argsort(-updates, kind="stable")[: min(size, np.count_nonzero(updates))])

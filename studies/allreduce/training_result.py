@@ -17,8 +17,6 @@ class LossCurve(Strict):
 
 
 class TrainingResult(Strict):
-    """The result of a closed loop of steps of all workers."""
-
     waits: bool
     keys_per_step: float
     """Mean number of distinct parameters of a mini-batch."""

@@ -94,8 +94,6 @@ def buffers(layers: Layers, schedule: Schedule) -> tuple[NDArray[np.int64], NDAr
 
 
 class Constants(NamedTuple):
-    """The constants of a model, as compiled functions take them."""
-
     alpha_us: float
     beta_us: float
     sharing: float
@@ -138,7 +136,6 @@ def admit(
 def drain(
     work: Values, under_way: Ints, number: int, now: float, network: Constants, end_times: Values
 ) -> float:
-    """Finish all that is under way, and return the time of the last end."""
     while number:
         now, number = advance(work, under_way, number, now, now, True, network, end_times)
     return now

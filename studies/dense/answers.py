@@ -40,7 +40,6 @@ class Requirements(Strict):
 
     @property
     def sentence(self) -> str:
-        """The headline with the requirements, if there are any."""
         if self.factor >= self.target:
             return self.headline
         gbit, compression, switch = self.cells()
@@ -85,7 +84,6 @@ class StepTimes(Strict):
     buffers: dict[str, int]
     at_once: dict[str, int]
     compute_ms: float
-    """Step time without communication."""
 
     def speedup(self, name: str, than: str) -> float:
         return self.step_ms[than] / self.step_ms[name]

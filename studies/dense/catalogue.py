@@ -19,7 +19,6 @@ BACKWARD_SHARE = 2 / 3
 class Origin:
     title: str
     step_us: float
-    """Duration of one worker's whole step."""
     batch: int
     source: str
     is_estimate: bool = True
@@ -68,8 +67,6 @@ MEASURED = tuple(name for name, origin in ORIGINS.items() if not origin.is_estim
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A table of layers, and the duration of a step without communication."""
-
     name: str
     title: str
     layers: Layers

@@ -1,5 +1,3 @@
-"""The figures of what-if and overlap, as data for the page and for PDF, PNG and CSV."""
-
 from __future__ import annotations
 
 from collections import Counter

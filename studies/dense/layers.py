@@ -149,7 +149,6 @@ def _constraint(name: str) -> tuple[pl.Expr, str]:
 
 
 def _check(path: Path, raw: pl.DataFrame, typed: pl.DataFrame, names: tuple[str, ...], first: int) -> None:
-    """Raise `DataError` for the first invalid row; the first row is on line `first`."""
     line = "row" if first == 1 else "line"
     faults = typed.select((~_constraint(name)[0].fill_null(False)).alias(name) for name in names)
     wrong = faults.with_row_index("row").filter(pl.any_horizontal(names)).head(1)

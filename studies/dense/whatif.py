@@ -123,7 +123,6 @@ def needed_compression(
 
 
 def _smallest(factor: Callable[[float], Values], target: float, low: float, high: float) -> float | None:
-    """Bisect a logarithmic axis, along which the factor rises."""
     if factor(low) >= target:
         return low
     if factor(high) < target:

@@ -28,8 +28,6 @@ _OPERATIONS_PER_STEP = 2
 
 @dataclass(frozen=True, slots=True)
 class MeasuredPoint:
-    """A run: its packing, and the measured quantities without and with offload."""
-
     packed: Packing
     without: dict[str, float]
     with_offload: dict[str, float]

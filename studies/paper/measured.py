@@ -1,5 +1,3 @@
-"""A finished run, as figures over several runs read it."""
-
 from __future__ import annotations
 
 from dataclasses import dataclass

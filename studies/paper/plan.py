@@ -41,8 +41,6 @@ _R2 = {"parameters": 150_000_000, "hot_share": 0.7}
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A run with the settings of its run.toml, or Fig. 9's measurement with its options."""
-
     name: str
     seconds: float
     """Duration on two cores of an AMD EPYC, from which the remaining time is estimated."""

@@ -1,5 +1,3 @@
-"""Run stages one after the other, each in a folder, and reuse finished ones."""
-
 from __future__ import annotations
 
 import json

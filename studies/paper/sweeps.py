@@ -1,5 +1,3 @@
-"""Figures over several runs that differ in top k, number of workers, skew, or keys per step."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -22,7 +20,6 @@ METRICS = {
     "ps_packets_per_step": "packets to the servers a step",
 }
 CHANGED = {"packets": "ps_packets_per_step", **COSTS}
-"""The metric in a summary of each quantity of the map."""
 
 
 def sweeps(runs: Mapping[str, MeasuredRun]) -> Iterator[Figure]:

@@ -75,7 +75,6 @@ def _count(accesses: Accesses, counts: Ints) -> None:
 
 @entry_point
 def _count_top(accesses: Accesses, in_top: Words, taken: Ints) -> None:
-    """Add to taken[:-1] the updates of the top k of each window, and to taken[-1] all updates."""
     windows = len(taken) - 1
     for access in accesses:
         if int64(access) < PULL:

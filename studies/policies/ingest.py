@@ -82,7 +82,6 @@ def _read_update_log(file: Path, folder: Path, number: int) -> pl.LazyFrame:
 
 
 def _check(file: Path, log: UpdateLog, rows: pl.LazyFrame, texts: Sequence[str]) -> None:
-    """Raise `DataError` at the first value that is missing or out of range."""
     wrong = pl.any_horizontal(pl.col(name).is_null() for name in UPDATES) | (pl.col("key") == NO_KEY)
     if texts:
         wrong |= ~pl.col(_OP).is_in(TRANSFERS).fill_null(False)

@@ -43,7 +43,6 @@ class Log:
     keys: NDArray[np.uint64]
     """[distinct]: the keys, ascending."""
     training_steps: int
-    """Steps of the training part, which is not scored."""
     has_pulls: bool = False
     folder: Path | None = None
     """Folder for derived arrays; None keeps them in memory."""
@@ -112,7 +111,6 @@ def _count(accesses: Accesses, counts: Ints) -> None:
 
 @entry_point
 def _link(accesses: Accesses, latest: Words, next_access: Words, begin: int) -> None:
-    """Fill `next_access` of a chunk, given the first later access of each key, which it updates."""
     for at in range(len(accesses) - 1, -1, -1):
         key = int64(accesses[at]) & KEY
         next_access[at] = latest[key]

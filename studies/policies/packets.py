@@ -37,7 +37,6 @@ class Sample:
 
 
 def sample_steps(log: Log) -> Sample:
-    """Sample at most `SAMPLE_SIZE` mini-batches of a log."""
     number = min(SAMPLE_SIZE, log.steps - log.training_steps)
     edges = np.linspace(log.training_steps, log.steps, number + 1).astype(np.int64)
     steps = np.random.default_rng(_SEED).integers(edges[:-1], edges[1:]).tolist()

@@ -38,12 +38,9 @@ MakePolicy = Callable[[Log, Sequence[int]], Policy]
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """A policy's names and properties, and the function that makes it."""
-
     name: str
     """Name in options, tables and file names."""
     title: str
-    """Name in figures and tables for readers."""
     description: str
     make: MakePolicy
     one_pass: bool = False

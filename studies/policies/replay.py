@@ -18,7 +18,6 @@ from studies.policies.policy import Levels, PolicySpec
 BINS = 100
 """Parts of the scored part by which hits are counted, if it has as many steps."""
 UPDATES, PULLS = 0, 1
-"""Indices of the kinds of access."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,6 @@ def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
 
 @entry_point
 def _tally(tally: Ints, levels: Levels, accesses: Accesses, starts: Ints, first: int, steps: int) -> None:
-    """Count accesses by bin, kind and level; `starts` belong to the scored steps from `first` on."""
     for step in range(len(starts) - 1):
         part = tally[(first + step) * len(tally) // steps]
         for i in range(starts[step], starts[step + 1]):

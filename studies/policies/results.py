@@ -31,7 +31,6 @@ class Settings(Strict):
     """Table writes/s that the control plane can make."""
     servers: int = 2
     samples_per_step: int = 150
-    """Samples per mini-batch of a libsvm training set."""
 
     def period(self, steps: int) -> int:
         if self.every is not None:
@@ -68,7 +67,6 @@ class Outcome(Strict):
     by_switch: bool
     updates: int
     hits: int
-    """Updates that found their key in the switch."""
     pulls: int
     pull_hits: int
     installs: int

@@ -1,5 +1,3 @@
-"""Run all policies over one log, with all sizes, and cache their results."""
-
 from __future__ import annotations
 
 import hashlib

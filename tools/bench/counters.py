@@ -50,7 +50,6 @@ def counted(wanted: bool, events: Mapping[str, tuple[int, int]] = EVENTS) -> Ite
 
 
 def _open(event: tuple[int, int]) -> int:
-    """perf_event_open(2) of this thread, on any core."""
     kind, config = event
     attribute = bytearray(_ATTRIBUTE_BYTES)
     struct.pack_into("IIQ", attribute, 0, kind, _ATTRIBUTE_BYTES, config)

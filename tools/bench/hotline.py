@@ -25,8 +25,6 @@ _FRAMES = 625  # between them the frames touch every hot entry of 32 lanes
 
 
 class _HotParam(HotParam):
-    """A hot key of a program that may be compiled for more lanes than agents fill."""
-
     TABLES = tuple(f"lookup_{lane:02d}.hot_params" for lane in range(_MOST_LANES))
 
 
@@ -56,14 +54,12 @@ def hot_updates(setup: Setup) -> Sequence[p4r.Update]:
 
 
 def network() -> Iterator[Row]:
-    """Yield all rows but the hot entries."""
     yield Route(addressing.worker(_WORKER).mac, INGRESS)
     yield Route(addressing.server(1).mac, PS_PORT)
     yield from of_job(_JOB, RUNS)
 
 
 def of_job(job: int, runs: int = 1) -> Iterator[Row]:
-    """One worker, known in so many runs, and one PS of a job, with offload on."""
     host, ps, service = addressing.worker(_WORKER), addressing.server(1), addressing.service(1)
     yield Job(job, offload=True, proxy=True)
     yield Server(
@@ -94,7 +90,6 @@ def _pushes(name: str, lanes: int, live: int, first_key: int, egress: int) -> Wo
 
 
 def push(lanes: int, keys: Keys, egress: int, job: int = _JOB) -> bytes:
-    """Return a push of these keys, with the port that it has to leave by."""
     live = (1 << len(keys)) - 1
     header = Header(
         op=Op.PUSH,

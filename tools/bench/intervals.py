@@ -155,8 +155,6 @@ NULLS: dict[str, Null] = {name: _of_two(made_up) for name, made_up in MADE_UP.it
 
 
 def recorded(arm: Rounds, baseline: Rounds) -> Null:
-    """Return a null that draws consecutive rounds of a recording, from a random one on, randomly labelled."""
-
     def draw(rng: np.random.Generator, rounds: int) -> tuple[Rounds, Rounds]:
         which = (rng.integers(len(arm)) + np.arange(rounds)) % len(arm)
         swapped = rng.random(rounds) < 0.5

@@ -32,7 +32,6 @@ Recorded = Mapping[str, Mapping[str, Rounds]]
 """Arm -> metric -> estimate of each round."""
 ARMS = (BASELINE.name, REPEAT.name, OFFLOAD.name)
 _SOURCES = (BASELINE.name, REPEAT.name, PROXY.name)
-"""Arms whose blocks become null arms."""
 _TIMES = {"pull": "pull_mean", "push": "push_mean", "step": "step_mean"}
 _STEPS = 1_000
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -43,7 +42,6 @@ class NullRun:
     ended_by: End
     rounds: int
     claimed: frozenset[str]
-    """Metrics in which the run claims a difference."""
 
 
 def read(run: Path) -> Iterator[Recorded]:
@@ -85,7 +83,6 @@ def _draw(recorded: Recorded, rng: np.random.Generator) -> Sequence[Mapping[str,
 
 
 def _block(arm: str, number: int, values: Mapping[str, float]) -> Block:
-    """Return a block whose metrics are the drawn ones, in units that keep their digits."""
     return Block(
         round=number,
         load=0.5,

@@ -51,7 +51,6 @@ class Change(NamedTuple):
 
 
 def make_passes(passes: int, rate: float, folder: Path) -> Iterator[dict[str, Figures]]:
-    """Make the runs; yield the figures of each pass by setting."""
     for number in range(1, passes + 1):
         order = list(SETTINGS)
         Random(number).shuffle(order)

@@ -152,7 +152,6 @@ def _of_hot(summary: Summary, load: str, op: str) -> Comparison | None:
 
 
 def print_null(summaries: Sequence[Summary], console: Console) -> bool:
-    """Print the table of null intervals, and return whether they cover as often as they should."""
     found = tallies(summaries)
     by_load: dict[str, dict[str, Tally]] = defaultdict(dict)
     for tally in found:
@@ -195,7 +194,6 @@ def _met(is_met: bool) -> str:
 
 
 def print_default(summaries: Sequence[Summary], console: Console) -> bool:
-    """Print the runs and how many of their comparisons agree, and return whether enough do."""
     loads = sorted({load for summary in summaries for load in summary.loads})
     columns = [(load, op) for load in loads for op in TRANSFERS]
     table = _table("run", "capacity, steps/s", *(f"{op}, load {load}" for load, op in columns))

@@ -1,5 +1,3 @@
-"""RPCs as the bench sends them: requests of 32 lanes in the buffers of compiled code."""
-
 from __future__ import annotations
 
 from typing import Any, NamedTuple

@@ -1,5 +1,3 @@
-"""What the testbed's sections measure and are held against, and their goals."""
-
 from __future__ import annotations
 
 from switch_bench.baseline import C_LOOP

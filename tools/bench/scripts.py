@@ -1,5 +1,3 @@
-"""A script's worker on loopback, with a PS in a process of its own."""
-
 from __future__ import annotations
 
 import os
@@ -41,8 +39,6 @@ class Took(NamedTuple):
 
 
 class Script:
-    """A `push_pull` of `rows` a step, and nothing else."""
-
     def __init__(self, kv: hotline.Worker, rows: int) -> None:
         (table,) = kv.tables.values()
         self._kv, self._batches = kv, batches_of(table.rows, rows)
@@ -62,8 +58,6 @@ class Script:
 
 
 class _OnePs:
-    """`topologies.rendezvous.Backend` of one worker and a PS on a core."""
-
     size = 1
 
     def __init__(self, core: int) -> None:

@@ -1,5 +1,3 @@
-"""A worker over its socket without a model: one operation after the other, with its log."""
-
 from __future__ import annotations
 
 import os
@@ -54,11 +52,9 @@ class Stepper:
         return self._begun == self._operations and self._client.idle
 
     def deadline(self) -> int | None:
-        """When `wake` is due next, or None."""
         return 0 if self._client.idle else self._client.deadline()
 
     def wake(self, now: int) -> None:
-        """Do what is due; also to be called when answers have come."""
         client = self._client
         client.wake(now)
         if not client.idle or self.finished:

@@ -1,5 +1,3 @@
-"""Datagrams that seeds are made of: one of each kind, right in every byte."""
-
 from __future__ import annotations
 
 import numpy as np
@@ -37,7 +35,6 @@ def answer(request: bytes, served: int = 0, refused: int = 0) -> bytes:
 
 
 def command(code: Command, keys: list[int], seq: int, status: Status | None = None) -> bytes:
-    """Return a command, or an answer to it with that status."""
     made = Control(code, JOB, 0, 5, seq, np.array(keys, np.uint64))
     if status is not None:
         values = code is Command.VALUES and status is Status.OK

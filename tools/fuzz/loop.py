@@ -11,12 +11,9 @@ from tools.fuzz.mutation import Mutator
 from tools.fuzz.target import MARK, Finding, Refusal, Target, attempt
 
 _SHRINKING = 2_000
-"""Executions that making a finding small may take."""
 
 
 class Fuzzer:
-    """A search of one target, which repeats by seed."""
-
     def __init__(self, target: Target, seed: int) -> None:
         self.target = target
         self.executions = 0
@@ -50,7 +47,6 @@ class Fuzzer:
                 self.accepted.append(data)
 
     def execute(self, data: bytes) -> tuple[Hashable | Finding, frozenset[int]]:
-        """Run an input, and return its outcome and the edges that it took."""
         self.executions += 1
         begin = time.perf_counter()
         executed = self._edges.of(lambda: attempt(self.target, data))

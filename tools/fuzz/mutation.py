@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 LARGEST = 4096
-"""Bytes of an input."""
 _NUMBERS = (0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 2**15, 2**16 - 1, 2**31 - 1, 2**31)
 _DIGITS = b"0123456789+-.eE_, :\n"
 _EXTREMES = tuple(

@@ -93,7 +93,6 @@ class ScriptArm:
 
     @property
     def steps(self) -> int:
-        """Steps of all workers in the present block."""
         return sum(joined.steps for joined in self.joined_workers)
 
     def _join(self, joined: JoinedWorker) -> None:

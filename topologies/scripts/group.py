@@ -1,5 +1,3 @@
-"""Start and end all scripts of a run, and the servers that they share."""
-
 from __future__ import annotations
 
 import asyncio
@@ -34,8 +32,6 @@ REPORTS = "reports.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class ScriptGroup:
-    """Workers that have joined, and servers that are ready."""
-
     arms: Sequence[ScriptArm]
     workers: list[ScriptWorker]
     servers: list[Agent]
@@ -108,7 +104,6 @@ def _socket_path(arm: Arm) -> Path:
 
 
 async def _log_missing_scripts(arms: Sequence[ScriptArm], logs: Path) -> None:
-    """Log how many scripts have joined: scripts may load data for as long as they like."""
     await asyncio.sleep(_REMINDER_S)
     joined, all_of_them = sum(len(arm.joined_workers) for arm in arms), sum(arm.size for arm in arms)
     log.info(
@@ -125,7 +120,6 @@ async def _end_scripts(arms: Sequence[ScriptArm]) -> None:
 
 @contextmanager
 def _without_session_log() -> Iterator[None]:
-    """Silence the rendezvous's log: the run's progress shows who joins."""
     before = rendezvous.log.level
     rendezvous.log.setLevel(logging.WARNING)
     try:

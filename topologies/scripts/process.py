@@ -72,7 +72,6 @@ class Script:
         await asyncio.sleep(_GRACE_S)
 
     def failure(self) -> AgentFailed:
-        """Return the error of a failed script: status, arm, and the last lines of its output."""
         status = None if self._ended is None else self._process.returncode
         if status is None:
             how = "lost its hotline.Worker by an error, and goes on"

@@ -1,5 +1,3 @@
-"""A run's workers and servers, and its phases, with workers that are a user's script."""
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator

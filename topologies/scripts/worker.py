@@ -1,5 +1,3 @@
-"""A worker that is one script process for each arm, commanded like an agent."""
-
 from __future__ import annotations
 
 import asyncio
@@ -16,8 +14,6 @@ COMMAND_S = 30.0
 
 
 class ScriptWorker:
-    """Worker `number` of all arms."""
-
     def __init__(self, number: int, arms: Sequence[ScriptArm]) -> None:
         self.name = f"worker-{number}"
         self._arms = arms
@@ -47,7 +43,6 @@ class ScriptWorker:
         """Do nothing: scripts keep no replay logs, and without them the switch is not restarted."""
 
     async def settle(self) -> None:
-        """Stop letting calls through, and wait until none is under way."""
         await command_workers(
             [script.joined for script in self._scripts.values() if script.joined], "shut", COMMAND_S
         )

@@ -1,5 +1,3 @@
-"""The command line `hotline`."""
-
 from __future__ import annotations
 
 import os

@@ -7,7 +7,6 @@ import signal
 from typing import NoReturn
 
 INTERRUPTED = 130
-"""Exit code after an interruption."""
 _STDERR = 2
 
 

@@ -66,8 +66,6 @@ class Operation:
 
 
 class OperationRecorder(Protocol):
-    """Records all operations of a worker in a run."""
-
     def begin_push(self, positions: NDArray[np.int64], deltas: NDArray[np.uint32]) -> NDArray[np.bool_]:
         """Record that a push of these parameters [n] begins; return flags [n] that mark answered ones."""
         ...

@@ -14,8 +14,6 @@ from typing import Protocol
 
 
 class OpenWorker(Protocol):
-    """A worker that has joined and has not been closed."""
-
     def end(self, error: BaseException | None) -> str | None:
         """Deliver and leave, after a script's `error` if any; return a sentence on values not delivered."""
         ...

@@ -44,7 +44,6 @@ class Measurement:
 async def run(
     rounds: int, connections: Sequence[int], log_dir: Path, progress: Callable[[int, int], None]
 ) -> pl.DataFrame:
-    """Measure all settings in each round, in random order; return a row for each measurement."""
     config = Config(workers=1, servers=1)
     placement = place(config.placement, 1, 1)
     plan, rows, chance = settings(connections), list[Measurement](), random.Random(1)

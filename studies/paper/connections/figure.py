@@ -70,7 +70,6 @@ def _interval(rounds: Values) -> tuple[float, float]:
 
 
 def _slopes(rows: pl.DataFrame) -> Iterator[tuple[Fact, float]]:
-    """Yield the µs that a connection adds, by least squares, with bounds, for each way, callers and arm."""
     for way, (active, arm) in product(WAYS, PANELS):
         rounds = _of(rows, way, active, arm.name).partition_by("round")
         slopes = np.array(

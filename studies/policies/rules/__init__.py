@@ -1,5 +1,3 @@
-"""The policies, one a module, and the list of them in the order of the tables."""
-
 from __future__ import annotations
 
 from studies.policies.policy import PolicySpec

@@ -59,7 +59,6 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def _first_accesses(log: Log, limit: int) -> Ints:
-    """Return times[n <= limit] in the scored part of the first accesses of keys seen before it, ascending."""
     seen, chunks = log.counts > 0, []
     at = log.split
     for chunk in log.chunks(log.split, len(log.accesses)):

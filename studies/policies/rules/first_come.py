@@ -20,7 +20,6 @@ _SEED = 17
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make one slot for each key of the size."""
     (size,), moves = sizes, no_moves(sizes)
     slots = np.full(size, _FREE, np.int32)
 

@@ -46,7 +46,6 @@ class _LfuState(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make the policy, which admits every accessed key with a count of 1."""
     return lfu(log, sizes, MAX_MEAN)
 
 

@@ -54,13 +54,11 @@ def unlink(links: Links, lists: Ints, which: int, slot: int) -> None:
 
 @compiled
 def head(lists: Ints, which: int) -> int:
-    """Return the first slot of a list, or NONE."""
     return int64(lists[which, _HEAD])
 
 
 @compiled
 def previous(links: Links, slot: int) -> int:
-    """Return the slot before this one, or NONE at the head."""
     return int64(links[_PREVIOUS, slot])
 
 

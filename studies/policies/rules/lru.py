@@ -47,7 +47,6 @@ class _Stack(NamedTuple):
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
-    """Make the policy, which admits every accessed key."""
     distinct, moves = len(log.keys), no_moves(sizes)
     stack = _Stack(
         np.array(sizes, np.int64),

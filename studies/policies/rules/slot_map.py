@@ -1,5 +1,3 @@
-"""A map between keys and a bounded number of slots, in both directions."""
-
 from __future__ import annotations
 
 from typing import NamedTuple

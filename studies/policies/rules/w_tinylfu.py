@@ -114,7 +114,6 @@ def _admit(state: _WTinyLfuState, key: int) -> None:
 
 @compiled
 def _contest(state: _WTinyLfuState, candidate: int) -> None:
-    """Evict the candidate or the segmented LRU's victim, whichever was accessed less often."""
     which = PROBATION if tail(state.lists, PROBATION) != NONE else PROTECTED
     leaver, victim = candidate, tail(state.lists, which)
     if victim != NONE and (

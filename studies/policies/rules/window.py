@@ -51,7 +51,6 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def _hottest_cold_keys(counts: NDArray[np.int64], hot: NDArray[np.integer], limit: int) -> NDArray[np.int64]:
-    """Return the `limit` most updated keys that are not hot, in any order."""
     is_cold = counts > 0
     is_cold[hot] = False
     cold = np.flatnonzero(is_cold)

@@ -146,7 +146,6 @@ class _Server(NamedTuple):
 
 @contextmanager
 def _network(stage: Stage) -> Iterator[tuple[Mapping[str, _Server], Stepper]]:
-    """Run a PS and an echo server on one core, called from another through a veth."""
     address, echo_address = (HERE, HOTLINE_PORT), (HERE, _ECHO_PORT)
     with ExitStack() as opened:
         opened.enter_context(line())

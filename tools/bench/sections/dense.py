@@ -20,7 +20,6 @@ from tools.bench.results import COMPUTED, MAP_S, ONE_CORE, SCHEDULERS_S
 
 
 def dense(stage: Stage) -> list[Result]:
-    """Measure the map of one model, all schedulers of BERT-Large, and a ring of frames."""
     with pinned({stage.cores.softswitch}):
         stage.tell("dense training: compiling")
         warm()

@@ -1,5 +1,3 @@
-"""The switch with our program: the sections of softswitch's bench, with pushes that hit and that miss."""
-
 from __future__ import annotations
 
 import shutil
