@@ -31,7 +31,6 @@ class Toggle:
     name: str
     colour: str
     line: str
-    """Style of its underline in CSS."""
 
 
 @dataclass(frozen=True, slots=True)
