@@ -10,12 +10,12 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from analysis.record import ProgramUse, RunRecord, ServerUse
+from analysis.record import ProgramUse, ServerUse
 from experiment.config import Config
 from experiment.progress import Reporter
 from experiment.session import OnProgress, Planned, Ran, Reading, Session
 from foundation.logs.columns import OPERATIONS
-from tests.harness.arms import JOBS
+from tests.harness.records import a_record
 from topologies.session import RealSession
 
 _NOWHERE: Any = SimpleNamespace(address="")
@@ -25,17 +25,11 @@ def quiet() -> Reporter:
     return Reporter(Console(quiet=True))
 
 
-def empty_record() -> RunRecord:
-    return RunRecord(
-        target="softswitch", config={}, machine={"cpus": 2}, versions={}, placement={}, seeds={}, jobs=JOBS
-    )
-
-
 class IdleSession(Session):
     """A session in which nothing happens and time stands still; tests override what they need."""
 
     def __init__(self, config: Config, run: Path = Path("run")) -> None:
-        super().__init__(config, run, empty_record(), quiet())
+        super().__init__(config, run, a_record(machine={"cpus": 2}), quiet())
         self.now_ns = 0
 
     def clock_ns(self) -> int:
@@ -85,7 +79,7 @@ def real_session(
     return of(
         config=config or Config(),
         run=run,
-        record=record or empty_record(),
+        record=record or a_record(machine={"cpus": 2}),
         reporter=quiet(),
         network=network if network is not None else _NOWHERE,
         workers=list(workers),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,8 @@ from tests.harness.arms import JOBS
 
 def test_defaults_are_the_main_job() -> None:
     config = load_config([])
-    assert (config.target, config.workers, config.servers, config.top_k, config.rounds) == (
-        "softswitch",
-        4,
-        2,
-        20_000,
-        None,
-    )
-    assert config.loads == (0.5, 0.8)
+    assert (config.target, config.workers, config.servers) == ("softswitch", 4, 2)
+    assert (config.top_k, config.rounds, config.loads) == (20_000, None, (0.5, 0.8))
 
 
 def test_variables_are_typed() -> None:
@@ -48,10 +42,8 @@ def test_variables_are_typed() -> None:
     )
 
 
-def test_variables_win_over_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text("rounds = 3\nloads = [0.3]\ntop_k = 10\n[faults]\nloss = 0.05\n")
-    config = load_config([f"CONFIG={file}", "ROUNDS=5"])
+def test_variables_win_over_the_file(load_text: Callable[..., Config]) -> None:
+    config = load_text("rounds = 3\nloads = [0.3]\ntop_k = 10\n[faults]\nloss = 0.05\n", "ROUNDS=5")
     assert (config.rounds, config.loads, config.top_k, config.faults.loss) == (5, (0.3,), 10, 0.05)
 
 
@@ -81,39 +73,25 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("rounds = 0", r"^CONFIG=.*run\.toml: rounds = 0: Input should be greater than or equal to 1$"),
-        (
-            "round = 3",
-            r"^CONFIG=.*run\.toml: round = 3: there is no such setting; there are .*; did you mean rounds\?$",
-        ),
-        (
-            "[faults]\nlos = 0.1",
-            r"^CONFIG=.*: faults\.los = 0\.1: there is no such setting; there are loss, duplication",
-        ),
-        ("rounds 3", r"^CONFIG=.*run\.toml: not TOML: "),
-        ("loads = " + "[" * 1000, r"^CONFIG=.*run\.toml: not TOML: .* more than the allowed"),
-        (
-            ".".join("n" * 999) + " = 1",
-            r"^CONFIG=.*run\.toml: n = \{'n': .*\.\.\..*\}: there is no such setting",
-        ),
-        ('arms = ["\\b"]', r"^CONFIG=.*run\.toml: arms \(\\x08\) must be some of"),
-        (
-            '"a\\nb" = 1',
-            r"^CONFIG=.*run\.toml: a\\nb = 1: there is no such setting; there are design, [^?]*$",
-        ),
-        ("rate = 0", r"^CONFIG=.*run\.toml: rate = 0: Input should be greater than 0$"),
-        ("loads = []", r"^CONFIG=.*run\.toml: loads must be fractions"),
-        ("loads = [0.5, 0.5]", r"^CONFIG=.*run\.toml: loads \(0\.5, 0\.5\) must differ$"),
-        ("block_ms = 100", r"^CONFIG=.*run\.toml: discard_ms \(200\) must be less than block_ms \(100\)$"),
-        ("[faults]\nloss = 1.5", r"^CONFIG=.*run\.toml: faults\.loss = 1\.5: Input should be less than 1$"),
-        ("target = 'bmv2'\n[faults]\nloss = 0.1", r"^CONFIG=.*: faults are a feature of the softswitch"),
+        ("rounds = 0", r"rounds = 0: Input should be greater than or equal to 1$"),
+        ("round = 3", r"round = 3: there is no such setting; there are .*; did you mean rounds\?$"),
+        ("[faults]\nlos = 0.1", r"faults\.los = 0\.1: there is no such setting; there are loss, duplication"),
+        ("rounds 3", "not TOML: "),
+        ("loads = " + "[" * 1000, "not TOML: .* more than the allowed"),
+        (".".join("n" * 999) + " = 1", r"n = \{'n': .*\.\.\..*\}: there is no such setting"),
+        ('arms = ["\\b"]', r"arms \(\\x08\) must be some of"),
+        ('"a\\nb" = 1', r"a\\nb = 1: there is no such setting; there are design, [^?]*$"),
+        ("rate = 0", "rate = 0: Input should be greater than 0$"),
+        ("loads = []", "loads must be fractions"),
+        ("loads = [0.5, 0.5]", r"loads \(0\.5, 0\.5\) must differ$"),
+        ("block_ms = 100", r"discard_ms \(200\) must be less than block_ms \(100\)$"),
+        ("[faults]\nloss = 1.5", r"faults\.loss = 1\.5: Input should be less than 1$"),
+        ("target = 'bmv2'\n[faults]\nloss = 0.1", "faults are a feature of the softswitch"),
     ],
 )
-def test_bad_files_are_named(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text(text)
-    with pytest.raises(ConfigError, match=message):
-        load_config([f"CONFIG={file}"])
+def test_bad_files_are_named(load_text: Callable[..., Config], text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=rf"^CONFIG=.*run\.toml: {message}"):
+        load_text(text)
 
 
 def test_the_largest_network_fits_the_tables() -> None:
@@ -143,32 +121,27 @@ def test_the_profile_jobs_hot_set_gives_way_where_there_is_no_room_for_it() -> N
 
 
 @pytest.mark.parametrize("arms", [["offload"], ["baseline", "offload", "offload"], ["baseline", "warm"], []])
-def test_arms_that_cannot_be_measured(tmp_path: Path, arms: list[str]) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text(f"arms = {arms}")
+def test_arms_that_cannot_be_measured(load_text: Callable[..., Config], arms: list[str]) -> None:
     wanted = r"must be some of baseline, repeat, proxy, offload, offload-proxy, with baseline$"
     with pytest.raises(ConfigError, match=rf"arms \({', '.join(arms)}\) {wanted}"):
-        load_config([f"CONFIG={file}"])
+        load_text(f"arms = {arms}")
 
 
 def test_arms_are_in_their_own_order() -> None:
     assert [arm.name for arm in Config(arms=("offload", "baseline")).measured] == ["baseline", "offload"]
 
 
-def test_the_papers_workloads_have_their_names(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
+def test_the_papers_workloads_have_their_names(load_text: Callable[..., Config]) -> None:
     for text, name in (
         ("", "R1"),
         ("[workload]\nparameters = 150_000_000\nhot_share = 0.7", "R2"),
         ("[workload]\nhot_share = 0.3", "clicks"),
     ):
-        file.write_text(text)
-        assert load_config([f"CONFIG={file}"]).workload.shape().name == name
-    file.write_text("[workload]\nparameters = 100\nhot_parameters = 100")
+        assert load_text(text).workload.shape().name == name
     with pytest.raises(
         ConfigError, match=r"workload\.hot_parameters \(100\) must be less than its parameters \(100\)$"
     ):
-        load_config([f"CONFIG={file}"])
+        load_text("[workload]\nparameters = 100\nhot_parameters = 100")
 
 
 RUN_TOML = Path(__file__).parents[3] / "run.toml"
@@ -180,12 +153,8 @@ def flat(model: Any) -> dict[str, Any]:
     """Dotted names of all settings, those of tables included, and their fields."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
-        is_table = isinstance(field.default, BaseModel)
-        fields |= (
-            {f"{name}.{key}": each for key, each in flat(field.annotation).items()}
-            if is_table
-            else {name: field}
-        )
+        inner = flat(field.annotation) if isinstance(field.default, BaseModel) else {}
+        fields |= {f"{name}.{key}": each for key, each in inner.items()} or {name: field}
     return fields
 
 
@@ -199,12 +168,13 @@ def test_run_toml_has_every_default() -> None:
     assert written == fixed - {name for sizes in (*SIZES.values(), OF_SCRIPTS) for name, _ in sized(sizes)}
 
 
-def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
+def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(
+    load_text: Callable[..., Config],
+) -> None:
     text = SETTING.sub(r"\2 = ", RUN_TOML.read_text())
     # No run has both: a script has data, loads and a pace of its own.
-    file.write_text("".join(line for line in text.splitlines(True) if not line.startswith("script =")))
-    config = load_config([f"CONFIG={file}"])
+    without_script = [line for line in text.splitlines(True) if not line.startswith("script =")]
+    config = load_text("".join(without_script))
     assert None not in config.model_dump(exclude={"placement", "script"}).values()
     assert None not in config.placement.model_dump().values()
     assert set(paragraphs()) == set(flat(Config))
@@ -242,24 +212,23 @@ def test_a_script_runs_in_a_closed_loop_with_sizes_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("setting", "named"),
     [
-        (["DATA=x.csv"], ["data", "script"]),
-        (["CODEC=scapy"], ["scapy", "script"]),
-        (["loads = [0.5]"], ["loads", "closed loop"]),
-        (["rate = 3.0"], ["rate", "closed loop"]),
-        (["empty_rpcs = 4"], ["empty_rpcs (4)", "script"]),
-        (["[recovery]\nreplay_log = true"], ["recovery", "script"]),
+        ("DATA=x.csv", ["data", "script"]),
+        ("CODEC=scapy", ["scapy", "script"]),
+        ("loads = [0.5]", ["loads", "closed loop"]),
+        ("rate = 3.0", ["rate", "closed loop"]),
+        ("empty_rpcs = 4", ["empty_rpcs (4)", "script"]),
+        ("[recovery]\nreplay_log = true", ["recovery", "script"]),
     ],
 )
-def test_what_scripts_cannot_have_is_refused(settings: list[str], told: list[str], tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text("\n".join(each for each in settings if not each[0].isupper()))
-    variables = [each for each in settings if each[0].isupper()]
+def test_what_scripts_cannot_have_is_refused(
+    load_text: Callable[..., Config], setting: str, named: list[str]
+) -> None:
+    text, variables = ("", [setting]) if setting[0].isupper() else (setting, [])
     with pytest.raises(ConfigError) as raised:
-        load_config([f"CONFIG={file}", "SCRIPT=train.py", *variables])
-    for each in told:
-        assert each in str(raised.value)
+        load_text(text, "SCRIPT=train.py", *variables)
+    assert all(each in str(raised.value) for each in named)
 
 
 @pytest.mark.parametrize("script", [" ", "'train.py"])

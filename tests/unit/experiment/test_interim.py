@@ -5,14 +5,11 @@ from __future__ import annotations
 from analysis.record import Block, ServerUse
 from experiment.phases.interim import so_far
 from foundation.designs.hotset import OFFLOAD
+from tests.harness.records import a_block
 
 
 def block(number: int, arm: str, packets: int, cpu_s: float, load: float = 0.5) -> Block:
-    return Block(
-        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, max_lateness_ns=0,
-        fell_behind=False, servers=ServerUse(packets=packets, bytes=2 * packets, cpu_s=cpu_s),
-        worker_cpu_s=0.1, run_queue_ms={},
-    )  # fmt: skip
+    return a_block(number, arm, load, servers=ServerUse(packets=packets, bytes=2 * packets, cpu_s=cpu_s))
 
 
 def test_changes_are_of_all_rounds_at_the_load() -> None:

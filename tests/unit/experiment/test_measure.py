@@ -19,9 +19,10 @@ from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
 from experiment.session import OnProgress, Planned, Ran, Reading
-from foundation.logs.columns import OPS, load_name
+from foundation.logs.columns import load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
+from tests.harness.records import operation_rows
 from tests.harness.sessions import IdleSession
 
 _PLANNED = [field.name for field in fields(Planned)]
@@ -55,12 +56,11 @@ class PlayedSession(IdleSession):
             self.use = {name: ServerUse() for name in JOBS}
         self.use[arm.name] = ServerUse(packets=before.packets + 100, proc_cpu_ns=before.proc_cpu_ns + 1000)
         taken = self.others_cpu_ms(len(self.played))
+        before_it = self.read
         self.read = Reading(
-            self.read.at_ms + BLOCK_MS,
-            self.read.steal_ms + 2,
-            self.read.others_cpu_ms + taken,
-            self.read.pressure_ms + 30,
-        )
+            before_it.at_ms + BLOCK_MS, before_it.steal_ms + 2, before_it.others_cpu_ms + taken,
+            before_it.pressure_ms + 30,
+        )  # fmt: skip
         ran = Ran(steps=steps, max_lateness_ns=self.max_lateness_ns, cpu_s=0.1, retransmissions=3, loss=0.5)
         return [ran] * WORKERS
 
@@ -71,24 +71,11 @@ class PlayedSession(IdleSession):
         return self.read
 
     async def new_operations(self) -> pl.DataFrame:
-        """Every arm alike: as narrow as can be."""
+        """Return rows in which all arms are alike, so that intervals have no width."""
         self.new += 1
         number = max(block.round for block in self.record.blocks)
-        rows = [
-            {
-                "arm": block.arm,
-                "op": op,
-                "round": number,
-                "load": block.load,
-                "latency_us": 100.0,
-                "rpcs": 1,
-                "measured": True,
-            }
-            for block in self.record.blocks
-            for op in OPS
-            if block.round == number
-        ]
-        return pl.DataFrame(rows, schema_overrides={"round": pl.Int32})
+        made = [block for block in self.record.blocks if block.round == number]
+        return pl.concat([operation_rows(block.arm, number, block.load, 100.0) for block in made])
 
     async def server_use(self) -> dict[str, ServerUse]:
         return dict(self.use)
@@ -211,9 +198,8 @@ def test_a_block_takes_its_share_of_the_programs_time_if_there_is_one() -> None:
     session = PlayedSession(Config(rounds=1))
     session.in_the_kernel = True
     play_on(session)
-    assert [block.program_s for block in session.record.blocks] == [
-        ProgramUse(workers=0.5, servers=0.25)
-    ] * 10
+    use = ProgramUse(workers=0.5, servers=0.25)
+    assert [block.program_s for block in session.record.blocks] == [use] * 10
 
 
 @pytest.mark.parametrize(("max_lateness_ns", "fell_behind"), [(11_000_000, False), (21_000_000, True)])

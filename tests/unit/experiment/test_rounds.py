@@ -14,8 +14,8 @@ from analysis.record import Block, ServerUse
 from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.rounds import RoundCount
-from foundation.logs.columns import OPS
 from tests.harness.arms import MEASURED as ARMS
+from tests.harness.records import a_block, operation_rows
 from tools.bench.nulls import ARMS as NULL_ARMS
 from tools.bench.nulls import Recorded, null_run, rates
 
@@ -48,32 +48,20 @@ def noisy(spread: float, shift: float = 0.0) -> Factor:
 
 def operations(number: int, loads: Sequence[float], factor: Factor) -> pl.DataFrame:
     factors = {arm: factor(number, arm) for arm in ARMS}
-    rows = [
-        {
-            "arm": arm,
-            "op": op,
-            "round": number,
-            "load": np.float32(load),
-            "latency_us": (100.0 if measured else 1e6) * factors[arm],
-            "rpcs": 1,
-            "measured": measured,
-        }
+    frames = [
+        operation_rows(arm, number, load, (100.0 if measured else 1e6) * factors[arm], measured)
         for load in loads
         for arm in ARMS
-        for op in OPS
         for measured in (True, True, False)
     ]
-    return pl.DataFrame(rows, schema_overrides={"round": pl.Int32, "load": pl.Float32})
+    return pl.concat(frames)
 
 
 def block(number: int, arm: str, load: float) -> Block:
     """A block with half of the baseline's packets in offload, and the same CPU time."""
     packets = 50 if arm == "offload" else 100
-    return Block(
-        round=number, load=load, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, max_lateness_ns=0,
-        fell_behind=False, servers=ServerUse(packets=packets, bytes=packets, cpu_s=1.0), worker_cpu_s=1.0,
-        run_queue_ms={},
-    )  # fmt: skip
+    servers = ServerUse(packets=packets, bytes=packets, cpu_s=1.0)
+    return a_block(number, arm, load, servers=servers, worker_cpu_s=1.0)
 
 
 def rounds_until_the_end(

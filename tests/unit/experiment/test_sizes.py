@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,8 @@ def test_readable_agents_have_sizes_of_their_own() -> None:
         **READABLE,
         "workload": {**Config().workload.model_dump(), **READABLE["workload"]},
     }
-    assert config.model_dump(exclude={"codec", *READABLE}) == Config().model_dump(
-        exclude={"codec", *READABLE}
-    )
+    others = {"codec", *READABLE}
+    assert config.model_dump(exclude=others) == Config().model_dump(exclude=others)
 
 
 def test_compiled_agents_have_the_defaults() -> None:
@@ -43,12 +43,9 @@ def test_compiled_agents_have_the_defaults() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in READABLE if name != "workload"])
-def test_what_a_file_sets_is_as_it_says(tmp_path: Path, name: str) -> None:
-    """Also where that is what compiled agents have."""
+def test_what_a_file_sets_is_as_it_says(load_text: Callable[..., Config], name: str) -> None:
     wanted = getattr(Config(), name) or 7
-    file = tmp_path / "run.toml"
-    file.write_text(f'codec = "scapy"\n{name} = {wanted}\n')
-    config = load_config([f"CONFIG={file}"])
+    config = load_text(f'codec = "scapy"\n{name} = {wanted}\n')
     assert getattr(config, name) == wanted
     others = set(READABLE) - {name}
     assert config.model_dump(include=others) == load_config(["CODEC=scapy"]).model_dump(include=others)
@@ -58,10 +55,9 @@ def test_the_shipped_run_toml_leaves_sizes_to_the_codec() -> None:
     assert load_config(["CODEC=scapy", f"CONFIG={RUN_TOML}"]) == load_config(["CODEC=scapy"])
 
 
-def test_what_variables_set_is_as_they_say(tmp_path: Path) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text("window = 2\n[workload]\nkeys_per_step = 40\nhot_share = 0.6\n")
-    config = load_config(["CODEC=scapy", "TOP_K=20000", "ROUNDS=3", f"CONFIG={file}"])
+def test_what_variables_set_is_as_they_say(load_text: Callable[..., Config]) -> None:
+    text = "window = 2\n[workload]\nkeys_per_step = 40\nhot_share = 0.6\n"
+    config = load_text(text, "CODEC=scapy", "TOP_K=20000", "ROUNDS=3")
     assert (config.top_k, config.rounds, config.window) == (20_000, 3, 2)
     assert config.workload.model_dump() == {**READABLE["workload"], "keys_per_step": 40, "hot_share": 0.6}
 
@@ -70,10 +66,7 @@ def test_what_variables_set_is_as_they_say(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("workload = 3", r"^CONFIG=.*: workload = 3: "),
-        (
-            "[workload]\nparameters = 600",
-            r"workload.hot_parameters \(600\) must be less than its parameters \(600\)$",
-        ),
+        ("[workload]\nparameters = 600", r"hot_parameters \(600\) must be less than its parameters \(600\)$"),
         ("[workload]\nkeys = 3", r"^CONFIG=.*: workload.keys = 3: there is no such setting"),
         ("window = 0", r"^CONFIG=.*: window = 0: Input should be greater than or equal to 1$"),
         ("window = 65", r"^CONFIG=.*: window = 65: Input should be less than or equal to 64$"),
@@ -81,12 +74,12 @@ def test_what_variables_set_is_as_they_say(tmp_path: Path) -> None:
         ("codec = 'Scapy'", r"^CONFIG=.*: codec = 'Scapy': Input should be 'fast' or 'scapy'$"),
     ],
 )
-def test_what_is_wrong_is_named_as_with_any_codec(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "run.toml"
-    file.write_text(text)
+def test_what_is_wrong_is_named_as_with_any_codec(
+    load_text: Callable[..., Config], text: str, message: str
+) -> None:
     codec = [] if "codec" in text else ["CODEC=scapy"]
     with pytest.raises(ConfigError, match=message):
-        load_config([*codec, f"CONFIG={file}"])
+        load_text(text, *codec)
 
 
 @pytest.mark.parametrize("kind", [WorkerConfig, PsConfig])

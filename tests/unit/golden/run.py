@@ -27,6 +27,7 @@ from hosts.ps.logs import PsLogs
 from hosts.worker.logs import Origin, WorkerLogs
 from hosts.worker.trainer import Schedule
 from tests.harness.arms import MEASURED as ARMS
+from tests.harness.records import a_block
 from tests.harness.timed import US, ByClass, Timed, Times
 
 WORKER, PS, SERVERS = 3, 1, 2
@@ -133,13 +134,7 @@ def make_run(folder: Path) -> GoldenRun:
         seeds={"seed": 1},
         jobs=JOBS,
         workload={"name": "R1", "parameters": 144, "lanes_per_step": len(BATCH), "chance_loss": 0.69},
-        capacity={
-            "baseline": 200.0,
-            "repeat": 196.0,
-            "proxy": 201.0,
-            "offload": 202.0,
-            "offload-proxy": 203.0,
-        },
+        capacity=dict(zip(ARMS, (200.0, 196.0, 201.0, 202.0, 203.0), strict=True)),
         offered_rate={"0.5": 1234.5},
         blocks=blocks,
         repeated_blocks=_repeated(blocks),
@@ -149,17 +144,10 @@ def make_run(folder: Path) -> GoldenRun:
             CapacityCheck(when="end", capacity={"baseline": 160.0, "repeat": 190.0, "offload": 180.0}),
         ],
         accounting=Accounting(
-            sent=86_400,
-            applied=86_393,
-            lost=4,
-            unknown=3,
-            mismatched_keys=2,
-            overflows=5,
-            collected=80_000,
-            uncollected=12,
-            dropped_rows=9,
+            sent=86_400, applied=86_393, lost=4, unknown=3, mismatched_keys=2, overflows=5,
+            collected=80_000, uncollected=12, dropped_rows=9,
         ),
-    )
+    )  # fmt: skip
     record.write(folder)
     return GoldenRun(folder, record, summarise(folder, record))
 
@@ -228,38 +216,23 @@ def _block(world: Timed, logs: WorkerLogs, number: int, arm: str, start: int) ->
             client.hint(np.array(HINTED, dtype=np.uint64) if plan.offloaded else None)
             scheduled = start + step * PERIOD + due
             world.operation(
-                trainer,
-                job,
-                start=scheduled + LATE_US * US,
-                end=scheduled + (latency + extra) * US,
-                times=plan.times.longer(extra),
-                hot=HOT if plan.offloaded else (),
+                trainer, job, start=scheduled + LATE_US * US, end=scheduled + (latency + extra) * US,
+                times=plan.times.longer(extra), hot=HOT if plan.offloaded else (),
                 doubled=_last_of_push if is_special else lambda header: False,
-            )
+            )  # fmt: skip
     assert trainer.finished
     origin = Origin(WORKER, job, arm, number, LOAD, start + DISCARDED * PERIOD)
     logs.write_rpcs(client.take_records(), origin)
     logs.write_operations(trainer.operations, origin)
-    return Block(
-        round=number,
-        load=LOAD,
-        arm=arm,
-        first_step=first,
-        steps=STEPS,
-        period_ns=PERIOD,
-        loss=plan.loss,
-        max_lateness_ns=trainer.max_lateness_ns,
-        fell_behind=arm == "proxy" and number in (3, 4),
-        servers=ServerUse(
-            packets=counters.packets - before[0],
-            bytes=counters.bytes - before[1],
-            proc_wall_ns=counters.proc_wall_ns - before[2],
-            proc_cpu_ns=plan.cpu_ns,
-            cpu_s=plan.cpu_s,
-        ),
-        worker_cpu_s=plan.worker_cpu_s,
-        run_queue_ms={"worker-3": 1.5},
-    )
+    use = ServerUse(
+        packets=counters.packets - before[0], bytes=counters.bytes - before[1],
+        proc_wall_ns=counters.proc_wall_ns - before[2], proc_cpu_ns=plan.cpu_ns, cpu_s=plan.cpu_s,
+    )  # fmt: skip
+    return a_block(
+        number, arm, LOAD, first_step=first, steps=STEPS, period_ns=PERIOD, loss=plan.loss, servers=use,
+        max_lateness_ns=trainer.max_lateness_ns, fell_behind=arm == "proxy" and number in (3, 4),
+        worker_cpu_s=plan.worker_cpu_s, run_queue_ms={"worker-3": 1.5},
+    )  # fmt: skip
 
 
 def _last_of_push(header: Header) -> bool:

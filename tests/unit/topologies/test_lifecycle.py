@@ -16,29 +16,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis.record import RunRecord, read_record
+from analysis.record import read_record
 from experiment.config import Config, Faults
 from experiment.errors import AgentFailed, RunFailed
 from experiment.folder import create_run_folder, tidy
-from experiment.progress import Reporter
 from foundation.errors import DataError
 from switch_harness.waiting import PATIENCE_S
-from tests.harness.arms import JOBS
-from tests.harness.sessions import real_session
+from tests.harness.records import a_record
+from tests.harness.sessions import quiet, real_session
 from topologies import lifecycle
 from topologies.session import RealSession
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "a part")
-
-
-def record() -> RunRecord:
-    return RunRecord(
-        target="softswitch", config={}, machine={}, versions={}, placement={}, seeds={}, jobs=JOBS
-    )
-
-
-def reporter() -> Reporter:
-    return Reporter(Console(quiet=True))
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -68,7 +57,7 @@ def test_the_first_error_is_told_and_not_what_follows_from_it(
     with pytest.raises(
         RunFailed, match=rf"No space left on device.* the disk of {tmp_path} \(.* MB\) is full"
     ):
-        lifecycle._run(Config(runs=tmp_path), None, run, reporter())
+        lifecycle._run(Config(runs=tmp_path), None, run, quiet())
 
 
 def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
@@ -76,9 +65,9 @@ def test_a_defect_shows_its_traceback_and_leaves_a_run_to_read(
 ) -> None:
     failing(monkeypatch, ZeroDivisionError())
     run = create_run_folder(tmp_path, "softswitch")
-    record().write(run)
+    a_record().write(run)
     with pytest.raises(ZeroDivisionError):
-        lifecycle._run(Config(runs=tmp_path), None, run, reporter())
+        lifecycle._run(Config(runs=tmp_path), None, run, quiet())
     assert (tmp_path / "latest").resolve() == run
 
 
@@ -89,7 +78,7 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
     with pytest.raises(
         RunFailed, match=r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs end"
     ):
-        lifecycle._run(config, None, run, reporter())
+        lifecycle._run(config, None, run, quiet())
 
 
 def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +93,7 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
         trace = mmap.mmap(mapped.fileno(), 0, access=mmap.ACCESS_READ)
     experiment = pytest.importorskip("topologies.experiment", reason="needs Mininet")
     monkeypatch.setattr(experiment, "merge_logs", full)
-    with pytest.raises(OSError, match="a part"), experiment._readable_folder(run, record(), reporter()):
+    with pytest.raises(OSError, match="a part"), experiment._readable_folder(run, a_record(), quiet()):
         assert read_record(run).error == "it was killed"
         raise FULL
     assert read_record(run).error == str(FULL)
@@ -116,7 +105,7 @@ def test_a_folder_can_be_read_whatever_happens(tmp_path: Path, monkeypatch: pyte
 def test_a_folder_of_a_run_that_was_killed_is_tidied(tmp_path: Path) -> None:
     run = create_run_folder(tmp_path, "softswitch")
     (run / "trace").mkdir()
-    record().write(run)
+    a_record().write(run)
     assert tidy(run)
     logs = ["connections.parquet", "operations.parquet", "rpc.parquet", "updates.parquet"]
     assert sorted(file.name for file in run.iterdir()) == sorted([*logs, "logs", "run.json"])
@@ -169,25 +158,20 @@ async def test_a_load_that_is_interrupted_waits_for_nobody(
 REPORTING = """
 import sys, threading
 from pathlib import Path
-from analysis.record import Accounting, Block, ServerUse
-from rich.console import Console
-from tests.unit.topologies.test_lifecycle import record
+from analysis.record import Accounting
+from tests.harness.records import a_block, a_record
+from tests.harness.sessions import quiet
 from topologies import lifecycle
 from experiment.config import Config
 from experiment.folder import create_run_folder
-from experiment.progress import Reporter
 from topologies.signals import STOP
 
 runs = Path(sys.argv[1])
 run = create_run_folder(runs, "softswitch")
 
 async def whole(*_):
-    found = record()
-    found.accounting = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
-    found.blocks.append(Block(
-        round=0, load=0.5, arm="hot", first_step=0, steps=1, period_ns=1, loss=None, max_lateness_ns=0,
-        fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={}))
-    found.write(run)
+    account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
+    a_record(accounting=account, blocks=[a_block(0, "offload")]).write(run)
 
 def summarise(*_):
     print("ready", flush=True)
@@ -197,7 +181,7 @@ lifecycle._run_until_signal = whole
 lifecycle.summarise = summarise
 lifecycle.remove_killed_run = lambda interfaces: None  # runs of others go on
 STOP.listen()
-STOP.exit(lifecycle._run(Config(runs=runs), None, run, Reporter(Console(quiet=True))))
+STOP.exit(lifecycle._run(Config(runs=runs), None, run, quiet()))
 """
 
 

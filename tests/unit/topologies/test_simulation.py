@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from analysis.record import Accounting, Block, RunRecord, ServerUse, read_record
+from analysis.record import Accounting, RunRecord, read_record
 from experiment.config import Config
 from experiment.progress import Reporter
 from switch_harness.waiting import PATIENCE_S, wait_for
-from tests.harness.arms import JOBS
+from tests.harness.records import a_block, a_record
 from topologies import lifecycle
 from topologies.signals import STOP
 from topologies.simulation import add_simulation, can_be_simulated
@@ -22,19 +22,9 @@ from topologies.simulation import add_simulation, can_be_simulated
 
 def record(rounds: int = 6, **changes: Any) -> RunRecord:
     config = changes.pop("config", {})
-    blocks = [
-        Block(
-            round=number, load=0.5, arm="offload", first_step=0, steps=1, period_ns=1, loss=None,
-            max_lateness_ns=0,
-            fell_behind=False, servers=ServerUse(), worker_cpu_s=0.0, run_queue_ms={},
-        )
-        for number in range(rounds)
-    ]  # fmt: skip
-    of: dict[str, Any] = {
-        "target": "softswitch", "machine": {}, "versions": {}, "placement": {}, "seeds": {}, "jobs": JOBS,
-    }  # fmt: skip
+    blocks = [a_block(number, "offload") for number in range(rounds)]
     dumped = Config.model_validate(config).model_dump(mode="json")
-    return RunRecord(**{**of, "config": dumped, "blocks": blocks, **changes})
+    return a_record(config=dumped, blocks=blocks, **changes)
 
 
 def test_a_default_run_can_be_simulated() -> None:
@@ -78,9 +68,8 @@ def test_it_is_asked_by_the_runs_folder(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = (
-        "import sys, pathlib, threading; pathlib.Path(sys.argv[1], 'asked').touch(); threading.Event().wait()"
-    )
+    text = "import sys, pathlib, threading; pathlib.Path(sys.argv[1], 'asked').touch()"
+    text += "; threading.Event().wait()"
     name = module(tmp_path, text, monkeypatch)
     ended: list[bool] = []
     asking = threading.Thread(target=lambda: ended.append(add_simulation(tmp_path, str, name)))

@@ -11,14 +11,12 @@ import pytest
 from analysis.record import Block, ServerUse
 from analysis.statistics import Comparison
 from studies.paper.sweeps import CHANGED, METRICS, by_workers, sweep, sweeps, utilisation
+from tests.harness.records import a_block
 
 
 def block(arm: str, workers_s: float, servers_s: float) -> Block:
-    return Block(
-        round=0, load=0.5, arm=arm, first_step=0, steps=10, period_ns=1, loss=None, max_lateness_ns=0,
-        fell_behind=False, servers=ServerUse(cpu_s=servers_s), worker_cpu_s=workers_s, run_queue_ms={},
-        duration_ms=500.0,
-    )  # fmt: skip
+    use = ServerUse(cpu_s=servers_s)
+    return a_block(0, arm, servers=use, worker_cpu_s=workers_s, duration_ms=500.0)
 
 
 class Run:
@@ -75,12 +73,7 @@ def test_of_the_maps_runs_one_line_goes_along_skew_and_one_along_the_size_of_a_s
 
 
 def test_every_kind_of_stage_has_its_figures() -> None:
-    found: dict[str, Any] = {
-        "top-k-1": Run(4, 2, 1),
-        "scale-4-2": Run(4, 2, 1),
-        "map-1": Run(4, 2, 1),
-        "r1": Run(4, 2, 1),
-    }
+    found: dict[str, Any] = {name: Run(4, 2, 1) for name in ("top-k-1", "scale-4-2", "map-1", "r1")}
     names = [figure.name for figure in sweeps(found)]
     assert names == [
         "sweep-top-k", "sweep-skew", "sweep-keys", "sweep-workers", "map-workers", "fig-08",
