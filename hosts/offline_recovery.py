@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -129,10 +129,17 @@ class _OfflineServer:
         self._file = Durable(
             folder / durable.file.name, config.identity(), config.fsync, round(durable.checkpoint_mb * 2**20)
         )
+        try:
+            self._restore(config.ps, epochs)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _restore(self, ps: int, jobs: Iterable[int]) -> None:
         self.core.recover(self._file.parts(), self._file.notes())
         now = time.time_ns() // 1_000_000 % 2**32
-        for job in epochs:
-            renewal = Control(Command.RENEW, job, config.ps, now, 0, np.array([now], np.uint64))
+        for job in jobs:
+            renewal = Control(Command.RENEW, job, ps, now, 0, np.array([now], np.uint64))
             self.core.command(control.build(renewal), None)
         self.persist()
 
@@ -150,8 +157,8 @@ class _OfflineServer:
         self.core.server.forget_notes()
 
     def close(self) -> None:
-        self.persist()
-        self._file.close()
+        with closing(self._file):
+            self.persist()
 
 
 def _replay(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from collections.abc import Iterator
 from inspect import iscoroutinefunction, signature
+from typing import Any
 
 import pytest
 
@@ -18,3 +21,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     names = signature(pyfuncitem.obj).parameters
     asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
+
+
+@pytest.fixture(autouse=True)
+def closed_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Check that a test closes its connections to SQLite: from 3.13 on, Python warns later, in any test."""
+    opened: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def record(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        opened.append(connect(*arguments, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", record)
+    yield
+    left = [connection for connection in opened if is_open(connection)]
+    for connection in left:
+        connection.close()
+    assert not left, "expected the test to close its connections to SQLite"
+
+
+def is_open(connection: sqlite3.Connection) -> bool:
+    try:
+        return connection.total_changes >= 0
+    except sqlite3.ProgrammingError:
+        return False

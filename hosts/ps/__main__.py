@@ -57,7 +57,11 @@ class PsProcess:
         assert settings is not None
         largest = round(settings.checkpoint_mb * 2**20)
         durable = Durable(settings.file, config.identity(), config.fsync, largest)
-        self.recovered = self.core.recover(durable.parts(), durable.notes())
+        try:
+            self.recovered = self.core.recover(durable.parts(), durable.notes())
+        except BaseException:
+            durable.close()
+            raise
         return durable
 
     def sockets(self) -> ServerSockets:

@@ -45,9 +45,17 @@ class Durable:
         self.commits = self.commit_ns = 0
         """Number of journal commits, and their total duration in ns."""
         self._largest_journal = largest_journal
-        wanted = json.dumps(identity, sort_keys=True)
         with self._errors():
             self._connection = sqlite3.connect(file, isolation_level=None)
+        try:
+            self._prepare(json.dumps(identity, sort_keys=True), fsync)
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self, wanted: str, fsync: Fsync) -> None:
+        """Make the tables that are missing; raise `DurabilityError` if the file belongs to another server."""
+        with self._errors():
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[fsync]}")
             self._connection.executescript(_SCHEMA)
@@ -55,7 +63,7 @@ class Durable:
             if row is None:
                 self._connection.execute("INSERT INTO identity VALUES (?)", (wanted,))
         if row is not None and row[0] != wanted:
-            raise DurabilityError(f"{file}: expected the file of PS {wanted}, got that of {row[0]}")
+            raise DurabilityError(f"{self.file}: expected the file of PS {wanted}, got that of {row[0]}")
 
     def close(self) -> None:
         self._connection.close()

@@ -19,6 +19,7 @@ from hosts.hotset.ps.state import make_server
 from hosts.keys import KeySpace
 from hosts.ps.__main__ import PsProcess
 from hosts.ps.config import PsConfig
+from hosts.ps.durable import Durable
 from hosts.ps.machine import COMPILED as COMPILED_PS
 from hosts.ps.server import RpcServer
 from hosts.sockets import clock_offset
@@ -104,6 +105,16 @@ def test_a_ps_writes_its_connection_log_when_a_part_of_it_is_full(tmp_path: Path
     with closing(process.sockets()) as sockets:
         assert sockets._on_room == process.write_full_logs
     process.close()
+
+
+def test_a_ps_that_cannot_be_recovered_closes_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connections are what `closed_connections` checks at the end of every test."""
+    settings = {**PS, "log_dir": tmp_path, "durable": {"file": tmp_path / "ps.db"}}
+    monkeypatch.setattr(Durable, "parts", lambda durable: {"cells of another version": b""})
+    with pytest.raises(KeyError):
+        PsProcess(PsConfig.model_validate(settings), 0)
 
 
 def test_the_clock_offset_ignores_interrupted_readings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,16 @@ def test_an_interrupted_recovery_changes_nothing(tmp_path: Path, monkeypatch: py
     assert CrashedRun(tmp_path).recover() == 0 and run.held().tolist() == run.pushed.tolist()
 
 
+def test_a_server_that_cannot_be_recovered_closes_its_file(tmp_path: Path) -> None:
+    """The connections are what `closed_connections` checks at the end of every test."""
+    run = Run(tmp_path)
+    _, durable = run._server(1)
+    durable.checkpoint([("cells of another version", b"")])
+    durable.close()
+    with pytest.raises(KeyError):
+        CrashedRun(tmp_path).recover()
+
+
 def test_a_folder_without_unreplayed_updates(tmp_path: Path) -> None:
     ran = recover(tmp_path)
     assert ran.exit_code == 1 and f"{tmp_path}: not a run folder, there is no run.json" in ran.output

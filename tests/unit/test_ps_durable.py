@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +29,23 @@ from tests.harness.wire import reply, rpc
 from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request
 
 IDENTITY = {"ps": PS}
+
+
+class PsFile(ExitStack):
+    """The file of a PS. It is closed at the end only, as a PS that is killed closes nothing."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def open(self, fsync: Fsync, largest_journal: int = 1 << 30) -> Durable:
+        return self.enter_context(closing(Durable(self._file, IDENTITY, fsync, largest_journal)))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[PsFile]:
+    with PsFile(tmp_path / "ps.db") as file:
+        yield file
 
 
 class Kept:
@@ -89,9 +108,13 @@ def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]
 def test_a_ps_that_comes_back_is_what_it_was(
     tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync
 ) -> None:
-    random, space = Random(seed), SPARSE if is_sparse else DENSE
-    file = tmp_path_factory.mktemp("ps") / "ps.db"
-    ps = Kept(space, Durable(file, IDENTITY, fsync, 1 << 30))
+    with PsFile(tmp_path_factory.mktemp("ps") / "ps.db") as file:
+        check_restart(Random(seed), SPARSE if is_sparse else DENSE, file, fsync)
+
+
+def check_restart(random: Random, space: KeySpace, file: PsFile, fsync: Fsync) -> None:
+    """Check that a PS that opens the file of one with random changes has its state, and goes on alike."""
+    ps = Kept(space, file.open(fsync))
     mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
     pulls: set[tuple[Any, ...]] = set()
     waiting: list[bytes] = []
@@ -118,7 +141,7 @@ def test_a_ps_that_comes_back_is_what_it_was(
         waiting += [each for each in ps.keep() if unpack(each).op != Op.CONTROL]
     before = ps.standing()
     # Killed: nothing is closed, and another process opens the file.
-    again = Kept(space, Durable(file, IDENTITY, fsync, 1 << 30))
+    again = Kept(space, file.open(fsync))
     assert without_pulls(again.standing(), pulls) == without_pulls(before, pulls)
     # Both go on alike.
     for each in (ps, again):
@@ -130,26 +153,26 @@ MINE = next(key for key in range(200) if ps_of(key, N_PS) == PS)
 PUSH = rpc(Op.PUSH, [MINE], [5], job=JOBS[0], worker=1, epoch=1, ps=PS, seq=1 << WINDOW_BITS)
 
 
-def test_a_push_is_added_once_though_its_answer_was_lost_with_the_ps(tmp_path: Path) -> None:
-    ps = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "always", 1 << 30))
+def test_a_push_is_added_once_though_its_answer_was_lost_with_the_ps(file: PsFile) -> None:
+    ps = Kept(DENSE, file.open("always"))
     assert ps.core.handle(PUSH, 0, 0, "w") is not None
     ps.keep()
-    again = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "always", 1 << 30))
+    again = Kept(DENSE, file.open("always"))
     answered = again.core.handle(PUSH, 0, 0, "w")
     assert answered is not None and unpack(answered[1]).refused == 0
     held = again.core.stores[JOBS[0]].held()
     assert held.values[held.keys == MINE].tolist() == [5] and held.updates[held.keys == MINE].tolist() == [1]
 
 
-def test_what_was_not_kept_is_not_there(tmp_path: Path) -> None:
-    ps = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30))
+def test_what_was_not_kept_is_not_there(file: PsFile) -> None:
+    ps = Kept(DENSE, file.open("never"))
     ps.core.handle(PUSH, 0, 0, "w")
-    again = Kept(DENSE, Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30))
+    again = Kept(DENSE, file.open("never"))
     assert not again.core.stores[JOBS[0]].held().values.any()
 
 
-def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(tmp_path: Path) -> None:
-    durable = Durable(tmp_path / "ps.db", IDENTITY, "never", 1 << 30)
+def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(file: PsFile) -> None:
+    durable = file.open("never")
     pages = durable._connection.execute("PRAGMA page_count").fetchone()[0]
     durable._connection.execute(f"PRAGMA max_page_count = {pages + 2}")
     durable.append(b"x" * 100)
@@ -164,21 +187,21 @@ def test_a_full_disk_is_waited_for_and_nothing_is_kept_by_halves(tmp_path: Path)
     assert (list(durable.notes()), durable.parts()) == ([], {"cells 0 0": b"z"})
 
 
-def test_a_journal_ends_in_a_checkpoint(tmp_path: Path) -> None:
-    durable = Durable(tmp_path / "ps.db", IDENTITY, "never", 1000)
+def test_a_journal_ends_in_a_checkpoint(file: PsFile) -> None:
+    durable = file.open("never", 1000)
     durable.append(b"x" * 999)
     assert not durable.wants_checkpoint
     durable.append(b"x")
     assert durable.wants_checkpoint
-    again = Durable(tmp_path / "ps.db", IDENTITY, "never", 1000)
+    again = file.open("never", 1000)
     assert sum(map(len, again.notes())) == 1000 and again.wants_checkpoint
     again.checkpoint([])
     assert not again.wants_checkpoint
 
 
 @pytest.mark.parametrize(("fsync", "number"), [("always", 2), ("checkpoint", 1), ("never", 0)])
-def test_the_policy_is_sqlites(tmp_path: Path, fsync: Fsync, number: int) -> None:
-    durable = Durable(tmp_path / "ps.db", IDENTITY, fsync, 1000)
+def test_the_policy_is_sqlites(file: PsFile, fsync: Fsync, number: int) -> None:
+    durable = file.open(fsync)
     assert durable._connection.execute("PRAGMA synchronous").fetchone() == (number,)
     assert durable._connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -194,7 +217,8 @@ def test_wrong_files(tmp_path: Path) -> None:
         Durable(tmp_path / "text", IDENTITY, "never", 1000)
     with pytest.raises(DurabilityError, match=r"nowhere/ps\.db: unable to open database file"):
         Durable(tmp_path / "nowhere" / "ps.db", IDENTITY, "never", 1000)
-    assert json.loads(sqlite3.connect(tmp_path / "ps.db").execute("SELECT what FROM identity").fetchone()[0])
+    with closing(sqlite3.connect(tmp_path / "ps.db")) as connection:
+        assert json.loads(connection.execute("SELECT what FROM identity").fetchone()[0])
 
 
 @given(
