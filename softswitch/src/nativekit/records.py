@@ -121,7 +121,9 @@ def _element_of(array: Any) -> Any:  # likewise
     """Return the dtype of an array's elements, from `Records[R]` or `NDArray[number]`."""
     if get_origin(array) is Records:
         return dtype_of(get_args(array)[0])
-    [number] = get_args(get_args(array)[1])
+    # From numpy 2.5 on, NDArray is an alias with one parameter; before, it is an ndarray of shape and dtype.
+    of_dtype = array if get_origin(array) is NDArray else get_args(array)[1]
+    [number] = get_args(of_dtype)
     return number
 
 

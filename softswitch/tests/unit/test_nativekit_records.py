@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from nativekit.records import (
 from nativekit.reference import as_ref
 from switch_harness.native import uncached
 
+S = TypeVar("S")
 WORD = st.integers(0, 2**64 - 1)
 
 
@@ -152,6 +153,19 @@ def test_the_annotations_of_a_class_are_a_record_s_fields() -> None:
     assert len(table[1]) == 3 and table[1, 2].number == 0
     with pytest.raises(ValueError, match="fields size: numpy's records have attributes"):
         dtype_of(Refused)
+
+
+class _Array(Generic[S]):
+    """An array's type as NDArray is from numpy 2.5 and Python 3.12 on: an alias with a parameter."""
+
+
+class _Lanes:
+    lanes: Annotated[_Array[np.int16], 4]
+
+
+def test_the_type_of_an_array_may_have_one_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nativekit.records.NDArray", _Array)
+    assert dtype_of(_Lanes) == np.dtype([("lanes", np.int16, 4)])
 
 
 class _Pair(NamedTuple):
