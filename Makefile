@@ -9,7 +9,7 @@ SETTINGS = $(foreach name,$(filter-out PYTHON AS_ROOT,$(GIVEN)),'$(subst ','\'',
 SOAK := -m 'soak or hypothesis' --hypothesis-profile soak
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run-topo test coverage paper map simulate sweeps allreduce zoo faults soak fuzz mutants check bench repeat lock p4 shell clean
+.PHONY: help setup run-topo test coverage paper map simulate sweeps allreduce zoo faults soak fuzz mutants check bench repeat fresh-root lock p4 shell clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ bench: setup ## speed of the switch, beside BMv2's where it is installed, and of
 
 repeat: setup ## whether runs repeat: 20 short null runs (ARGS=null, half an hour) or 5 default ones (ARGS=default)
 	@$(AS_ROOT) $(PYTHON) -m tools.bench.repeat $(ARGS)
+
+fresh-root: ## run-topo and test in a fresh root of Debian 13 (ARGS="bookworm 'make run-topo'"; needs debootstrap)
+	@$(AS_ROOT) /usr/bin/python3 scripts/fresh_root.py $(ARGS)
 
 lock: ## renew requirements.lock, the versions that set-up installs
 	@scripts/lock

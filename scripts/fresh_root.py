@@ -4,9 +4,9 @@
 release is Debian 13 (trixie). It needs root, debootstrap (from apt), util-linux and 5 GB in --folder, and the
 standard library only. Package mirror, proxies and pip's indexes are those of the machine's configuration.
 
-The commands are in mount and PID namespaces of their own, whose root is the new one by pivot_root: with chroot
-Mininet's hosts, which enter a namespace again, would be back in the machine's root. All mounts are in these
-namespaces, so they end with the last process. The network is the machine's, as set-up installs packages.
+The commands are in mount and PID namespaces of their own, whose root is the new one by pivot_root: with
+chroot Mininet's hosts, which enter a namespace again, would be back in the machine's root. All mounts are in
+these namespaces, so they end with the last process. The network is the machine's: set-up installs packages.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make r
 _INCLUDE = "ca-certificates,git,make"
 _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _UBUNTU_KEYRING = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
-_UBUNTU_SCRIPT = "gutsy"  # debootstrap's script of all Ubuntu releases; it may not know a new one by its name
+_UBUNTU_SCRIPT = "gutsy"  # debootstrap's script of all Ubuntu releases, for those newer than debootstrap
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip", "~/.config/pip", "~/.pip")
 _ENVIRONMENT = re.compile(
     r"PIP_\w+|(https?|no|all)_proxy|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|TERM", re.IGNORECASE
 )
-_ACQUIRE = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.IGNORECASE)
+_ACQUIRE = re.compile(r"Acquire::(http|https|Check-|Retries|ForceIPv)", re.I)
 _NAMESPACES = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 _GRACE_S = 30.0  # time for a command to end in order after Ctrl-C
 _TERMINAL_S, _FILE_S = 0.2, 60.0  # between two lines of progress
@@ -138,8 +138,12 @@ def apt_settings() -> str:
 
 
 def local_indexes(pip_settings: str) -> list[str]:
-    """Return the local folders and files that pip's configuration names."""
-    named = re.findall(r"(?:file://|(?<=[\s'=]))(/[^\s']+)", pip_settings)
+    """Return the local folders and files that pip's configuration names.
+
+    The links of a local index lead beside it, so it is the folder that contains the index.
+    """
+    indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
+    named = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
     return list(dict.fromkeys(path for path in named if Path(path).exists()))
 
 
@@ -169,7 +173,7 @@ class Progress:
         except KeyboardInterrupt:
             # A terminal sends SIGINT to the command, too.
             with suppress(KeyboardInterrupt):
-                self._show(reader, _GRACE_S)
+                self._show(reader, _GRACE_S if self._is_terminal else 0.0)
             process.kill()
             # The pipe ends with the last process of the namespace.
             reader.join()

@@ -1,0 +1,93 @@
+"""A fresh root has the machine's package mirror and pip's indexes, and nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.fresh_root import HERE, Source, local_indexes, read_sources, sources_of
+from switch_harness.waiting import wait_for
+
+MIRROR, SECURITY = "http://mirror.example/debian", "http://mirror.example/security"
+LINES = f"""
+# deb {MIRROR} old main
+deb {MIRROR} bookworm main contrib
+deb-src {MIRROR} bookworm main
+deb [signed-by=/a.gpg arch=amd64] {SECURITY} bookworm-security main
+deb http://tools.example stable main
+"""
+STANZAS = f"""# Stanzas have comments.
+Types: deb deb-src
+URIs: {MIRROR}
+Suites: bookworm bookworm-updates
+Components: main contrib
+Signed-By: /a.gpg
+
+Enabled: no
+Types: deb
+URIs: {MIRROR}
+Suites: bookworm-backports
+Components: main
+
+Types: deb
+URIs: {SECURITY}
+Suites:
+ bookworm-security
+Components: main
+"""
+FIRST = Source(MIRROR, "bookworm", "main contrib")
+LAST = Source(SECURITY, "bookworm-security", "main")
+
+
+def test_both_formats_of_apt_are_read() -> None:
+    assert read_sources(LINES) == [FIRST, LAST, Source("http://tools.example", "stable", "main")]
+    assert read_sources(STANZAS) == [FIRST, FIRST._replace(suite="bookworm-updates"), LAST]
+
+
+def test_a_release_has_the_machine_s_mirrors_of_its_own_release() -> None:
+    assert [source.line() for source in sources_of("trixie", "bookworm", reversed(read_sources(LINES)))] == [
+        f"deb {MIRROR} trixie main contrib",
+        f"deb {SECURITY} trixie-security main",
+    ]
+
+
+def test_local_folders_of_pip_s_configuration_are_found(tmp_path: Path) -> None:
+    for name in ("index/simple", "wheels"):
+        (tmp_path / name).mkdir(parents=True)
+    settings = f"""global.extra-index-url='file://{tmp_path}/index/simple http://index.example/simple'
+:env:.find-links='{tmp_path}/wheels'
+global.cert='{tmp_path}/missing.pem'
+"""
+    assert local_indexes(settings) == [f"{tmp_path}/index", f"{tmp_path}/wheels"]
+
+
+@pytest.mark.mininet
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    """Here debootstrap has a mount in the root, and a child that does not end by itself."""
+    programs, roots, logs = (tmp_path / name for name in ("programs", "roots", "logs"))
+    for folder in (programs, roots):
+        folder.mkdir()
+    script = programs / "debootstrap"
+    script.write_text(
+        '#!/bin/sh\nwhile [ "$1" != trixie ]; do shift; done\n'
+        'mkdir -p "$2/proc"; mount -t proc proc "$2/proc"; setsid sleep 1000 & echo mounted; wait\n'
+    )
+    script.chmod(0o755)
+    command = [sys.executable, str(HERE / "scripts/fresh_root.py"), "--mirror", MIRROR]
+    process = subprocess.Popen(
+        [*command, "--folder", str(roots), "--logs", str(logs)],
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(lambda: any("mounted" in log.read_text() for log in logs.glob("*/*.log")))
+    process.send_signal(number)
+    # Without a terminal no other process gets the signal.
+    assert "interrupted" in process.communicate(timeout=60)[1] and process.returncode == 130
+    assert list(roots.iterdir()) == [] and str(roots) not in Path("/proc/mounts").read_text()
