@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
 from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
-from hosts.keys import KeySpace
-from hosts.workload.trace import Trace
-from hotline.cli.commands import hotline
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.cluster import Cluster, config_for
 from simulator.answer.sentences import differences, headline, sentences
@@ -32,34 +27,27 @@ from simulator.answer.sizes import (
 )
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
+from tests.harness.cli import invoke, json_of
+from tests.harness.summaries import of_ratio
+from tests.harness.traces import trace_of
 
 SMALL = ("--workers", "4", "--servers", "2", "--keys-per-step", "300", "--top-k", "3000")
 
 
-def ask(*options: str) -> Result:
-    return CliRunner().invoke(hotline, ["answer", *options], catch_exceptions=False)
-
-
-def told(result: Result) -> str:
-    return " ".join(result.output.split())
-
-
 def quantities(text: str) -> list[str]:
-    """Its numbers with their units or what they count, in their order."""
+    """Return the numbers of a text with their units or what they count, in their order."""
     number = r"[-+]?\d[\d,]*(?:\.\d+)?"
     return re.findall(rf"{number}(?: %| µs| ns| million| steps/s| hot keys| keys| rounds| times)?", text)
 
 
 def is_in_order(text: str, *parts: str) -> bool:
-    """Whether it has them, each behind the one before."""
+    """Return whether a text has these parts in this order."""
     return re.search(".*".join(map(re.escape, parts)), text) is not None
 
 
 @pytest.fixture(scope="module")
 def found() -> Any:
-    result = ask(*SMALL, "--rate", "2000", "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return json_of("answer", *SMALL, "--rate", 2000)
 
 
 def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> None:
@@ -93,9 +81,9 @@ def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
 
 @pytest.mark.soak
 def test_terminal_and_json_say_the_same(found: Any) -> None:
-    result = ask(*SMALL, "--rate", "2000")
+    result = invoke("answer", *SMALL, "--rate", 2000)
     assert result.exit_code == 0
-    text = told(result)
+    text = " ".join(result.output.split())
     assert found["headline"] in text
     for sentence in found["sentences"]:
         assert sentence in text
@@ -112,9 +100,7 @@ def test_a_rate_that_is_not_carried_is_said_and_no_error(tmp_path: Path) -> None
     """And `--hosts` is what agents take, but neither its cores nor its switch."""
     hosts = tmp_path / "hosts.toml"
     hosts.write_text("[hosts]\nworker_cores = 1\nprogram_ns = 1200\nhit_ns = 5500\nserve_ns = 90000\n")
-    result = ask(*SMALL, "--rate", "1e9", "--hosts", str(hosts), "--json")
-    assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
+    made = json_of("answer", *SMALL, "--rate", "1e9", "--hosts", hosts)
     sides, kept = made["sides"], made["cluster"]["hosts"]
     lower = min(sides["baseline"]["capacity"], sides["offload"]["capacity"])
     assert sides["rate"] == pytest.approx(0.8 * lower)
@@ -134,9 +120,7 @@ def test_your_own_log_is_asked_about_and_a_hot_set_has_no_more_keys_than_it(tmp_
         for key in chance.choice(600, 100, replace=False, p=_skewed(600)).tolist()
     ]
     pl.DataFrame(rows).write_parquet(log)
-    result = ask("--workers", "3", "--servers", "2", "--data", str(log), "--json")
-    assert result.exit_code == 0, result.output
-    made = json.loads(result.stdout)
+    made = json_of("answer", "--workers", 3, "--servers", 2, "--data", log)
     known = made["sizes"][-1]["top_k"]
     assert made["keys_per_step"] == 100 and known <= 600
     assert f"With {known} hot keys in the switch" in made["headline"]
@@ -162,19 +146,12 @@ def _skewed(size: int) -> Any:
     ],
 )  # fmt: skip
 def test_what_cannot_be_gets_one_line(options: list[str], complaint: str) -> None:
-    result = ask(*options)
+    result = invoke("answer", *options)
     assert result.exit_code == 1
     assert complaint in result.output and result.output.count("\n") == 1
 
 
 # -- counting
-
-
-def trace_of(batches: list[list[int]]) -> Trace:
-    keys = np.unique(np.concatenate(batches)).astype(np.uint64)
-    sizes = np.cumsum([0, *(len(batch) for batch in batches)])
-    position = np.searchsorted(keys, np.concatenate([np.array(batch, np.uint64) for batch in batches]))
-    return Trace("t", 1, len(batches), KeySpace(len(keys), keys), sizes, position.astype(np.uint32))
 
 
 def test_a_step_is_counted_as_it_is_packed() -> None:
@@ -201,9 +178,8 @@ def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
 
 def side(capacity: float, workers: float, servers: float) -> ArmResult:
     busy = Busy(workers=workers, servers=servers)
-    return ArmResult(
-        capacity=capacity, at_capacity=busy, at_rate=busy, rpcs_per_step=1, ps_packets_per_step=1
-    )
+    counts = {"rpcs_per_step": 1.0, "ps_packets_per_step": 1.0}
+    return ArmResult(capacity=capacity, at_capacity=busy, at_rate=busy, **counts)
 
 
 def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
@@ -241,12 +217,6 @@ def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent(
 
 
 # -- words
-
-
-def compared(ratio: float, low: float, high: float) -> Comparison:
-    return Comparison(
-        reference=100, value=100, difference=0, low=0, high=0, ratio=ratio, ratio_low=low, ratio_high=high
-    )
 
 
 def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Comparison) -> OffloadComparison:
@@ -296,25 +266,19 @@ def test_what_is_offered_and_what_is_carried_is_said(
 def test_gains_and_losses_are_said_by_who_has_them() -> None:
     found = sides(
         side(1, 1, 1), side(1, 1, 1), 1,
-        ps_packets_per_step=compared(-0.43, -0.45, -0.42),
-        ps_cpu_us_per_step=compared(0.2, 0.1, 0.3),
-        rpcs_per_step=compared(0.02, -0.1, 0.1),
-        pull_mean=compared(-0.2, -0.3, -0.1),
-        push_p99=compared(0.0, -0.1, 0.1),
+        ps_packets_per_step=of_ratio(-0.43, -0.45, -0.42),
+        ps_cpu_us_per_step=of_ratio(0.2, 0.1, 0.3),
+        rpcs_per_step=of_ratio(0.02, -0.1, 0.1),
+        pull_mean=of_ratio(-0.2, -0.3, -0.1),
+        push_p99=of_ratio(0.0, -0.1, 0.1),
     )  # fmt: skip
     servers, workers, operations = differences(found)
     assert is_in_order(
         servers, "servers gain and lose", "-43 % [-45, -42] packets", "+20 % [+10, +30] CPU a step"
     )
     assert is_in_order(workers, "workers neither gain nor lose", "+2.0 % [-10, +10] RPCs")
-    assert is_in_order(
-        operations,
-        "Operations complete sooner",
-        "-20 % [-30, -10] for pulls",
-        "+0.0 % [-10, +10]",
-        "p99",
-        "push",
-    )
+    pulls, p99 = "-20 % [-30, -10] for pulls", "+0.0 % [-10, +10]"
+    assert is_in_order(operations, "Operations complete sooner", pulls, p99, "p99", "push")
 
 
 @pytest.mark.parametrize(
@@ -332,9 +296,8 @@ def test_where_a_larger_hot_set_stops_to_pay_is_said(
     made = sizes(capacities)
     made[1] = made[1].model_copy(update={"simulated": made[1].capacity / 1.05})
     stop = next(size for size in made if size.top_k == stops)
-    lines = list(
-        sentences(cluster, config_for(cluster), 9, sides(side(1, 1, 1), side(1, 1, 1), 1), made, stop)
-    )
+    equal = sides(side(1, 1, 1), side(1, 1, 1), 1)
+    lines = list(sentences(cluster, config_for(cluster), 9, equal, made, stop))
     assert any(is_in_order(line, *said) for line in lines)
     assert any(is_in_order(line, "with 1,000 keys", "simulated (+5 %)") for line in lines)
 
@@ -344,9 +307,5 @@ def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
     config = config_for(Cluster(workers=8, servers=4, rate=10, hosts=hosts))
     assert config.hosts == Hosts(begin_ns=77)
     assert (config.network.switch_us, config.network.switch_mpps) == (1, 1_000)
-    assert (config.arms, config.loads, config.rate, config.max_load) == (
-        ("baseline", "offload"),
-        (1,),
-        10,
-        0.8,
-    )
+    assert config.arms == ("baseline", "offload")
+    assert (config.loads, config.rate, config.max_load) == ((1,), 10, 0.8)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
-from hotline.cli.commands import hotline
 from simulator.ledger import WorkerLedger
 from tests.harness.arms import MEASURED as ARMS
+from tests.harness.cli import invoke, json_of
 
 SMALL = """
 workers = 3
@@ -49,7 +49,7 @@ serve_ns = 4000
 def simulate(folder: Path, *, more: str = "", options: tuple[str, ...] = ()) -> Result:
     config = folder / "run.toml"
     config.write_text(SMALL.format(runs=folder / "runs") + more)
-    return CliRunner().invoke(hotline, ["simulate", str(config), *options], catch_exceptions=False)
+    return invoke("simulate", config, *options)
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +111,7 @@ def test_rounds_go_on_until_precise_and_no_longer_than_the_budget(tmp_path: Path
         text = SMALL.format(runs=tmp_path / "runs").replace("rounds = 6", setting)
         config = tmp_path / "run.toml"
         config.write_text(text.replace("[network]", f"[network]\n{network}"))
-        result = CliRunner().invoke(hotline, ["simulate", str(config), "--json"], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        summary = json.loads(result.stdout)
+        summary = json_of("simulate", config)
         return summary["ended_by"], summary["loads"]["0.5"]["rounds"]
 
     end, rounds = ended("")
@@ -156,18 +154,20 @@ def test_wrong_sums_are_reported_and_the_report_stays(
 
 def test_more_hosts_than_a_switch_has_ports_are_refused(tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
-    config.write_text("workers = 450\nservers = 60\n")
-    result = CliRunner().invoke(hotline, ["simulate", str(config)])
-    assert result.exit_code == 1
-    told = (
-        "workers (450) and servers (60) need 510 ports; a switch has 509: let network.rack workers share one"
-    )
-    assert told in result.output and result.output.count("\n") == 1
-    config.write_text("workers = 900\nservers = 125\n[network]\nrack = 10\n")
-    result = CliRunner().invoke(hotline, ["simulate", str(config)])
-    assert result.exit_code == 1
-    told = "workers (900) and servers (125): expected at most 1024 together, the routes of a switch"
-    assert told in result.output and result.output.count("\n") == 1
+    for text, message in (
+        (
+            "workers = 450\nservers = 60\n",
+            "workers (450) and servers (60) need 510 ports; a switch has 509: ",
+        ),
+        (
+            "workers = 900\nservers = 125\n[network]\nrack = 10\n",
+            "workers (900) and servers (125): expected at most 1024 together, the routes of a switch",
+        ),
+    ):
+        config.write_text(text)
+        result = invoke("simulate", config)
+        assert result.exit_code == 1
+        assert message in result.output and result.output.count("\n") == 1
 
 
 def test_an_error_is_one_line(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +18,6 @@ from foundation.designs.registry import DEFAULT, design
 from foundation.protocol.codec import Values
 from foundation.protocol.rpc import PULL, PUSH
 from hosts.hotset.ps.store import HotsetStore
-from hotline.cli.commands import hotline
 from nativekit.plain import plain
 from simulator.faults import matrix
 from simulator.faults.kinds import play_schedule
@@ -29,6 +27,7 @@ from simulator.faults.schedule import FaultSchedule
 from simulator.faults.shrink import shrink
 from simulator.faults.switch import compile_small
 from simulator.faults.testbed import SimulatedTestbed
+from tests.harness.cli import invoke
 from tests.harness.faults import fails_soon
 
 _delta_of = plain(delta_of)
@@ -49,7 +48,7 @@ def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) ->
 
 
 def held(operations: Operations, *pushes: tuple[int, int, int]) -> Values:
-    """What is held after pushes (worker, operation, key)."""
+    """Return the values that are held after pushes (worker, operation, key)."""
     values = np.zeros(KEYS, np.uint32)
     for w, k, key in pushes:
         values[key] += np.uint32(_delta_of(operations.header, w, k, key))
@@ -114,7 +113,7 @@ def test_what_is_pushed_follows_from_the_seed(seed: int, is_extreme: bool) -> No
 
 
 def program_without(assignment: str) -> Any:
-    """Our program, without an assignment of `exactly_once.p4`, in machine code."""
+    """Compile our program without an assignment of `exactly_once.p4`."""
     source = (design(DEFAULT).program.parents[1] / "hotset" / "exactly_once.p4").read_text().splitlines()
     [line] = [number for number, text in enumerate(source, start=1) if assignment in text]
     description = json.loads(design(DEFAULT).program.read_bytes())
@@ -162,7 +161,7 @@ def test_a_server_that_does_not_refuse_is_found(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], SimulatedTestbed]]:
-    """The command's beds are broken ones; played here, as its processes would not be."""
+    """Break the testbed of the command, which plays in this process; return the testbed of an arm."""
     testbed = SimulatedTestbed(OFFLOAD_PROXY, program_without("meta.is_duplicate = true"))
     monkeypatch.setattr(matrix, "cached_testbed", lambda arm: testbed)
 
@@ -177,22 +176,13 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Simulate
 def test_the_command_writes_the_shortest_schedule_that_fails(
     broken: Callable[[str], SimulatedTestbed], tmp_path: Path
 ) -> None:
-    command = [
-        "faults",
-        "duplication",
-        "--arm",
-        "offload-proxy",
-        "--schedules",
-        "40",
-        "--into",
-        str(tmp_path / "f.json"),
-    ]
-    ran = CliRunner().invoke(hotline, command)
+    into = ("--into", tmp_path / "f.json")
+    ran = invoke("faults", "duplication", "--arm", "offload-proxy", "--schedules", 40, *into)
     assert ran.exit_code == 1
     file = tmp_path / "fault-duplication-offload-proxy.json"
     assert f"the shortest schedule that fails is in {file}: hotline faults --replay {file}" in ran.output
     short = FaultSchedule.from_json(file.read_text())
     assert not play_schedule(broken("offload-proxy"), short).holds
-    assert CliRunner().invoke(hotline, ["faults", "--replay", str(file)]).exit_code == 1
+    assert invoke("faults", "--replay", file).exit_code == 1
     (row,) = json.loads((tmp_path / "f.json").read_text())
     assert row["doubled"] + row["misread"] > 0

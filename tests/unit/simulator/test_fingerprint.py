@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,11 +58,8 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     """As a process of its own says that has simulated one."""
     command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    imported = {
-        name: Path(file)
-        for name, file in json.loads(done.stdout.splitlines()[-1]).items()
-        if ".venv" not in file
-    }
+    files = json.loads(done.stdout.splitlines()[-1])
+    imported = {name: Path(file) for name, file in files.items() if ".venv" not in file}
     assert len(imported) > 100
     needed = needed_by([point.__name__, *modules_of(design(DEFAULT))])
     # Of other designs there is what describes them, for the names of their arms.
@@ -69,23 +67,20 @@ def test_a_point_needs_what_it_imports_when_it_runs() -> None:
     assert {name: file for name, file in imported.items() if name not in others}.items() <= needed.items()
 
 
+def soaked(*files: str) -> list[Any]:
+    return [pytest.param(file, marks=pytest.mark.soak) for file in files]
+
+
 @pytest.mark.parametrize(
     "file",
     [
-        "hosts/hotset/ps/rpc.py",
-        "simulator/hotset.py",
-        "p4src/compiled/hotset.json",
-        *(
-            pytest.param(file, marks=pytest.mark.soak)
-            for file in (
-                "foundation/protocol/header.py",
-                "simulator/switch.py",
-                "experiment/hotset.py",
-                "simulator/sweeps/point.py",
-            )
+        "hosts/hotset/ps/rpc.py", "simulator/hotset.py", "p4src/compiled/hotset.json",
+        *soaked(
+            "foundation/protocol/header.py", "simulator/switch.py", "experiment/hotset.py",
+            "simulator/sweeps/point.py",
         ),
     ],
-)
+)  # fmt: skip
 def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], file: str) -> None:
     with (copy / file).open("a") as changed_file:
         changed_file.write(" ")
@@ -95,14 +90,10 @@ def test_what_has_changed_is_simulated_again(copy: Path, whole: dict[str, str], 
 @pytest.mark.parametrize(
     "file",
     [
-        "src/hotline/cli/sweep.py",
-        "hosts/new.py",
-        *(
-            pytest.param(file, marks=pytest.mark.soak)
-            for file in ("simulator/sweeps/page.py", "docs/simulator.md")
-        ),
+        "src/hotline/cli/sweep.py", "hosts/new.py",
+        *soaked("simulator/sweeps/page.py", "docs/simulator.md"),
     ],
-)
+)  # fmt: skip
 def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], file: str) -> None:
     (copy / file).parent.mkdir(exist_ok=True)
     with (copy / file).open("a") as changed_file:
@@ -122,23 +113,17 @@ def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str])
 
 
 def test_settings_and_design_are_part_of_it() -> None:
-    made = [
-        fingerprint(SMALL),
-        fingerprint(changed(SMALL, {"seed": 2})),
-        fingerprint(SimulationConfig(design="none")),
-    ]
+    configs = (SMALL, changed(SMALL, {"seed": 2}), SimulationConfig(design="none"))
+    made = [fingerprint(config) for config in configs]
     assert len(set(made)) == 3 and fingerprint(changed(SMALL, {"runs": "elsewhere"})) == made[0]
 
 
 def test_an_import_inside_a_function_and_of_a_package_counts(tmp_path: Path) -> None:
-    for name, text in {
-        "a/__init__.py": "",
-        "a/b.py": "def f():\n    from a.c import d\n",
-        "a/c/__init__.py": "import e",
-        "a/c/d.py": "import os, nowhere",
-        "e.py": "from a import b",
-        "f.py": "",
-    }.items():
+    files = {
+        "a/__init__.py": "", "a/b.py": "def f():\n    from a.c import d\n", "a/c/__init__.py": "import e",
+        "a/c/d.py": "import os, nowhere", "e.py": "from a import b", "f.py": "",
+    }  # fmt: skip
+    for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text)
     assert needed_by(["a.b"], tmp_path).keys() == {"a", "a.b", "a.c", "a.c.d", "e"}

@@ -33,8 +33,6 @@ from tests.unit.simulator.networks import PARAMETERS, RandomTestbed
 MEASURED = [BASELINE, PROXY, OFFLOAD, OFFLOAD_PROXY]
 HALF = range(0, PARAMETERS, 2)
 FAULTY = Network(loss=0.05, duplication=0.05, reordering=0.1)
-
-
 MANAGED = Network(rate_mbit=200, queue_kb=8, traffic_manager=True)
 DEVICE = Network(switch_us=3, switch_mpps=0.05)
 
@@ -55,16 +53,21 @@ def check_conservation(testbed: RandomTestbed) -> None:
     assert (world.agents.waiting == 0).all()
 
 
+def operate_to_rest(testbed: RandomTestbed, count: int, lanes: int = 0) -> None:
+    """Let each worker do so many operations, and check that every pushed value is held at the end."""
+    testbed.operate(count)
+    testbed.settle()
+    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > lanes
+    check_conservation(testbed)
+
+
 @pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
 @pytest.mark.parametrize(
     "network", [Network(), FAULTY, MANAGED, DEVICE], ids=["sound", "faulty", "managed", "device"]
 )
 def test_every_push_is_held_once(arm: Arm, network: Network) -> None:
     testbed = RandomTestbed(arm, network=network, hot=HALF)
-    testbed.operate(12)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 500
-    check_conservation(testbed)
+    operate_to_rest(testbed, 12, lanes=500)
     again = int(testbed.network.world.calls.header.retransmissions.sum())
     dropped = int(testbed.network.world.port_queues.queues.dropped.sum())
     assert (again > 0) == (network is FAULTY or dropped > 0)
@@ -85,10 +88,7 @@ def test_a_program_on_its_senders_cores_takes_their_time(arm: Arm) -> None:
         # Nothing else depends on when things come.
         hosts = Hosts(wake_ns=0, idle_ns=0, take_ns=0, program_ns=program_ns, hit_ns=hit_ns)
         testbed = RandomTestbed(arm, workers=1, hosts=hosts, hot=HALF)
-        testbed.operate(10)
-        testbed.settle()
-        assert (testbed.held() == testbed.ledger.sums).all()
-        check_conservation(testbed)
+        operate_to_rest(testbed, 10)
         return testbed
 
     def used(testbed: RandomTestbed) -> int:
@@ -119,10 +119,7 @@ def test_whatever_the_network_does_nothing_is_lost_or_doubled(
 ) -> None:
     network = Network(loss=loss, duplication=duplication, reordering=reordering, queue_kb=queue_kb)
     testbed = RandomTestbed(arm, network=network, hosts=Hosts(worker_cores=cores), hot=HALF, seed=seed)
-    testbed.operate(4)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all()
-    check_conservation(testbed)
+    operate_to_rest(testbed, 4)
 
 
 def test_a_seed_is_a_run() -> None:
@@ -208,10 +205,7 @@ def test_a_switch_takes_its_time_of_every_frame_and_the_program_sees_it() -> Non
 def test_frames_wait_before_a_switch_that_takes_so_many_a_second() -> None:
     """10,000 a second: no two passes begin within 100 µs, and everything else takes much less."""
     testbed = RandomTestbed(BASELINE, network=Network(switch_us=20, switch_mpps=0.01))
-    testbed.operate(3)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all()
-    check_conservation(testbed)
+    operate_to_rest(testbed, 3)
     header = testbed.network.world.header
     last_begun = int(header.switch_free_ps) // 1000 - 100_000
     assert last_begun == pytest.approx(100_000 * int(header.passes), rel=0.2)
@@ -251,9 +245,8 @@ def test_a_server_looks_at_each_of_its_connections_before_a_burst(arm: Arm, conn
     """The RPC that waits least has only waited for that; each of three workers has a connection."""
 
     def least(connection_ns: int) -> int:
-        testbed = RandomTestbed(
-            arm, hosts=Hosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns)
-        )
+        hosts = Hosts(wake_ns=0, idle_ns=0, take_ns=0, connection_ns=connection_ns)
+        testbed = RandomTestbed(arm, hosts=hosts)
         testbed.operate(2)
         return min(int(client.records["ps_queue"].min()) for client in testbed.network.clients)
 
@@ -283,27 +276,20 @@ def test_a_network_without_events_is_an_error(monkeypatch: pytest.MonkeyPatch) -
 def test_more_hosts_than_a_kind_has_in_a_real_network() -> None:
     """Ports beyond the CPU's, and addresses beyond a block."""
     testbed = RandomTestbed(OFFLOAD_PROXY, workers=252, servers=4, hot=HALF)
-    testbed.operate(1)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 5_000
-    check_conservation(testbed)
+    operate_to_rest(testbed, 1, lanes=5_000)
     assert (testbed.network.world.up.frames > 0).all()
     assert testbed.network.world.ports.tolist() == [*range(1, 255), 256, 257]
 
 
 @pytest.mark.parametrize("arm", MEASURED, ids=lambda arm: arm.name)
 def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
-    """The last of three racks has one worker; each gets what is his, over a cable that is a queue for all."""
-    testbed = RandomTestbed(
-        arm, workers=7, network=Network(rate_mbit=1_000, rack=3, uplink_mbit=500), hot=HALF
-    )
+    """The last of three racks has one worker; the workers of a rack share the queue of its uplink."""
+    network = Network(rate_mbit=1_000, rack=3, uplink_mbit=500)
+    testbed = RandomTestbed(arm, workers=7, network=network, hot=HALF)
     world = testbed.network.world
     assert world.ports.tolist() == [1, 1, 1, 2, 2, 2, 3, 4, 5]
     assert [h for h in world.at_port.tolist() if h != ABSENT] == [0, 3, 6, 7, 8]
-    testbed.operate(6)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 1_000
-    check_conservation(testbed)
+    operate_to_rest(testbed, 6, lanes=1_000)
     assert (testbed.network.world.calls.header.retransmissions == 0).all()
     # A frame takes twice as long on an uplink as on the way to it, so that it waits there; not for others.
     length = FRAME["head"].shape[0] + BUFFER_BYTES
@@ -313,21 +299,15 @@ def test_workers_of_a_rack_share_a_port(arm: Arm) -> None:
 
 def test_more_workers_than_a_switch_has_ports() -> None:
     testbed = RandomTestbed(OFFLOAD, workers=512, servers=128, network=Network(rack=8), hot=HALF)
-    testbed.operate(1)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all() and testbed.ledger.lanes > 20_000
-    check_conservation(testbed)
+    operate_to_rest(testbed, 1, lanes=20_000)
     assert (testbed.network.world.up.frames[:512] > 0).all()
 
 
 def test_a_cable_that_is_down_loses_frames_for_as_long() -> None:
     """What was lost is sent again: only operations of the first worker take longer."""
-    spell = LinkOutage(host="w1", from_ms=0, duration_ms=30)
-    testbed = RandomTestbed(BASELINE, network=Network(outages=(spell,)))
-    testbed.operate(3)
-    testbed.settle()
-    assert (testbed.held() == testbed.ledger.sums).all()
-    check_conservation(testbed)
+    outage = LinkOutage(host="w1", from_ms=0, duration_ms=30)
+    testbed = RandomTestbed(BASELINE, network=Network(outages=(outage,)))
+    operate_to_rest(testbed, 3)
     world = testbed.network.world
     assert (world.up.lost > 0).tolist() == [True, False, False, False, False]
     assert (world.calls.header.retransmissions > 0).tolist() == [True, False, False]
@@ -346,9 +326,8 @@ def test_a_cable_that_is_slow_for_a_while_is_as_before_afterwards() -> None:
     delays = []
     for ms in (0, 2, 4, 6, 8, 11, 12):
         pass_time(testbed.network, ms * 1_000_000 + 500_000)
-        delays.append(
-            (testbed.network.world.up[3:].delay // 1000, testbed.network.world.down[3:].delay // 1000)
-        )
+        world = testbed.network.world
+        delays.append((world.up[3:].delay // 1000, world.down[3:].delay // 1000))
     assert [up.tolist() for up, _ in delays] == [down.tolist() for _, down in delays]
     found = [tuple(up.tolist()) for up, _ in delays]
     assert found == [(2, 2), (502, 2), (802, 2), (302, 202), (2, 2), (2, 202), (2, 2)]

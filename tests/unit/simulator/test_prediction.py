@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
 from analysis.record import AnalysisError, RunRecord, Simulation, read_record
 from analysis.summary import summarise
 from experiment.config import Config
-from hotline.cli.commands import hotline
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from simulator.prediction import fit as fits
@@ -22,6 +20,8 @@ from simulator.prediction.compare import LatencyPrediction, compare
 from simulator.prediction.fit import RANGES, WEIGHTS, Target, with_costs
 from simulator.prediction.observed import Observed, observed_in
 from simulator.prediction.similar_run import config_like, shared_cores
+from tests.harness import records
+from tests.harness.cli import invoke, json_of
 
 CELL = {
     "pull_mean": 100.0, "pull_p50": 90.0, "pull_p99": 400.0, "push_mean": 120.0, "push_p50": 110.0,
@@ -30,12 +30,9 @@ CELL = {
 
 
 def a_record(**changes: Any) -> RunRecord:
-    values = {
-        "target": "softswitch", "datapath": "kernel", "config": Config(seed=7).model_dump(mode="json"),
-        "machine": {}, "versions": {}, "placement": {"workers": [1], "servers": 0}, "seeds": {}, "jobs": {},
-        "offered_rate": {"0.5": 200.0, "0.8": 320.0},
-    }  # fmt: skip
-    return RunRecord.model_validate({**values, **changes})
+    of = {"placement": {"workers": [1], "servers": 0}, "offered_rate": {"0.5": 200.0, "0.8": 320.0}}
+    config = Config(seed=7).model_dump(mode="json")
+    return records.a_record(**{"datapath": "kernel", "config": config, **of, **changes})
 
 
 # -- likeness
@@ -78,9 +75,8 @@ def test_significant_differences_must_have_the_same_sign() -> None:
     )
     predicted = Observed({base: CELL, hot: {**CELL, "pull_mean": 130.0, "push_mean": 132.0}}, {}, {})
     found = compare(measured, predicted)
-    assert [of[:3] for of in found.differences] == [
-        ("0.5", "offload", op) for op in ("pull_mean", "push_mean")
-    ]
+    expected = [("0.5", "offload", op) for op in ("pull_mean", "push_mean")]
+    assert [of[:3] for of in found.differences] == expected
     changes = [change for of in found.differences for change in (of.measured, of.predicted)]
     assert changes == pytest.approx([0.1, 0.3, -0.25, 0.1])
     assert [of.holds for of in found.differences] == [True, False]
@@ -97,14 +93,8 @@ def test_cpu_that_no_operation_takes_is_as_much_at_every_load() -> None:
     """50 ms of a second: 250 µs of a step at 200 a second, 100 µs at 500."""
     cells = {("0.4", "baseline"): CELL, ("1", "baseline"): CELL}
     target = Target(cells, {"0.4": 200, "1": 500}, {"baseline": 800})
-    found = Observed(
-        {
-            ("0.4", "baseline"): {**CELL, "worker_cpu": 750.0},
-            ("1", "baseline"): {**CELL, "worker_cpu": 900.0},
-        },
-        {},
-        {"baseline": 800},
-    )
+    cpu = {("0.4", "baseline"): 750.0, ("1", "baseline"): 900.0}
+    found = Observed({cell: {**CELL, "worker_cpu": us} for cell, us in cpu.items()}, {}, {"baseline": 800})
     assert target.unexplained(found) == {"worker_cpu": pytest.approx(50_000), "ps_cpu": 0}
     assert target.residuals(found) == pytest.approx(np.zeros(2 * len(WEIGHTS) + 1))
     # There is no less than nothing.
@@ -161,7 +151,7 @@ def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
     """A run in virtual time whose record says that it was real: its costs are known."""
     config = folder / f"{seed}.toml"
     config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6, hit_ns=hit_ns))
-    ran = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
+    ran = invoke("simulate", config)
     assert ran.exit_code == 0, ran.output
     run = (folder / f"runs-{seed}" / "latest").resolve()
     record = json.loads((run / "run.json").read_text())
@@ -173,10 +163,6 @@ def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
     return run
 
 
-def command(*arguments: str) -> Result:
-    return CliRunner().invoke(hotline, list(arguments), catch_exceptions=False)
-
-
 @pytest.mark.soak
 def test_costs_that_are_known_are_found_and_predict_another_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -186,33 +172,27 @@ def test_costs_that_are_known_are_found_and_predict_another_run(
     known = ("begin_ns", "send_ns", "program_ns", "hit_ns")
     monkeypatch.setattr(fits, "RANGES", {name: RANGES[name] for name in known})
     one, other = as_if_real(tmp_path, 1), as_if_real(tmp_path, 2)
-    found = command("fit", str(one), "-o", str(tmp_path / "hosts.toml"), "--evaluations", "30", "--json")
-    assert found.exit_code == 0, found.output
+    hosts = tmp_path / "hosts.toml"
+    found = json_of("fit", one, "-o", hosts, "--evaluations", 30)
     # What an operation takes to begin is most of it, and far from where the search begins.
-    assert json.loads(found.stdout)["hosts"]["begin_ns"] == pytest.approx(700_000, rel=0.2)
-    cells = json.loads(found.stdout)["cells"]
-    assert {of["arm"] for of in cells if of["metric"] == "capacity"} == {"baseline", "offload"}
-    assert all(
-        of["fitted"] == pytest.approx(of["measured"], rel=0.15) for of in cells if of["metric"] == "capacity"
-    )
-    predicted = command("predict", str(other), "--hosts", str(tmp_path / "hosts.toml"), "--json")
-    assert predicted.exit_code == 0, predicted.output
-    latencies = json.loads(predicted.stdout)["latencies"]
+    assert found["hosts"]["begin_ns"] == pytest.approx(700_000, rel=0.2)
+    capacities = [of for of in found["cells"] if of["metric"] == "capacity"]
+    assert {of["arm"] for of in capacities} == {"baseline", "offload"}
+    assert all(of["fitted"] == pytest.approx(of["measured"], rel=0.15) for of in capacities)
+    latencies = json_of("predict", other, "--hosts", hosts)["latencies"]
     assert len(latencies) == 2 * 2 * 4
     means = [of for of in latencies if of["metric"].endswith("mean")]
     assert all(of["holds"] for of in means), means
     # A run predicts itself, and another one, as they are alike.
-    itself = command("predict", str(other), "--from", str(other), "--json")
-    assert {of["off"] for of in json.loads(itself.stdout)["latencies"]} == {0}
-    alike = command("predict", str(other), "--from", str(one), "--json")
-    assert max(abs(of["off"]) for of in json.loads(alike.stdout)["latencies"]) > 0
+    itself = json_of("predict", other, "--from", other)
+    assert {of["off"] for of in itself["latencies"]} == {0}
+    alike = json_of("predict", other, "--from", one)
+    assert max(abs(of["off"]) for of in alike["latencies"]) > 0
     # And with other costs it does not.
-    (tmp_path / "wrong.toml").write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
-    wrong = command("predict", str(other), "--hosts", str(tmp_path / "wrong.toml"), "--json")
-    assert not any(of["holds"] for of in json.loads(wrong.stdout)["latencies"])
-    assert "0 of 8 means within 15 %" in command(
-        "predict", str(other), "--hosts", str(tmp_path / "wrong.toml")
-    ).output  # fmt: skip
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("[hosts]\nworker_cores = 1\nserver_cores = 1\nprogram_ns = 100\n")
+    assert not any(of["holds"] for of in json_of("predict", other, "--hosts", wrong)["latencies"])
+    assert "0 of 8 means within 15 %" in invoke("predict", other, "--hosts", wrong).output
 
 
 def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Path) -> None:
@@ -225,9 +205,8 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
         steps = sum(block.steps for block in blocks)
         assert cell["worker_cpu"] == pytest.approx(1e6 * sum(of.worker_cpu_s for of in blocks) / steps)
         assert cell["ps_cpu"] == pytest.approx(1e6 * sum(of.servers.cpu_s for of in blocks) / steps)
-        mine = operations.filter(
-            pl.col("arm").cast(pl.String) == arm, (pl.col("load") - float(load)).abs() < 0.01
-        )
+        at_load = (pl.col("load") - float(load)).abs() < 0.01
+        mine = operations.filter(pl.col("arm").cast(pl.String) == arm, at_load)
         for op in ("pull", "push"):
             took = mine.filter(pl.col("op") == op)["latency_us"].to_numpy()
             assert cell[f"{op}_mean"] == pytest.approx(took.mean(), rel=0.01)
@@ -246,15 +225,14 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
 
 def test_a_run_that_cannot_be_fitted_or_predicted_is_refused(tmp_path: Path) -> None:
     run = as_if_real(tmp_path, 1)
-    result = command("fit", str(run), "--arms", "baseline,offload-proxy")
+    result = invoke("fit", str(run), "--arms", "baseline,offload-proxy")
     assert result.exit_code == 1
     assert f"Error: {run}: has not measured all of the arms baseline, offload-proxy" in result.output
-    result = command("fit", str(tmp_path))
+    result = invoke("fit", str(tmp_path))
     assert result.exit_code == 1 and "not a run folder" in result.output
     for options in ((), ("--from", str(run), "--hosts", "hosts.toml")):
-        result = command("predict", str(run), *options)
-        assert result.exit_code == 2 and all(
-            name in result.output for name in ("--hosts FILE", "--from DIRECTORY")
-        )
-    result = command("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
+        result = invoke("predict", str(run), *options)
+        assert result.exit_code == 2
+        assert "--hosts FILE" in result.output and "--from DIRECTORY" in result.output
+    result = invoke("predict", str(run), "--hosts", str(tmp_path / "nowhere.toml"))
     assert result.exit_code == 1 and "nowhere.toml: No such file" in result.output

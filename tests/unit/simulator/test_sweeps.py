@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+import tomli
+from click.testing import Result
 
 from analysis.record import SimulatedArm
 from controller.dask_cluster import ClusterError
 from experiment.errors import ConfigError
 from foundation.designs.hotset import BASELINE
-from hotline.cli.commands import hotline
 from simulator import task_cache
 from simulator.config import DDL, SimulationConfig, SimulationError
 from simulator.experiment import quiet_reporter, temporary_run
@@ -38,6 +38,7 @@ from simulator.sweeps.point import (
 )
 from simulator.sweeps.spread import result_file, simulate_points
 from switch_harness.waiting import PATIENCE_S, wait_for
+from tests.harness.cli import invoke
 from tests.harness.dask import cluster_of
 
 TINY = """
@@ -68,19 +69,12 @@ def tiny(folder: Path) -> Path:
 
 
 def sweep(folder: Path, *options: str) -> Result:
-    command = ["sweep", "--config", str(tiny(folder)), "--into", str(folder / "sweeps"), "--processes", "1"]
-    return CliRunner().invoke(hotline, [*command, *options], catch_exceptions=False)
+    into = ("--into", folder / "sweeps", "--processes", 1)
+    return invoke("sweep", "--config", tiny(folder), *into, *options)
 
 
 def point(k: int) -> Point:
-    config = SimulationConfig.model_validate(
-        {
-            "workers": 2, "servers": 1, "arms": ["baseline", "offload"], "top_k": k, "rounds": 2,
-            "loads": [0.5], "block_ms": 2, "discard_ms": 1, "block_steps": 4, "trace_steps": 40,
-            "profile_lanes": 2_000,
-            "workload": {"parameters": 2_000, "hot_parameters": 40, "hot_share": 0.5, "keys_per_step": 50},
-        }
-    )  # fmt: skip
+    config = SimulationConfig.model_validate({**tomli.loads(TINY), "top_k": k})
     return Point("top_k", str(k), k, config)
 
 
@@ -98,9 +92,8 @@ def test_the_papers_clusters_are_those_of_its_table() -> None:
         ("S1", 80, 20), ("S2", 120, 30), ("S3", 160, 40), ("S4", 200, 50), ("S5", 240, 60), ("S6", 280, 70),
     ]  # fmt: skip
     assert TABLE_2[0] == (DDL.workers, DDL.servers)
-    assert all(
-        point.config.arms == ("baseline", "proxy", "offload", "offload-proxy") for point in clusters.points
-    )
+    arms = ("baseline", "proxy", "offload", "offload-proxy")
+    assert {point.config.arms for point in clusters.points} == {arms}
 
 
 def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
@@ -118,9 +111,8 @@ def test_every_sweep_has_points_of_its_own() -> None:
     assert [each.name for each in swept] == names
     points = list(points_of(swept))
     assert len(points) == sum(len(each.points) for each in swept) > 30
-    assert [point.config.workers for point in points] == sorted(
-        (point.config.workers for point in points), reverse=True
-    )
+    workers = [point.config.workers for point in points]
+    assert workers == sorted(workers, reverse=True)
     assert len({result_file(point, Path()) for point in points}) == len(points)
 
 
@@ -130,9 +122,7 @@ def test_impossible_values_are_refused() -> None:
         sweeps(["skew", "skwe"])
     with pytest.raises(ConfigError, match=r"workload\.hot_share = 2: Input should be less than 1"):
         along(DDL, "workload.hot_share", [0.5, 2])
-    with pytest.raises(
-        ConfigError, match=r"network\.rate = 5: there is no such setting; there are rate_mbit"
-    ):
+    with pytest.raises(ConfigError, match=r"network\.rate = 5: there is no such setting; there are rate_"):
         along(DDL, "network.rate", [5])
     with pytest.raises(SimulationError, match=r"top_k: expected distinct values, got 5, 7, 5"):
         along(DDL, "top_k", [5, 7, 5])
@@ -142,14 +132,24 @@ def test_impossible_values_are_refused() -> None:
 # -- doing it
 
 
+def simulated_by_hand(monkeypatch: pytest.MonkeyPatch, lost: int = 0) -> list[str]:
+    """Make results up instead of simulating; return the sizes of hot sets for which this happens."""
+    done: list[str] = []
+
+    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
+        configs = [SimulationConfig.model_validate_json(text) for [text] in tasks]
+        done.extend(str(config.top_k) for config in configs)
+        return [(k, a_result(config, lost).model_dump_json()) for k, config in enumerate(configs)]
+
+    monkeypatch.setattr(task_cache, "side_by_side", simulate)
+    return done
+
+
 @pytest.mark.soak
 def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> None:
-    """Here, in a process of this machine, and on a running cluster."""
     points = [point(20), point(40)]
-    here = {
-        each.name: CachedPoint.model_validate_json(simulate_point(each.config.model_dump_json()))
-        for each in points
-    }
+    made = {each.name: simulate_point(each.config.model_dump_json()) for each in points}
+    here = {name: CachedPoint.model_validate_json(text) for name, text in made.items()}
     local = simulate_points(points, tmp_path / "local", None, 1, no_progress)
     with cluster_of(1, tmp_path) as address:
         away = simulate_points(points, tmp_path / "away", address, 1, no_progress)
@@ -164,7 +164,6 @@ def test_results_are_the_same_wherever_a_point_is_simulated(tmp_path: Path) -> N
 
 
 def test_the_result_of_a_run_is_that_of_its_logs() -> None:
-    """Every number again from the logs, by hand."""
     config = changed(point(40).config, {"workers": 6, "loads": [0.1]})
     with temporary_run(config, None, quiet_reporter()) as made:
         result, blocks = summarize_run(made), made.record.blocks
@@ -212,19 +211,12 @@ def test_the_result_has_cables_and_cores() -> None:
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But what was made of other settings or by other code, or is no result."""
+    """Results of other settings, of other code and without numbers are made again."""
     points = [point(20), point(40)]
-    done: list[str] = []
-
-    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
-        configs = [SimulationConfig.model_validate_json(text) for [text] in tasks]
-        done.extend(str(config.top_k) for config in configs)
-        return [(k, a_result(config).model_dump_json()) for k, config in enumerate(configs)]
-
-    monkeypatch.setattr(task_cache, "side_by_side", simulate)
-    told: list[tuple[int, int, str]] = []
-    first = simulate_points(points, tmp_path, None, 1, lambda *of: told.append(of))
-    assert told == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
+    done = simulated_by_hand(monkeypatch)
+    reported: list[tuple[int, int, str]] = []
+    first = simulate_points(points, tmp_path, None, 1, lambda *of: reported.append(of))
+    assert reported == [(0, 2, ""), (1, 2, "top_k 20"), (2, 2, "top_k 40")]
     assert (simulate_points(points, tmp_path, None, 1, no_progress), done) == (first, ["20", "40"])
     result_file(points[0], tmp_path).write_text("{}")
     simulate_points(points, tmp_path, None, 1, no_progress)
@@ -279,19 +271,14 @@ def test_an_unknown_sweep_is_refused(tmp_path: Path, options: tuple[str, ...], c
 def test_updates_that_are_lost_fail_and_the_page_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def simulate(_: object, tasks: Sequence[tuple[str]], *__: object) -> list[tuple[int, str]]:
-        [[text]] = tasks
-        config = SimulationConfig.model_validate_json(text)
-        return [(0, a_result(config, lost=3).model_dump_json())]
-
-    monkeypatch.setattr(task_cache, "side_by_side", simulate)
+    simulated_by_hand(monkeypatch, lost=3)
     result = sweep(tmp_path, "--vary", "top_k=20")
     assert result.exit_code == 1 and "Error: top_k 20: 3 updates were lost, at 2 keys" in result.output
     assert (tmp_path / "sweeps" / "report.html").exists()
 
 
 def alive_in(session: int) -> list[int]:
-    """Processes of a session, without zombies."""
+    """Return the processes of a session, without zombies."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -303,21 +290,11 @@ def alive_in(session: int) -> list[int]:
 
 @pytest.mark.soak
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    """No process and no log of a run that was under way."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "hotline.cli",
-        "sweep",
-        "--config",
-        str(tiny(tmp_path)),
-        "--into",
-        str(tmp_path / "s"),
-    ]
+    options = ["--into", str(tmp_path / "s"), "--vary", "rounds=50000", "--processes", "1"]
     process = subprocess.Popen(
-        [*command, "--vary", "rounds=50000", "--processes", "1"],
+        [sys.executable, "-m", "hotline.cli", "sweep", "--config", str(tiny(tmp_path)), *options],
         cwd=Path(__file__).parents[3],
         env={**os.environ, "TMPDIR": str(scratch)},
         stderr=subprocess.PIPE,
@@ -348,11 +325,8 @@ def an_arm(capacity: float, **changes: float) -> SweptArm:
     }  # fmt: skip
     of_arm = {name: value for name, value in changes.items() if name in values}
     of_simulated = {name: value for name, value in changes.items() if name in simulated}
-    return SweptArm(
-        capacity=capacity,
-        simulated=SimulatedArm.model_validate({**simulated, **of_simulated}),
-        **{**values, **of_arm},
-    )
+    known = SimulatedArm.model_validate({**simulated, **of_simulated})
+    return SweptArm(capacity=capacity, simulated=known, **{**values, **of_arm})
 
 
 def a_result(config: SimulationConfig, lost: int = 0, **arms: SweptArm) -> CachedPoint:
@@ -361,9 +335,8 @@ def a_result(config: SimulationConfig, lost: int = 0, **arms: SweptArm) -> Cache
         sent=1_000, lost=lost, mismatched_keys=2 if lost else 0, rpcs=2_000, packet_passes=3_000,
         virtual_s=1.5,
     )  # fmt: skip
-    return CachedPoint(
-        fingerprint=fingerprint(config), result=result, cost=PointCost(real_s=0.02, loop_s=0.01)
-    )
+    cost = PointCost(real_s=0.02, loop_s=0.01)
+    return CachedPoint(fingerprint=fingerprint(config), result=result, cost=cost)
 
 
 def numbers(values: object) -> list[float]:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count, islice
+
 import numpy as np
 import pytest
 
 from foundation.protocol.hashing import lane_of
-from hosts.keys import KeySpace
-from hosts.workload.trace import Trace
 from studies.paper import packing
 from studies.paper.packing import pack_shape, pack_trace, skew_of
+from tests.harness.traces import trace_of
 
 
 def keys_in_lane(number: int, lane: int) -> list[int]:
-    found: list[int] = []
-    key = 0
-    while len(found) < number:
-        key += 1
-        if lane_of(key) == lane:
-            found.append(key)
-    return found
-
-
-def trace(batches: list[list[int]]) -> Trace:
-    keys = np.unique(np.concatenate(batches)).astype(np.uint64)
-    sizes = np.cumsum([0, *(len(batch) for batch in batches)])
-    position = np.searchsorted(keys, np.concatenate([np.array(batch, np.uint64) for batch in batches]))
-    return Trace("t", 1, len(batches), KeySpace(len(keys), keys), sizes, position.astype(np.uint32))
+    return list(islice((key for key in count(1) if lane_of(key) == lane), number))
 
 
 def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
@@ -35,7 +23,7 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
     chance = np.random.default_rng(1)
     cold = [key for key in chance.permutation(np.arange(5_000, 9_000)).tolist() if key not in hot]
     batches = [[*hot, *cold[40 * number : 40 * number + 40]] for number in range(80)]
-    found = pack_trace(trace(batches), top_k=4, servers=1)
+    found = pack_trace(trace_of(batches), top_k=4, servers=1)
     assert (found.keys, found.served) == (44, 4 / 44)
     # 44 keys in RPCs of 32; two with the cold ones have room for two of a lane, and the third needs its own.
     assert (found.rpcs, found.rpcs_with, found.to_servers) == (2, 3, 2)
@@ -44,13 +32,13 @@ def test_hot_keys_of_one_lane_take_an_rpc_each_and_cold_ones_share() -> None:
 def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> None:
     """Keys that are hot only in the second half are not in the set."""
     first, second = keys_in_lane(8, 1), keys_in_lane(16, 2)[8:]
-    found = pack_trace(trace([first] * 60 + [second] * 60), top_k=8, servers=1)
+    found = pack_trace(trace_of([first] * 60 + [second] * 60), top_k=8, servers=1)
     assert found.served == 0 and (found.rpcs, found.rpcs_with, found.to_servers) == (1, 1, 1)
 
 
 def test_two_servers_have_rpcs_of_their_own() -> None:
     batches = [list(range(1, 65))] * 4
-    found = pack_trace(trace(batches), top_k=1, servers=2)
+    found = pack_trace(trace_of(batches), top_k=1, servers=2)
     assert found.rpcs in (2, 3) and found.keys == 64
 
 
@@ -88,4 +76,4 @@ def test_packing_is_that_of_the_design_page(
 def test_skew_is_the_share_of_the_top_2_per_cent() -> None:
     """Of 100 keys one has 50 updates and another 25, the others one each."""
     batches = [[1, *([2] if number % 2 else []), 3 + number] for number in range(50)]
-    assert skew_of(trace([*batches, list(range(53, 101))])) == pytest.approx(75 / (75 + 98))
+    assert skew_of(trace_of([*batches, list(range(53, 101))])) == pytest.approx(75 / (75 + 98))
