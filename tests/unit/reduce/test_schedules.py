@@ -53,9 +53,8 @@ def test_a_schedule_is_a_history(subject: Subject) -> None:
         play(subject, draw_all_reduces(RANGE, "late copies", 5))
         played = play(subject, draw_all_reduces(RANGE, "everything", 8))
         results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        found.append(
-            (played.verdict, results, played.testbed.network.now, played.testbed.world.up.frames.tolist())
-        )
+        testbed = played.testbed
+        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
     assert found[0] == found[1]
 
 
@@ -66,10 +65,8 @@ def test_wrong_sums_are_found() -> None:
     played = play(RING, AllReduceSchedule("loss", 7, is_float=True))
     found = [played.verdict]
     played.results[1][0][3] = np.nextafter(played.results[1][0][3], np.float32(1e30))
-    assert [*found, played.verdict] == [
-        Verdict.EQUAL,
-        Verdict.WRONG,
-    ]  # a last bit is not as the other worker has it
+    # A last bit differs from the other worker's.
+    assert [*found, played.verdict] == [Verdict.EQUAL, Verdict.WRONG]
 
 
 def test_a_silent_stall_differs_from_a_reported_one() -> None:

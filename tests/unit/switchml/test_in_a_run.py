@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from analysis.record import Accounting
-from hotline.cli.commands import hotline
 from simulator import experiment
 from simulator.accounting import account
 from simulator.session import SimulatedSession
+from tests.harness.cli import json_of
 
 SMALL = """
 design = "switchml"
@@ -37,6 +36,14 @@ keys_per_step = 200
 """
 
 
+def simulate(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the folder of a simulated run, and its summary."""
+    config = folder / "run.toml"
+    config.write_text(SMALL.format(runs=folder / "runs"))
+    summary: dict[str, Any] = json_of("simulate", config)
+    return folder / "runs" / "latest", summary
+
+
 def test_it_trains_and_every_worker_has_what_all_have_pushed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,12 +56,7 @@ def test_it_trains_and_every_worker_has_what_all_have_pushed(
         return found
 
     monkeypatch.setattr(experiment, "account", accounted)
-    config = tmp_path / "run.toml"
-    config.write_text(SMALL.format(runs=tmp_path / "runs"))
-    result = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    run = tmp_path / "runs" / "latest"
-    summary = json.loads((run / "summary.json").read_text())
+    run, summary = simulate(tmp_path)
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 1_000
     assert (summary["updates"]["lost"], summary["updates"]["mismatched_keys"]) == (0, 0)
     assert summary["vector"] == 500 and summary["last_loss"] < summary["chance_loss"]
@@ -77,12 +79,7 @@ def test_a_closed_loop_that_is_faster_than_expected_is_measured_all_the_same(
     """A machine that was busy while it was calibrated: a block's steps are all done in its discarded time."""
     rate_of = SimulatedSession.rate_of
     monkeypatch.setattr(SimulatedSession, "rate_of", lambda session, arm: rate_of(session, arm) / 100)
-    config = tmp_path / "run.toml"
-    config.write_text(SMALL.format(runs=tmp_path / "runs"))
-    result = CliRunner().invoke(hotline, ["simulate", str(config)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    run = tmp_path / "runs" / "latest"
-    summary = json.loads((run / "summary.json").read_text())
+    run, summary = simulate(tmp_path)
     of_arm = summary["arms"]["switchml-checked"]
     assert of_arm["rpcs_per_step"] == 8.0 and of_arm["step_latency_us"]["mean"] > 0
     steps = pl.read_parquet(run / "operations.parquet").filter(pl.col("op") == "step", pl.col("round") >= 0)

@@ -83,9 +83,8 @@ def test_a_schedule_is_a_history(fault: str) -> None:
         play(PUBLISHED, draw_all_reduces(RANGE, "late copies", 5))
         played = play(PUBLISHED, draw_all_reduces(RANGE, fault, 8))
         results = [result.tobytes() for of_worker in played.results for result in of_worker]
-        found.append(
-            (played.verdict, results, played.testbed.network.now, played.testbed.world.up.frames.tolist())
-        )
+        testbed = played.testbed
+        found.append((played.verdict, results, testbed.network.now, testbed.world.up.frames.tolist()))
     assert found[0] == found[1]
 
 
