@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 from matplotlib.patches import Rectangle
 
 from analysis.figures.files import draw, write_figure
 from analysis.figures.model import Axis, Figure, Kind, Panel, Series
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke, json_of
 from tests.unit.golden.run import GoldenRun
 
 LATENCY = Axis("latency, µs", is_log=True)
 X, Y = np.array([1.0, 10.0, 100.0]), np.array([0.0, 0.5, 1.0])
-
-
-def figures(*arguments: object) -> Result:
-    return CliRunner().invoke(hotline, ["figures", *map(str, arguments)])
 
 
 def figure(kind: Kind, *panels: Panel, x: Axis = LATENCY) -> Figure:
@@ -30,7 +24,7 @@ def figure(kind: Kind, *panels: Panel, x: Axis = LATENCY) -> Figure:
 
 def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "figures"
-    result = figures(golden.folder, "-o", folder)
+    result = invoke("figures", golden.folder, "-o", folder)
     assert (result.exit_code, result.stdout) == (0, f"27 files in {folder}\n")
     names = {path.name for path in folder.iterdir()}
     assert {"fig-04.pdf", "fig-04.png", "fig-04.csv", "fig-07b.csv", "fig-10.pdf"} <= names
@@ -44,8 +38,7 @@ def test_three_files_a_figure(golden: GoldenRun, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_of_two_runs_each_has_its_curves(golden: GoldenRun, tmp_path: Path) -> None:
-    result = figures(golden.folder, golden.folder, "-o", tmp_path, "--json")
-    assert len(json.loads(result.stdout)["figures"]) == 27
+    assert len(json_of("figures", golden.folder, golden.folder, "-o", tmp_path)["figures"]) == 27
     names = pl.read_csv(tmp_path / "fig-04.csv")["series"].unique().sort().to_list()
     assert names == ["R1, baseline", "R1, offload", "R1, offload-proxy", "R1, proxy"]
 
@@ -64,10 +57,8 @@ def test_lines_have_their_colour_and_dash_and_axes_their_units() -> None:
         for name in "ab"
     ]
     first, second = draw(figure("lines", *panels)).axes
-    assert [(line.get_color(), line.get_linestyle()) for line in first.lines] == [
-        ("#ff0000", "-"),
-        ("#00ff00", "--"),
-    ]
+    lines = [(line.get_color(), line.get_linestyle()) for line in first.lines]
+    assert lines == [("#ff0000", "-"), ("#00ff00", "--")]
     assert (first.get_xlabel(), first.get_ylabel(), second.get_ylabel()) == ("latency, µs", "CDF", "")
     assert (first.get_xscale(), first.get_ylim()) == ("log", (0, 1))
     assert [text.get_text() for text in first.figure.legends[0].get_texts()] == ["offload", "R2, offload"]
@@ -80,10 +71,8 @@ def test_steps_do_not_rise_before_their_value() -> None:
 
 def test_bars_are_stacked() -> None:
     names = ["baseline", "offload"]
-    many = [
-        Series(name, names, np.array(values), "#ff0000")
-        for name, values in (("a", [0.2, 0.4]), ("b", [0.8, 0.6]))
-    ]
+    shares = {"a": [0.2, 0.4], "b": [0.8, 0.6]}
+    many = [Series(name, names, np.array(values), "#ff0000") for name, values in shares.items()]
     [axis] = draw(figure("bars", Panel("", many), x=Axis("share", is_share=True))).axes
     bars = [bar for bar in axis.patches if isinstance(bar, Rectangle)]
     assert [bar.get_x() for bar in bars] == pytest.approx([0, 0, 0.2, 0.4])
@@ -100,11 +89,10 @@ def test_intervals_are_drawn_and_written() -> None:
 
 
 def test_what_cannot_be_drawn_or_written(golden: GoldenRun, tmp_path: Path) -> None:
-    assert figures(tmp_path, "-o", tmp_path / "out").stderr == (
-        f"Error: {tmp_path}: not a run folder, there is no run.json\n"
-    )
+    nowhere = invoke("figures", tmp_path, "-o", tmp_path / "out")
+    assert nowhere.stderr == f"Error: {tmp_path}: not a run folder, there is no run.json\n"
     (tmp_path / "file").touch()
-    assert figures(golden.folder, "-o", tmp_path / "file").stderr == (
+    assert invoke("figures", golden.folder, "-o", tmp_path / "file").stderr == (
         f"Error: --output {tmp_path}/file: cannot be made: File exists\n"
     )
-    assert figures(golden.folder, "-o", "/proc/self").exit_code == 1
+    assert invoke("figures", golden.folder, "-o", "/proc/self").exit_code == 1

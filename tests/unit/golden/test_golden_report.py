@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from html import unescape
@@ -10,7 +9,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from analysis.claims import Recommendation, Verdict, answer
 from analysis.figures.all import figures
@@ -28,22 +26,16 @@ from analysis.report import (
 )
 from analysis.statistics import Comparison
 from analysis.summary import Summary
-from analysis.terminal import print_summary, render
 from analysis.wording import text_of
 from tests.harness.snapshots import assert_snapshot
+from tests.harness.summaries import coloured, terminal
 from tests.unit.golden.run import GoldenRun, in_the_kernel
 
 BARE = dict.fromkeys(("low", "high", "ratio_low", "ratio_high"))
 
 
-def terminal(summary: Summary) -> str:
-    output = io.StringIO()
-    print_summary(summary, output)
-    return output.getvalue()
-
-
 def rows_of(summary: Summary) -> dict[str, list[str]]:
-    """The rows of the page's table of differences."""
+    """Return the rows of the page's table of differences."""
     [table] = differences(summary, "0.5")
     return {row[0]: row[1:] for row in table.texts()}
 
@@ -108,15 +100,8 @@ class Page(HTMLParser):
 
     def __init__(self, text: str) -> None:
         super().__init__()
-        self.parts: dict[str, list[str]] = {
-            "h1": [],
-            "h2": [],
-            "h3": [],
-            "li": [],
-            "p": [],
-            "dt": [],
-            "dd": [],
-        }
+        tags = ("h1", "h2", "h3", "li", "p", "dt", "dd")
+        self.parts: dict[str, list[str]] = {tag: [] for tag in tags}
         self.tables: dict[str, list[list[str]]] = {}
         self._captions: list[str] = []
         self._into: list[str] | None = None
@@ -144,7 +129,7 @@ class Page(HTMLParser):
 
 
 def without_figures(golden: GoldenRun, summary: Summary) -> str:
-    """The page's text; to draw takes seconds."""
+    """Return the text of a page without its figures, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.figures", lambda sources, progress: [])
         return write_report(golden.folder, golden.record, summary).read_text()
@@ -242,9 +227,8 @@ def test_better_and_worse_are_told_apart(golden: GoldenRun) -> None:
 
 def colours(summary: Summary) -> tuple[list[str], list[str]]:
     """Cells of the terminal's tables that are green, and red."""
-    output = io.StringIO()
-    Console(file=output, force_terminal=True, color_system="standard", width=100).print(render(summary))
-    green, red = (re.findall(rf"\x1b\[{code}m([-+][^\x1b]*)\x1b\[0m", output.getvalue()) for code in (32, 31))
+    shown = coloured(summary)
+    green, red = (re.findall(rf"\x1b\[{code}m([-+][^\x1b]*)\x1b\[0m", shown) for code in (32, 31))
     return green, red
 
 
@@ -260,14 +244,12 @@ def test_tables_have_no_colour_that_the_answer_does_not_bear(golden: GoldenRun) 
 def test_what_the_repeat_differs_by_is_neither_better_nor_worse(golden: GoldenRun) -> None:
     found = golden.summary.loads["0.5"].differences
     summary = with_differences(golden.summary, {**found, "repeat": found["offload"]})
-    output = io.StringIO()
-    Console(file=output, force_terminal=True, color_system="standard", width=100).print(render(summary))
-    assert "  [-19, -16]" in re.sub(r"\x1b\[3[12]m.*?\x1b\[0m", "", output.getvalue())
+    assert "  [-19, -16]" in re.sub(r"\x1b\[3[12]m.*?\x1b\[0m", "", coloured(summary))
     assert 'data-column="repeat"><span>-18 % [-19, -16]</span>' in without_figures(golden, summary)
 
 
 def with_pull_mean(summary: Summary, **changes: float | None) -> Summary:
-    """The summary with another mean pull of arm offload."""
+    """Return the summary with another mean pull of arm offload."""
     found = {arm: dict(metrics) for arm, metrics in summary.loads["0.5"].differences.items()}
     found["offload"]["pull_mean"] = found["offload"]["pull_mean"].model_copy(update=changes)
     return with_differences(summary, found)
@@ -320,9 +302,8 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
     def of_pull_mean(**changes: float | None) -> list[str]:
         summary = with_pull_mean(sound(golden.summary), **changes)
         lines = [text_of(line) for line in losses(summary, "0.5")]
-        return [
-            part for line in lines if "offload" in line for part in line.split(", ") if "pull mean" in part
-        ]
+        parts = [part for line in lines if "offload" in line for part in line.split(", ")]
+        return [part for part in parts if "pull mean" in part]
 
     [told] = of_pull_mean(ratio=0.07, ratio_low=0.005, ratio_high=0.09)
     assert "+7.0 % [+0.5" in told
@@ -339,15 +320,18 @@ def test_a_load_without_a_complete_round(golden: GoldenRun) -> None:
     assert "pull mean, µs" not in terminal(summary)
 
 
+def terminal_of_width(columns: int, summary: Summary, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    for name, value in (("COLUMNS", str(columns)), ("FORCE_COLOR", "1"), ("NO_COLOR", "1")):
+        monkeypatch.setenv(name, value)
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal(summary)).splitlines()
+
+
 @pytest.mark.parametrize(("columns", "widest"), [(80, 80), (100, 100), (300, 100)])
 def test_a_terminal_is_used_to_its_width_but_not_beyond_100(
     golden: GoldenRun, monkeypatch: pytest.MonkeyPatch, columns: int, widest: int
 ) -> None:
     """Long facts are what fills a line."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("NO_COLOR", "1")
-    lines = re.sub(r"\x1b\[[0-9;]*m", "", terminal(golden.summary)).splitlines()
+    lines = terminal_of_width(columns, golden.summary, monkeypatch)
     assert widest - 20 < max(map(len, lines)) <= widest
 
 
@@ -356,11 +340,8 @@ def test_a_tables_row_is_a_line_with_its_numbers_to_the_right(
 ) -> None:
     """Also where the terminal is too narrow: then cells are cut, and not broken."""
     for columns in (100, 70):
-        monkeypatch.setenv("COLUMNS", str(columns))
-        monkeypatch.setenv("FORCE_COLOR", "1")
-        monkeypatch.setenv("NO_COLOR", "1")
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal(golden.summary))
-        lines = [line.rstrip() for line in shown.splitlines()]
+        shown = terminal_of_width(columns, golden.summary, monkeypatch)
+        lines = [line.rstrip() for line in shown]
         first = next(index for index, line in enumerate(lines) if "pull mean" in line)
         rows = lines[first : first + 3]
         assert [title in row for title, row in zip(("mean", "p50", "p95"), rows, strict=True)] == [True] * 3
@@ -406,14 +387,8 @@ def test_the_papers_findings_stand_beside_the_runs(golden: GoldenRun) -> None:
     """Of all arms but the repeat; what goes away is positive, and what comes on top is not."""
     source = of_run(golden.folder)
     table = paper_table(source, list(figures([source])), golden.summary)
-    assert table.columns == (
-        "",
-        "paper",
-        "here, without",
-        "here, with offload",
-        "here, with proxy",
-        "here, with offload-proxy",
-    )
+    with_arms = [f"here, with {arm}" for arm in ("offload", "proxy", "offload-proxy")]
+    assert table.columns == ("", "paper", "here, without", *with_arms)
 
     def of(*words: str) -> list[str]:
         """The cells of the one row whose title has these."""
@@ -423,7 +398,7 @@ def test_the_papers_findings_stand_beside_the_runs(golden: GoldenRun) -> None:
     assert of("pull", "Fig. 5")[:2] == ["PS_proc, N_tx", "N_tx 69 %, PS_proc 18 %"]
     assert of("pull, push", "Fig. 6")[1] == "184 B, 56 B"
     # 40 µs of either.
-    assert of("arithmetic", "PS_proc")[1] == "0.0 %"
+    assert of("arithmetic", "PS_proc")[1] == "below noise"
     assert of("20,000", "R1")[1:] == ["100.0 %", "–", "–", "–"]
     assert of("reads and writes")[1:] == ["–", "25.0 %", "–", "–"]
     # 2.1 ms of 2.7 in nine rounds and 3.3 in one; 2.64; 1.8.

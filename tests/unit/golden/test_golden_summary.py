@@ -46,42 +46,25 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         "target": "softswitch",
         "offered_rate": {"0.5": 1234.5},
         "capacity": {
-            "baseline": 200.0,
-            "repeat": 196.0,
-            "proxy": 201.0,
-            "offload": 202.0,
-            "offload-proxy": 203.0,
+            "baseline": 200.0, "repeat": 196.0, "proxy": 201.0, "offload": 202.0, "offload-proxy": 203.0,
         },
         # 13 + 5 of the 72 keys that each push has.
         "hot_update_share": 0.25,
         # 18 of 144.
         "hot_part": 0.125,
         "updates": {
-            "sent": 86_400,
-            "applied": 86_393,
-            "lost": 4,
-            "unknown": 3,
-            "mismatched_keys": 2,
-            "collected": 80_000,
-            "uncollected": 12,
+            "sent": 86_400, "applied": 86_393, "lost": 4, "unknown": 3, "mismatched_keys": 2,
+            "collected": 80_000, "uncollected": 12,
         },
         "overflows": 5,
         "dropped_rows": 9,
-        "rpcs": None,
-        "packet_passes": None,
-        "virtual_s": None,
-        "real_s": None,
-        "loop_s": None,
-        "virtual": None,
-        "rate": None,
-        "durable": None,
-        "restarts": {},
+        **dict.fromkeys(("rpcs", "packet_passes", "virtual_s", "real_s", "loop_s", "virtual")),
+        **dict.fromkeys(("rate", "durable", "program_share", "reports", "vector")),
+        **{name: {} for name in ("restarts", "agents", "last_reported", "steps_per_s")},
         "changed_arms": [],
-        "agents": {},
         # Arms alike: 0.5, 0.5, 0.5, 0.52 and 0.51.
         "last_loss": about(0.506),
         "chance_loss": 0.69,
-        "program_share": None,
         "cpus": 2,
         "ended_by": "precision",
         "alpha": 0.05,
@@ -94,10 +77,6 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
             "half_width": about(419.2 / 519.2 * ((479.2 / 419.2) ** (1 / 3) - 1) / 2),
             "goal": 0.03,
         },
-        "reports": None,
-        "vector": None,
-        "last_reported": {},
-        "steps_per_s": {},
         "repeated": {"offload": {"steal": 2, "lateness": 1}, "proxy": {"steal": 1}},
         "capacity_checks": [
             {"when": "middle", "capacity": {"baseline": 190.0, "repeat": 200.0, "offload": 192.0}},
@@ -105,7 +84,7 @@ def test_the_run_as_a_whole(summary: dict[str, Any]) -> None:
         ],
         # 100, 101, ... 199 and 1,210: (14,950 + 1,210) / 101 on average; the 51st, 96th and 100th of 101.
         "empty_rpc_latency_us": distribution(160, 150, 195, 199),
-    }
+    }  # fmt: skip
     load = summary["loads"]["0.5"]
     assert set(summary["loads"]) == {"0.5"}
     assert (load["offered_rate"], load["rounds"], load["rounds_fallen_behind"]) == (1234.5, 10, 2)
@@ -209,12 +188,8 @@ def test_the_loss_is_of_the_run_and_its_interval_of_arms_that_train_alike(summar
     # Half the squared difference of two is their sum of squares; Student's t of 2 and 3 degrees of freedom.
     squares = (hot - both) ** 2 / 2
     reaches = {2: 4.302653 * sqrt(2 * squares / 2), 3: 3.182446 * sqrt(2 * squares / 3)}
-    for arm, shift, freedom in (
-        ("repeat", 0.0, 2),
-        ("proxy", 0.0, 2),
-        ("offload", hot, 3),
-        ("offload-proxy", both, 3),
-    ):
+    shifts = (("repeat", 0.0, 2), ("proxy", 0.0, 2), ("offload", hot, 3), ("offload-proxy", both, 3))
+    for arm, shift, freedom in shifts:
         found = summary["learning"][arm]
         assert found["ratio"] == pytest.approx(exp(shift) - 1, abs=1e-9)
         assert found["ratio_low"] == about(exp(shift - reaches[freedom]) - 1)
@@ -257,12 +232,7 @@ def test_differences_of_the_arms_whose_rounds_are_alike(summary: dict[str, Any])
     proxy |= {"ps_cpu_us_per_step": -10, "ps_bytes_per_step": 0, "worker_cpu_us_per_step": 10}
     both = {"pull_mean": -110, "push_mean": -260, "rpc_mean": -50, "ps_proc_cpu_us_per_step": -30}
     both |= {"ps_cpu_us_per_step": -120, "ps_bytes_per_step": 28, "worker_cpu_us_per_step": 120}
-    expected: dict[str, dict[str, float]] = {
-        "repeat": {**again},
-        "proxy": {**proxy},
-        "offload-proxy": {**both},
-    }
-    for arm, metrics in expected.items():
+    for arm, metrics in (("repeat", again), ("proxy", proxy), ("offload-proxy", both)):
         for metric, difference in metrics.items():
             found = differences[arm][metric]
             bounds = [found["difference"], found["low"], found["high"]]
