@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 
 from analysis.live import BlockLatency
-from analysis.record import RunRecord
 from controller.status import RPC_OUTCOMES, Counters, LaneCounters, drop_reasons
 from foundation.logs.columns import OPERATIONS, RPC
 from foundation.logs.parts import Parts
 from foundation.protocol.header import LANES
 from tests.harness.arms import JOBS
+from tests.harness.records import a_record
 
 
 def a_reading(
@@ -96,14 +96,5 @@ def a_run(folder: Path, error: str | None = "it was killed", *, parts: bool = Tr
     folder.mkdir(parents=True)
     if parts:
         (folder / "parts").mkdir()
-    RunRecord(
-        target="softswitch",
-        config={},
-        machine={},
-        versions={},
-        placement={},
-        seeds={},
-        jobs=JOBS,
-        error=error,
-    ).write(folder)
+    a_record(error=error).write(folder)
     return folder

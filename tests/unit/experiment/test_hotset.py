@@ -35,7 +35,7 @@ async def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
 ) -> None:
     trace = files.load_update_log(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
     session = PlayedSession(Config(profile_lanes=lanes, workers=WORKERS))
-    (await profile(session, trace))
+    await profile(session, trace)
     [played] = session.played
     assert (played["arm"], played["first_step"], played["steps"]) == ("profile", 0, steps)
     assert session.next_step == steps

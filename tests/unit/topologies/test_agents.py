@@ -40,7 +40,7 @@ if "fails" in sys.argv:
 
 @asynccontextmanager
 async def agents(folder: Path, number: int, fails: bool = False) -> AsyncIterator[list[Agent]]:
-    """Agents; those that fail write an error at their end, without being asked."""
+    """Start agents; those that fail write an error at their end, without a command."""
     started = []
     for index in range(1, number + 1):
         command = [sys.executable, "-c", SCRIPT, *(["fails"] if fails else [])]
@@ -62,9 +62,8 @@ def deaths_of(started: list[Agent]) -> list[Coroutine[Any, Any, None]]:
 async def test_progress_lines_come_before_the_answer(tmp_path: Path) -> None:
     seen: list[tuple[str, int]] = []
     async with agents(tmp_path, 2) as started:
-        answers = await call_all(
-            started, {"cmd": "run", "steps": 5}, on_progress=lambda agent, n: seen.append((agent, n))
-        )
+        command = {"cmd": "run", "steps": 5}
+        answers = await call_all(started, command, on_progress=lambda agent, n: seen.append((agent, n)))
         assert answers == [{"ok": True, "steps": 5}] * 2
     assert sorted(seen) == [("worker-1", 3), ("worker-2", 3)]
 
@@ -88,16 +87,20 @@ async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_says_why(
     assert caplog.messages == ["worker-1: parts: cannot be written: the disk is full"] * 2
 
 
-async def test_a_silent_agent_is_named_with_its_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "patience", "message"),
+    [
+        ("ignored", 0.01, r"worker-1 did not answer 'ignored' within 0 s; see .*log"),
+        ("die", 60.0, r"^worker-1 ended with code -9: Segmentation of the soul$"),
+    ],
+    ids=["silent", "dies"],
+)
+async def test_an_agent_without_an_answer_is_named(
+    tmp_path: Path, command: str, patience: float, message: str
+) -> None:
     async with agents(tmp_path, 1) as started:
-        with pytest.raises(AgentFailed, match=r"worker-1 did not answer 'ignored' within 0 s; see .*log"):
-            await started[0].call({"cmd": "ignored"}, patience=0.01)
-
-
-async def test_an_agent_that_dies_in_a_call_is_named_with_its_last_words(tmp_path: Path) -> None:
-    async with agents(tmp_path, 1) as started:
-        with pytest.raises(AgentFailed, match=r"^worker-1 ended with code -9: Segmentation of the soul$"):
-            await started[0].call({"cmd": "die"})
+        with pytest.raises(AgentFailed, match=message):
+            await started[0].call({"cmd": command}, patience=patience)
 
 
 async def test_the_death_of_an_idle_agent_stops_the_work_of_others(tmp_path: Path) -> None:
@@ -125,7 +128,7 @@ async def test_a_death_that_is_seen_later_explains_the_failure_of_the_work() -> 
         raise ConnectionError
 
     with pytest.raises(AgentFailed, match=r"^the switch ended$"):
-        (await supervised(fail(), [die_later()]))
+        await supervised(fail(), [die_later()])
 
 
 async def test_a_cancelled_call_can_be_settled(tmp_path: Path) -> None:
@@ -177,15 +180,14 @@ async def test_an_agent_that_comes_back_is_asked_again(tmp_path: Path) -> None:
 
 
 async def test_many_may_ask_one_that_dies_again_and_again(tmp_path: Path) -> None:
-    """Also while it comes back: nobody reads what another one waits for, and everybody is answered."""
+    """While it comes back, no call reads the answer of another one, and all are answered."""
     async with coming_back(tmp_path) as agent:
         seen: list[int] = []
 
         async def ask(number: int) -> None:
             for steps in range(number, number + 20):
-                answer = await agent.call(
-                    {"cmd": "run", "steps": steps}, on_progress=lambda _, n: seen.append(n)
-                )
+                command = {"cmd": "run", "steps": steps}
+                answer = await agent.call(command, on_progress=lambda _, n: seen.append(n))
                 assert answer["steps"] == steps
 
         asking = asyncio.gather(*(ask(100 * number) for number in range(3)))
@@ -222,7 +224,7 @@ flag.touch()
         await agent.quit()
 
 
-async def test_patience_lasts_while_somebody_is_missing(tmp_path: Path) -> None:
+async def test_patience_lasts_while_a_process_is_down(tmp_path: Path) -> None:
     liveness = Liveness()
     agent = await Agent.start("worker-1", [sys.executable, "-c", SCRIPT], {}, tmp_path, liveness=liveness)
     try:
@@ -239,16 +241,19 @@ async def test_patience_lasts_while_somebody_is_missing(tmp_path: Path) -> None:
         await agent.quit()
 
 
-async def test_nobody_waits_for_an_agent_that_nobody_brings_back(tmp_path: Path) -> None:
-    """As at the end of a run, when deaths are no longer watched for."""
-    async with coming_back(tmp_path, watched=False) as agent:
-        with pytest.raises(AgentFailed, match="ps-0 ended with code -9: Segmentation of the soul"):
-            await asyncio.wait_for(agent.call({"cmd": "die"}), 30)
-        assert agent.restarts == 0
-
-
-async def test_an_error_of_an_agent_that_comes_back_is_an_error(tmp_path: Path) -> None:
-    async with coming_back(tmp_path) as agent:
-        with pytest.raises(AgentFailed, match="no such job"):
-            await agent.call({"cmd": "bad"})
+@pytest.mark.parametrize(
+    ("watched", "command", "message"),
+    [
+        # At the end of a run deaths are no longer watched for.
+        (False, "die", "ps-0 ended with code -9: Segmentation of the soul"),
+        (True, "bad", "no such job"),
+    ],
+    ids=["unwatched death", "error"],
+)
+async def test_what_no_restart_can_answer_is_an_error(
+    tmp_path: Path, watched: bool, command: str, message: str
+) -> None:
+    async with coming_back(tmp_path, watched) as agent:
+        with pytest.raises(AgentFailed, match=message):
+            await asyncio.wait_for(agent.call({"cmd": command}), 30)
         assert agent.restarts == 0

@@ -64,8 +64,8 @@ async def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
     await run(session)
     session.played.clear()
     monkeypatch.setitem(RATES, "baseline", 70.0)
-    (await check_capacity(session, "middle"))
-    (await check_capacity(session, "end"))
+    await check_capacity(session, "middle")
+    await check_capacity(session, "end")
     middle, end = session.record.capacity_checks
     assert (middle.when, end.when) == ("middle", "end")
     assert middle.capacity == pytest.approx(RATES) and capacity_of_baseline(end.capacity) == pytest.approx(90)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 import shutil
 import socket
 from collections.abc import Callable
@@ -57,11 +56,10 @@ def test_not_root(monkeypatch: pytest.MonkeyPatch) -> None:
         preflight.check(Config())
 
 
-@pytest.mark.parametrize("bit", [12, 13, 21])
-def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int) -> None:
+@pytest.mark.parametrize(("bit", "name"), [(12, "CAP_NET_ADMIN"), (13, "CAP_NET_RAW"), (21, "CAP_SYS_ADMIN")])
+def test_root_without_a_capability(monkeypatch: pytest.MonkeyPatch, bit: int, name: str) -> None:
     status = f"CapEff:\t{(1 << 41) - 1 & ~(1 << bit):016x}\n"
     monkeypatch.setattr(preflight, "_own_status", lambda: status)
-    name = {12: "CAP_NET_ADMIN", 13: "CAP_NET_RAW", 21: "CAP_SYS_ADMIN"}[bit]
     with pytest.raises(PreflightError, match=f"root without {name}"):
         preflight.check(Config())
 
@@ -103,40 +101,33 @@ def test_missing_artefacts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("data", "message"),
+    ("config", "message"),
     [
-        ("/nowhere", "there is no such file$"),
-        (".", "expected a libsvm training set or an update log, got a folder$"),
-        ("/dev/null", "expected .*, got a device, pipe or socket$"),
+        (Config(data=Path("/nowhere")), "DATA=/nowhere: there is no such file$"),
+        (
+            Config(data=Path(".")),
+            r"DATA=\.: expected a libsvm training set or an update log, got a folder$",
+        ),
+        (Config(data=Path("/dev/null")), "DATA=/dev/null: expected .*, got a device, pipe or socket$"),
+        (
+            Config(script="none.py --epochs 3"),
+            r"SCRIPT=none\.py --epochs 3: expected a Python script, got none.py: there is no such file",
+        ),
+        (Config(script="/dev"), "SCRIPT=/dev: expected a Python script, got /dev: is no file"),
+        *(
+            (Config(runs=Path(runs)), f"runs = {runs}: .*; set runs in CONFIG to a folder")
+            for runs in ("/proc/x", "/proc", "file", "file/runs")
+        ),
+        (
+            Config(placement=PlacementConfig(switch=4096)),
+            r"placement\.switch = 4096: this process may use the CPUs ",
+        ),
     ],
 )
-def test_data_that_is_no_file(data: str, message: str) -> None:
-    with pytest.raises(PreflightError, match=rf"^DATA={re.escape(data)}: {message}"):
-        preflight.check(Config(data=Path(data)))
-
-
-@pytest.mark.parametrize(
-    ("script", "message"),
-    [
-        ("none.py --epochs 3", "expected a Python script, got none.py: there is no such file"),
-        ("/dev", "expected a Python script, got /dev: is no file"),
-    ],
-)
-def test_a_script_that_is_no_file(script: str, message: str) -> None:
-    with pytest.raises(PreflightError, match=rf"^SCRIPT={re.escape(script)}: {message}"):
-        preflight.check(Config(script=script))
-
-
-@pytest.mark.parametrize("runs", ["/proc/x", "/proc", "file", "file/runs"])
-def test_runs_where_no_folder_can_be(tmp_path: Path, runs: str) -> None:
+def test_paths_and_cpus_that_are_not_there(tmp_path: Path, config: Config, message: str) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(PreflightError, match=rf"^runs = {runs}: .*; set runs in CONFIG to a folder"):
-        preflight.check(Config(runs=Path(runs)))
-
-
-def test_a_cpu_that_is_not_there() -> None:
-    with pytest.raises(PreflightError, match=r"^placement\.switch = 4096: this process may use the CPUs "):
-        preflight.check(Config(placement=PlacementConfig(switch=4096)))
+    with pytest.raises(PreflightError, match=f"^{message}"):
+        preflight.check(config)
 
 
 def test_a_stale_mininet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,9 +113,7 @@ async def test_a_block_whose_workers_leave_ends_with_what_they_have_done(tmp_pat
     assert await session.run_steps(Planned(OFFLOAD, 0, 1_000)) == []
 
 
-async def test_a_block_in_which_nobody_gets_on_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_block_without_progress_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_module, "_PATIENCE_S", -4.9)
     session = session_of(Played(tmp_path, each_tells=(3, 0)), tmp_path)
     with pytest.raises(AgentFailed, match=r"arm offload: 3 of 10 steps"):
@@ -125,7 +123,6 @@ async def test_a_block_in_which_nobody_gets_on_ends_the_run(
 async def test_a_worker_that_ended_by_an_error_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though the other has done all steps."""
     monkeypatch.setattr(arm_module, "_END_S", 0.0)
     played = Played(tmp_path, each_tells=(3, 9_000))
     session = session_of(played, tmp_path)

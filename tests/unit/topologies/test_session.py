@@ -84,7 +84,7 @@ async def test_a_failure_that_no_death_explains_is_one(monkeypatch: pytest.Monke
         raise DeviceError("the switch refused it")
 
     with pytest.raises(DeviceError, match="refused"):
-        (await real_session().retry_after_deaths(work))
+        await real_session().retry_after_deaths(work)
 
 
 class CommandLog:
@@ -115,14 +115,14 @@ class CommandLog:
 async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, seconds: float) -> None:
     worker = CommandLog()
     session = real_session(Config.model_validate(settings), workers=[worker])
-    (await session.run_steps(Planned(arm("baseline"), 0, 8, period_ns)))
+    await session.run_steps(Planned(arm("baseline"), 0, 8, period_ns))
     assert worker.patience == [seconds]
 
 
 async def test_a_block_is_told_what_of_it_is_discarded() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
-    (await session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2)))
+    await session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2))
     asked = {
         name: worker.commands[0][name] for name in ("first_step", "steps", "discard_ns", "discard_steps")
     }
@@ -132,5 +132,5 @@ async def test_a_block_is_told_what_of_it_is_discarded() -> None:
 async def test_empty_rpcs_have_time_by_their_number() -> None:
     worker = CommandLog()
     session = real_session(Config(codec="scapy", empty_rpcs=10_000), workers=[worker])
-    (await measure_empty_rpcs(session))
+    await measure_empty_rpcs(session)
     assert worker.patience == [1030]
