@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from analysis.figures.model import Figure
 from analysis.wording import plain
-from hotline.cli.commands import hotline
 from simulator import task_cache
 from simulator.dense.measure import Reduced
 from studies.allreduce import page as zoo_page
@@ -30,6 +28,7 @@ from studies.allreduce.schemes import SCHEMES, scheme_of
 from studies.allreduce.training import ARMS, SYNCHRONOUS
 from studies.allreduce.training_result import LossCurve, TrainingResult
 from studies.dense.catalogue import open_model
+from tests.harness.cli import invoke
 
 SMALL = Plan(workers=(2, 4), values=100_000, lengths=(1_000, 10_000), seeds=3, steps=20, model="resnet50")
 
@@ -38,12 +37,8 @@ def fake_result(point: Point) -> Reduced | TrainingResult:
     """Return a fake result whose time depends on values and bandwidth, plus a part per source of delay."""
     if isinstance(point, Reduce):
         payload = scheme_of(point.scheme).subject.load(point.workers, 2) * point.values * 32e-9 / point.gbit
-        more = (
-            1.25
-            + 0.25 * point.has_latency
-            + 0.5 * (point.hosts == "measured")
-            + 1_000 * point.loss * point.seed
-        )
+        more = 1.25 + 0.25 * point.has_latency + 0.5 * (point.hosts == "measured")
+        more += 1_000 * point.loss * point.seed
         return Reduced(
             workers=point.workers, servers=2, values=point.values, chunk_size=point.chunk_size, window=64,
             seconds=payload * more, limit_s=1.125 * payload, payload_limit_s=payload,
@@ -91,9 +86,8 @@ def test_goodput_is_of_a_worker_and_of_several_seeds_the_median() -> None:
 
 def test_limits_and_parts_add_up() -> None:
     found = numbers().limits
-    assert [(each.scheme, each.gbit) for each in found] == [
-        (of.name, gbit) for gbit in (10, 100) for of in SCHEMES
-    ]
+    expected = [(of.name, gbit) for gbit in (10, 100) for of in SCHEMES]
+    assert [(each.scheme, each.gbit) for each in found] == expected
     for each in found:
         assert list(each.parts_ms) == list(PARTS)
         assert math.fsum(each.parts_ms.values()) == pytest.approx(each.whole_ms)
@@ -111,9 +105,8 @@ def test_a_step_of_a_model() -> None:
     took = 1.5 * 25_557_032 * 32e-9 / 10 * 1e3
     assert at.all_reduce_ms == pytest.approx(took, rel=1e-3) and at.workers == 4
     assert at.after_ms == pytest.approx(at.compute_ms + at.all_reduce_ms)
-    assert at.beside_ms == pytest.approx(
-        max(at.compute_ms, model.before_backward_us / 1e3 + at.all_reduce_ms)
-    )
+    beside_ms = max(at.compute_ms, model.before_backward_us / 1e3 + at.all_reduce_ms)
+    assert at.beside_ms == pytest.approx(beside_ms)
     assert numbers(QUICK).headlines == []
 
 
@@ -171,9 +164,8 @@ def test_figures_have_what_tables_have() -> None:
     assert [series.name for series in first.series] == [each.name for each in SCHEMES]
     assert first.series[0].y.tolist() == [1e-6 * y for y in found.goodput_by_workers[0].y]
     bars = drawn["allreduce-parts"].panels[0].series
-    assert sum(series.y[0] for series in bars) == pytest.approx(
-        found.limits[0].ms / found.limits[0].payload_ms
-    )
+    [limit, *_] = found.limits
+    assert sum(series.y[0] for series in bars) == pytest.approx(limit.ms / limit.payload_ms)
     assert len(drawn["allreduce-loss-time"].panels) == len(trainings(SMALL))
 
 
@@ -216,14 +208,13 @@ def test_what_is_done_is_not_done_again(
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]) -> None:
-    run = CliRunner().invoke(
-        hotline, ["allreduce", "--quick", "--into", str(tmp_path / "allreduce"), "--json"]
-    )
+    command = ("allreduce", "--quick", "--into", tmp_path / "allreduce")
+    run = invoke(*command, "--json")
     assert run.exit_code == 0, run.output
     assert Numbers.model_validate(json.loads(run.stdout)) == numbers(QUICK)
     assert f"{len(done)} of {len(done)}: {done[-1]}" in run.stderr
     monkeypatch.setattr("studies.report.write_figures", skip_figures)
-    second = CliRunner().invoke(hotline, ["allreduce", "--quick", "--into", str(tmp_path / "allreduce")])
+    second = invoke(*command)
     assert second.stdout == f"report: {tmp_path / 'allreduce' / 'report.html'}\n"
     assert (tmp_path / "allreduce" / "figures" / "allreduce-workers.csv").exists()
 
@@ -243,7 +234,7 @@ def test_refusals(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("file").touch()
-    run = CliRunner().invoke(hotline, ["allreduce", *options])
+    run = invoke("allreduce", *options)
     assert (run.exit_code, run.stdout) == (code, "") and message in run.stderr
     assert not Path("runs/allreduce/report.html").exists()
 

@@ -74,9 +74,8 @@ def test_two_at_once_slow_each_other_while_both_move_bytes() -> None:
     """Both begin to move at 110: 100 bytes each at 1.5 µs a byte. Start-ups do not interfere."""
     both = simulate(layers([100, 100], [10, 0]), NET, Schedule("", (0, 1), 2))
     assert both.start_times.tolist() == [10, 10] and both.end_times.tolist() == [260, 260]
-    fair = simulate(
-        layers([100, 100], [10, 0]), NET.model_copy(update={"sharing": 1.0}), Schedule("", (0, 1), 2)
-    )
+    halved = NET.model_copy(update={"sharing": 1.0})
+    fair = simulate(layers([100, 100], [10, 0]), halved, Schedule("", (0, 1), 2))
     assert fair.end_times.tolist() == [310, 310]
     # The second moves from 160 on, when 50 of the first are left; both together until 235, then it is alone.
     late = simulate(layers([100, 100], [10, 50]), NET, Schedule("", (0, 1), 2))
@@ -85,11 +84,9 @@ def test_two_at_once_slow_each_other_while_both_move_bytes() -> None:
 
 def test_no_more_are_under_way_than_may_be() -> None:
     timing = simulate(layers([10] * 5, [1] * 5), NET, Schedule("", (0, 1, 2, 3, 4), 2))
+    spans = list(zip(timing.start_times, timing.end_times, strict=True))
     for at in timing.start_times:
-        assert (
-            sum(start <= at < end for start, end in zip(timing.start_times, timing.end_times, strict=True))
-            <= 2
-        )
+        assert sum(start <= at < end for start, end in spans) <= 2
     assert timing.start_times[2] == timing.end_times[0]
 
 
@@ -175,9 +172,8 @@ def test_the_optimum_is_for_few_layers() -> None:
 def test_one_at_a_time_the_beam_is_the_optimum(seed: int) -> None:
     net = AlphaBetaModel(max_at_once=1)
     for toy in random_models(examples(20), seed):
-        assert simulate(toy, net, beam(toy, net, 1)).end_us == pytest.approx(
-            simulate(toy, net, optimum(toy, net)).end_us
-        )
+        optimal = simulate(toy, net, optimum(toy, net)).end_us
+        assert simulate(toy, net, beam(toy, net, 1)).end_us == pytest.approx(optimal)
 
 
 @cache
@@ -233,10 +229,8 @@ def test_every_gradient_is_sent_once_by_every_scheduler() -> None:
     for toy in random_models(50, 5):
         for scheduler in (*SCHEDULERS.values(), best):
             schedule = scheduler(toy, AlphaBetaModel())
-            assert (
-                list(schedule.last_gradients) == sorted(set(schedule.last_gradients))
-                and schedule.last_gradients[-1] == len(toy.names) - 1
-            )
+            last = list(schedule.last_gradients)
+            assert last == sorted(set(last)) and last[-1] == len(toy.names) - 1
             assert simulate(toy, AlphaBetaModel(), schedule).sizes.sum() == toy.bytes
 
 
@@ -274,12 +268,9 @@ def test_published_speedups() -> None:
     expected = rows("model (all estimates)", "WFBP")
     published = {title: cells[6] for title, cells in expected.items()}
     assert published == {
-        "ResNet-152": "1.82",
-        "DenseNet-201": "2.48",
-        "Inception-v4": "1.91",
-        "BERT-Base": "1.09",
+        "ResNet-152": "1.82", "DenseNet-201": "2.48", "Inception-v4": "1.91", "BERT-Base": "1.09",
         "BERT-Large": "1.09",
-    }
+    }  # fmt: skip
 
 
 @pytest.mark.soak

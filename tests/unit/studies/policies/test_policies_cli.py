@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
 
-from hotline.cli.commands import hotline
 from studies.policies import study as studies
 from studies.policies.replay import replay as real_replay
 from studies.policies.results import WRITES_PER_S
 from studies.policies.rules import BY_NAME
+from tests.harness.cli import invoke, json_of
 
 SIZES = "5,10,50"
 DOCS = Path(__file__).parents[4] / "docs"
 
 
-def policies(*arguments: object) -> Result:
-    return CliRunner().invoke(hotline, ["policies", *map(str, arguments)])
-
-
-def studied(*arguments: object) -> dict[str, Any]:
-    result = policies(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    report: dict[str, Any] = json.loads(result.stdout)
-    return report
+policies = partial(invoke, "policies")
+studied = partial(json_of, "policies")
 
 
 def share(report: dict[str, Any], policy: str, size: int) -> float:
@@ -71,9 +63,10 @@ def test_all_of_it(log: Path, tmp_path: Path) -> None:
 
 
 def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
-    result = policies(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    asked = (log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    result = policies(*asked)
     assert result.exit_code == 0
-    report = studied(log, "--sizes", SIZES, "--into", tmp_path / "out", "--only", "top-k,lru,belady,random")
+    report = studied(*asked)
     for name in ("belady", "top-k", "lru", "random"):
         line = next(line for line in result.output.splitlines() if line.startswith(BY_NAME[name].title))
         assert f"{share(report, name, 50):.1%}" in line
@@ -83,22 +76,17 @@ def test_on_the_terminal(log: Path, tmp_path: Path) -> None:
 
 
 def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: Path) -> None:
-    drifts = policies(
-        log, "--sizes", 10, "--period-s", 0.04, "--into", tmp_path / "a", "--only", "top-k,window"
-    )
+    asked = (log, "--sizes", 10, "--period-s", 0.04, "--only", "top-k,window")
+    drifts = policies(*asked, "--into", tmp_path / "a")
     assert "wrong choice here: window has" in drifts.output
-    slow = policies(log, "--sizes", 10, "--period-s", 0.04, "--into", tmp_path / "b", "--only",
-                    "top-k,window", "--writes-per-s", 1)  # fmt: skip
+    slow = policies(*asked, "--into", tmp_path / "b", "--writes-per-s", 1)
     assert "wrong choice" not in slow.output and "too slow" in slow.output
 
 
 def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
-    rows = [
-        f"{step},1,{op},{key}"
-        for step in range(20)
-        for op, key in (("pull", 1), ("pull", 2 + step), ("push", 1))
-    ]
+    of_a_step = "{0},1,pull,1\n{0},1,pull,{1}\n{0},1,push,1"
+    rows = [of_a_step.format(step, 2 + step) for step in range(20)]
     log.write_text("iteration,worker,op,key\n" + "\n".join(rows) + "\n")
     report = studied(log, "--sizes", "1", "--only", "top-k", "--into", tmp_path / "out")
     (found,) = report["outcomes"]
@@ -120,10 +108,8 @@ def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: 
 
     arguments = (log, "--sizes", "5", "--only", "belady,top-k,lru", "--into", tmp_path / "out")
     monkeypatch.setattr(studies, "replay", replay)
-    assert (
-        policies(log, "--sizes", "5", "--only", "belady,top-k,lfu", "--into", tmp_path / "out").exit_code
-        == 130
-    )
+    interrupted = policies(log, "--sizes", "5", "--only", "belady,top-k,lfu", "--into", tmp_path / "out")
+    assert interrupted.exit_code == 130
     assert done == ["belady", "top-k"]
     assert not list((tmp_path / "out").glob("log-*"))  # a log's arrays go with the command
     over.set()
