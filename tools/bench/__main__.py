@@ -16,21 +16,8 @@ from tools.bench.sections.policies import policies
 from tools.bench.sections.switch import forwarding, function, load, parts, writes
 
 _ALL = (
-    forwarding,
-    function,
-    hits,
-    parts,
-    ports,
-    idle,
-    writes,
-    memory,
-    load,
-    soak,
-    agents,
-    kv,
-    policies,
-    dense,
-)
+    forwarding, function, hits, parts, ports, idle, writes, memory, load, soak, agents, kv, policies, dense,
+)  # fmt: skip
 SECTIONS: dict[str, Section] = {section.__name__: section for section in _ALL}
 _HELP = """\
 Measure the softswitch, paired with BMv2 where it is installed and with a loop that does no P4 work,

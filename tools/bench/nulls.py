@@ -83,24 +83,16 @@ def _draw(recorded: Recorded, rng: np.random.Generator) -> Sequence[Mapping[str,
 
 
 def _block(arm: str, number: int, values: Mapping[str, float]) -> Block:
-    return Block(
-        round=number,
-        load=0.5,
-        arm=arm,
-        first_step=0,
-        steps=_STEPS,
-        period_ns=1,
-        loss=None,
-        max_lateness_ns=0,
-        fell_behind=False,
-        servers=ServerUse(
-            packets=round(values["ps_packets_per_step"] * _STEPS * 1_000),
-            bytes=round(values["ps_bytes_per_step"] * _STEPS * 1_000),
-            cpu_s=values["ps_cpu_us_per_step"] * _STEPS,
-        ),
-        worker_cpu_s=values["worker_cpu_us_per_step"] * _STEPS,
-        run_queue_ms={},
+    use = ServerUse(
+        packets=round(values["ps_packets_per_step"] * _STEPS * 1_000),
+        bytes=round(values["ps_bytes_per_step"] * _STEPS * 1_000),
+        cpu_s=values["ps_cpu_us_per_step"] * _STEPS,
     )
+    return Block(
+        round=number, load=0.5, arm=arm, first_step=0, steps=_STEPS, period_ns=1, loss=None,
+        max_lateness_ns=0, fell_behind=False, servers=use,
+        worker_cpu_s=values["worker_cpu_us_per_step"] * _STEPS, run_queue_ms={},
+    )  # fmt: skip
 
 
 def _operations(number: int, of_arms: Mapping[str, Mapping[str, float]]) -> pl.DataFrame:
