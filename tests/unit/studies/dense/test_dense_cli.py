@@ -23,6 +23,11 @@ from switch_harness.waiting import PATIENCE_S, wait_for
 from tests.harness.browser import browser, opened
 
 TABLE = "layer,bytes,backward_us,forward_us\nin,4000000,20000,10000\nout,8000000,10000,5000\n"
+FINITE = {
+    "whatif": "--gbit --compression --startup-us --target --step-ms --cycle-ms --buffer-mib",
+    "overlap": "--alpha-ms --beta-ns --sharing --step-ms",
+}
+WFBP = ("overlap", "vgg16", "--scheduler", "wfbp")
 
 
 def invoke(*arguments: object) -> tuple[int, str, str]:
@@ -46,10 +51,8 @@ def mine(tmp_path: Path) -> Path:
 def test_without_arguments_it_prints_the_papers_table() -> None:
     code, output, errors = invoke("whatif")
     assert (code, errors) == (0, "")
-    rows = {
-        line.split()[0]: line.split()[1:] for line in output.splitlines() if re.match(r"\S+ +\d+ +\d", line)
-    }
-    assert {name: " ".join(cells) for name, cells in rows.items()} == {
+    rows = [line.split() for line in output.splitlines() if re.match(r"\S+ +\d+ +\d", line)]
+    assert {name: " ".join(cells) for name, *cells in rows} == {
         "ResNet-50": "102 12 0.995 0.994 0.910 0.540 0.076 0.817 0.994 0.995 0.572",
         "ResNet-101": "178 20 0.997 0.997 0.890 0.500 0.066 0.787 0.997 0.997 0.531",
         "VGG-16": "553 15 0.993 0.622 0.439 0.201 0.022 0.367 0.723 0.993 0.212",
@@ -118,16 +121,10 @@ def test_a_curve_of_utilisation(mine: Path, tmp_path: Path) -> None:
         (("whatif", "--servers", "4"), "--servers 4: expected --aggregation servers, got ring"),
         (("whatif", "--step-ms", "400"), "--step-ms 400: expected one model, got 3"),
         (("whatif", "vgg16", "--packets", "--gbit", "10000"), "links of 0.001 to 1000 Gbit/s, not 10000"),
-        (
-            ("overlap", "vgg16", "--packets", "--scheduler", "wfbp", "--beta-ns", "0.001"),
-            "links of 0.001 to 1000 Gbit/s, not 1",
-        ),
+        ((*WFBP, "--packets", "--beta-ns", "0.001"), "links of 0.001 to 1000 Gbit/s, not 1"),
         (("overlap", "vgg16", "vgg16"), "vgg16: vgg16 was given before"),
         (("whatif", "vgg16", "--into", "/proc/none"), "/proc/none: cannot be written"),
-        (
-            ("overlap", "vgg16", "--scheduler", "wfbp", "--into", "/proc/none"),
-            "/proc/none: cannot be written",
-        ),
+        ((*WFBP, "--into", "/proc/none"), "/proc/none: cannot be written"),
     ],
 )
 def test_refusals(
@@ -144,15 +141,8 @@ def test_refusals(
     [
         *(
             ((command, option, "nan"), f"'{option}': 'nan' is not a finite number")
-            for command, options in (
-                (
-                    "whatif",
-                    ("--gbit", "--compression", "--startup-us", "--target", "--step-ms", "--cycle-ms"),
-                ),
-                ("whatif", ("--buffer-mib",)),
-                ("overlap", ("--alpha-ms", "--beta-ns", "--sharing", "--step-ms")),
-            )
-            for option in options
+            for command, options in FINITE.items()
+            for option in options.split()
         ),
         (("whatif", "--workers", "1"), "1 is not in the range"),
         (("whatif", "--gbit", "0"), "0.0 is not in the range"),
@@ -243,19 +233,8 @@ def test_figures_are_files(pages: list[Path]) -> None:
 
 
 def test_the_page_has_the_settings(mine: Path, tmp_path: Path) -> None:
-    asked = (
-        "whatif",
-        mine,
-        "--aggregation",
-        "tree",
-        "--target",
-        "0.8",
-        "--cycle-ms",
-        "3",
-        "--into",
-        tmp_path,
-    )
-    assert invoke(*asked, "--gbit", 5)[0] == 0
+    options = ("--aggregation", "tree", "--target", 0.8, "--cycle-ms", 3, "--gbit", 5)
+    assert invoke("whatif", mine, *options, "--into", tmp_path)[0] == 0
     page = (tmp_path / "report.html").read_text()
     assert "For a scaling factor of 0.8" in page and "scaling factor of 0.9" not in page
     assert "sent at 3 ms of backward" in page and "5 Gbit/s" in page
@@ -282,18 +261,9 @@ def test_a_page_is_written_whole_or_not_at_all(
 @pytest.mark.soak
 def test_ctrl_c_while_figures_are_drawn(tmp_path: Path) -> None:
     """The command ends at once, and leaves no part of a page."""
+    models = ("resnet50", "resnet101", "vgg16", "--into", str(tmp_path))
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            "from hotline.cli import main; main()",
-            "overlap",
-            "resnet50",
-            "resnet101",
-            "vgg16",
-            "--into",
-            tmp_path,
-        ],
+        [sys.executable, "-m", "hotline.cli", "overlap", *models],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
