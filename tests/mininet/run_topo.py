@@ -42,8 +42,6 @@ _PORTS = count(9_600)
 
 @dataclass
 class Run:
-    """A run under way or ended."""
-
     process: subprocess.Popen[str]
     runs: Path
     port: int
@@ -68,11 +66,9 @@ class Run:
             time.sleep(0.05)
 
     def wait_for_parts(self, pattern: str) -> None:
-        """Until an agent has written a log that matches."""
         self.wait_for(lambda: any(self.runs.glob(f"*/parts/{pattern}")))
 
     def agents(self, module: str) -> list[int]:
-        """Processes of `python -m module`."""
         return [pid for pid in marked_processes() if f"\0-m\0{module}\0" in command_line(pid)]
 
 

@@ -34,7 +34,7 @@ def stack(kernel_datapath: None) -> Iterator[ExitStack]:
 
 
 def take_redirected(net: Net) -> None:
-    """A veth's driver takes frames from XDP at its other end if that receives in batches."""
+    """The driver of a veth takes frames from XDP at its peer only if it receives in batches."""
     for number in net.hosts:
         subprocess.run(["ethtool", "-K", f"h{number}", "gro", "on"], check=True, capture_output=True)
 
@@ -69,7 +69,6 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
 
 
 def same(came: bytes, expected: bytes) -> bool:
-    """Equal but for the residence."""
     return len(came) == len(expected) and differing(came, expected) <= RESIDENCE
 
 

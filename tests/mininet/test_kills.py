@@ -46,7 +46,6 @@ ONCE_FATAL = (
 
 
 def process_of(run: Run, who: str) -> int | None:
-    """Its process id, where there is one."""
     if who == SWITCH_NAME:
         return next(iter(run.agents("softswitch")), None)
     agents = run.agents("hosts.worker" if who.startswith("worker") else "hosts.ps")
@@ -54,7 +53,7 @@ def process_of(run: Run, who: str) -> int | None:
 
 
 def kill(run: Run, who: str) -> None:
-    """Kill it as soon as it has a process, and see it end: else the next kill might meet the same one."""
+    """Kill a process as soon as it exists, and wait for its end, so that no later kill meets it again."""
     run.wait_for(lambda: process_of(run, who) is not None)
     if (pid := process_of(run, who)) is not None:
         os.kill(pid, signal.SIGKILL)
@@ -62,12 +61,10 @@ def kill(run: Run, who: str) -> None:
 
 
 def blocks_done(run: Run) -> int:
-    """How many the last worker has logged."""
     return len(list(run.runs.glob(f"*/parts/operations-worker-{WORKERS}-*.parquet")))
 
 
 def play(run: Run, kills: Sequence[Kill]) -> None:
-    """Kill them one after the other, with the gaps between them."""
     due = time.monotonic()
     for each in kills:
         run.wait_for(partial(has_come, due))
@@ -80,14 +77,14 @@ def has_come(due: float) -> bool:
 
 
 def wait_until_all_serve(run: Run) -> None:
-    """Until blocks end again: the first may have ended before the kill, the next by it."""
+    """Wait for later blocks than those that the kill may have ended."""
     run.wait_for(lambda: all(process_of(run, who) is not None for who in (SWITCH_NAME, *PARAMETER_SERVERS)))
     wanted = blocks_done(run) + 3
     run.wait_for(lambda: blocks_done(run) >= wanted)
 
 
 def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_ROUNDS) -> None:
-    """After a run in which these are played, each once everybody is back whom the one before has killed."""
+    """Play sequences of kills in one run, each when what was killed before is back; check the sums."""
     number = sum(map(len, sequences))
     with run_topo(
         folder, f"ROUNDS={ROUNDS_A_KILL * number}", tables=RECOVERY, arms=["baseline", "offload-proxy"],
@@ -115,7 +112,7 @@ def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_R
 
 
 def shared_runs(seeds: Iterable[int], most: int) -> list[list[int]]:
-    """Which sequences are played in one run: so many, or fewer where a worker's death ends it."""
+    """Group sequences into runs; the death of a worker ends one."""
     runs: list[list[int]] = [[]]
     for seed in seeds:
         runs[-1].append(seed)
@@ -139,7 +136,7 @@ def test_all_that_once_ended_a_run_ends_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_switch_may_die_while_the_hot_set_is_loaded(tmp_path: Path) -> None:
-    """Again and again: the profile's, the arms', and what a restore loads."""
+    """Kill it during the profile's load, the arms' loads and the load of a restore."""
     all_is_there(tmp_path, (S1, S1, S1), from_file=WHILE_LOADING)
 
 

@@ -34,7 +34,7 @@ def hot_keys(of_job: list[str]) -> set[int]:
 
 
 def wait_until_measuring(run: Run) -> None:
-    """Some blocks of every arm are done."""
+    """Wait for some blocks of every arm."""
     run.wait_for(lambda: len(list(run.runs.glob("*/parts/operations-worker-1-*.parquet"))) >= 10)
 
 

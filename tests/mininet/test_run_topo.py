@@ -50,7 +50,7 @@ def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_ctrl_c_while_the_hot_set_is_loading_waits_for_nobody(tmp_path: Path) -> None:
-    """Workers cannot get on then, as the keys that they call for are on their way."""
+    """Workers cannot continue then, as the keys that they need are being moved."""
     with run_topo(tmp_path, "TOP_K=20000") as run:
         run.wait_for(lambda: any(run.runs.glob("*/hotset.parquet")))
         os.killpg(run.process.pid, signal.SIGINT)

@@ -138,7 +138,7 @@ if sys.argv[2] == "waits":
 
 
 def test_sessions_of_scripts_that_do_not_close_keep_their_files(settings: Path, tmp_path: Path) -> None:
-    """One ends, another waits for a second worker until Ctrl-C, and a third vanishes."""
+    """One script ends, one waits for a second worker until Ctrl-C, and one vanishes."""
     up: dict[str, Any] = json.loads(hotline("up", str(settings), "--json").stdout)
     folder = Path(up["folder"])
 
@@ -186,7 +186,7 @@ def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
 
 
 def hot_set(folder: Path, keys: range) -> Path:
-    """Of these parameters."""
+    """Write a hot set of these keys."""
     log = folder / "log.parquet"
     pl.DataFrame(
         {name: [0] * len(keys) for name in UPDATES} | {"key": list(keys), "updates": [1] * len(keys)}
@@ -197,7 +197,7 @@ def hot_set(folder: Path, keys: range) -> Path:
 
 
 def machine_code_for_nobody(cache: Path) -> None:
-    """What was compiled here, where the script's user would have it, who would take a minute to make it."""
+    """Copy the compiled code to the cache of the script's user, who would take a minute to compile it."""
     for made in ROOT.glob("[a-z]*/**/__pycache__/compiled-*"):
         shutil.copytree(made, cache / "hotline" / made.parents[1].name / made.name, dirs_exist_ok=True)
     for path in (cache, *cache.rglob("*")):

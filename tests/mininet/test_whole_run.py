@@ -16,7 +16,7 @@ pytestmark = pytest.mark.mininet
 
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run that has ended well, in the kernel where that can be, captured."""
+    """Return a run that has ended well, with the kernel datapath where available, and captured packets."""
     with run_topo(tmp_path_factory.mktemp("whole"), "PCAP=1") as run:
         assert run.wait() == 0, run.errors
     return run
