@@ -42,7 +42,7 @@ def test_one_wrong_key_is_found(sent: np.ndarray, key: int, error: int) -> None:
 def test_unknown_pushes_may_be_there_or_not(
     sent: np.ndarray, first: np.ndarray, second: np.ndarray, first_is_in: np.ndarray, second_is_in: np.ndarray
 ) -> None:
-    """Two workers died; each key has got what either of them had not seen answered, or has not."""
+    """Two workers died; a key has or lacks each of the pushes that they saw no answer to."""
     held = sent + first * first_is_in + second * second_is_in
     assert mismatches([sent], [first, second], held) == 0
 

@@ -150,7 +150,7 @@ TABLE_OR_SETTING = re.compile(r"^(?:\[(\w+)\]|(?:# )?(\w+) = )", re.MULTILINE)
 
 
 def flat(model: Any) -> dict[str, Any]:
-    """Dotted names of all settings, those of tables included, and their fields."""
+    """Return the dotted names of all settings, with those of tables, and their fields."""
     fields: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         inner = flat(field.annotation) if isinstance(field.default, BaseModel) else {}

@@ -13,7 +13,6 @@ from topologies.run_lock import hold_run_lock
 
 
 def run_of(runs: Path, day: int, *files: str) -> Path:
-    """A run that wrote these files on a day."""
     run = create_run_folder(runs, "softswitch")
     for name in files:
         (run / name).write_text("{}")

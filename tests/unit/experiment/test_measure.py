@@ -32,7 +32,7 @@ WORKERS = 4
 
 
 class PlayedSession(IdleSession):
-    """Records what would be run; each run costs servers something. The budget's clock is the real one."""
+    """A session that records what would be run, at a cost for servers. Its budget uses the real clock."""
 
     def __init__(self, config: Config, max_lateness_ns: int = 0) -> None:
         super().__init__(config)
@@ -81,14 +81,14 @@ class PlayedSession(IdleSession):
         return dict(self.use)
 
     def program_use(self) -> ProgramUse | None:
-        """Each run has a cost, and the time between two runs belongs to neither."""
+        """Return a cost that each run raises, and that also grows between two runs."""
         if not self.in_the_kernel:
             return None
         self.asked += 1
         return ProgramUse(workers=0.5 * len(self.played) + self.asked // 2, servers=0.25 * len(self.played))
 
     def restarts(self) -> dict[str, int]:
-        """One that was before, and one more."""
+        """Return one restart from before, and one more after the death."""
         return {"ps-0": 1, **({"s1": 1} if 0 < self.dies_in <= len(self.played) else {})}
 
     def run_queues_ns(self) -> dict[str, int]:
@@ -210,7 +210,7 @@ def test_a_block_fell_behind_when_it_was_late_by_a_period(max_lateness_ns: int, 
 
 
 def disturbed(rounds: int, numbers: range) -> PlayedSession:
-    """A session in which others take half a CPU in the blocks of these numbers, from 1 on."""
+    """Play rounds in which other processes take half a CPU in the blocks of these numbers, from 1 on."""
     session = PlayedSession(Config(rounds=rounds, loads=(0.5,)))
     session.others_cpu_ms = lambda number: 0.5 * BLOCK_MS if number in numbers else 0.0
     play_on(session)

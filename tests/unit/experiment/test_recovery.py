@@ -75,13 +75,13 @@ def of_one(epoch: int) -> list[Any]:
 
 
 async def dies_and_tells(cluster: Played) -> None:
-    """The connection has gone, and that the process has ended is known a little later."""
+    """The connection closes, and the end of the process is known a little later."""
     asyncio.get_running_loop().call_later(0.05, cluster.is_dead.set)
     raise DeviceError("switch 127.0.0.1:9559 has closed the connection")
 
 
 async def dies_silently(cluster: Played) -> None:
-    """The restore waits for an answer of the switch, which never comes."""
+    """The restore waits for an answer of the switch that never comes."""
     cluster.is_dead.set()
     await asyncio.Event().wait()
 
@@ -93,7 +93,7 @@ async def server_dies(cluster: Played) -> None:
 
 
 async def server_is_dead(cluster: Played) -> None:
-    """Since before, and for much longer than anybody waits for its answer."""
+    """The server died before, and stays away for longer than its answer is waited for."""
     cluster.liveness.mark_down("ps-1")
     cluster.liveness.deaths -= 1
     asyncio.get_running_loop().call_later(0.5, cluster.liveness.mark_up, "ps-1")
@@ -109,7 +109,7 @@ async def refused(cluster: Played) -> None:
 
 
 async def kept(cluster: Played) -> None:
-    """Kill the switch once, and wait until it is there again."""
+    """Kill the switch once, and wait until it is restored."""
     keeping = asyncio.ensure_future(keep_switch(cluster))
     try:
         cluster.is_dead.set()

@@ -36,12 +36,12 @@ def alike(number: int, arm: str) -> float:
 
 
 def alternating(spread: float, slow: str = "offload") -> Factor:
-    """One arm is slower and faster by a spread in turn."""
+    """Return a factor by which one arm is slower and faster in turn."""
     return lambda number, arm: float(np.exp(spread * (-1) ** number)) if arm == slow else 1.0
 
 
 def noisy(spread: float, shift: float = 0.0) -> Factor:
-    """Every arm has noise, and offload a difference."""
+    """Return a factor that is noise for every arm, and a difference for *offload*."""
     rng = np.random.default_rng(1)
     return lambda number, arm: float(np.exp(rng.normal(0, spread) + (shift if arm == "offload" else 0)))
 

@@ -49,7 +49,7 @@ def test_a_log_trains_nothing(tmp_path: Path) -> None:
 def test_of_more_parameters_than_agents_have_room_for_only_those_that_are_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Their keys, steps and samples stay what they were."""
+    """Their keys, steps and samples stay the same."""
     shape = {"parameters": 5_000, "hot_parameters": 500, "hot_share": 0.6, "keys_per_step": 60}
     config = Config(workers=2, trace_steps=10, workload=WorkloadShape.model_validate(shape))
     whole = workload.generate_trace(config, lambda share: None)

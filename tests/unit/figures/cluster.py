@@ -28,12 +28,11 @@ ROW = {
 
 
 def rows(*changes: Mapping[str, object]) -> pl.DataFrame:
-    """An RPC each, with these columns in place of `ROW`'s."""
+    """Return a row for each change, which replaces columns of `ROW`."""
     return pl.DataFrame([{**ROW, **each} for each in changes])
 
 
 def cluster(folder: Path, rpc: pl.DataFrame, **others: pl.DataFrame) -> Source:
-    """The source that these logs make."""
     logs, scratch = folder / "logs", folder / "scratch"
     for made in (logs, scratch):
         made.mkdir()

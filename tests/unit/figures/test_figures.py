@@ -26,7 +26,7 @@ def only(figure: Figure, panel: str) -> Series:
 
 
 def at(series: Series, x: float) -> float:
-    """How high a CDF is at x."""
+    """Return the value of a CDF at x."""
     edges = np.asarray(series.x, dtype=np.float64)
     place = np.searchsorted(edges, x * (1 + 1e-9), side="right") - 1
     return float(series.y[place]) if place >= 0 else 0.0

@@ -82,7 +82,7 @@ SPECIAL = Arm(OFFLOADED.longer(60), 460, 510, 3_300_000, 0.0105, 0.021, 0.62, of
 
 
 def _keys(number: int, lane: int | None = None) -> list[int]:
-    """The first keys above 2^63 that belong to the PS, and with `lane` have that hash lane."""
+    """Return the first keys above 2^63 that belong to the PS, optionally of one hash lane."""
     found: list[int] = []
     key = 2**63
     while len(found) < number:
@@ -101,8 +101,6 @@ BATCH = np.array([*DENSE, *HINTED], dtype=np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class GoldenRun:
-    """A run folder with merged logs, its record and its summary."""
-
     folder: Path
     record: RunRecord
     summary: Summary
@@ -167,7 +165,6 @@ PORTS = {
 
 
 def in_the_kernel(golden: GoldenRun) -> GoldenRun:
-    """The same run with the switch's program in the kernel."""
     blocks = [
         block.model_copy(update={"program_s": program, "duration_ms": 12.0})
         for block in golden.record.blocks

@@ -20,7 +20,7 @@ ROW = 7
 
 
 def broken(golden: GoldenRun, folder: Path, log: str, change: dict[str, object]) -> Path:
-    """A copy of a log with other values in a row."""
+    """Copy a log with other values in one row."""
     rows = pl.read_parquet(golden.folder / f"{log}.parquet")
     at = pl.int_range(1, pl.len() + 1) == ROW
     path = folder / f"{log}.parquet"

@@ -17,7 +17,7 @@ from tests.unit.golden.run import GoldenRun
 
 @pytest.fixture
 def other(golden: GoldenRun, tmp_path: Path) -> Path:
-    """The same run, but that its servers and workers took twice the CPU time."""
+    """Copy the run with twice the CPU time of servers and workers."""
     folder = Path(shutil.copytree(golden.folder, tmp_path / "other"))
     record = read_record(folder)
     for block in record.blocks:

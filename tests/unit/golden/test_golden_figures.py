@@ -32,7 +32,7 @@ def series(figure: Figure, panel: str, name: str) -> Series:
 
 
 def at(found: Series, *x: float) -> list[float]:
-    """How high a CDF is at the edges that end these values."""
+    """Return the values of a CDF at the edges that end these values."""
     edges = np.asarray(found.x, dtype=np.float64)
     places = [np.searchsorted(edges, 10 ** (np.ceil(100 * np.log10(us)) / 100) * (1 + 1e-9)) - 1 for us in x]
     return [float(found.y[place]) for place in places]

@@ -25,7 +25,7 @@ def rows(golden: GoldenRun, log: str, *which: pl.Expr) -> list[dict[str, object]
 
 
 def of_step_20(op: str) -> tuple[pl.Expr, ...]:
-    """Step 20 of 30 in arm offload, round 7; its extra time is 10 µs, that of the round 60 µs."""
+    """Select step 20 of 30 in arm offload, round 7: its extra time is 10 µs, that of the round 60 µs."""
     step = 1000 + 7 * 30 + 20
     return pl.col("arm") == "offload", pl.col("iteration") == step, pl.col("op") == op
 

@@ -36,7 +36,7 @@ def report(golden: GoldenRun) -> Path:
 
 @pytest.fixture(scope="module")
 def drawn(started: Browser, report: Path) -> Iterator[Page]:
-    """On a laptop, with all figures: opened and drawn once for those that leave it as it was."""
+    """Open the page on a laptop and draw all figures, once for all tests that do not change it."""
     with opened(started, report, 1280, "light") as (shown, errors):
         draw_all(shown)
         yield shown
@@ -132,7 +132,6 @@ def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path
 
 
 def test_everything_drawn_has_a_name_and_its_numbers(drawn: Page) -> None:
-    """For those who do not see it."""
     unnamed = "[...document.querySelectorAll('[role=img]')].filter(each => !each.ariaLabel).length"
     assert drawn.evaluate(unnamed) == 0
     assert drawn.locator("section.plot").count() == drawn.locator("section.plot details table").count() > 5

@@ -32,7 +32,7 @@ STAGES = [
 
 @pytest.fixture
 def folder(golden: GoldenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Finished stages: the golden run with other settings each."""
+    """Make the folder of finished stages: the golden run with other settings each."""
     monkeypatch.setattr(maps, "pack_shape", lambda skew, keys, servers: packed(skew, keys))
     write_report(golden.folder, golden.record, golden.summary)
     for stage in STAGES:

@@ -41,7 +41,6 @@ def rows_of(summary: Summary) -> dict[str, list[str]]:
 
 
 def sound(summary: Summary) -> Summary:
-    """With nothing lost."""
     updates = summary.updates.model_copy(update={"lost": 0, "mismatched_keys": 0})
     return summary.model_copy(update={"updates": updates, "overflows": 0, "dropped_rows": 0})
 
@@ -57,7 +56,7 @@ def test_the_terminal(golden: GoldenRun) -> None:
 
 
 def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
-    """With the sign for per cent, and those of arm repeat."""
+    """The page adds the sign for per cent, and the differences of arm repeat."""
     lines = [re.split(r" {2,}", line) for line in terminal(golden.summary).splitlines()]
     on_terminal = {title: cells for title, *cells in lines if len(cells) == 5}
     rows = rows_of(golden.summary)
@@ -226,14 +225,14 @@ def test_better_and_worse_are_told_apart(golden: GoldenRun) -> None:
 
 
 def colours(summary: Summary) -> tuple[list[str], list[str]]:
-    """Cells of the terminal's tables that are green, and red."""
+    """Return the cells of the terminal's tables that are green, and those that are red."""
     shown = coloured(summary)
     green, red = (re.findall(rf"\x1b\[{code}m([-+][^\x1b]*)\x1b\[0m", shown) for code in (32, 31))
     return green, red
 
 
 def test_tables_have_no_colour_that_the_answer_does_not_bear(golden: GoldenRun) -> None:
-    """Rows of the logs are missing, so that no time is claimed."""
+    """Logs lack rows, so no difference in times is claimed."""
     green, _ = colours(golden.summary)
     assert "-18 [-19, -16]" not in green and "-24 [-25, -21]" in green
     text = without_figures(golden, golden.summary)
@@ -338,7 +337,7 @@ def test_a_terminal_is_used_to_its_width_but_not_beyond_100(
 def test_a_tables_row_is_a_line_with_its_numbers_to_the_right(
     golden: GoldenRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the terminal is too narrow: then cells are cut, and not broken."""
+    """In a terminal that is too narrow, cells are cut and not broken."""
     for columns in (100, 70):
         shown = terminal_of_width(columns, golden.summary, monkeypatch)
         lines = [line.rstrip() for line in shown]
@@ -384,14 +383,14 @@ def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> No
 
 
 def test_the_papers_findings_stand_beside_the_runs(golden: GoldenRun) -> None:
-    """Of all arms but the repeat; what goes away is positive, and what comes on top is not."""
+    """They are of all arms but the repeat; reductions are positive."""
     source = of_run(golden.folder)
     table = paper_table(source, list(figures([source])), golden.summary)
     with_arms = [f"here, with {arm}" for arm in ("offload", "proxy", "offload-proxy")]
     assert table.columns == ("", "paper", "here, without", *with_arms)
 
     def of(*words: str) -> list[str]:
-        """The cells of the one row whose title has these."""
+        """Return the cells of the row whose title has these words."""
         [found] = [cells for title, *cells in table.texts() if all(word in title for word in words)]
         return found
 

@@ -172,7 +172,7 @@ def test_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:
 
 
 def compared(baseline: float, typical: float, special: float) -> dict[str, object]:
-    """The baseline's rounds are alike, and the arm's but for one."""
+    """Return a difference to a baseline whose rounds are alike, as the rounds of the arm are but for one."""
     value = typical**0.9 * special**0.1
     low, high = sorted((typical, typical ** (2 / 3) * special ** (1 / 3)))
     numbers = {"reference": baseline, "value": value, "difference": value - baseline}

@@ -24,7 +24,7 @@ NONE = AGENTS.of(design("none"))
 
 
 class Bed:
-    """Workers and servers, and a network that does to datagrams what it likes."""
+    """Workers and servers, with a network that loses, doubles and reorders datagrams."""
 
     def __init__(self, space: KeySpace, seed: int, workers: int = 2, machine: Machine = COMPILED) -> None:
         self.space, self.random, self.now = space, Random(seed), 0
@@ -49,7 +49,7 @@ class Bed:
             self.clients[w].pull(1, at)
 
     def settle(self, loss: float) -> None:
-        """Until every operation has ended: what is on the way is lost, doubled, and comes in any order."""
+        """Run until every operation has ended."""
         on_way: list[tuple[int, bytes]] = []
         while not all(client.idle for client in self.clients):
             self.now += 5_000_000

@@ -44,7 +44,7 @@ def code() -> MachineCode:
 
 
 def compare(random: Random, oracle: Pipeline, fast: Pipeline, frames: int, lanes: int = LANES) -> None:
-    """Send the same frames through both, and write a fifth as many entries between them."""
+    """Send the same frames through both, with a fifth as many table writes in between."""
     entries = testnet.network() + hot_set(random, lanes=lanes)
     for pipeline in (oracle, fast):
         testnet.write(pipeline, entries)

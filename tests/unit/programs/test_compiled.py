@@ -16,7 +16,7 @@ from tests.harness import testnet
 
 @pytest.mark.parametrize("compiled", [testnet.COMPILED, testnet.FOR_64_LANES.parent])
 def test_the_artefacts_are_of_these_sources(compiled: Path) -> None:
-    """`make p4` writes the digest; it fails here when sources have changed and the artefacts have not."""
+    """`make p4` writes the digest of the sources."""
     lines = (compiled / "sources.sha256").read_text().splitlines()
     recorded = {name: digest for digest, name in (line.split(maxsplit=1) for line in lines)}
     sources = {

@@ -28,7 +28,7 @@ def server() -> Adder:
 
 
 def take(state: Adder, datagram: bytes) -> list[tuple[int, DensePacket]]:
-    """What comes of a datagram: to whom (workers from 0 on), and what."""
+    """Return the answers to a datagram: receivers (workers from 0 on) and packets."""
     boxes = rpcs(2)
     octets = boxes.view(np.uint8).reshape(2, BUFFER_BYTES)
     octets[0, : len(datagram)] = np.frombuffer(datagram, np.uint8)
@@ -52,7 +52,7 @@ def push(
 
 
 class Model:
-    """By chunk and round: who has pushed what. A round is over when the next but one begins."""
+    """The pushes of each chunk and round. A round ends when the next but one begins."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers

@@ -50,7 +50,7 @@ def test_a_pull_sends_nothing_whatever_was_pushed_before(design: Design) -> None
 
 @pytest.fixture
 def pair() -> Iterator[list[tuple[DenseClient, JobSocket, Any]]]:
-    """Two workers in a ring on loopback, as plain Python."""
+    """Make two workers of a ring on loopback, in plain Python."""
     run: Any = plain(operate)
     idle: Any = _Idle()
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def pair() -> Iterator[list[tuple[DenseClient, JobSocket, Any]]]:
 
 
 class _Idle:
-    """Neither commands nor signals."""
+    """A source of neither commands nor signals."""
 
     fd = -1
 

@@ -24,7 +24,7 @@ OF_A_FAULT, SOAKED_OF_A_FAULT = (-(-each // len(ALL_REDUCE_FAULTS)) for each in 
     ids=["some", "many"],
 )
 def test_sums_are_equal_at_every_worker(subject: Subject, fault: str, first: int, schedules: int) -> None:
-    """A switch that forwards has nothing to forget. Only who waits for a dead worker stalls, and says so."""
+    """Only workers that wait for a dead one stall, and they report it."""
     counts = count_verdicts(fault, subject, first, schedules).counts
     found = {verdict: number for verdict, number in counts.items() if number}
     assert sum(found.values()) == schedules
@@ -47,7 +47,6 @@ def test_faults_do_happen(subject: Subject) -> None:
 
 @SUBJECTS
 def test_a_schedule_is_a_history(subject: Subject) -> None:
-    """Played again it is the same, whatever was played before."""
     found = []
     for _ in range(2):
         play(subject, draw_all_reduces(RANGE, "late copies", 5))

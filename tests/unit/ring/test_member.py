@@ -19,7 +19,7 @@ SIZE = 64
 
 
 def steps_of(vectors: list[NDArray[np.int32]]) -> list[list[list[int]]]:
-    """[worker][step]: the part that each sends in each step of a ring all-reduce, in whole parts."""
+    """Return [worker][step]: the part that each worker sends in each step of a ring all-reduce."""
     workers = len(vectors)
     part = -(-len(vectors[0]) // workers)
     held = [

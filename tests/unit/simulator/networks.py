@@ -79,24 +79,20 @@ class RandomTestbed:
                 store.release(at[store.known(at)])
 
     def operate(self, count: int) -> None:
-        """Let every worker do so many operations."""
         clients = self.network.clients
         drivers = [Operations(client, self.ledger.for_worker(), self.random, count) for client in clients]
         drive(self.network, drivers, [WorkerClock() for _ in clients], Hosts(begin_ns=1_000), self.take_log)
 
     def take_log(self, a: int) -> None:
-        """Forget it."""
         if a < len(self.network.clients):
             self.network.clients[a].take_records()
         else:
             self.network.take_contacts(a - len(self.network.clients))
 
     def settle(self) -> None:
-        """Let everything happen that is still on its way."""
         pass_time(self.network, self.network.now + 10_000_000_000)
 
     def held(self) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-        """Value of every parameter, wherever it is."""
         held = self.switch.held(self.network.arm.job, self.space)
         for store in self.network.stores:
             stored = store.held()
@@ -104,7 +100,6 @@ class RandomTestbed:
         return held
 
     def state(self) -> bytes:
-        """All that the event loop has left."""
         world = self.network.world
         kept = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
         numbers = [

@@ -123,7 +123,6 @@ def test_rounds_go_on_until_precise_and_no_longer_than_the_budget(tmp_path: Path
 
 
 def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], tmp_path: Path) -> None:
-    """And `--json` prints its results, and nothing else."""
     result = simulate(tmp_path, options=("--json",))
     assert result.exit_code == 0
     assert result.stdout == (tmp_path / "runs" / "latest" / "summary.json").read_text()
@@ -135,7 +134,7 @@ def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], 
 def test_wrong_sums_are_reported_and_the_report_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker's book has one more of parameter 7 than it has pushed, now and then."""
+    """A worker's ledger has one more of parameter 7 than it has pushed, now and then."""
     close = WorkerLedger.close
 
     def wrong(ledger: WorkerLedger) -> None:

@@ -61,7 +61,7 @@ def test_there_are_enough_agents_and_faults() -> None:
 
 
 def test_an_arm_gets_the_faults_of_its_design() -> None:
-    """The switch of *none* keeps nothing, and its servers and workers come back with nothing."""
+    """The switch of *none* keeps no state, and its servers and workers restart with none."""
     injected = {arm: {fault for fault, of in MATRIX_ROWS if of == arm} for arm in ARMS}
     needs_more = {"worker restarted", "server restarted", "switch restarted", "kills"}
     needs_contents = {"controller killed", "second controller", "hot set"}
@@ -77,7 +77,6 @@ def test_everything_draws_the_faults_of_a_design() -> None:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_schedule_is_a_history(fault: str) -> None:
-    """Played again it is the same to the last byte, whatever was played before."""
     testbed, schedule = cached_testbed("offload-proxy"), draw_faults(fault, "offload-proxy", 77)
     assert FaultSchedule.from_json(schedule.to_json()) == schedule
     found = []

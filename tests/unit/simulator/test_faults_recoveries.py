@@ -82,7 +82,7 @@ def workers_are_not_told(patched: pytest.MonkeyPatch) -> None:
 
 
 def callers_keep_their_epoch(patched: pytest.MonkeyPatch) -> None:
-    """Rows and servers have the last one, and workers another."""
+    """Rows and servers have the last epoch, and workers another one."""
     restore = recovery.restore
     patched.setattr(recovery, "restore", lambda cluster, epoch: restore(cluster, epoch - 1))
 
@@ -116,7 +116,7 @@ def worker_forgets_what_was_held(patched: pytest.MonkeyPatch) -> None:
 
 
 def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
-    """And does not know the switch by then."""
+    """The worker does not know the switch yet at the second time."""
 
     def renew(client: HotsetClient, log: ReplayLog, epoch: int, switch: int) -> None:
         client.renew(epoch)
@@ -126,7 +126,7 @@ def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
 
 
 def worker_comes_back_and_forgets(patched: pytest.MonkeyPatch) -> None:
-    """What a switch held that has gone meanwhile."""
+    """It loses what was held by a switch that has gone meanwhile."""
 
     def owed(log: ReplayLog, switch: int) -> UnackedUpdates:
         return really(log, log.switch)
@@ -170,7 +170,7 @@ def test_a_broken_recovery_is_found(breaks: Break, fault: str, monkeypatch: pyte
 
 
 def test_the_recoveries_are_the_real_ones() -> None:
-    """No function of theirs has a twin here that could hold where they do not."""
+    """The simulator has no recovery code of its own."""
     assert vars(virtual)["renew"] is replay.renew
     assert isinstance(cached_testbed("offload-proxy").servers[0].core, ParameterServer)
     assert np.shares_memory(

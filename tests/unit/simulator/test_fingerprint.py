@@ -31,7 +31,7 @@ print(json.dumps({name: file for name, file in files.items() if file.startswith(
 
 @pytest.fixture(scope="module")
 def files() -> list[Path]:
-    """All files of the project that are Python or the program."""
+    """Return all files of the project that are Python or the program."""
     parts = [part for name in NAMES for part in modules_of(design(name))]
     modules = needed_by([point.__name__, "hotline.cli.__main__", "tools.bench.__main__", *parts])
     return [*modules.values(), *(design(name).program for name in NAMES)]
@@ -39,13 +39,12 @@ def files() -> list[Path]:
 
 @pytest.fixture(scope="module")
 def whole() -> dict[str, str]:
-    """Design -> what a point of it is made of, with nothing broken."""
+    """Return the digest of each design, with nothing broken."""
     return {name: digest(name) for name in NAMES}
 
 
 @pytest.fixture
 def copy(files: list[Path], tmp_path: Path) -> Path:
-    """A copy of them, to be broken."""
     for file in files:
         to = tmp_path / file.relative_to(ROOT)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +54,7 @@ def copy(files: list[Path], tmp_path: Path) -> Path:
 
 @pytest.mark.soak
 def test_a_point_needs_what_it_imports_when_it_runs() -> None:
-    """As a process of its own says that has simulated one."""
+    """A process that has simulated a point lists its modules."""
     command = [sys.executable, "-c", OURS, SMALL.model_dump_json(), f"{ROOT}/"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     files = json.loads(done.stdout.splitlines()[-1])
@@ -102,7 +101,7 @@ def test_what_has_no_part_in_it_may_change(copy: Path, whole: dict[str, str], fi
 
 
 def test_a_designs_own_modules_are_its_points(copy: Path, whole: dict[str, str]) -> None:
-    """And no other design's: they are imported by name."""
+    """Modules of other designs are imported by name, and are no part of it."""
     with (copy / "hosts" / "none" / "worker.py").open("a") as changed_file:
         changed_file.write("import tools.bench.requests")
     assert digest("hotset", copy) == whole["hotset"]

@@ -25,7 +25,6 @@ _put, _drop, _carry = plain(push_event), plain(pop_event), plain(send_over_link)
 
 
 def world(n: int = 64, seed: int = 1) -> World:
-    """As much of one as cables need."""
     header = records(1, WORLD_HEADER)[0]
     header.free, header.random = n, np.uint64(seed)
     nothing: Any = None
@@ -39,7 +38,7 @@ def world(n: int = 64, seed: int = 1) -> World:
 
 
 def taken(of: World) -> list[tuple[int, int]]:
-    """Time and frame of everything that happens, in order."""
+    """Return time and frame of all events, in order."""
     found = []
     while of.header.events:
         found.append((int(of.heap[0].time), int(of.heap[0].frame)))
@@ -49,7 +48,6 @@ def taken(of: World) -> list[tuple[int, int]]:
 
 @given(st.lists(st.integers(0, 5), max_size=40), st.integers(0, 20))
 def test_the_first_comes_first_and_equal_times_keep_their_order(times: list[int], early: int) -> None:
-    """Also when one has happened before others are put."""
     found, model = world(), list[tuple[int, int]]()
     for number, time in enumerate(times):
         if number == early and model:
@@ -62,7 +60,6 @@ def test_the_first_comes_first_and_equal_times_keep_their_order(times: list[int]
 
 
 def put(of: World, link: Any, length: int, now: int) -> int:
-    """A frame of so many bytes into a cable."""
     of.header.free -= 1
     f = int(of.free[of.header.free])
     of.frames[f].length = length

@@ -38,7 +38,7 @@ DEVICE = Network(switch_us=3, switch_mpps=0.05)
 
 
 def check_conservation(testbed: RandomTestbed) -> None:
-    """What every cable took is what it delivered, dropped or lost; nothing is under way."""
+    """Check that each cable has delivered, dropped or lost every frame, and that nothing is under way."""
     world = testbed.network.world
     assert world.header.events == 0 and world.header.free == len(world.frames)
     for links in (world.up, world.down, world.racks_up, world.racks_down):
@@ -147,12 +147,12 @@ def test_plain_and_compiled_leave_the_same_bytes(network: Network, monkeypatch: 
 
 
 def of_world(twin: Callable[..., Any], world: Any, *rest: Any) -> Any:
-    """What entry points get by its address a twin gets as it is."""
+    """Call a plain twin with the world itself in place of its address."""
     return twin(unwrap_ref(world), *rest)
 
 
 def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
-    """`pass_once`, but that the program is called by ctypes: numba's pointers are none to Python."""
+    """Do what `pass_once` does, with the program called by ctypes, as numba's pointers are none to Python."""
     world.header.passes += 1
     frame = world.frames[f]
     length = int(frame.length)

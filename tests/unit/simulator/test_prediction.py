@@ -148,7 +148,7 @@ hit_ns = {hit_ns}
 
 
 def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
-    """A run in virtual time whose record says that it was real: its costs are known."""
+    """Simulate a run with known costs, and let its record say that it was real."""
     config = folder / f"{seed}.toml"
     config.write_text(RUN.format(runs=folder / f"runs-{seed}", seed=seed, rounds=6, hit_ns=hit_ns))
     ran = invoke("simulate", config)

@@ -33,7 +33,7 @@ def param(key: int, slot: int = 3, state: State = State.HOT) -> HotParam:
 
 
 def read(control: ControlledPipeline[CompiledPipeline], of: Design, kind: type[Row]) -> set[Row]:
-    """All rows of a kind, read as a controller reads them."""
+    """Return all rows of a kind as a controller reads them."""
     schema = fy.P4Schema(of.p4info)
     queries = [fy.P4TableEntry(kind.CONTROL + table).encode(schema) for table in kind.TABLES]
     responses, refusals = control.read(adopt(p4r.ReadRequest(entities=queries)))

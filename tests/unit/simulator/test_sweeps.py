@@ -79,7 +79,7 @@ def point(k: int) -> Point:
 
 
 def no_progress(done: int, total: int, name: str) -> None:
-    """Ignore progress."""
+    pass
 
 
 # -- what is swept
@@ -105,7 +105,7 @@ def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
 
 
 def test_every_sweep_has_points_of_its_own() -> None:
-    """In an order that has the largest first; each has a file of its own, and a digest of its own."""
+    """The largest come first; each has its own file and digest."""
     swept = sweeps([])
     names = ["clusters", "training", "top-k", "skew", "bandwidth", "incast", "connections"]
     assert [each.name for each in swept] == names

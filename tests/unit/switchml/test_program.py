@@ -29,8 +29,6 @@ LANES = (0, 31, 63)
 
 
 class Step(NamedTuple):
-    """A packet comes."""
-
     worker: int
     slot: int
     set: int
@@ -64,14 +62,12 @@ def steps(workers: int) -> st.SearchStrategy[list[Step]]:
 
 
 def expected(answer: Answer | None, worker: int, workers: int) -> list[tuple[int, SwitchMLPacket]]:
-    """Who gets what."""
     if answer is None:
         return []
     return [(each, answer.packet) for each in (range(workers) if answer.is_multicast else [worker])]
 
 
 def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
-    """Every register has what the model has."""
     entries = [model.sets[index % 2][index // 2] for index in range(2 * SLOTS)]
     bitmaps = [one.bitmap | two.bitmap << 32 for one, two in zip(*model.sets, strict=True)]
     assert program.cells("bitmaps.bitmaps", SLOTS) == bitmaps
@@ -88,7 +84,7 @@ def same_state(program: SwitchUnderTest, model: SwitchModel) -> None:
 
 
 def hold(program: SwitchUnderTest, model: SwitchModel, taken: Sequence[Step]) -> None:
-    """Program and model do the same with packets, one after the other."""
+    """Check that program and model answer the same, and have the same state after each packet."""
     now = 0
     for step in taken:
         now += step.us
@@ -112,7 +108,7 @@ def test_the_program_is_the_model(check: bool, patience_us: int, data: Any, work
 
 
 def rounds(workers: int, chunks: int) -> list[Step]:
-    """As workers send who lose nothing: turn after turn in all slots, the first worker twice."""
+    """Return the packets of workers that lose none: turn after turn in all slots, the first worker twice."""
     return [
         Step(worker, slot, turn % 2, turn, 10**worker + turn, (worker + slot - turn, 0))
         for turn in range(chunks)
@@ -229,7 +225,7 @@ BROKEN = {
 
 
 def broken(file: str, text: str, old: str, new: str) -> dict[str, Any]:
-    """The program with another constant or field in what p4c made of a line."""
+    """Return the program with another constant or field in one line of its JSON."""
     source = (ROOT / "p4src" / "switchml" / file).read_text().splitlines()
     [line] = [number for number, each in enumerate(source, start=1) if text in each]
     changed = 0

@@ -29,7 +29,6 @@ KEEPS_ORDER = {"duplication", "cable"}
 
 
 def may_be(fault: str, subject: Subject) -> set[Verdict]:
-    """What may come of a schedule."""
     stalls = {Verdict.STALLED} if fault in MAY_STALL else set()
     if subject is CHECKED or fault in KEEPS_ORDER | {"worker killed"}:
         return {Verdict.EQUAL} | stalls
@@ -55,7 +54,7 @@ def test_sums_are_equal_or_a_stall_is_reported(
 
 
 def test_faults_do_happen() -> None:
-    """Of the published rules every cell is found, and what dies or forgets stalls some."""
+    """The published rules meet each outcome, and deaths and restarts stall some."""
     reordered = count_verdicts("late copies", PUBLISHED, 0, 60)
     assert reordered.counts[Verdict.WRONG] and reordered.counts[Verdict.EQUAL]
     for fault in MAY_STALL:
@@ -77,7 +76,6 @@ def test_loss_alone_breaks_the_published_rules_for_short_vectors_of_floats_only(
 
 @pytest.mark.parametrize("fault", ["everything", "worker killed", "switch restarted"])
 def test_a_schedule_is_a_history(fault: str) -> None:
-    """Played again it is the same, whatever was played before."""
     found = []
     for _ in range(2):
         play(PUBLISHED, draw_all_reduces(RANGE, "late copies", 5))

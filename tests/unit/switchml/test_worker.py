@@ -45,7 +45,6 @@ class Bed:
         self.sent: list[tuple[int, SwitchMLPacket]] = []
 
     def settle(self) -> None:
-        """Until every operation has ended."""
         while not all(client.idle for client in self.clients):
             self.now += 5 * MS
             for w, client in enumerate(self.clients):
@@ -143,7 +142,7 @@ def test_sums_of_the_largest_floats_do_not_overflow() -> None:
     seed=st.integers(0, 2**32), window=st.integers(1, 5), sizes=st.lists(st.integers(1, SIZE), max_size=4)
 )  # fmt: skip
 def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[int]) -> None:
-    """Results of any order, doubled, of other chunks and other all-reduces."""
+    """Results come in any order, doubled, and of other chunks and all-reduces."""
     random, now, first = Random(seed), 0, 0
     client = SwitchMLClient(Caller(3, 1, 1), 1, KeySpace(SIZE), lambda: now, window)
     for number, n in enumerate(sizes, start=1):

@@ -35,13 +35,13 @@ BEHIND_THE_ECHO_S = 0.6
 
 
 def hear_hangups() -> None:
-    """As if the tests themselves had not been started by nohup, whose children ignore them."""
+    """Undo what nohup sets, whose children ignore SIGHUP."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @contextmanager
 def playing(program: str) -> Iterator[subprocess.Popen[str]]:
-    """A program that has said it is ready."""
+    """Start a program, and wait until it is ready."""
     process = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + program],
         stdout=subprocess.PIPE,
@@ -59,7 +59,7 @@ def playing(program: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def ending(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    """Exit code, and what was told."""
+    """Return the exit code and the messages."""
     _, errors = process.communicate(timeout=PATIENCE_S)
     return process.returncode, errors.splitlines()
 
@@ -177,7 +177,7 @@ except asyncio.CancelledError:
 
 @pytest.mark.parametrize("module", [("hotline.cli", "run"), ("topologies.cleanup",)])
 def test_ctrl_c_is_heard_while_modules_are_being_imported(module: tuple[str, ...]) -> None:
-    """They take seconds; SIGTERM is caught by nobody but us, and tells that signals are heard."""
+    """Imports take seconds; a handler of SIGTERM shows that signals are handled."""
     process = subprocess.Popen(
         [sys.executable, "-m", *module, "no setting"], stderr=subprocess.PIPE, text=True
     )
