@@ -33,7 +33,6 @@ COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make r
 # What a machine has that `git clone` and `make` worked on.
 _INCLUDE = "ca-certificates,git,make"
 _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-_UBUNTU_KEYRING = Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg")
 _UBUNTU_SCRIPT = "gutsy"  # debootstrap's script of all Ubuntu releases, for those newer than debootstrap
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip", "~/.config/pip", "~/.pip")
 _ENVIRONMENT = re.compile(
@@ -224,11 +223,11 @@ class FreshRoot:
         bundles = [_CA_BUNDLE] if Path(_CA_BUNDLE).exists() else []
         self._read_only = [path for path in local_indexes(settings) if path not in bundles] + bundles
 
-    def make(self, release: str, sources: Sequence[Source], is_ubuntu: bool) -> None:
+    def make(self, release: str, sources: Sequence[Source], is_ubuntu: bool, keyring: Path | None) -> None:
         components = ",".join(sources[0].components.split())
         command = ["debootstrap", "--variant=minbase", f"--include={_INCLUDE}", f"--components={components}"]
-        if is_ubuntu:
-            command.append(f"--keyring={_UBUNTU_KEYRING}")
+        if keyring is not None:
+            command.append(f"--keyring={keyring}")
         command += [release, str(self._root), sources[0].uri, *([_UBUNTU_SCRIPT] if is_ubuntu else [])]
         if self._step(f"make a root of {release}", [*_NAMESPACES, "--mount-proc", *command]):
             raise FreshRootError(f"debootstrap failed: see {self._logs}")
@@ -290,7 +289,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("release", nargs="?", default="trixie", help="codename (trixie)")
     parser.add_argument("commands", nargs="*", default=COMMANDS, help=f"default: {', then '.join(COMMANDS)}")
     parser.add_argument("--mirror", help="package mirror, instead of the one in apt's configuration")
-    parser.add_argument("--ubuntu", action="store_true", help="a release of Ubuntu (needs ubuntu-keyring)")
+    parser.add_argument("--ubuntu", action="store_true", help="the release is one of Ubuntu")
+    parser.add_argument("--keyring", type=Path, help="keys of the mirror, instead of debootstrap's choice")
     parser.add_argument("--folder", type=Path, default=Path("/var/tmp"), help="where to make it (/var/tmp)")
     parser.add_argument("--logs", type=Path, default=HERE / "build/fresh-root", help="(build/fresh-root)")
     parser.add_argument("--keep", action="store_true", help="do not remove the root at the end")
@@ -313,7 +313,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logs.mkdir(parents=True)
         folder = Path(tempfile.mkdtemp(prefix="hotline-fresh-root-", dir=given.folder))
         root = FreshRoot(folder / given.release, logs)
-        root.make(given.release, sources, given.ubuntu)
+        root.make(given.release, sources, given.ubuntu, given.keyring)
         failed = [command for command in given.commands if root.run(command) != 0]
     except FreshRootError as error:
         print(f"fresh_root: {error}", file=sys.stderr)
@@ -327,6 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         elif folder is not None:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, signal.SIG_IGN)
+            print(f"remove the root in {folder}", flush=True)
             subprocess.run(["rm", "-rf", "--one-file-system", folder], check=True)
     print(f"{len(given.commands) - len(failed)} of {len(given.commands)} commands succeeded; logs: {logs}")
     return 1 if failed else 0
