@@ -118,7 +118,8 @@ async def test_bytes_that_are_no_message_are_an_invalid_argument(caplog: pytest.
                 await stream.read()
             assert failure(error)[0] == "INVALID_ARGUMENT"
         await controller.write(update(forward(1)))
-    assert caplog.messages == []
+    # asyncio's records are about gRPC's poller, which outlives the event loops of earlier tests.
+    assert [each.getMessage() for each in caplog.records if each.name != "asyncio"] == []
 
 
 @asynchronous
