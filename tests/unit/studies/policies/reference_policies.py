@@ -51,15 +51,24 @@ class Lru(ReferenceCache):
         self.order: list[int] = []
 
     def serve(self, key: int) -> bool:
-        hit = key in self.order
+        return self.use(self.order, self.size, key)
+
+    def use(self, order: list[int], capacity: int, key: int) -> bool:
+        hit = key in order
         if hit:
-            self.order.remove(key)
-        elif len(self.order) == self.size:
-            self.order.pop()
+            order.remove(key)
+        elif len(order) == capacity:
+            if not self.admits(key, order[-1]):
+                return False
+            order.pop()
             self.evictions += 1
-        self.order.insert(0, key)
+        order.insert(0, key)
         self.installs += not hit
         return hit
+
+    def admits(self, key: int, last: int) -> bool:
+        """Return whether a key takes the place of the last one."""
+        return True
 
 
 class Lfu(ReferenceCache):
@@ -106,24 +115,17 @@ class Sketched:
         return min(row[place] for row, place in zip(self.rows, self._places(key), strict=True))
 
 
-class TinyLfu(ReferenceCache):
+class TinyLfu(Lru):
     def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
-        self.sketch, self.order = Sketched(size), list[int]()
+        super().__init__(log, size)
+        self.sketch = Sketched(size)
 
     def serve(self, key: int) -> bool:
         self.sketch.note(key)
-        hit = key in self.order
-        if hit:
-            self.order.remove(key)
-        elif len(self.order) == self.size:
-            if self.sketch.estimate(key) <= self.sketch.estimate(self.order[-1]):
-                return False
-            self.order.pop()
-            self.evictions += 1
-        self.order.insert(0, key)
-        self.installs += not hit
-        return hit
+        return super().serve(key)
+
+    def admits(self, key: int, last: int) -> bool:
+        return self.sketch.estimate(key) > self.sketch.estimate(last)
 
 
 class WTinyLfu(ReferenceCache):
@@ -163,22 +165,14 @@ class WTinyLfu(ReferenceCache):
             self.probation.insert(0, candidate)
 
 
-class P4Lru(ReferenceCache):
+class P4Lru(Lru):
     def __init__(self, log: Log, size: int) -> None:
-        super().__init__(size)
+        super().__init__(log, size)
         self.buckets: list[list[int]] = [[] for _ in range(max(size // 3, 1))]
 
     def serve(self, key: int) -> bool:
         bucket = self.buckets[bucket_of(key, 16, len(self.buckets))]
-        hit = key in bucket
-        if hit:
-            bucket.remove(key)
-        elif len(bucket) == min(3, self.size):
-            bucket.pop()
-            self.evictions += 1
-        bucket.insert(0, key)
-        self.installs += not hit
-        return hit
+        return self.use(bucket, min(3, self.size), key)
 
 
 class FirstCome(ReferenceCache):
