@@ -34,16 +34,10 @@ class Bed:
         self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
         [arm, *_], space = design.arms, KeySpace(values)
         agents: Agents[DenseClient, Any, Any, Any] = cast(Any, AGENTS.of(design))
+        machine = machine or plain_machine()
         self.clients = [
-            agents.client(
-                Caller(arm.job, w + 1, 1),
-                servers,
-                space,
-                lambda: self.now,
-                window,
-                machine=machine or plain_machine(),
-            )
-            for w in range(workers)
+            agents.client(caller, servers, space, lambda: self.now, window, machine=machine)
+            for caller in [Caller(arm.job, w + 1, 1) for w in range(workers)]
         ]
         for client in self.clients:
             client.chunk_size = chunk_size

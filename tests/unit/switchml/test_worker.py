@@ -23,6 +23,7 @@ from hosts.worker.vectors import PATIENCE_NS, StalledError
 from simulator.switchml.rules import SwitchModel
 from simulator.switchml.window import WindowModel
 from switch_harness.effort import examples
+from tests.harness.dense import integers, total
 
 JOB, SIZE = 0, 300
 MS = 1_000_000
@@ -37,10 +38,8 @@ class Bed:
         self.random, self.loss, self.now = Random(seed), loss, 0
         self.switch = SwitchModel(workers, 64)
         self.clients = [
-            SwitchMLClient(
-                Caller(JOB, w + 1, 1), 1, KeySpace(SIZE), lambda: self.now, window, machine=machine
-            )
-            for w in range(workers)
+            SwitchMLClient(caller, 1, KeySpace(SIZE), lambda: self.now, window, machine=machine)
+            for caller in [Caller(JOB, w + 1, 1) for w in range(workers)]
         ]
         self.sent: list[tuple[int, SwitchMLPacket]] = []
 
@@ -70,10 +69,6 @@ class Bed:
         return [client.result.copy() for client in self.clients]
 
 
-def integers(random: Random, n: int) -> NDArray[np.int32]:
-    return np.array([random.getrandbits(32) - 2**31 for _ in range(n)], np.int32)
-
-
 @settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32), workers=st.integers(1, 4), loss=st.sampled_from([0.0, 0.2]),
@@ -85,10 +80,8 @@ def test_integers_add_up_exactly_at_every_worker(
     bed = Bed(workers, seed, window, loss=loss)
     for n in sizes:
         vectors = [integers(bed.random, n) for _ in range(workers)]
-        with np.errstate(over="ignore"):
-            total = np.sum(vectors, axis=0, dtype=np.int32)
         for result in bed.all_reduce(vectors):
-            assert result.tolist() == total.tolist()
+            assert result.tolist() == total(vectors)
 
 
 floats = st.one_of(
