@@ -14,12 +14,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED
 from foundation.protocol.addressing import SWITCH_NAME
-from hotline.cli.commands import hotline
 from simulator.faults.kills import Kill, draw_kills
+from tests.harness.cli import invoke
 from tests.mininet.run_topo import SMALL, Run, command_line, run_topo
 from topologies.run_lock import is_alive
 
@@ -106,7 +105,7 @@ def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_R
     assert accounting["sent"] > 50_000 and (ends or accounting["unknown"] == 0)
     assert not accounting["unreplayed"] or set(accounting["unreplayed"]) == {last.process}
     if accounting["unreplayed"]:
-        ran = CliRunner().invoke(hotline, ["recover", str(run.folder), "--apply", "--json"])
+        ran = invoke("recover", run.folder, "--apply", "--json")
         assert ran.exit_code == 0, ran.output
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
 

@@ -6,15 +6,14 @@ import json
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from analysis.claims import answer, claimed
 from analysis.metrics import METRICS, Metric
 from analysis.record import Block
 from analysis.summary import Summary
-from hotline.cli.commands import hotline
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.sentences import differences
+from tests.harness.cli import invoke
 from tests.harness.summaries import coloured, of_ratio
 from tests.unit.analysis.synthetic import SyntheticRun
 
@@ -82,12 +81,12 @@ def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: Syntheti
 def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) -> None:
     assert summary.arms
     runs = [str(synthetic_run.folder)] * 2
-    told = CliRunner().invoke(hotline, ["compare", *runs])
+    told = invoke("compare", *runs)
     assert told.exit_code == 0, told.output
     # Of baseline, offload and proxy, and of offload against baseline, at two loads.
     assert len([line for line in told.output.splitlines() if "lanes+served" in line]) == 8
     assert "ns a packet" not in told.output
-    found = json.loads(CliRunner().invoke(hotline, ["compare", *runs, "--json"]).output)
+    found = json.loads(invoke("compare", *runs, "--json").output)
     of_hot = next(iter(found.values()))["differences"]["0.5"]["offload"]
     assert of_hot["lanes_and_served"]["ratio"] == pytest.approx(0.5) and of_hot["pace"]["ratio"] < 0
 

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from analysis.record import AnalysisError, RunRecord, ServerUse, read_record
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
 
 LEAST = {
@@ -68,7 +67,7 @@ def test_a_record_is_readable_text(tmp_path: Path) -> None:
 
 def test_the_command_writes_where_it_reads(synthetic_run: SyntheticRun) -> None:
     folder = synthetic_run.folder
-    result = CliRunner().invoke(hotline, ["report", str(folder)])
+    result = invoke("report", folder)
     assert result.exit_code == 0
     assert result.output.endswith(f"report: {folder}/report.html\n")
     assert "Load 0.5: 100.0 steps/s, 6 rounds" in result.output
@@ -84,7 +83,7 @@ def test_the_command_takes_the_latest_run(
     runs.mkdir()
     (runs / "latest").symlink_to(synthetic_run.folder)
     monkeypatch.chdir(runs.parent)
-    result = CliRunner().invoke(hotline, ["report"])
+    result = invoke("report")
     assert result.exit_code == 0 and result.output.endswith("report: runs/latest/report.html\n")
 
 
@@ -96,5 +95,5 @@ def test_the_command_names_what_is_no_run(tmp_path: Path) -> None:
         (file, "is a file; a run's folder is expected"),
         (tmp_path / "missing", "not a run folder, there is no run.json"),
     ):
-        found = CliRunner().invoke(hotline, ["report", str(path)])
+        found = invoke("report", path)
         assert (found.exit_code, found.stderr) == (1, f"Error: {path}: {fault}\n")

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from analysis.record import AnalysisError
 from analysis.report import write_report
 from analysis.summary import read_summary, summarise
 from foundation.designs.arms import every
 from foundation.renamed import ARMS
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
 
 EXPECTED = "expected arm 'baseline', got its old name 'neither'"
@@ -24,7 +23,7 @@ OLD = {new: old for old, new in ARMS.items()}
 
 def refusal(*command: str) -> str:
     """Return the error of a command that fails with one line."""
-    result = CliRunner().invoke(hotline, list(command))
+    result = invoke(*command)
     assert result.exit_code == 1 and result.stdout == ""
     (line,) = result.stderr.splitlines()
     return line
@@ -106,7 +105,7 @@ def test_a_clusters_logs_with_old_names_are_refused(
 def test_a_configuration_with_old_names_is_refused(tmp_path: Path, command: str) -> None:
     file = tmp_path / "run.toml"
     file.write_text('arms = ["neither", "hot"]\n')
-    result = CliRunner().invoke(hotline, [command, f"CONFIG={file}" if command == "run" else str(file)])
+    result = invoke(command, f"CONFIG={file}" if command == "run" else file)
     assert result.exit_code == 1 and f"CONFIG={file}: {EXPECTED}" in result.stderr
 
 

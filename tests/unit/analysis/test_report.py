@@ -6,13 +6,12 @@ from html.parser import HTMLParser
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from analysis.page.build import Page as BuiltPage
 from analysis.page.build import build
 from analysis.report import differences, losses
 from analysis.wording import AnswerText, plain
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.harness.summaries import terminal
 from tests.unit.analysis.synthetic import SyntheticRun
 
@@ -115,6 +114,6 @@ def test_command_names_a_run_that_did_not_finish(synthetic_run: SyntheticRun) ->
     synthetic_run.record.model_copy(update={"accounting": None, "error": "worker-2 died"}).write(
         synthetic_run.folder
     )
-    result = CliRunner().invoke(hotline, ["report", str(synthetic_run.folder)])
+    result = invoke("report", synthetic_run.folder)
     assert result.exit_code == 1
     assert "the run ended before its report (worker-2 died)" in result.output

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from foundation.logs.cluster import RPC
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.unit.figures.cluster import ROW, rows
 
 GOOD = rows({}, {"op": "push", "worker": 2, "t_send_us": 5})
 
 
 def report(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(hotline, ["report", "--logs", str(folder), *options])
+    return invoke("report", "--logs", folder, *options)
 
 
 @pytest.fixture
@@ -116,9 +116,9 @@ def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
 
 
 def test_a_run_and_logs_do_not_go_together(logs: Path) -> None:
-    both = CliRunner().invoke(hotline, ["report", "runs/latest", "--logs", str(logs)])
+    both = invoke("report", "runs/latest", "--logs", logs)
     assert both.exit_code == 2 and f"RUN (runs/latest) and --logs ({logs}): only one of them" in both.stderr
-    without = CliRunner().invoke(hotline, ["report", "-o", "page.html"])
+    without = invoke("report", "-o", "page.html")
     assert without.exit_code == 2 and "--output (page.html) goes with --logs" in without.stderr
 
 

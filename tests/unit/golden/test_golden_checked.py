@@ -8,12 +8,11 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from click.testing import CliRunner
 
 from foundation.errors import DataError
 from foundation.logs.check import check
 from foundation.logs.columns import LOGS
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from tests.unit.golden.run import GoldenRun
 
 ROW = 7
@@ -34,7 +33,7 @@ def broken(golden: GoldenRun, folder: Path, log: str, change: dict[str, object])
 def test_the_golden_logs_are_as_they_should_be(golden: GoldenRun) -> None:
     rows = {f"{log}.parquet": pl.read_parquet(golden.folder / f"{log}.parquet").height for log in LOGS}
     assert check(golden.folder) == rows
-    told = CliRunner().invoke(hotline, ["logs", "check", str(golden.folder), "--json"]).stdout
+    told = invoke("logs", "check", golden.folder, "--json").stdout
     assert json.loads(told) == {"path": str(golden.folder), "rows": rows}
 
 
@@ -73,7 +72,7 @@ def test_a_wrong_value_is_named(
     golden: GoldenRun, tmp_path: Path, log: str, change: dict[str, object], message: str
 ) -> None:
     path = broken(golden, tmp_path, log, change)
-    result = CliRunner().invoke(hotline, ["logs", "check", str(path)])
+    result = invoke("logs", "check", path)
     assert result.exit_code == 1
     assert result.output.startswith(f"Error: {path}, row {ROW}: ") and message in result.output
     assert result.output.count("\n") == 1
@@ -107,9 +106,9 @@ def test_somebodys_update_log(tmp_path: Path) -> None:
     assert check(tmp_path / "updates.parquet") == {"updates.parquet": 1}
     log = tmp_path / "mine.csv"
     log.write_text("iteration,worker,key\n1,1,5\n1,2,5\n")
-    result = CliRunner().invoke(hotline, ["logs", "check", str(log)])
+    result = invoke("logs", "check", log)
     assert (result.exit_code, result.output) == (0, "mine.csv: 2 rows, as they should be\n")
     log.write_text("iteration,worker,key\n1,1,5\n1,x,5\n")
-    result = CliRunner().invoke(hotline, ["logs", "check", str(log)])
+    result = invoke("logs", "check", log)
     assert result.exit_code == 1
     assert result.output.startswith(f"Error: {log}, line 3: column worker is 'x'")

@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pydantic import ValidationError
 
 from experiment.config import config_of
 from experiment.errors import ConfigError
-from hotline.cli.commands import hotline
 from simulator.config import DDL, SimulationConfig, load_hosts
+from tests.harness.cli import invoke
 
 
 @pytest.mark.parametrize(
@@ -40,11 +39,8 @@ def test_settings_of_a_file_are_used() -> None:
 
 def test_the_default_is_ddls_cluster_with_four_arms_at_half_load() -> None:
     assert SimulationConfig(workers=80, servers=20) == DDL
-    assert (DDL.arms, DDL.loads, DDL.rounds) == (
-        ("baseline", "proxy", "offload", "offload-proxy"),
-        (0.5,),
-        None,
-    )
+    assert DDL.arms == ("baseline", "proxy", "offload", "offload-proxy")
+    assert (DDL.loads, DDL.rounds) == ((0.5,), None)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +90,6 @@ def test_a_file_of_hosts_is_named_by_its_option_and_holds_nothing_else(
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "simulated.toml"
     file.write_text(f"runs = {json.dumps(str(file / 'runs'))}\n")
-    told = CliRunner().invoke(hotline, ["simulate", str(file)])
+    told = invoke("simulate", file)
     assert told.exit_code == 1
     assert f"runs = {file}/runs: Not a directory; set runs in CONFIG to a folder" in told.output

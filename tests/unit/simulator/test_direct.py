@@ -24,7 +24,7 @@ PROGRAM_NS, HIT_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 5_000, 1_000
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run in virtual time that says that it was real, with what a real one has beside it."""
+    """Simulate a run whose record says that it was real, with the logs and times that only real ones have."""
     run = as_if_real(tmp_path_factory.mktemp("real"), 1, HIT_NS)
     rows = pl.read_parquet(run / "rpc.parquet")
     waits = pl.lit((IDLE_NS + TAKE_NS) / 1e3, pl.Float32)
@@ -76,9 +76,8 @@ def test_a_run_without_arm_hot_or_without_lone_rpcs_has_no_such_costs(real: Path
     with pytest.raises(AnalysisError, match="has measured no step of arm offload"):
         costs_of_run(run, record, summary)
     record.blocks = whole
-    pl.read_parquet(run / "rpc.parquet").filter(pl.col("op") != "empty").write_parquet(
-        tmp_path / "rpc.parquet"
-    )
+    rows = pl.read_parquet(run / "rpc.parquet").filter(pl.col("op") != "empty")
+    rows.write_parquet(tmp_path / "rpc.parquet")
     with pytest.raises(AnalysisError, match=r"has no RPC without lanes \(empty_rpcs\)"):
         costs_of_run(tmp_path, record, summary)
 
@@ -124,9 +123,8 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
         assert 1 + said == pytest.approx(1 + true, rel=0.1)
     assert found.own["pull_mean"].reference < found.shared["pull_mean"].reference
     assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
-    assert step_costs_of(run, record, summary).rpcs == pytest.approx(
-        found.shared["rpcs_per_step"].reference, rel=0.05
-    )
+    rpcs = found.shared["rpcs_per_step"].reference
+    assert step_costs_of(run, record, summary).rpcs == pytest.approx(rpcs, rel=0.05)
 
 
 def test_a_run_without_an_answer_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

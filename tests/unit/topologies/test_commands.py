@@ -9,10 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from experiment.config import VARIABLES, Config
-from hotline.cli.commands import hotline
+from tests.harness.cli import invoke
 from topologies import cleanup, lifecycle, preflight, run_lock
 
 ROOT = Path(__file__).parents[3]
@@ -35,7 +34,7 @@ def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_all_variables() -> None:
-    told = CliRunner().invoke(hotline, ["run", "--help"]).stdout
+    told = invoke("run", "--help").stdout
     assert all(name in told for name in (*VARIABLES, "CONFIG"))
 
 

@@ -78,8 +78,8 @@ def test_a_child_that_has_ended_is_in_what_its_parent_has_waited_for() -> None:
     assert others_ticks(after, own=9) - others_ticks(before, own=9) == 5
 
 
-def test_somebody_else_who_computes_is_seen() -> None:
-    """Seen from a process that it does not descend from."""
+def test_another_process_that_computes_is_seen() -> None:
+    """It does not descend from the process that reads."""
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
             with subprocess.Popen(["sleep", "1000"]) as other:

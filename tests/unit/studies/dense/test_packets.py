@@ -8,9 +8,7 @@ from math import ceil
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from hotline.cli.commands import hotline
 from studies.dense.alpha_beta import AlphaBetaModel
 from studies.dense.catalogue import open_model
 from studies.dense.layers import Layers
@@ -27,6 +25,7 @@ from studies.dense.packets import (
 )
 from studies.dense.schedulers import asc_wfbp, best, fixed, mg_wfbp, wfbp
 from studies.dense.whatif import PAPER_FUSION
+from tests.harness.cli import invoke
 
 FULL_US = 1538 * 8 / 10_000
 """A full frame on a link of 10 Gbit/s: 1,514 bytes, preamble, checksum and gap."""
@@ -157,16 +156,16 @@ def test_commands_compare_with_packets(tmp_path: object) -> None:
     path = f"{tmp_path}/mine.csv"
     with open(path, "w") as file:
         file.write("layer,bytes,backward_us,forward_us\nin,80000,200,100\nout,40000,100,50\n")
-    result = CliRunner().invoke(hotline, ["whatif", path, "--packets", "--json"])
+    result = invoke("whatif", path, "--packets", "--json")
     found = json.loads(result.stdout)["packets"]
     assert [each["workers"] for each in found] == [4, 8, 16]
     assert all(each["packets_ms"] > each["formula_ms"] for each in found)
-    result = CliRunner().invoke(hotline, ["overlap", path, "--packets", "--scheduler", "fixed", "--json"])
+    result = invoke("overlap", path, "--packets", "--scheduler", "fixed", "--json")
     (found,) = json.loads(result.stdout)
     toy = Layers(("in", "out"), np.array([80000, 40000]), np.array([200.0, 100.0]))
     assert fixed(toy, AlphaBetaModel()).last_gradients == (1,)
     assert found["gradients_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66)
     assert found["packets_ms"]["fixed buffers"] == pytest.approx(0.3 + 1.37 + 0.12 * 1.66, rel=0.03)
     for command in ("whatif", "overlap"):
-        result = CliRunner().invoke(hotline, [command, path, "--packets"])
+        result = invoke(command, path, "--packets")
         assert result.exit_code == 0 and "apart" in result.stdout

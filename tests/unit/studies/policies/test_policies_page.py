@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from hotline.cli.commands import hotline
 from tests.harness.browser import browser, opened
+from tests.harness.cli import invoke
 
 
 @pytest.mark.parametrize(
@@ -21,7 +20,7 @@ from tests.harness.browser import browser, opened
 def test_nothing_is_cut_off_and_no_script_fails(log: Path, tmp_path: Path, width: int, scheme: str) -> None:
     into = tmp_path / "out"
     given = ["policies", str(log), "--sizes", "5,10,50", "--into", str(into)]
-    assert CliRunner().invoke(hotline, given).exit_code == 0
+    assert invoke(*given).exit_code == 0
     with (
         browser() as started,
         opened(started, into / "report.html", width, scheme) as (shown, errors),
