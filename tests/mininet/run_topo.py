@@ -110,6 +110,13 @@ def run_topo(
             process.communicate(timeout=PATIENCE_S)
 
 
+def finished_run(folder: Path, *variables: str, **settings: Any) -> Run:
+    """Return a run as of `run_topo` when it has ended well."""
+    with run_topo(folder, *variables, **settings) as run:
+        assert run.wait() == 0, run.errors
+    return run
+
+
 def summary_of(folder: Path) -> dict[str, Any]:
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
     return summary

@@ -8,7 +8,7 @@ import pytest
 
 from foundation.designs.arms import measured
 from foundation.designs.registry import design
-from tests.mininet.run_topo import Traces, record_of, run_topo, summary_of
+from tests.mininet.run_topo import Traces, finished_run, record_of, summary_of
 
 pytestmark = pytest.mark.mininet
 
@@ -29,8 +29,7 @@ SMALL: dict[str, object] = {
 )
 def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: str, datapath: str) -> None:
     variables = (f"DESIGN={name}", f"DATAPATH={datapath}")
-    with run_topo(tmp_path, *variables, small=SMALL) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, *variables, small=SMALL)
     record, summary = record_of(run.folder), summary_of(run.folder)
     accounting = record["accounting"]
     assert accounting["lost"] == accounting["mismatched_keys"] == accounting["unknown"] == 0
@@ -50,8 +49,7 @@ def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: st
 @pytest.mark.soak
 def test_what_is_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
     """Frames of a cable stay in order, so that no copy is late, and integers are exact as published."""
-    with run_topo(tmp_path, "DESIGN=switchml", small=SMALL, tables="[faults]\nloss = 0.01\n") as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, "DESIGN=switchml", small=SMALL, tables="[faults]\nloss = 0.01\n")
     record = record_of(run.folder)
     assert record["accounting"]["lost"] == record["accounting"]["mismatched_keys"] == 0
     assert record["accounting"]["sent"] > 10_000

@@ -21,6 +21,7 @@ from tests.harness.arms import JOBS
 from tests.mininet.run_topo import (
     Run,
     command_line,
+    finished_run,
     record_of,
     rpcs_to_servers,
     run_topo,
@@ -169,8 +170,7 @@ def test_sigterm_ends_the_command_line(tmp_path: Path) -> None:
 def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path: Path) -> None:
     """The hot keys of half of a step's lanes are in the switch, which then answers a part of the RPCs."""
     log = f"DATA={update_log(tmp_path, hot=10, others=10)}"
-    with run_topo(tmp_path, log, "CODEC=scapy", small=SMALL_SCAPY) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, log, "CODEC=scapy", small=SMALL_SCAPY)
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["config"]["codec"] == "scapy"
     updates = summary["updates"]
@@ -189,8 +189,7 @@ def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path:
 def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path, design: str) -> None:
     """Three minutes on two cores that do nothing else; here others may want them."""
     begun = time.monotonic()
-    with run_topo(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={}) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={})
     assert time.monotonic() - begun < 2 * 180
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["config"]["top_k"] == SIZES["scapy"]["top_k"]
@@ -209,8 +208,7 @@ def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path,
 
 @pytest.mark.bmv2
 def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
-    with run_topo(tmp_path, "TARGET=bmv2", "ROUNDS=1", "TOP_K=200", profile_lanes=10_000) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, "TARGET=bmv2", "ROUNDS=1", "TOP_K=200", profile_lanes=10_000)
     summary = summary_of(run.folder)
     assert summary["target"] == "bmv2"
     assert summary["updates"]["sent"] == summary["updates"]["applied"] > 10_000
@@ -221,8 +219,7 @@ def test_the_same_runs_on_bmv2(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_the_built_in_workload_keeps_its_promises(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"workers": 4, "profile_lanes": 1_000_000, "trace_steps": 600}
-    with run_topo(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, "TOP_K=20000", "ROUNDS=1", **settings)
     updates = pl.read_parquet(run.folder / "updates.parquet").filter(pl.col("job") == JOBS["profile"])
     assert updates["updates"].sum() >= 1_000_000
     assert len(pl.read_parquet(run.folder / "hotset.parquet")) == 20_000
@@ -242,8 +239,7 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
     file = tmp_path / "it's.svm"
     file.write_text("\n".join(lines) + "\n")
     settings: dict[str, Any] = {"samples_per_step": 10, "profile_lanes": 5000}
-    with run_topo(tmp_path, f"DATA={file}", "TOP_K=10", "ROUNDS=1", **settings) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, f"DATA={file}", "TOP_K=10", "ROUNDS=1", **settings)
     summary = summary_of(run.folder)
     assert summary["hot_update_share"] == pytest.approx(10 / 110, abs=0.02)
     assert summary["arms"]["baseline"]["loss"] > 0
@@ -253,8 +249,7 @@ def test_a_training_set_is_trained_on(tmp_path: Path) -> None:
 @pytest.mark.soak
 def test_an_update_log_is_replayed(tmp_path: Path) -> None:
     variables = (f"DATA={update_log(tmp_path)}", "TOP_K=20", "ROUNDS=1", "DATAPATH=sockets")
-    with run_topo(tmp_path, *variables, profile_lanes=5000) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, *variables, profile_lanes=5000)
     summary = summary_of(run.folder)
     assert record_of(run.folder)["datapath"] == "sockets"
     assert summary["hot_update_share"] == pytest.approx(1 / 3, abs=0.02)

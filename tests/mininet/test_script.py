@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mininet.run_topo import Traces, record_of, run_topo, summary_of
+from tests.mininet.run_topo import Traces, finished_run, record_of, run_topo, summary_of
 
 pytestmark = pytest.mark.mininet
 
@@ -51,8 +51,7 @@ def script(folder: Path, steps: int = 1_000_000, more: str = "pass") -> str:
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.soak)])
 def test_a_script_trains_in_each_arm_and_the_report_says_how(tmp_path: Path, workers: int) -> None:
-    with run_topo(tmp_path, small=SMALL, script=script(tmp_path), workers=workers) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, small=SMALL, script=script(tmp_path), workers=workers)
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["accounting"]["lost"] == record["accounting"]["mismatched_keys"] == 0
     assert record["accounting"]["sent"] == record["accounting"]["applied"] > 100_000
@@ -90,8 +89,7 @@ def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path, closes
         text = Path(file).read_text()
         assert "with hotline.Worker(" in text and ") as kv:" in text
         Path(file).write_text(text.replace("with hotline", "if kv := hotline").replace(") as kv:", "):"))
-    with run_topo(tmp_path, small=small, script=file) as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path, small=small, script=file)
     record, summary = record_of(run.folder), summary_of(run.folder)
     assert record["ended_by"] == "script" and record["accounting"]["lost"] == 0
     assert summary["reports"] == 30  # of every worker, in every arm

@@ -9,7 +9,7 @@ from foundation.logs.check import check
 from foundation.logs.columns import LOGS
 from softswitch.kernel.probe import probe
 from tests.harness.arms import MEASURED as ARMS
-from tests.mininet.run_topo import Run, record_of, rpcs_to_servers, run_topo, summary_of
+from tests.mininet.run_topo import Run, finished_run, record_of, rpcs_to_servers, summary_of
 
 pytestmark = pytest.mark.mininet
 
@@ -17,8 +17,7 @@ pytestmark = pytest.mark.mininet
 @pytest.fixture(scope="module")
 def whole_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a run that has ended well, with the kernel datapath where available, and captured packets."""
-    with run_topo(tmp_path_factory.mktemp("whole"), "PCAP=1") as run:
-        assert run.wait() == 0, run.errors
+    run = finished_run(tmp_path_factory.mktemp("whole"), "PCAP=1")
     return run
 
 
