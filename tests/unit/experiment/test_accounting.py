@@ -55,11 +55,8 @@ def test_an_unknown_push_that_came_twice_is_found() -> None:
 def test_shares_of_servers_are_put_together_by_key() -> None:
     space = KeySpace(3, np.array([10, 20, 2**63], dtype=np.uint64))
     dumps: list[dict[str, np.ndarray]] = [
-        {"job4_keys": np.array([10], dtype=np.uint64), "job4_values": np.array([1], dtype=np.uint32)},
-        {
-            "job4_keys": np.array([2**63, 20], dtype=np.uint64),
-            "job4_values": np.array([2**32 - 1, 3], dtype=np.uint32),
-        },
+        {"job4_keys": np.array(keys, np.uint64), "job4_values": np.array(values, np.uint32)}
+        for keys, values in (([10], [1]), ([2**63, 20], [2**32 - 1, 3]))
     ]
     assert held_by_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]
 
@@ -72,9 +69,8 @@ def test_values_of_the_switch_are_signed() -> None:
 
 def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> None:
     for worker, op, served in ((1, "push", 200), (1, "pull", 7), (2, "push", 100)):
-        pl.DataFrame({"op": [op, op], "served": pl.Series([served, served], dtype=pl.UInt8)}).write_parquet(
-            tmp_path / f"rpc-worker-{worker}-{op}.parquet"
-        )
+        rows = pl.DataFrame({"op": [op, op], "served": pl.Series([served, served], dtype=pl.UInt8)})
+        rows.write_parquet(tmp_path / f"rpc-worker-{worker}-{op}.parquet")
     assert served_pushes(tmp_path) == 600
 
 

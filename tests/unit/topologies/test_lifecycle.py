@@ -54,9 +54,8 @@ def test_the_first_error_is_told_and_not_what_follows_from_it(
     """On a full disk there is not even a run.json."""
     failing(monkeypatch, FULL)
     run = create_run_folder(tmp_path, "softswitch")
-    with pytest.raises(
-        RunFailed, match=rf"No space left on device.* the disk of {tmp_path} \(.* MB\) is full"
-    ):
+    message = rf"No space left on device.* the disk of {tmp_path} \(.* MB\) is full"
+    with pytest.raises(RunFailed, match=message):
         lifecycle._run(Config(runs=tmp_path), None, run, quiet())
 
 
@@ -75,9 +74,8 @@ def test_beyond_the_limit_the_error_names_the_faults(tmp_path: Path, monkeypatch
     failing(monkeypatch, AgentFailed("PS 1 did not answer"))
     run = create_run_folder(tmp_path, "softswitch")
     config = Config(runs=tmp_path, faults=Faults(loss=0.4, reordering=0.2))
-    with pytest.raises(
-        RunFailed, match=r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs end"
-    ):
+    message = r"^PS 1 did not answer \(0\.4 loss, 0\.2 reordering in force; runs end"
+    with pytest.raises(RunFailed, match=message):
         lifecycle._run(config, None, run, quiet())
 
 

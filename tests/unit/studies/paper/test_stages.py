@@ -17,9 +17,19 @@ from studies.paper import stages
 from studies.paper.plan import Stage, all_stages, map_stages
 from studies.paper.stages import StageFailed, is_done, result_of, run_stages, toml
 
-DONE: list[str] = []
-
 ROOT = Path(__file__).parents[4]
+LONG = """
+import os, signal, sys
+from pathlib import Path
+
+def hear(number, frame):
+    Path({folder!r}, "heard").touch()
+    sys.exit(1)
+
+signal.signal(signal.SIGINT, hear)
+Path({folder!r}, "pid").write_text(str(os.getpid()))
+signal.pause()
+"""
 
 
 @pytest.fixture
@@ -58,9 +68,8 @@ def test_what_is_done_is_not_done_again_unless_its_settings_change(shell: None, 
 
 def test_a_stage_that_fails_is_named_with_its_last_line_and_done_again(shell: None, tmp_path: Path) -> None:
     broken = stage("b", then="echo first; echo PS 1 did not answer >&2; exit 3")
-    with pytest.raises(
-        StageFailed, match=r"^stage b ended with code 3: PS 1 did not answer; see .*/stage\.log$"
-    ):
+    message = r"^stage b ended with code 3: PS 1 did not answer; see .*/stage\.log$"
+    with pytest.raises(StageFailed, match=message):
         run_stages([stage("a"), broken, stage("c")], tmp_path, quiet)
     assert done(tmp_path) == ["a", "b"] and not is_done(broken, tmp_path)
     with pytest.raises(StageFailed):
@@ -80,16 +89,7 @@ def test_ctrl_c_ends_the_stage_and_keeps_what_was_done(
 ) -> None:
     """The stage's command and its children get the signal, too."""
     script = tmp_path / "long.py"
-    script.write_text(
-        "import os, signal, sys\n"
-        "from pathlib import Path\n"
-        "def hear(number, frame):\n"
-        f"    Path({str(tmp_path / 'heard')!r}).touch()\n"
-        "    sys.exit(1)\n"
-        "signal.signal(signal.SIGINT, hear)\n"
-        f"Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
-        "signal.pause()\n"
-    )
+    script.write_text(LONG.format(folder=str(tmp_path)))
     long = stage("b", then=f"exec {sys.executable} {script}")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
