@@ -23,19 +23,11 @@ from topologies.run_lock import marked_processes
 
 PATIENCE_S = 300.0
 SMALL: dict[str, object] = {
-    "workers": 2,
-    "top_k": 2000,
-    "rounds": 2,
-    "loads": [0.5],
-    "block_ms": 300,
-    "discard_ms": 100,
-    "block_steps": 20,
-    "trace_steps": 400,
-    "profile_lanes": 100_000,
-    "calibration_s": 0.3,
+    "workers": 2, "top_k": 2000, "rounds": 2, "loads": [0.5], "block_ms": 300, "discard_ms": 100,
+    "block_steps": 20, "trace_steps": 400, "profile_lanes": 100_000, "calibration_s": 0.3,
     "empty_rpcs": 20,
     "budget_s": 2.0,  # so that on a busy machine no block is run again
-}
+}  # fmt: skip
 # Of the switch, one a run: below those that the kernel gives to whoever asks for any.
 _PORTS = count(9_600)
 

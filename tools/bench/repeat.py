@@ -36,15 +36,9 @@ from foundation.logs.columns import TRANSFERS
 from foundation.text import pluralize
 
 SHORT: dict[str, object] = {
-    "budget_s": 50.0,
-    "block_ms": 300,
-    "discard_ms": 100,
-    "block_steps": 50,
-    "calibration_s": 1.0,
-    "empty_rpcs": 50,
-    "simulate_dedicated_switch": False,
-    "profile_lanes": 300_000,
-}
+    "budget_s": 50.0, "block_ms": 300, "discard_ms": 100, "block_steps": 50, "calibration_s": 1.0,
+    "empty_rpcs": 50, "simulate_dedicated_switch": False, "profile_lanes": 300_000,
+}  # fmt: skip
 """Settings of a short run: it ends by the same rule as any, but sooner."""
 WANTED = (0.02, 0.08)
 """Share of null intervals that leave out 0."""

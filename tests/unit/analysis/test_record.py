@@ -12,14 +12,9 @@ from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
 
 LEAST = {
-    "target": "bmv2",
-    "config": {"workers": 2},
-    "machine": {"kernel": "6.1"},
-    "versions": {"python": "3.11"},
-    "placement": {"p1": 0},
-    "seeds": {"seed": 1},
-    "jobs": {"offload": 4},
-}
+    "target": "bmv2", "config": {"workers": 2}, "machine": {"kernel": "6.1"},
+    "versions": {"python": "3.11"}, "placement": {"p1": 0}, "seeds": {"seed": 1}, "jobs": {"offload": 4},
+}  # fmt: skip
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:

@@ -11,19 +11,10 @@ from analysis.figures.source import Source, of_cluster
 from foundation.logs.cluster import open_cluster
 
 ROW = {
-    "worker": 1,
-    "ps": 0,
-    "iteration": 0,
-    "op": "pull",
-    "t_send_us": 0,
-    "request_bytes": 100,
-    "response_bytes": 200,
-    "w_proc_us": 1.0,
-    "w_queue_us": 2.0,
-    "ps_proc_us": 30.0,
-    "ps_queue_us": 7.0,
+    "worker": 1, "ps": 0, "iteration": 0, "op": "pull", "t_send_us": 0, "request_bytes": 100,
+    "response_bytes": 200, "w_proc_us": 1.0, "w_queue_us": 2.0, "ps_proc_us": 30.0, "ps_queue_us": 7.0,
     "n_tx_us": 60.0,
-}
+}  # fmt: skip
 """An RPC of 100 µs."""
 
 

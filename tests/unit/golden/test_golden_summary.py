@@ -104,17 +104,11 @@ def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
         },
         "rpc_latency_us": distribution(200 + 19.2, 210, 260, 510),
         "rpc_latency_by_class_us": {
-            "all_hit": NOTHING,
-            "mixed": NOTHING,
-            "cold": distribution(200 + 19.2, 210, 260, 510),
+            "all_hit": NOTHING, "mixed": NOTHING, "cold": distribution(200 + 19.2, 210, 260, 510),
         },
         "rpcs_per_step_by_class": {"all_hit": 0.0, "mixed": 0.0, "cold": 6.0},
         "metrics_us": {
-            "w_proc": 3.0,
-            "w_queue": 6.0,
-            "ps_proc": 40.0,
-            "ps_queue": 20.0,
-            "n_tx": about(131 + 19.2),
+            "w_proc": 3.0, "w_queue": 6.0, "ps_proc": 40.0, "ps_queue": 20.0, "n_tx": about(131 + 19.2),
             "switch": 8.0,
         },
         # Six RPCs of 40 µs; 2.7 ms over 30 steps.
@@ -127,7 +121,7 @@ def test_the_arm_without_anything(summary: dict[str, Any]) -> None:
         "step_us": about(5700 + 19.2),
         "step_latency_us": distribution(5700 + 19.2, 5710, 5760, 6010),
         "loss": about(0.5),
-    }
+    }  # fmt: skip
 
 
 def test_the_arm_with_a_hot_set(summary: dict[str, Any]) -> None:

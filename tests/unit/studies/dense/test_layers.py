@@ -21,15 +21,9 @@ from tests.unit.studies.dense.docs_tables import rows
 
 HEAD = "layer,bytes,backward_us,forward_us\n"
 MILLIONS = {
-    "resnet50": 25.56,
-    "resnet101": 44.55,
-    "resnet152": 60.19,
-    "vgg16": 138.36,
-    "densenet201": 20.01,
-    "inceptionv4": 42.7,
-    "bert-base": 110,
-    "bert-large": 335,
-}
+    "resnet50": 25.56, "resnet101": 44.55, "resnet152": 60.19, "vgg16": 138.36, "densenet201": 20.01,
+    "inceptionv4": 42.7, "bert-base": 110, "bert-large": 335,
+}  # fmt: skip
 """Parameters as published."""
 
 
