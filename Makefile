@@ -1,4 +1,4 @@
-# Everything sets itself up: `make run-topo` and `make test` work in a fresh clone (Debian 12, Ubuntu 22.04, 24.04).
+# Everything sets itself up: `make run-topo` and `make test` work in a fresh clone (Debian 12, 13, Ubuntu 22.04, 24.04).
 
 PYTHON := .venv/bin/python
 AS_ROOT := scripts/as-root
