@@ -44,10 +44,13 @@ _GRACE_S = 30.0  # time for a command to end in order after Ctrl-C
 _TERMINAL_S, _FILE_S = 0.2, 60.0  # between two lines of progress
 _WIDTH = 78
 
-# Arguments: the root, then the folders and files to bind read-only, `--`, then the command. It is the first
-# process of its namespaces, so it waits for the command instead of becoming it.
+# Arguments: a Python, the root, folders and files to bind read-only, `--`, and the command. It is the first
+# process of its namespaces, so it waits for the command instead of becoming it. Ubuntu 26.04 has the program
+# pivot_root in a package that is not always there, so the C library's function is called.
 _ENTER = """
 set -eu
+python=$1
+shift
 mount --bind "$1" "$1"
 cd "$1"
 shift
@@ -62,7 +65,7 @@ mount -t sysfs none sys
 mount -t tmpfs -o mode=755 none run
 mount -t proc none proc
 mkdir .machine
-pivot_root . .machine
+"$python" -c 'import ctypes, sys; sys.exit(-ctypes.CDLL(None).pivot_root(b".", b".machine"))'
 cd /
 umount --lazy /.machine
 rmdir /.machine
@@ -252,7 +255,19 @@ class FreshRoot:
             "LANG": "C.UTF-8",
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         }
-        enter = ["sh", "-c", _ENTER, "sh", str(self._root), *self._read_only, "--", "sh", "-c", command]
+        enter = [
+            "sh",
+            "-c",
+            _ENTER,
+            "sh",
+            sys.executable,
+            str(self._root),
+            *self._read_only,
+            "--",
+            "sh",
+            "-c",
+            command,
+        ]
         return self._step(command, [*_NAMESPACES, *enter], environment)
 
     def _step(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
@@ -302,7 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if os.geteuid() != 0:
             raise FreshRootError("expected root")
-        for program in ("debootstrap", "unshare", "pivot_root", "git"):
+        for program in ("debootstrap", "unshare", "git"):
             if shutil.which(program) is None:
                 raise FreshRootError(f"expected the program {program}: install it with apt")
         if given.mirror:
