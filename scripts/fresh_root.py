@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import BinaryIO, NamedTuple
 
 HERE = Path(__file__).resolve().parent.parent
@@ -155,6 +155,8 @@ class Progress:
     def __init__(self, name: str, log: Path, is_terminal: bool) -> None:
         self._name, self._log, self._is_terminal = name, log, is_terminal
         self._last = ""
+        # Not by Thread.join: when Ctrl-C interrupts that, Python before 3.13 takes the thread for ended.
+        self._ended = Event()
         self._begun = time.monotonic()
 
     def run(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> int:
@@ -168,17 +170,14 @@ class Progress:
             env=environment,
         )
         assert process.stdout is not None
-        reader = Thread(target=self._read, args=(process.stdout,), daemon=True)
-        reader.start()
+        Thread(target=self._read, args=(process.stdout,), daemon=True).start()
         try:
-            self._show(reader, None)
+            self._show(None)
         except KeyboardInterrupt:
             # A terminal sends SIGINT to the command, too.
             with suppress(KeyboardInterrupt):
-                self._show(reader, _GRACE_S if self._is_terminal else 0.0)
-            process.kill()
-            # The pipe ends with the last process of the namespace.
-            reader.join()
+                self._show(_GRACE_S if self._is_terminal else 0.0)
+            _kill_namespace(process)
             raise
         finally:
             process.wait()
@@ -197,20 +196,28 @@ class Progress:
                 log.flush()
                 text = line.decode(errors="replace").rstrip().rpartition("\r")[2]
                 self._last = re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", text) or self._last
+        self._ended.set()
 
-    def _show(self, reader: Thread, timeout_s: float | None) -> None:
+    def _show(self, timeout_s: float | None) -> None:
         interval = _TERMINAL_S if self._is_terminal else _FILE_S
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        while reader.is_alive() and (end is None or time.monotonic() < end):
-            reader.join(interval if end is None else min(interval, max(0.0, end - time.monotonic())))
+        while not self._ended.is_set() and (end is None or time.monotonic() < end):
+            self._ended.wait(interval if end is None else min(interval, max(0.0, end - time.monotonic())))
             line = f"  {time.monotonic() - self._begun:3.0f} s  {self._last}"[:_WIDTH]
             if self._is_terminal:
                 print(f"\r\x1b[K{line}", end="", flush=True)
-            elif reader.is_alive():
+            elif not self._ended.is_set():
                 print(line, flush=True)
 
     def _clear(self) -> None:
         print("\r\x1b[K" if self._is_terminal else "", end="")
+
+
+def _kill_namespace(process: subprocess.Popen[bytes]) -> None:
+    """Kill the first process of a namespace: the kernel kills the others before `unshare` sees it end."""
+    first = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    for child in first or [str(process.pid)]:
+        os.kill(int(child), signal.SIGKILL)
 
 
 class FreshRoot:
