@@ -79,7 +79,8 @@ def test_in_the_kernel_the_agents_cpu_time_contains_the_switch(whole_run: Run) -
     counted = sum(port["program_ns"] for port in record["switch"]["ports"].values()) / 1e9
     blocks = [block["program_s"] for block in record["blocks"] + record["repeated_blocks"]]
     assert sum(block["workers"] + block["servers"] for block in blocks) < counted
-    assert f"{share['workers']:.1%} of the workers'" in " ".join(whole_run.output.split())
+    page = " ".join((whole_run.folder / "report.html").read_text().split())
+    assert f"{share['workers']:.1%} of the workers&#39;" in page
 
 
 def test_captures_hold_the_rpcs(whole_run: Run) -> None:

@@ -271,7 +271,7 @@ def test_a_switch_without_our_pipeline_is_left_alone(program: Path, tables: str)
     async def scenario() -> None:
         async with LiveNet(JOB, KEYS) as net:
             async with Controller(net.address) as controller:
-                with pytest.raises(PipelineError, match="has no pipeline: it was restarted and has lost"):
+                with pytest.raises(PipelineError, match="has no pipeline"):
                     await controller.load(JOB, [1])
             options = fy.SwitchOptions(PROGRAMS / f"{program}.p4info.txtpb", PROGRAMS / f"{program}.json")
             async with fy.Switch("other", net.address, options):
