@@ -50,8 +50,14 @@ class Drift:
     """(time in the run, minimum capacity)."""
 
     @property
+    def largest(self) -> tuple[str, float]:
+        """The time of the largest change, and the capacity then as a ratio to the first."""
+        ratios = [(when, rate / self.first) for when, rate in self.later]
+        return max(ratios, key=lambda found: abs(found[1] - 1))
+
+    @property
     def is_large(self) -> bool:
-        return any(abs(rate / self.first - 1) > DRIFT for _, rate in self.later)
+        return abs(self.largest[1] - 1) > DRIFT
 
 
 @dataclass(frozen=True, slots=True)

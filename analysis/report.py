@@ -8,13 +8,13 @@ from pathlib import Path
 import polars as pl
 
 from analysis.claims import answer, claims, rows_of
-from analysis.dedicated_switch import predict
+from analysis.dedicated_switch import Prediction, predict
 from analysis.facts import facts
 from analysis.figures.all import Progress, figures, no_progress
 from analysis.figures.model import Figure
 from analysis.figures.source import Source, of_run
 from analysis.forest import ForestRow, forest
-from analysis.metrics import Tone, shown_in
+from analysis.metrics import Metric, Tone, shown_in
 from analysis.page.build import FirstScreen, Page, build, drawings, forest_plot, glossary
 from analysis.page.plots import plot
 from analysis.paper import columns, findings
@@ -96,9 +96,15 @@ def result(record: RunRecord, summary: Summary) -> Result:
         is_trusted=every[0].is_trusted,
         rows=rows,
         sentences=() if rows else every[0].sentences,
-        warnings=sentences("warnings", [] if predicted is None else predicted.misses, **context),
+        warnings=sentences("warnings", [] if predicted is None else _misses(summary, predicted), **context),
         notes=notes,
     )
+
+
+def _misses(summary: Summary, predicted: Prediction) -> list[tuple[Metric, Comparison, Comparison]]:
+    """Return the checks that the simulation misses, but for changes that are noise in the measurement."""
+    measured = answer(summary).claims
+    return [check for check in predicted.misses if not measured[check[0].name].is_noise]
 
 
 def _line(macro: str, *arguments: object, **context: object) -> str:

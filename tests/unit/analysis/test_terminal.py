@@ -11,6 +11,7 @@ from analysis.record import RunRecord
 from analysis.summary import Summary
 from analysis.terminal import RESULT_WIDTH, print_result
 from tests.harness.snapshots import assert_snapshot
+from tests.harness.summaries import of_ratio
 from tests.unit.analysis.test_record import LEAST
 from tests.unit.analysis.test_sentences import ANSWERS, capacity
 
@@ -37,3 +38,19 @@ def test_a_result_fits_a_screen(name: str) -> None:
 def test_all_results() -> None:
     texts = [f"# {name}\n" + "\n".join(shown(of)) for name, of in ANSWERS.items()]
     assert_snapshot(Path(__file__).with_name("results.txt"), "\n\n".join(texts))
+
+
+def test_a_miss_of_the_simulation_is_no_miss_if_the_measurement_is_noise() -> None:
+    """The baseline differed from its own repeat by more than offload did."""
+    missed = ANSWERS["a dedicated switch"]
+    assert any("simulation misses" in line for line in shown(missed))
+    load = missed.loads["0.5"]
+    null = {"repeat": {name: of_ratio(0.0, -0.9, 0.9) for name in load.differences["offload"]}}
+    noisy = load.model_copy(update={"differences": load.differences | null})
+    assert not any("misses" in line for line in shown(missed.model_copy(update={"loads": {"0.5": noisy}})))
+
+
+def test_the_largest_drift_is_said_with_its_time() -> None:
+    drifted = {"capacity_checks": capacity(middle=250, end=190), "offered_rate": {"0.5": 100.0}}
+    text = " ".join(" ".join(shown(ANSWERS["no null"].model_copy(update=drifted))).split())
+    assert "25 % faster in the middle of the run, so load 0.5 was nearer 0.4 then." in text
