@@ -1,0 +1,63 @@
+"""The forest plot: a row a metric, with marks on a common axis whose left side is better."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from analysis.forest import Effect, ForestRow, forest, span
+from analysis.page.build import forest_plot
+from tests.unit.analysis.test_sentences import ANSWERS, capacity
+
+CPU = ForestRow("CPU", "less", Effect(-0.4, -0.5, -0.3, "better"), Effect(0.1, -0.1, 0.3))
+RATE = ForestRow("capacity", "more", Effect(0.4, 0.3, 0.5, "better"), None)
+
+
+def marks(row: ForestRow) -> list[float]:
+    found = re.findall(r'class="mark [^"]*" style="left: ([\d.]+)%"', forest_plot([row]))
+    return [float(each) for each in found]
+
+
+def test_a_change_for_the_better_is_left_whichever_way_is_better() -> None:
+    """The axis reaches 5 % beyond the widest bound, 0.5, on either side of its middle."""
+    place = pytest.approx(50 - 50 * 0.4 / 0.525, abs=0.01)
+    assert marks(CPU) == [place, pytest.approx(50 + 50 * 0.1 / 0.525, abs=0.01)]
+    assert marks(RATE) == [place]
+
+
+def test_an_interval_reaches_from_bound_to_bound() -> None:
+    html = forest_plot([RATE])
+    [(left, right)] = re.findall(r'class="interval [^"]*" style="left: ([\d.]+)%; right: ([\d.]+)%"', html)
+    assert (float(left), 100 - float(right)) == pytest.approx((2.38, 21.43), abs=0.02)
+
+
+def test_colours_are_of_claims_alone() -> None:
+    html = forest_plot([CPU])
+    assert html.count("mark dedicated better") == html.count("mark here unclear") == 1
+    assert html.count(">~</span>") == 1
+
+
+@pytest.mark.parametrize(("rows", "reach"), [((CPU,), 0.525), ((), 1.0)])
+def test_the_axis_holds_all_bounds(rows: tuple[ForestRow, ...], reach: float) -> None:
+    assert span(rows) == pytest.approx(reach)
+
+
+def test_the_axis_ends_at_a_doubling() -> None:
+    wide = ForestRow("pull", "less", None, Effect(0.2, -0.5, 9.0))
+    assert span([wide]) == 1.0
+    assert 'right: 0.0%"' in forest_plot([wide])
+
+
+def test_the_measured_capacity_has_its_range_and_claims_nothing() -> None:
+    """First 200 of 200, then 100 of 200: the mean of the ratios' logarithms, and both ratios."""
+    checks = [
+        each.model_copy(update={"capacity": {"baseline": 200.0, "offload": 100.0}})
+        for each in capacity(end=1)
+    ]
+    of = ANSWERS["no null"].model_copy(
+        update={"capacity": {"baseline": 200.0, "offload": 200.0}, "capacity_checks": checks}
+    )
+    here = forest(of, None)[-1].here
+    assert here is not None and here.tone == ""
+    assert (here.ratio, here.low, here.high) == pytest.approx((0.5**0.5 - 1, -0.5, 0.0))
