@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
 from collections.abc import Iterator
 from inspect import iscoroutinefunction, signature
@@ -39,6 +40,16 @@ def closed_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for connection in left:
         connection.close()
     assert not left, "expected the test to close its connections to SQLite"
+
+
+@pytest.fixture(autouse=True)
+def kept_signal_handlers() -> Iterator[None]:
+    """Check that a test leaves Ctrl-C to Python; after `STOP.listen` later tests would not be interrupted."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    after = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+    assert after is before, "expected the test to restore the handler of SIGINT"
 
 
 def is_open(connection: sqlite3.Connection) -> bool:

@@ -16,6 +16,7 @@ from foundation.designs.arms import every
 from foundation.renamed import ARMS
 from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
+from topologies import lifecycle
 
 EXPECTED = "expected arm 'baseline', got its old name 'neither'"
 OLD = {new: old for old, new in ARMS.items()}
@@ -101,12 +102,16 @@ def test_a_clusters_logs_with_old_names_are_refused(
     assert refusal("report", "--logs", str(tmp_path)) == f"Error: {tmp_path}: {EXPECTED}"
 
 
-@pytest.mark.parametrize("command", ["run", "simulate"])
-def test_a_configuration_with_old_names_is_refused(tmp_path: Path, command: str) -> None:
+def test_a_configuration_with_old_names_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "run.toml"
     file.write_text('arms = ["neither", "hot"]\n')
-    result = invoke(command, f"CONFIG={file}" if command == "run" else file)
-    assert result.exit_code == 1 and f"CONFIG={file}: {EXPECTED}" in result.stderr
+    simulated = invoke("simulate", file)
+    assert simulated.exit_code == 1 and f"CONFIG={file}: {EXPECTED}" in simulated.stderr
+    # What `hotline run` calls, without its handlers of signals.
+    assert lifecycle.main([f"CONFIG={file}"]) == 1
+    assert f"CONFIG={file}: {EXPECTED}" in capsys.readouterr().err
 
 
 def test_options_and_schedules_with_old_names_are_refused(tmp_path: Path) -> None:
