@@ -25,9 +25,9 @@ SETTINGS = {
 }
 """Path of a setting in a TOML file, without positions -> new name of its last part."""
 FIELDS = {"behind_ns": "max_lateness_ns", "owed": "unreplayed"}
-"""Fields of `run.json`."""
+"""Old name of a field of `run.json` -> new name."""
 SCHEDULE_FIELDS = {"late_us": "extra_delay_us", "strikes": "injections"}
-"""Fields of a file with a schedule of faults."""
+"""Old name of a field of a fault schedule -> new name."""
 VERBS = {"owed": "recover", "zoo": "allreduce"}
 OPTIONS = {
     ("recover", "--bring-home"): "--apply",

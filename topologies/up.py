@@ -92,7 +92,7 @@ class UpBackend:
 
     def report(self, report: Message) -> None:
         if not self._has_reports:
-            set_aside(self._folder / REPORTS)
+            keep_earlier_file(self._folder / REPORTS)
             self._has_reports = True
         self._reports(report)
 
@@ -143,7 +143,7 @@ class UpBackend:
         files = last_updates(parts)
         rows = [pl.read_parquet(file, columns=list(UPDATES)) for file in files]
         if rows:
-            set_aside(self._folder / UPDATES_FILE)
+            keep_earlier_file(self._folder / UPDATES_FILE)
             pl.concat(rows).write_parquet(self._folder / UPDATES_FILE)
         shutil.rmtree(parts, ignore_errors=True)
         give_to_user(self._folder)
@@ -164,14 +164,14 @@ class UpBackend:
             self.rendezvous.mark_broken(str(error))
 
 
-def set_aside(file: Path) -> None:
+def keep_earlier_file(file: Path) -> None:
     """Rename the file of an earlier session, if there is one, to NAME-1, NAME-2 and so on."""
     if file.exists():
-        number = len(_set_aside_files(file)) + 1
+        number = len(_earlier_files(file)) + 1
         file.rename(file.with_stem(f"{file.stem}-{number}"))
 
 
-def _set_aside_files(file: Path) -> list[Path]:
+def _earlier_files(file: Path) -> list[Path]:
     return list(file.parent.glob(f"{file.stem}-*{file.suffix}"))
 
 
@@ -200,7 +200,7 @@ async def serve(config: Config, where: Path) -> None:
             log.info("going down")
 
 
-def _command_that_ends() -> str:
+def _down_command() -> str:
     where = socket_path()
     variable = "" if where == DEFAULT_SOCKET else f"{SOCKET_VARIABLE}={where} "
     return f"sudo {variable}./hotline down"
@@ -215,7 +215,7 @@ def main(settings: Sequence[str]) -> int:
         config = load_config(settings)
         check(config)
         interfaces = addressing.switch_interfaces(config.workers, config.servers)
-        with hold_run_lock(interfaces, ended_by=_command_that_ends()) as run_lock:
+        with hold_run_lock(interfaces, ended_by=_down_command()) as run_lock:
             preflight.check_in_the_way(config)
             routes.remove()  # those of a killed process
             folder = folder_of(config)
@@ -224,7 +224,7 @@ def main(settings: Sequence[str]) -> int:
                 shutil.rmtree(folder / name, ignore_errors=True)
                 (folder / name).mkdir(parents=True)
             for name in (REPORTS, UPDATES_FILE):
-                for file in (folder / name, *_set_aside_files(folder / name)):
+                for file in (folder / name, *_earlier_files(folder / name)):
                     file.unlink(missing_ok=True)
             asyncio.run(serve(config, socket_path()))
             give_to_user(folder)

@@ -37,9 +37,9 @@ class PlayedSchedule:
     schedule: AllReduceSchedule
     testbed: AllReduceTestbed
     vectors: list[list[Vector]]
-    """Vectors [all-reduce][worker]."""
+    """Operands by all-reduce, then by worker."""
     results: list[list[Vector]] = field(default_factory=list)
-    """Results [worker][all-reduce], as far as they are complete."""
+    """Sums by worker, then by all-reduce, as far as they are complete."""
 
     @property
     def verdict(self) -> Verdict:
