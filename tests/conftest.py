@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import sqlite3
 from collections.abc import Iterator
@@ -50,6 +51,21 @@ def kept_signal_handlers() -> Iterator[None]:
     after = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGINT, before)
     assert after is before, "expected the test to restore the handler of SIGINT"
+
+
+@pytest.fixture(autouse=True)
+def kept_log_handlers() -> Iterator[None]:
+    """Check that a test leaves no log handler: it would write to a stream that pytest has closed by then."""
+    root = logging.getLogger()
+    before, level = set(root.handlers), root.level
+    yield
+    left = [each for each in root.handlers if each not in before and "pytest" not in type(each).__module__]
+    for handler in left:
+        root.removeHandler(handler)
+    level_after = root.level
+    root.setLevel(level)
+    assert not left, f"expected the handlers of the root logger as before, got {left}"
+    assert level_after == level, "expected the level of the root logger as before"
 
 
 def is_open(connection: sqlite3.Connection) -> bool:

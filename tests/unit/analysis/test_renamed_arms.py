@@ -103,13 +103,14 @@ def test_a_clusters_logs_with_old_names_are_refused(
 
 
 def test_a_configuration_with_old_names_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(lifecycle, "configure_logging", lambda console: None)
     file = tmp_path / "run.toml"
     file.write_text('arms = ["neither", "hot"]\n')
     simulated = invoke("simulate", file)
     assert simulated.exit_code == 1 and f"CONFIG={file}: {EXPECTED}" in simulated.stderr
-    # What `hotline run` calls, without its handlers of signals.
+    # What `hotline run` calls, without its handlers of signals and logs.
     assert lifecycle.main([f"CONFIG={file}"]) == 1
     assert f"CONFIG={file}: {EXPECTED}" in capsys.readouterr().err
 

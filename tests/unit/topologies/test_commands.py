@@ -43,6 +43,7 @@ def test_bad_data_is_told_before_anything_is_set_up(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(preflight, "check", lambda config: None)
+    monkeypatch.setattr(lifecycle, "configure_logging", lambda console: None)
     Path("bad.svm").write_text("1 3:1\n7 4:1\n")
     assert lifecycle.main(["DATA=bad.svm"]) == 1
     assert capsys.readouterr().err.splitlines()[-1].startswith("hotline: DATA=bad.svm, line 2: label '7'")
