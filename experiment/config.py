@@ -134,7 +134,7 @@ class Config(RunSettings):
     looks."""
     precise: bool = False
     """Whether rounds go on until intervals are narrow, which takes several minutes."""
-    budget_s: float = Field(default=100.0, gt=0, allow_inf_nan=False)
+    budget_s: float = Field(default=85.0, gt=0, allow_inf_nan=False)
     """Duration of all rounds in s, if their number is not given."""
     data: Path | None = None
     """A libsvm training set or an update log; None is the built-in R1 workload."""
@@ -152,9 +152,9 @@ class Config(RunSettings):
     run in a closed loop."""
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Rate of load 1.0 in steps/s of all workers, for runs that are compared with each other."""
-    block_ms: int = Field(default=550, ge=1)
+    block_ms: int = Field(default=430, ge=1)
     """Minimum duration of a block in ms."""
-    discard_ms: int = Field(default=200, ge=0)
+    discard_ms: int = Field(default=130, ge=0)
     """Duration of a block's first part, which is not measured, in ms."""
     block_steps: int = Field(default=100, ge=1)
     """Minimum number of measured steps of a block, as far as `budget_s` allows."""
@@ -162,7 +162,7 @@ class Config(RunSettings):
     """Steps of each worker in the built-in workload, which a longer run repeats."""
     profile_lanes: int | None = Field(default=None, ge=1)
     """Pushed lanes from which the hot set is chosen, at most one pass; None is 1,000,000."""
-    calibration_s: float = Field(default=2.0, gt=0)
+    calibration_s: float = Field(default=1.5, gt=0)
     """Duration of each arm's closed loop before the first round, in s."""
     empty_rpcs: int = Field(default=500, ge=0)
     """RPCs without lanes that each worker sends to measure the emulator itself."""

@@ -143,7 +143,10 @@ async def _settle(worker: CommandTarget) -> None:
 
 @contextmanager
 def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
-    """Leave a readable run folder, whatever happens; yield a function that writes it before the end."""
+    """Leave a readable run folder, whatever happens; yield a function that writes it before the end.
+
+    After an error the trace is removed before logs are merged, which may need its space.
+    """
     record.error = "it was killed"
     record.write(run)
     is_written = False
@@ -167,7 +170,6 @@ def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterat
                 _merge(run, record, reporter)
             shutil.rmtree(run / "parts")
         raise
-    shutil.rmtree(run / "trace", ignore_errors=True)
     if not is_written:
         write_results()
     shutil.rmtree(run / "parts")

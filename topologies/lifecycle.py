@@ -101,9 +101,12 @@ def _run(
             # A defect, whose traceback follows; the folder is readable nevertheless.
             _publish_folder(config)
             raise
-        # With CLI=1 the report exists already.
-        if not (STOP.requested or (run / "report.html").exists()):
-            publish()
+        try:
+            # With CLI=1 the report exists already.
+            if not (STOP.requested or (run / "report.html").exists()):
+                publish()
+        finally:
+            shutil.rmtree(run / "trace", ignore_errors=True)
         if STOP.requested:
             reporter.stop()
             print(f"hotline: interrupted; {_describe_results(run)}", file=sys.stderr)

@@ -25,7 +25,7 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
     """Simulate a run's first load by its own costs, two corrected; raises `AnalysisError`, `DataError`."""
     hosts, load = costs_of_run(run, record, summary), next(iter(summary.loads))
     shared = _like(record, load, hosts, _ROUNDS_TO_CORRECT)
-    trace = read_data(shared, quiet_reporter()) or generate_trace(shared, lambda done: None)
+    trace = trace_of(run, shared)
     with temporary_run(shared, trace, quiet_reporter()) as made:
         hosts = correct_costs(hosts, step_costs_of(run, record, summary), step_costs_of(*made))
     shared = _like(record, load, hosts, _ROUNDS)
@@ -43,6 +43,13 @@ def simulate_dedicated_switch(run: Path, record: RunRecord, summary: Summary) ->
         shared_capacity=shared_capacity,
         network=Network.model_validate(SWITCH).model_dump(mode="json"),
     )
+
+
+def trace_of(run: Path, config: SimulationConfig) -> Trace:
+    """Return a run's trace, which `hotline run` keeps until here, or make it again; raise `DataError`."""
+    if (run / "trace").is_dir():
+        return Trace.load(run / "trace")
+    return read_data(config, quiet_reporter()) or generate_trace(config, lambda done: None)
 
 
 def _simulate(config: SimulationConfig, trace: Trace) -> tuple[dict[str, Comparison], dict[str, float]]:

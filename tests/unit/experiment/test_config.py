@@ -84,7 +84,7 @@ def test_bad_variables_are_named(arguments: list[str], message: str) -> None:
         ("rate = 0", "rate = 0: Input should be greater than 0$"),
         ("loads = []", "loads must be fractions"),
         ("loads = [0.5, 0.5]", r"loads \(0\.5, 0\.5\) must differ$"),
-        ("block_ms = 100", r"discard_ms \(200\) must be less than block_ms \(100\)$"),
+        ("block_ms = 100", r"discard_ms \(130\) must be less than block_ms \(100\)$"),
         ("[faults]\nloss = 1.5", r"faults\.loss = 1\.5: Input should be less than 1$"),
         ("target = 'bmv2'\n[faults]\nloss = 0.1", "faults are a feature of the softswitch"),
     ],

@@ -101,7 +101,7 @@ def rounds_until_the_end(
 def test_rounds_end_at_a_look_or_with_the_budget(
     factor: Factor, round_s: float, expected: tuple[int, str, float]
 ) -> None:
-    assert rounds_until_the_end(Config(), factor, round_s) == expected
+    assert rounds_until_the_end(Config(budget_s=100.0), factor, round_s) == expected
 
 
 def test_rounds_go_on_to_the_look_that_decides() -> None:
@@ -129,7 +129,8 @@ def test_precise_rounds_have_a_budget_of_their_own() -> None:
 
 
 def test_what_is_no_round_is_not_of_the_budget() -> None:
-    assert rounds_until_the_end(Config(), alternating(5.0), 14.0, between_s=20.0)[:2] == (7, "budget")
+    config = Config(budget_s=100.0)
+    assert rounds_until_the_end(config, alternating(5.0), 14.0, between_s=20.0)[:2] == (7, "budget")
 
 
 def test_rounds_that_were_asked_for_are_counted_alone() -> None:

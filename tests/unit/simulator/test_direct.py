@@ -11,6 +11,8 @@ import pytest
 
 from analysis.record import AnalysisError, RunRecord, read_record
 from analysis.summary import Summary, summarise
+from experiment.phases.workload import generate_trace
+from hosts.workload.trace import Trace
 from simulator.answer import dedicated_switch
 from simulator.answer.__main__ import main
 from simulator.config import SimulationConfig
@@ -19,6 +21,7 @@ from simulator.experiment import temporary_run
 from simulator.prediction.direct import StepCosts, correct_costs, costs_of_run, step_costs_of
 from tests.unit.simulator.test_prediction import as_if_real
 
+SMALL = {"parameters": 3_000, "hot_parameters": 60, "keys_per_step": 100}
 PROGRAM_NS, HIT_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 5_000, 1_000
 
 
@@ -125,6 +128,16 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
     rpcs = found.shared["rpcs_per_step"].reference
     assert step_costs_of(run, record, summary).rpcs == pytest.approx(rpcs, rel=0.05)
+
+
+def test_the_trace_that_a_run_left_is_used_and_not_made_again(tmp_path: Path) -> None:
+    config = SimulationConfig.model_validate({"trace_steps": 5, "workers": 2, "workload": SMALL})
+    made = dedicated_switch.trace_of(tmp_path, config)
+    assert (made.workers, made.steps) == (2, config.trace_steps)
+    generate_trace(config.model_copy(update={"seed": 2}), lambda done: None).save(tmp_path / "trace")
+    kept = dedicated_switch.trace_of(tmp_path, config)
+    assert kept.position.tolist() == Trace.load(tmp_path / "trace").position.tolist()
+    assert kept.position.tolist() != made.position.tolist()
 
 
 def test_a_run_without_an_answer_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

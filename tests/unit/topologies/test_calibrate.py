@@ -17,7 +17,7 @@ WORKERS = 4
 
 class Played(IdleSession):
     def __init__(self, config: Config | None = None) -> None:
-        super().__init__(config or Config(workers=WORKERS))
+        super().__init__(config or Config(workers=WORKERS, calibration_s=2.0))
         self.played: list[tuple[str, int, int]] = []
 
     async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
