@@ -63,5 +63,9 @@ for (const plot of Object.values(plots)) {
   section.addEventListener("change", () => draw(plot));
   watcher.observe(section);
 }
-addEventListener("beforeprint", () => Object.values(plots).forEach(draw));
+// Paper shows everything.
+addEventListener("beforeprint", () => {
+  document.querySelectorAll("details").forEach((each) => { each.open = true; });
+  Object.values(plots).forEach(draw);
+});
 dark.addEventListener("change", () => seen.forEach((name) => draw(plots[name])));

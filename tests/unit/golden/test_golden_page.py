@@ -17,9 +17,32 @@ SHOWN = [
     (390, "light"),
     *(
         pytest.param(*other, marks=pytest.mark.soak)
-        for other in ((390, "dark"), (1280, "light"), (1280, "dark"))
+        for other in ((390, "dark"), (768, "light"), (768, "dark"), (1280, "light"), (1280, "dark"))
     ),
 ]
+CONTRASTS = """
+() => {
+  const channels = (text) => text.match(/[\\d.]+/g).map(Number);
+  const luminance = (rgb) => rgb.slice(0, 3).map((each) => each / 255)
+    .map((each) => each <= 0.03928 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, each, index) => sum + [0.2126, 0.7152, 0.0722][index] * each, 0);
+  const ground = (element) => {
+    const colour = channels(getComputedStyle(element).backgroundColor);
+    return colour[3] === 0 ? ground(element.parentElement) : colour;
+  };
+  const found = {};
+  for (const element of document.querySelectorAll("body *:not(script, style, svg *)")) {
+    const isText = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!isText || !element.getClientRects().length) continue;
+    const [one, other] = [channels(getComputedStyle(element).color), ground(element)].map(luminance);
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    const name = `${element.tagName}.${element.className}`;
+    found[name] = Math.min(found[name] ?? 21, ratio);
+  }
+  return found;
+}
+"""
+"""Return the minimum contrast of the text of each kind of element to its background."""
 DRAWN = ".js-plotly-plot .main-svg"
 
 
@@ -125,10 +148,42 @@ def test_what_is_drawn_is_the_data(drawn: Page) -> None:
 
 def test_figures_are_drawn_as_they_come_into_view(started: Browser, report: Path) -> None:
     with opened(started, report, 390, "light") as (shown, errors):
+        shown.get_by_role("heading", name="Figures").locator("..").press("Enter")
         assert shown.locator("#sec-3-2 .panel").count() == 0
         shown.locator("#sec-3-2").scroll_into_view_if_needed()
         shown.wait_for_selector("#sec-3-2 .main-svg")
         assert errors == []
+
+
+def test_the_result_comes_first_and_the_keyboard_unfolds_the_rest(started: Browser, report: Path) -> None:
+    with opened(started, report, 390, "light") as (shown, _):
+        folded = shown.locator("main details.part")
+        assert folded.count() > 5 and shown.locator("main details[open]").count() == 0
+        # Only the pictures of the network are between the result and what is folded.
+        assert shown.locator("main > :not(details, script)").all_inner_texts() == [
+            shown.locator(".drawings").inner_text()
+        ]
+        bottom, top = (
+            each.evaluate("of => of.getBoundingClientRect().y")
+            for each in (shown.locator(".drawings"), folded.first)
+        )
+        assert shown.locator("header .forest").is_visible() and bottom < top
+        glossary = shown.locator("details.part", has_text="Glossary")
+        assert not glossary.locator("dl").is_visible()
+        shown.locator("summary", has_text="run.json").focus()
+        shown.keyboard.press("Shift+Tab")
+        shown.keyboard.press("Enter")
+        assert glossary.locator("dl").is_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_text_has_contrast(started: Browser, report: Path, scheme: str) -> None:
+    """At least 4.5 to 1, as WCAG 2.2 wants it for text (1.4.3)."""
+    with opened(started, report, 1280, scheme) as (shown, _):
+        draw_all(shown)
+        found: dict[str, float] = shown.evaluate(CONTRASTS)
+        assert len(found) > 10
+        assert {name: ratio for name, ratio in found.items() if ratio < 4.5} == {}
 
 
 def test_everything_drawn_has_a_name_and_its_numbers(drawn: Page) -> None:

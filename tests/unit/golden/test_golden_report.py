@@ -199,12 +199,12 @@ def test_the_networks_drawing_has_the_runs_numbers(golden: GoldenRun) -> None:
     assert re.findall(r">([^<]+)</text>", without.svg) == [
         "3 workers", "pull 519 µs, push 719 µs",
         "switch", "forwards all of them; 8.0 µs an RPC",
-        "2 parameter servers", "PS_proc 90 µs of CPU",
+        "2 parameter servers", "90 µs of CPU to process them",
         "6.0 RPCs", "6.0 packets",
     ]  # fmt: skip
     assert re.findall(r">([^<]+)</text>", with_hot.svg)[3:] == [
         "answers 6.0 of them; 7.0 µs an RPC",
-        "2 parameter servers", "PS_proc 74 µs of CPU",
+        "2 parameter servers", "74 µs of CPU to process them",
         "12.0 RPCs", "6.1 packets",
     ]  # fmt: skip
     assert "12.0 RPCs a step, 6.1 packets to the servers" in with_hot.svg
@@ -368,7 +368,7 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
     # A heading below "Figures" for each, and one for where offload loses.
     page = Page(text)
     assert len(page.parts["h3"]) == 1 + len(list(figures([of_run(golden.folder)])))
-    assert len(page.parts["h2"]) == len(set(page.parts["h2"])) == 7
+    assert len(page.parts["h2"]) == len(set(page.parts["h2"])) == 9
 
 
 def test_a_report_takes_nothing_from_a_run_that_goes_on(golden: GoldenRun) -> None:
