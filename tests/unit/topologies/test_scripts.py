@@ -171,7 +171,7 @@ async def test_orders_that_fail_or_are_not_answered_name_the_worker(tmp_path: Pa
 
 
 async def started(script: Script, code: str) -> Script:
-    await script.start([sys.executable, "-c", code], dict(os.environ))
+    await script.start([sys.executable, "-c", code], environment_of(Path("none"), 0))
     return script
 
 
