@@ -53,13 +53,15 @@ HOTSET = f"""\
 #define CONSTANTS_P4
 
 #ifndef LANES
-#define LANES {LANES}        // of one RPC: 8, 16, 32 or 64
+#define LANES {LANES}        // of one RPC: 4 (Tofino only), 8, 16, 32 or 64
 #endif
 
-// Cells of one lane's register, and entries of its table.
-const bit<32> SLOTS = {SLOTS};
-// Callers that the switch can tell apart at a time.
-const bit<32> ROWS = {ROWS};
+#ifndef SLOTS
+#define SLOTS {SLOTS}      // cells of one lane's register, and entries of its table
+#endif
+#ifndef ROWS
+#define ROWS {ROWS}       // callers that the switch can tell apart at a time
+#endif
 // Each caller has 2^WINDOW_BITS sequence-number slots.
 const bit<8> WINDOW_BITS = {WINDOW_BITS};
 

@@ -2,7 +2,8 @@
 #ifndef REPEAT_P4
 #define REPEAT_P4
 
-#define LANES_0_TO_7(X) X(00, 0) X(01, 1) X(02, 2) X(03, 3) X(04, 4) X(05, 5) X(06, 6) X(07, 7)
+#define LANES_0_TO_3(X) X(00, 0) X(01, 1) X(02, 2) X(03, 3)
+#define LANES_0_TO_7(X) LANES_0_TO_3(X) X(04, 4) X(05, 5) X(06, 6) X(07, 7)
 #define LANES_8_TO_15(X) X(08, 8) X(09, 9) X(10, 10) X(11, 11) X(12, 12) X(13, 13) X(14, 14) X(15, 15)
 #define LANES_16_TO_31(X) X(16, 16) X(17, 17) X(18, 18) X(19, 19) X(20, 20) X(21, 21) X(22, 22) X(23, 23) \
     X(24, 24) X(25, 25) X(26, 26) X(27, 27) X(28, 28) X(29, 29) X(30, 30) X(31, 31)
@@ -11,7 +12,9 @@
     X(48, 48) X(49, 49) X(50, 50) X(51, 51) X(52, 52) X(53, 53) X(54, 54) X(55, 55) \
     X(56, 56) X(57, 57) X(58, 58) X(59, 59) X(60, 60) X(61, 61) X(62, 62) X(63, 63)
 
-#if LANES == 8
+#if LANES == 4
+#define REPEAT(X) LANES_0_TO_3(X)
+#elif LANES == 8
 #define REPEAT(X) LANES_0_TO_7(X)
 #elif LANES == 16
 #define REPEAT(X) LANES_0_TO_7(X) LANES_8_TO_15(X)
@@ -20,7 +23,7 @@
 #elif LANES == 64
 #define REPEAT(X) LANES_0_TO_7(X) LANES_8_TO_15(X) LANES_16_TO_31(X) LANES_32_TO_63(X)
 #else
-#error "LANES must be 8, 16, 32 or 64"
+#error "LANES must be 4, 8, 16, 32 or 64"
 #endif
 
 #endif

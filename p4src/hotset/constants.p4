@@ -4,13 +4,15 @@
 #define CONSTANTS_P4
 
 #ifndef LANES
-#define LANES 32        // of one RPC: 8, 16, 32 or 64
+#define LANES 32        // of one RPC: 4 (Tofino only), 8, 16, 32 or 64
 #endif
 
-// Cells of one lane's register, and entries of its table.
-const bit<32> SLOTS = 4096;
-// Callers that the switch can tell apart at a time.
-const bit<32> ROWS = 8192;
+#ifndef SLOTS
+#define SLOTS 4096      // cells of one lane's register, and entries of its table
+#endif
+#ifndef ROWS
+#define ROWS 8192       // callers that the switch can tell apart at a time
+#endif
 // Each caller has 2^WINDOW_BITS sequence-number slots.
 const bit<8> WINDOW_BITS = 6;
 

@@ -7,6 +7,7 @@
 #include "common/checksums.p4"
 #include "constants.p4"
 #include "common/repeat.p4"
+#include "rpc.p4"
 #include "headers.p4"
 #include "parser.p4"
 #include "checksums.p4"

@@ -1,0 +1,117 @@
+// The chip's parser. A lane is a state, because no state may extract a lane whose number is in a variable; and each
+// state compares the number of lanes of the packet with its own. A pull's values become valid as its keys are read:
+// stages that answer four lanes at once cannot set validity bits that share a container.
+#define CHAIN_TO_3(X) X(00, 0, 01) X(01, 1, 02) X(02, 2, 03) X(03, 3, 04)
+#define CHAIN_TO_7(X) CHAIN_TO_3(X) X(04, 4, 05) X(05, 5, 06) X(06, 6, 07) X(07, 7, 08)
+#define CHAIN_TO_15(X) CHAIN_TO_7(X) X(08, 8, 09) X(09, 9, 10) X(10, 10, 11) X(11, 11, 12) \
+    X(12, 12, 13) X(13, 13, 14) X(14, 14, 15) X(15, 15, 16)
+#if LANES == 4
+#define CHAIN(X) CHAIN_TO_3(X)
+#define BEYOND(state) state##_04
+#elif LANES == 8
+#define CHAIN(X) CHAIN_TO_7(X)
+#define BEYOND(state) state##_08
+#else
+#define CHAIN(X) CHAIN_TO_15(X)
+#define BEYOND(state) state##_16
+#endif
+
+parser HotlineParser(packet_in packet, out headers_t hdr, out metadata_t meta,
+                     out ingress_intrinsic_metadata_t intrinsic) {
+    Checksum() ipv4_checksum;
+
+    state start {
+        packet.extract(intrinsic);
+        packet.advance(PORT_METADATA_SIZE);
+        meta.is_malformed = false;
+        meta.bad_checksum = false;
+        transition select(intrinsic.ingress_port) {
+            SWITCH_CPU_PORT: parse_packet_out;
+            default: parse_ethernet;
+        }
+    }
+
+    state parse_packet_out {
+        packet.extract(hdr.packet_out);
+        transition select(hdr.packet_out.submit_to_ingress) {
+            1: parse_ethernet;
+            default: accept;
+        }
+    }
+
+    state parse_ethernet {
+        packet.extract(hdr.ethernet);
+        transition select(hdr.ethernet.ether_type) {
+            ETHERTYPE_IPV4: parse_ipv4;
+            default: accept;
+        }
+    }
+
+    state parse_ipv4 {
+        packet.extract(hdr.ipv4);
+        ipv4_checksum.add(hdr.ipv4);
+        meta.bad_checksum = ipv4_checksum.verify();
+        transition select(hdr.ipv4.version, hdr.ipv4.ihl, hdr.ipv4.flags, hdr.ipv4.frag_offset,
+                          hdr.ipv4.protocol) {
+            (4, 5, 0 &&& IPV4_MORE_FRAGMENTS, 0, PROTOCOL_UDP): parse_udp;
+            default: accept;
+        }
+    }
+
+    state parse_udp {
+        packet.extract(hdr.udp);
+        transition select(hdr.udp.src_port, hdr.udp.dst_port) {
+            (_, HOTLINE_PORT): parse_rpc;
+            (HOTLINE_PORT, _): parse_rpc;
+            default: accept;
+        }
+    }
+
+    state parse_rpc {
+        packet.extract(hdr.rpc);
+        transition select(hdr.rpc.flags, hdr.rpc.count) {
+            (_, 0): accept;
+            (FLAG_KEYS &&& (FLAG_KEYS | FLAG_VALUES), _): parse_pull_key_00;
+            (FLAG_KEYS &&& FLAG_KEYS, _): parse_key_00;
+            (FLAG_VALUES &&& FLAG_VALUES, _): parse_value_00;
+            default: accept;
+        }
+    }
+
+#define PULL_KEY(nn, i, next) state parse_pull_key_##nn { \
+    packet.extract(hdr.keys[i]); \
+    hdr.values[i].setValid(); \
+    hdr.values[i].value = 0; \
+    transition select(hdr.rpc.count) { i + 1: accept; default: parse_pull_key_##next; } }
+    CHAIN(PULL_KEY)
+#undef PULL_KEY
+
+#define KEY(nn, i, next) state parse_key_##nn { \
+    packet.extract(hdr.keys[i]); \
+    transition select(hdr.rpc.count) { i + 1: parse_value_00; default: parse_key_##next; } }
+    CHAIN(KEY)
+#undef KEY
+
+#define VALUE(nn, i, next) state parse_value_##nn { \
+    packet.extract(hdr.values[i]); \
+    transition select(hdr.rpc.count) { i + 1: accept; default: parse_value_##next; } }
+    CHAIN(VALUE)
+#undef VALUE
+
+    state BEYOND(parse_pull_key) {
+        transition too_many_lanes;
+    }
+
+    state BEYOND(parse_key) {
+        transition too_many_lanes;
+    }
+
+    state BEYOND(parse_value) {
+        transition too_many_lanes;
+    }
+
+    state too_many_lanes {
+        meta.is_malformed = true;
+        transition accept;
+    }
+}

@@ -1,0 +1,111 @@
+// Decides what kind of packet this is, and drops what is not well-formed. A chip cannot shift by a variable or
+// multiply, and each decision that depends on another takes a stage. So one ternary table decides everything: what is
+// parsed, and which lanes, sizes and bitmaps go together.
+#define ANY_RPC _, _, _, _, _, _, _, _
+#define IN_A_FRAME _, _, _, _, _, _, _, _, _, _, true, WIRE_VERSION
+// Lanes that a packet with i + 1 lanes must not have live.
+#define BEYOND_COUNT(i) 0 &&& ((1 << BITMAP_BITS) - (1 << (i + 1)))
+#define DATAGRAM_BYTES(i, bytes) (UDP_BYTES + RPC_BYTES + (i + 1) * (bytes))
+#define SIZES(bytes) bytes, IPV4_BYTES + bytes
+
+control Validate(inout headers_t hdr, inout metadata_t meta, in bit<16> parser_error) {
+    action drop(DropReason reason) {
+        meta.kind = PacketKind.DROPPED;
+        meta.drop_reason = reason;
+    }
+
+    action from_cpu() {
+        meta.kind = PacketKind.PACKET_OUT;
+    }
+
+    action other() {
+        meta.kind = PacketKind.OTHER;
+    }
+
+    action request(bit<16> udp_length, bit<16> total_len) {
+        meta.kind = PacketKind.REQUEST;
+        meta.udp_length = udp_length;
+        meta.total_len = total_len;
+    }
+
+    action answer(bit<16> udp_length, bit<16> total_len) {
+        meta.kind = PacketKind.ANSWER;
+        meta.udp_length = udp_length;
+        meta.total_len = total_len;
+    }
+
+    // The body of a CONTROL answer is between the parameter server and the controller, and has any length.
+    action control_answer(bit<16> min_udp_length, bit<16> ipv4_bytes) {
+        meta.kind = PacketKind.CONTROL_ANSWER;
+        meta.udp_length = LARGER(hdr.udp.length, min_udp_length);
+        meta.total_len = hdr.udp.length + ipv4_bytes;
+    }
+
+    table frames {
+        key = {
+            hdr.packet_out.isValid(): ternary @name("is_packet_out");
+            hdr.packet_out.submit_to_ingress: ternary @name("submit_to_ingress");
+            meta.bad_checksum: ternary @name("bad_checksum");
+            hdr.ethernet.ether_type: ternary @name("ether_type");
+            hdr.ipv4.isValid(): ternary @name("is_ipv4");
+            hdr.ipv4.ihl: ternary @name("ihl");
+            hdr.ipv4.protocol: ternary @name("protocol");
+            hdr.ipv4.flags: ternary @name("ipv4_flags");
+            hdr.ipv4.frag_offset: ternary @name("frag_offset");
+            hdr.udp.isValid(): ternary @name("is_udp");
+            hdr.rpc.isValid(): ternary @name("is_rpc");
+            hdr.rpc.version: ternary @name("version");
+            hdr.rpc.op: ternary @name("op");
+            hdr.rpc.flags: ternary @name("flags");
+            hdr.rpc.reserved: ternary @name("reserved");
+            hdr.rpc.count: ternary @name("count");
+            hdr.rpc.live: ternary @name("live");
+            hdr.rpc.served: ternary @name("served");
+            hdr.rpc.refused: ternary @name("refused");
+        }
+        actions = { request; answer; control_answer; from_cpu; other; drop; }
+        const default_action = drop(DropReason.WRONG_VERSION);
+        size = 128;
+        const entries = {
+            (true, 0, _, _, _, _, _, _, _, _, _, ANY_RPC): from_cpu();
+            (_, _, true, _, true, 5, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_CHECKSUM);
+            (_, _, _, _, true, _, PROTOCOL_UDP, IPV4_MORE_FRAGMENTS &&& IPV4_MORE_FRAGMENTS, _, _, _, ANY_RPC):
+                drop(DropReason.FRAGMENT);
+            // An RPC behind IP options or a tag is not parsed, and would reach its server without any check.
+            (_, _, _, _, true, _, PROTOCOL_UDP, _, 0, false, _, ANY_RPC): drop(DropReason.BAD_SHAPE);
+            (_, _, _, _, true, _, PROTOCOL_UDP, _, _, false, _, ANY_RPC): drop(DropReason.FRAGMENT);
+            (_, _, _, ETHERTYPE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_SHAPE);
+            (_, _, _, ETHERTYPE_SERVICE_VLAN, _, _, _, _, _, _, _, ANY_RPC): drop(DropReason.BAD_SHAPE);
+            (_, _, _, _, _, _, _, _, _, _, false, ANY_RPC): other();
+
+            (IN_A_FRAME, Op.EMPTY, 0, 0, 0, 0, 0, 0): request(SIZES(UDP_BYTES + RPC_BYTES));
+            (IN_A_FRAME, Op.EMPTY, FLAG_RESPONSE, 0, 0, 0, _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
+            (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, 0, 0, 0, _, _): control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
+#define CONTROL(nn, i) (IN_A_FRAME, Op.CONTROL, FLAG_RESPONSE, 0, i + 1, BEYOND_COUNT(i), _, _): \
+    control_answer(UDP_BYTES + RPC_BYTES, IPV4_BYTES);
+            REPEAT(CONTROL)
+#undef CONTROL
+            // No other RPC is without a live lane.
+            (IN_A_FRAME, _, _, _, _, 0, _, _): drop(DropReason.BAD_SHAPE);
+#define SHAPES(nn, i) \
+    (IN_A_FRAME, Op.PULL, FLAG_KEYS, 0, i + 1, BEYOND_COUNT(i), 0, 0): \
+        request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES))); \
+    (IN_A_FRAME, Op.PUSH, FLAG_KEYS | FLAG_VALUES, 0, i + 1, BEYOND_COUNT(i), 0, 0): \
+        request(SIZES(DATAGRAM_BYTES(i, KEY_BYTES + VALUE_BYTES))); \
+    (IN_A_FRAME, Op.PULL, FLAG_RESPONSE | FLAG_VALUES, 0, i + 1, BEYOND_COUNT(i), _, _): \
+        answer(SIZES(DATAGRAM_BYTES(i, VALUE_BYTES))); \
+    (IN_A_FRAME, Op.PUSH, FLAG_RESPONSE, 0, i + 1, BEYOND_COUNT(i), _, _): answer(SIZES(UDP_BYTES + RPC_BYTES));
+            REPEAT(SHAPES)
+#undef SHAPES
+            (IN_A_FRAME, _, _, _, _, _, _, _): drop(DropReason.BAD_SHAPE);
+        }
+    }
+
+    apply {
+        if (parser_error != 0 || meta.is_malformed) {
+            drop(DropReason.PARSER_ERROR);
+        } else {
+            frames.apply();
+        }
+    }
+}
