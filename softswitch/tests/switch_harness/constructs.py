@@ -271,6 +271,13 @@ def jumps(random: Random) -> bytes:
     return probe + bytes([random.randrange(8)]) + octets(random, 2 if op & 0x80 else 0) + tail(random)
 
 
+def copies(random: Random) -> bytes:
+    ops = bytes([random.getrandbits(8) & random.choice([0x0F, 0x1F, 0x8F, 0xFF]), random.getrandbits(6)])
+    probe = bytes([random.randrange(1, 6), random.randrange(4)]) + octets(random, 4)
+    items = b"".join(bytes([1]) + octets(random, 1) for _ in range(random.randrange(5)))
+    return ops + probe + items + random.choice([b"", b"\2", b"\3\3\3"]) + tail(random)
+
+
 PULLED_SUMS = tuple(bytes(4) + (three << 40).to_bytes(7, "big") + bytes(144) for three in range(8))
 PULLED_REGISTERS = tuple(bytes([0, index]) + bytes(36) for index in range(8))
 
@@ -310,5 +317,6 @@ CONSTRUCTS = {
         Construct("lookups", no_state, lookups),
         Construct("traffic", replicate, traffic),
         Construct("jumps", fill_branches, jumps),
+        Construct("copies", replicate, copies),
     )
 }

@@ -16,7 +16,7 @@ from softswitch.limits import MAX_LOOPS
 from softswitch.llvmir import integer, resize
 from softswitch.memory.layout import Layout
 from softswitch.target import target_of
-from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS, Standard
+from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS
 
 
 class ActionEmitter:
@@ -120,9 +120,10 @@ class ActionEmitter:
     def _forwarding(self, statement: ir.Statement) -> None:
         packet, arithmetic, b = self.packet, self.packet.arithmetic, self.b
         match statement:
-            case ir.MarkToDrop():
-                packet.store_standard(Standard.EGRESS_SPEC, integer(PORT_BITS, DROP_PORT))
-                packet.store_standard(Standard.MCAST_GRP, integer(16, 0))
+            case ir.MarkToDrop(egress_spec, mcast_grp):
+                packet.store(egress_spec, integer(PORT_BITS, DROP_PORT))
+                if mcast_grp is not None:
+                    packet.store(mcast_grp, integer(packet.program.width(mcast_grp), 0))
             case ir.Clone(session, fields):
                 number = b.and_(arithmetic.modulo(session, 32), integer(32, CLONE_SESSIONS - 1))
                 packet.set("clone_session", b.add(number, integer(32, 1)))

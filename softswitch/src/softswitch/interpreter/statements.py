@@ -17,7 +17,7 @@ from softswitch.interpreter.packet import CloneRequest, Packet
 from softswitch.limits import MAX_LOOPS
 from softswitch.messages import format_message
 from softswitch.pipeline import LogRecord
-from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, Standard
+from softswitch.v1model import CLONE_SESSIONS, DROP_PORT
 
 T = TypeVar("T")
 
@@ -173,9 +173,10 @@ def _cell(cells: Sequence[T], index: int) -> T | None:
 
 def _request(packet: Packet, statement: ir.Statement) -> None:
     match statement:
-        case ir.MarkToDrop():
-            packet.set_standard(Standard.EGRESS_SPEC, DROP_PORT)
-            packet.set_standard(Standard.MCAST_GRP, 0)
+        case ir.MarkToDrop(egress_spec, mcast_grp):
+            packet.set(egress_spec, DROP_PORT)
+            if mcast_grp is not None:
+                packet.set(mcast_grp, 0)
         case ir.Clone(session, field_list):
             packet.clone = CloneRequest(evaluate(packet, session) % CLONE_SESSIONS, field_list)
         case ir.Resubmit(field_list):

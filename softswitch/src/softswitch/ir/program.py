@@ -103,8 +103,10 @@ class Program:
     def sets_standard(self, name: Standard) -> bool:
         """Return whether the program may assign a field of `standard_metadata`."""
         ref = self.standard(name)
-        lists = (values.values for values in self.field_lists)
-        return any(getattr(s, "target", None) == ref for s in self.statements) or any(ref in v for v in lists)
+        targets = {getattr(statement, "target", None) for statement in self.statements}
+        targets |= {table.meter.target for table in self.tables.values() if table.meter}
+        kept = any(ref in values.values for values in self.field_lists)
+        return kept or ref in targets or ref.header in targets
 
     def standard(self, name: Standard) -> FieldRef:
         return self.field_index[STANDARD_METADATA, name.value]

@@ -9,6 +9,7 @@ from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
 from softswitch.load.scope import Json, Scope, source_line
+from softswitch.v1model import STANDARD_METADATA, Standard
 
 _JUMPS = {"_jump": 0, "_jump_if_zero": 1}
 """Jump primitives, and how many conditions each has."""
@@ -181,11 +182,22 @@ class _Primitives:
 
     # -- forwarding
 
-    def mark_to_drop(self, _standard_metadata: Json) -> list[ir.Statement]:
-        return [ir.MarkToDrop()]
+    def mark_to_drop(self, header: Json) -> list[ir.Statement]:
+        name = header["value"]
+        return [ir.MarkToDrop(self._standard(name, Standard.EGRESS_SPEC), self._mcast_grp(name))]
 
     def drop(self) -> list[ir.Statement]:
-        return [ir.MarkToDrop()]
+        return self.mark_to_drop({"value": STANDARD_METADATA})
+
+    def _mcast_grp(self, header: str) -> ir.FieldRef | None:
+        return self._scope.field_index.get((header, Standard.MCAST_GRP.value))
+
+    def _standard(self, header: str, field: Standard) -> ir.FieldRef:
+        """Return a field of `standard_metadata` or of a copy of it."""
+        found = self._scope.field_index.get((header, field.value))
+        if found is None:
+            raise ProgramError(f"expected a header with the field `{field.value}`, got `{header}`")
+        return found
 
     def clone_ingress_pkt_to_egress(self, session: Json, fields: Json) -> list[ir.Statement]:
         return [ir.Clone(self._read.value(session), self._field_list(fields))]
