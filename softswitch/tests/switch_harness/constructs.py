@@ -278,6 +278,16 @@ def copies(random: Random) -> bytes:
     return ops + probe + items + random.choice([b"", b"\2", b"\3\3\3"]) + tail(random)
 
 
+def invalid_keys(random: Random) -> bytes:
+    has_option = random.random() < 0.5
+    parts = [bytes([random.randrange(12), 0x80 if has_option else 0]), bytes(6)]
+    if has_option:
+        head = random.choice([0x5123, 0x5000, 0x0123, random.getrandbits(16)])
+        parts.append(head.to_bytes(2, "big") + random.choice([b"\x7f", octets(random, 1)]))
+    parts += [random.choice([b"\x41", b"\x41", b"\x40"]) for _ in range(random.choice([0, 1, 3, 3]))]
+    return b"".join(parts) + random.choice([b"", b"\x51", b"\x61\1"]) + tail(random)
+
+
 PULLED_SUMS = tuple(bytes(4) + (three << 40).to_bytes(7, "big") + bytes(144) for three in range(8))
 PULLED_REGISTERS = tuple(bytes([0, index]) + bytes(36) for index in range(8))
 
@@ -318,5 +328,6 @@ CONSTRUCTS = {
         Construct("traffic", replicate, traffic),
         Construct("jumps", fill_branches, jumps),
         Construct("copies", replicate, copies),
+        Construct("invalid_keys", no_state, invalid_keys),
     )
 }

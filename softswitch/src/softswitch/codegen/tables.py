@@ -17,14 +17,16 @@ from softswitch.memory.layout import TableLayout
 
 
 class KeySource(NamedTuple):
-    """A field of a key: source, width in bits, and mask."""
+    """A field of a key: source, width in bits, mask, and the header without which it is 0."""
 
     source: ir.LValue | ir.IsValid
     width: int
     mask: int | None
+    header: int | None = None
 
 
 def key_sources(key: Sequence[ir.KeyField]) -> tuple[KeySource, ...]:
+    """Return the sources of a key, as they are where all of its headers are valid."""
     return tuple(KeySource(part.source, part.width, part.mask) for part in key)
 
 
@@ -33,12 +35,19 @@ def emit_lookup(packet: Packet, state: llvm.Value, table: TableLayout) -> llvm.V
     b = packet.b
     if not table.table.key:
         return word(b, state, table.default)
-    parts = key_sources(table.table.key)
+    parts = [_checked(packet.program, part) for part in key_sources(table.table.key)]
     words = key_words(packet, parts)
     if table.is_ranked:
         bounded = [w for i in table.ranges for w in split(b, _value(packet, parts[i]))]
         return call_find_ranked(b, state, table, [*words, *bounded])
     return call_find(b, state, table, words)
+
+
+def _checked(program: ir.Program, part: KeySource) -> KeySource:
+    """Add the header whose validity has to be tested, as its field may be other than 0 without it."""
+    if isinstance(part.source, ir.FieldRef) and part.source in program.stale_fields:
+        return part._replace(header=part.source.header)
+    return part
 
 
 def key_words(packet: Packet, key: Sequence[KeySource]) -> list[llvm.Value]:
@@ -53,4 +62,6 @@ def _value(packet: Packet, part: KeySource) -> llvm.Value:
             value = resize(packet.b, packet.is_valid(header), part.width)
         case source:
             value = packet.load(source)
+    if part.header is not None:
+        value = packet.b.select(packet.is_valid(part.header), value, integer(part.width, 0))
     return value if part.mask is None else packet.b.and_(value, integer(part.width, part.mask))

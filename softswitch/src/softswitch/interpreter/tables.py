@@ -143,6 +143,8 @@ def _key_value(packet: Packet, part: ir.KeyField) -> int:
     """Return the bit pattern that a key field matches, unsigned."""
     if isinstance(part.source, ir.IsValid):
         return evaluate(packet, part.source)
+    if not packet.valid[part.source.header]:
+        return 0
     bits = packet.bits(part.source)
     return bits if part.mask is None else bits & part.mask
 

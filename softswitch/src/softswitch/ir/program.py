@@ -10,6 +10,7 @@ from softswitch.ir.calculations import Calculation, Checksum, FieldList
 from softswitch.ir.expressions import FieldRef, LValue
 from softswitch.ir.headers import FieldType, Header, Stack
 from softswitch.ir.parser import Advance, Extract, ParserState, ValueSet, Verify
+from softswitch.ir.stale import StaleFields
 from softswitch.ir.statements import Action, Assert, CountLoop, If, Statement
 from softswitch.ir.tables import ActionProfile, Control, Invocation, Table
 from softswitch.messages import pluralize
@@ -91,6 +92,13 @@ class Program:
             if isinstance(statement, If):
                 found += [statement.then, statement.otherwise]
         return tuple(found)
+
+    @cached_property
+    def stale_fields(self) -> StaleFields:
+        """Fields that can be other than 0 while their header is invalid."""
+        meters = [table.meter.target for table in self.tables.values() if table.meter]
+        kept = [ref for values in self.field_lists for ref in values.values if isinstance(ref, FieldRef)]
+        return StaleFields(self.headers, self.stacks, self.unions, self.statements, [*meters, *kept])
 
     @cached_property
     def assertions(self) -> frozenset[int]:

@@ -1,0 +1,63 @@
+"""Find the fields that can be other than 0 while their header is invalid.
+
+Headers start invalid, with all fields 0. A field keeps a value if its header loses its validity, or if a
+statement assigns it without a look at the validity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from softswitch.ir.expressions import Element, ElementField, FieldRef, HeaderRef
+from softswitch.ir.headers import Header, Stack
+from softswitch.ir.statements import AssignHeader, SetInvalid, Shift
+
+
+class StaleFields:
+    """The set of fields that may be stale, by `in`.
+
+    `written` are the fields that something else than the statements may write.
+    """
+
+    def __init__(
+        self,
+        headers: tuple[Header, ...],
+        stacks: tuple[Stack, ...],
+        unions: tuple[tuple[int, ...], ...],
+        statements: Iterable[object],
+        written: Iterable[FieldRef],
+    ) -> None:
+        self._stacks = stacks
+        self._metadata = {number for number, header in enumerate(headers) if header.metadata}
+        self._invalidated = {member for union in unions for member in union}
+        self._assigned = {(ref.header, ref.field) for ref in written}
+        for statement in statements:
+            self._add(statement)
+        for stack in stacks:  # push and pop move the elements
+            numbers = {number for header, number in self._assigned if header in stack.headers}
+            self._assigned |= {(header, number) for header in stack.headers for number in numbers}
+
+    def __contains__(self, ref: FieldRef) -> bool:
+        if ref.header in self._metadata:
+            return False
+        return ref.header in self._invalidated or (ref.header, ref.field) in self._assigned
+
+    def _add(self, statement: object) -> None:
+        match statement:
+            case SetInvalid(header) | AssignHeader(header, _):
+                self._invalidated.update(self._named(header))
+            case Shift(stacks, _, _):
+                self._invalidated.update(h for number in stacks for h in self._stacks[number].headers)
+            case _:
+                self._assigned.update(self._targets(getattr(statement, "target", None)))
+
+    def _targets(self, target: object) -> Iterator[tuple[int, int]]:
+        match target:
+            case FieldRef(header, field):
+                yield header, field
+            case ElementField(element, field):
+                yield from ((header, field) for header in self._named(element))
+
+    def _named(self, header: HeaderRef) -> tuple[int, ...]:
+        """Return the headers that a reference may mean: all of a stack for a computed position."""
+        return self._stacks[header.stack].headers if isinstance(header, Element) else (header,)
