@@ -52,7 +52,7 @@ def test_bmv2_agrees(both: Twins) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_bmv2_refuses_the_same(both: Twins, kind: str) -> None:
     (entry,) = random_entries(Random(1), kind, 1)
-    update = ENCODER.update(entry)
+    update = p4r.Update.FromString(ENCODER.update(entry).SerializeToString())
     for change in (Change.MODIFY, Change.DELETE):
         assert both.codes(ENCODER.update(entry._replace(change=change))) == (5, 5)
     for table, match, _ in MALFORMED:

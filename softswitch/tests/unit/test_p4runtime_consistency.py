@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import pytest
+from finsy.proto import p4r
 
+from softswitch.p4runtime.packet_io import ControllerHeader
 from softswitch.p4runtime.status import Refusal
-from switch_harness.p4runtime import config, controlled_by
+from switch_harness.p4runtime import (
+    INSERT,
+    MODIFY,
+    PROGRAMS,
+    Control,
+    config,
+    controlled,
+    controlled_by,
+    identity_in,
+    read,
+    write,
+)
+
+TRANSLATED = PROGRAMS / "translated"
 
 
 def test_a_key_without_width_has_the_programs() -> None:
@@ -24,4 +39,79 @@ def test_another_width_is_refused() -> None:
     request = config()
     request.p4info.tables[0].match_fields[0].bitwidth += 1
     with pytest.raises(Refusal, match="they are not of one compilation"):
+        controlled_by(request)
+
+
+def test_another_width_of_a_digest_is_refused() -> None:
+    request = config(program=TRANSLATED)
+    members = request.p4info.digests[0].type_spec.tuple.members
+    members[0].bitstring.bit.bitwidth += 1
+    with pytest.raises(Refusal, match="digest"):
+        controlled_by(request)
+
+
+def entry(
+    control: Control, table: str, key: bytes, port: bytes = b"\x01", vrf: bytes = b"\x02"
+) -> p4r.Update:
+    """An entry with the action `forward`; its match on `kind` is left out."""
+    p4info = config(program=TRANSLATED).p4info
+    made = p4r.TableEntry(table_id=identity_in(p4info, table), priority=int(table == "ports"))
+    made.match.add(field_id=1).exact.value = key
+    made.action.action.action_id = identity_in(p4info, "forward")
+    for number, value in enumerate((port, vrf), 1):
+        made.action.action.params.add(param_id=number, value=value)
+    return p4r.Update(type=INSERT, entity=p4r.Entity(table_entry=made))
+
+
+def test_translated_types_have_the_programs_widths() -> None:
+    """`@p4runtime_translation` to 32 bits and to a string: BMv2 translates nothing, either."""
+    control = controlled(TRANSLATED)
+    assert (
+        write(control, entry(control, "ports", b"\x01\xff"), entry(control, "vrfs", b"\x03\xff"))
+        == [None] * 2
+    )
+    for table, key, port in (
+        ("ports", b"\x02\0", b"\x01"),
+        ("vrfs", b"\x04\0", b"\x01"),
+        ("vrfs", b"\1", b"\x02\0"),
+    ):
+        (refused,) = write(control, entry(control, table, key, port))
+        assert refused is not None
+        assert "does not fit in bit<" in str(refused)
+    cell = p4r.RegisterEntry(register_id=identity_in(config(program=TRANSLATED).p4info, "last"))
+    cell.index.index = 1
+    cell.data.bitstring = b"\x01\xff"
+    assert write(control, p4r.Update(type=MODIFY, entity=p4r.Entity(register_entry=cell))) == [None]
+    (found,) = read(
+        control, p4r.Entity(register_entry=p4r.RegisterEntry(register_id=cell.register_id, index=cell.index))
+    )
+    assert found.register_entry.data.bitstring == b"\x01\xff"
+
+
+def test_a_controller_header_has_the_programs_widths() -> None:
+    header = ControllerHeader(controlled(TRANSLATED).p4info.packet_in)
+    packet = header.packet(bytes([0x80, 0x85]) + b"rest")
+    assert [field.value for field in packet.metadata] == [b"\x01\x01", b"\x05"]
+    assert packet.payload == b"rest"
+
+
+def test_a_digest_without_a_name_is_the_programs() -> None:
+    control = controlled(TRANSLATED)
+    p4info = config(program=TRANSLATED).p4info
+    assert [d.preamble.name for d in p4info.digests] != [d.name for d in control.pipeline.program.digests]
+    message = p4r.DigestEntry(digest_id=p4info.digests[0].preamble.id)
+    message.config.max_list_size = 1
+    assert write(control, p4r.Update(type=INSERT, entity=p4r.Entity(digest_entry=message))) == [None]
+    learned = control.digests.learn(0, (7, 300), 0)
+    assert learned is not None
+    assert [member.bitstring for member in learned.data[0].tuple.members] == [b"\x07", b"\x01\x2c"]
+
+
+def test_an_action_selector_without_a_table_is_only_in_p4info() -> None:
+    request = config(program=TRANSLATED)
+    (profile,) = request.p4info.action_profiles
+    assert not controlled_by(request).pipeline.program.profiles
+    profile.table_ids.append(request.p4info.tables[0].preamble.id)
+    request.p4info.tables[0].implementation_id = profile.preamble.id
+    with pytest.raises(Refusal, match="action profile"):
         controlled_by(request)

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import zip_longest
+
 from softswitch import ir
 from softswitch.ir import MatchKind, Program
 from softswitch.p4runtime.codecs.data import widths
-from softswitch.p4runtime.messages import p4i
 from softswitch.p4runtime.p4info import P4Info, TableInfo
 from softswitch.p4runtime.status import Refusal, invalid
-
-
-def with_widths(p4info: p4i.P4Info, program: Program) -> p4i.P4Info:
-    """Return P4Info with the program's widths for keys of type `error`, which p4c omits."""
-    completed = p4i.P4Info()
-    completed.CopyFrom(p4info)
-    for table in completed.tables:
-        known = program.tables.get(table.preamble.name)
-        for field, part in zip(table.match_fields, known.key if known else (), strict=False):
-            if field.bitwidth == 0 and not field.HasField("type_name"):
-                field.bitwidth = part.width
-    return completed
 
 
 def check(p4info: P4Info, program: Program) -> None:
@@ -31,7 +21,8 @@ def check(p4info: P4Info, program: Program) -> None:
         # P4Info omits tables that p4c generates, which have no key or constant entries.
         if part.key and not part.const_entries and name not in described:
             raise invalid(f"P4Info lacks table {name}, which the program has")
-    shapes: dict[str, tuple[dict[str, object], dict[str, object]]] = {
+    digests = {d.name: tuple(_width(program, value) for value in d.values) for d in program.digests}
+    shapes: dict[str, tuple[Mapping[str, object], Mapping[str, object]]] = {
         "counter": (
             {c.name: c.size for c in p4info.counters.values()},
             {c.name: c.size for c in program.counters},
@@ -53,8 +44,8 @@ def check(p4info: P4Info, program: Program) -> None:
             {v.name: v.widths for v in program.value_sets},
         ),
         "digest": (
-            {d.name: widths(d.shape) for d in p4info.digests.values()},
-            {d.name: tuple(_width(program, value) for value in d.values) for d in program.digests},
+            {d.name: _filled(widths(d.shape), digests.get(d.name, ())) for d in p4info.digests.values()},
+            digests,
         ),
     }
     for kind, (said, had) in shapes.items():
@@ -91,6 +82,11 @@ def _mismatch(kind: str, name: str) -> Refusal:
 
 def _in_bmv2(kind: MatchKind) -> MatchKind:
     return MatchKind.TERNARY if kind is MatchKind.OPTIONAL else kind
+
+
+def _filled(said: tuple[int, ...], had: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the widths of P4Info, and the program's for those that P4Info leaves to it (0)."""
+    return tuple(width or known for width, known in zip_longest(said, had, fillvalue=0))
 
 
 def _width(program: Program, value: ir.FieldRef | ir.SizedConstant) -> int:

@@ -9,8 +9,9 @@ from google.protobuf.message import DecodeError
 
 from softswitch.errors import SwitchError
 from softswitch.load import load_program
-from softswitch.p4runtime.consistency import check, with_widths
+from softswitch.p4runtime.consistency import check
 from softswitch.p4runtime.device_config import program_in
+from softswitch.p4runtime.fitting import fitted
 from softswitch.p4runtime.messages import p4i, p4r
 from softswitch.p4runtime.p4info import P4Info
 from softswitch.p4runtime.status import invalid
@@ -30,7 +31,7 @@ class LoadedConfig:
         self.message = message
         try:
             self.program = load_program(program_in(message.p4_device_config))
-            self.p4info = P4Info(with_widths(message.p4info, self.program))
+            self.p4info = P4Info(fitted(message.p4info, self.program))
             check(self.p4info, self.program)
         except SwitchError as error:
             raise invalid(str(error)) from error

@@ -12,7 +12,7 @@ from softswitch.p4runtime.status import invalid, unimplemented
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A single value; `kind` is its field in `P4Data`."""
+    """A single value; `kind` is its field in `P4Data`. The width is 0 if the program alone has it."""
 
     kind: str
     width: int
@@ -48,7 +48,7 @@ def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, location: str) -> 
             new = types.new_types[spec.new_type.name]
             if new.HasField("original_type"):
                 return shape_of(new.original_type, types, location)
-            return Leaf("bitstring", new.translated_type.sdn_bitwidth)
+            return Leaf("bitstring", 0)
         case kind:
             raise unimplemented(f"P4Info: {location}: values of type {kind} are not supported")
 
