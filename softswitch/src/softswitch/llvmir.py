@@ -13,8 +13,8 @@ def null(pointer: llvm.PointerType) -> llvm.Constant:
 
 
 def integer(width: int, value: int) -> llvm.Constant:
-    """Return a constant modulo 2^width."""
-    return llvm.Constant(llvm.IntType(width), value & ((1 << width) - 1))
+    """Return a constant modulo 2^width. LLVM has no integers of no bits: they are one bit, which is 0."""
+    return llvm.Constant(llvm.IntType(max(1, width)), value & ((1 << width) - 1))
 
 
 def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
@@ -22,6 +22,8 @@ def resize(b: llvm.IRBuilder, value: llvm.Value, width: int) -> llvm.Value:
     have = value.type.width
     if have == width:
         return value
+    if width == 0:
+        return integer(0, 0)
     kind = llvm.IntType(width)
     return b.trunc(value, kind) if have > width else b.zext(value, kind)
 

@@ -128,16 +128,27 @@ control Change(inout headers_t hdr, inout counts_t counts, inout standard_metada
 
 control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
     Change() change;
-    apply {
+
+    action start() {
         meta.kept = hdr.probe.value;
-        counts_t counts = { hdr.probe.value, (bit<16>)hdr.probe.port & 7, 0 };
+        meta.counts = { hdr.probe.value, (bit<16>)hdr.probe.port & 7, 0 };
         send_to(std, hdr.probe.port, hdr.probe.group & 1);
-        if (hdr.probe.op[4:4] == 1) {
-            standard_metadata_t unused = std;
-            mark_to_drop(unused);
+    }
+    action drop_unused() {
+        standard_metadata_t unused = std;
+        mark_to_drop(unused);
+    }
+
+    apply {
+        if (!hdr.probe.isValid()) {
+            drop_given(std);
+            exit;
         }
+        start();
+        if (hdr.probe.op[4:4] == 1) { drop_unused(); }
         if (hdr.probe.op[5:5] == 1) { drop_given(std); }
         if (hdr.probe.op[6:6] == 1) { send_to(std, hdr.probe.port ^ 1, 0); }
+        counts_t counts = meta.counts;
         change.apply(hdr, counts, std);
         if (hdr.probe.op[7:7] == 1) { clone_preserving_field_list(CloneType.I2E, 1, 1); }
         hdr.probe.result = counts.sum;

@@ -14,8 +14,8 @@ header probe_t {
 }
 
 header option_t {
-    bit<4> kind;
-    bit<12> value;
+    bit<8> kind;
+    bit<16> value;
     int<8> signed;
 }
 
@@ -99,7 +99,7 @@ control Look(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         actions = { prefix_hit; }
         default_action = prefix_hit(99);
         const entries = {
-            0x100 &&& 0xf00: prefix_hit(1);
+            0x100 &&& 0xff00: prefix_hit(1);
             0x123: prefix_hit(2);
             0: prefix_hit(3);
         }
@@ -115,7 +115,7 @@ control Look(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         }
     }
     table ranges {
-        key = { hdr.option.value & 0xff0: range @name("masked"); hdr.other.signed: ternary; }
+        key = { hdr.option.value & 0xfff0: range @name("masked"); hdr.other.signed: ternary; }
         actions = { range_hit; }
         default_action = range_hit(99);
         const entries = {
@@ -152,7 +152,7 @@ control Look(inout headers_t hdr, inout metadata_t meta, inout standard_metadata
         if (hdr.probe.op == 3) { hdr.other = hdr.option; }
         if (hdr.probe.op == 4) { hdr.other = hdr.option; hdr.option.setInvalid(); hdr.other = hdr.option; }
         if (hdr.probe.op == 5) { hdr.other.value = 0x123; hdr.other.kind = 5; }
-        if (hdr.probe.op == 6) { hdr.items.push_front(1); }
+        if (hdr.probe.op == 6 && hdr.items[2].isValid()) { hdr.items.push_front(1); }
         if (hdr.probe.op == 7) { hdr.items.pop_front(1); }
         if (hdr.probe.op == 8) { hdr.items[1].setInvalid(); }
         if (hdr.probe.op == 9) { hdr.either.short.value = 0x51; }
@@ -172,7 +172,7 @@ control Forward(inout headers_t hdr, inout metadata_t meta, inout standard_metad
     Look() look;
     apply {
         std.egress_spec = 3;
-        look.apply(hdr, meta, std);
+        if (hdr.probe.isValid()) { look.apply(hdr, meta, std); }
     }
 }
 

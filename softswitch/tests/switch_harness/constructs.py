@@ -105,6 +105,12 @@ def fill_branches(pipeline: ControlPlane) -> None:
     insert(pipeline, "Branch.last", (4,), ActionCall("Branch.leave_early"))
 
 
+def fill_no_bits(pipeline: ControlPlane) -> None:
+    pipeline.write_clone_session(1, [Replica(CLONE_PORTS[0])])
+    insert(pipeline, "Forward.choices", (8,), ActionCall("Forward.put", (5,)))
+    insert(pipeline, "Forward.choices", (9,), ActionCall("Forward.put_both", (0, 6)))
+
+
 def fill_meters(pipeline: ControlPlane) -> None:
     pipeline.write_meter("Measure.packets", 0, MeterConfig(1, 2, 1, 4))
     pipeline.write_meter("Measure.packets", 1, MeterConfig(200_000, 1, 500_000, 3))
@@ -272,7 +278,9 @@ def jumps(random: Random) -> bytes:
 
 
 def copies(random: Random) -> bytes:
-    ops = bytes([random.getrandbits(8) & random.choice([0x0F, 0x1F, 0x8F, 0xFF]), random.getrandbits(6)])
+    # Not 0x31: egress threads of BMv2 would race for the register.
+    egress_op = random.choice([0, 0x10, 0x20, 0x30, *range(0x32, 0x3D)])
+    ops = bytes([random.getrandbits(8) & random.choice([0x0F, 0x1F, 0x8F, 0xFF]), egress_op])
     probe = bytes([random.randrange(1, 6), random.randrange(4)]) + octets(random, 4)
     items = b"".join(bytes([1]) + octets(random, 1) for _ in range(random.randrange(5)))
     return ops + probe + items + random.choice([b"", b"\2", b"\3\3\3"]) + tail(random)
@@ -282,10 +290,14 @@ def invalid_keys(random: Random) -> bytes:
     has_option = random.random() < 0.5
     parts = [bytes([random.randrange(12), 0x80 if has_option else 0]), bytes(6)]
     if has_option:
-        head = random.choice([0x5123, 0x5000, 0x0123, random.getrandbits(16)])
-        parts.append(head.to_bytes(2, "big") + random.choice([b"\x7f", octets(random, 1)]))
+        head = random.choice([0x50123, 0x50000, 0x00123, random.getrandbits(24)])
+        parts.append(head.to_bytes(3, "big") + random.choice([b"\x7f", octets(random, 1)]))
     parts += [random.choice([b"\x41", b"\x41", b"\x40"]) for _ in range(random.choice([0, 1, 3, 3]))]
     return b"".join(parts) + random.choice([b"", b"\x51", b"\x61\1"]) + tail(random)
+
+
+def no_bits(random: Random) -> bytes:
+    return bytes([random.randrange(12)]) + octets(random, 1) + tail(random)
 
 
 PULLED_SUMS = tuple(bytes(4) + (three << 40).to_bytes(7, "big") + bytes(144) for three in range(8))
@@ -329,5 +341,6 @@ CONSTRUCTS = {
         Construct("jumps", fill_branches, jumps),
         Construct("copies", replicate, copies),
         Construct("invalid_keys", no_state, invalid_keys),
+        Construct("no_bits", fill_no_bits, no_bits),
     )
 }

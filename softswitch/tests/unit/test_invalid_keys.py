@@ -10,7 +10,7 @@ from softswitch.interpreter import InterpretedPipeline
 from softswitch.ir.stale import StaleFields
 from switch_harness.constructs import compiled
 
-OPTION = bytes.fromhex("51237f")
+OPTION = bytes.fromhex("0501237f")
 HITS = slice(2, 8)
 """What the tables found: exact, prefix, mask, range, stack and union, each a byte."""
 
@@ -21,6 +21,7 @@ CASES: dict[str, tuple[int, bytes, tuple[int, ...]]] = {
     "written while invalid": (2, b"", (1, 3, 2, 2, 0, 1)),
     "copied from a valid header": (3, OPTION, (4, 2, 1, 1, 0, 1)),
     "copied from an invalid header": (4, OPTION, (1, 3, 2, 2, 0, 1)),
+    "what a push moves out of a stack, by a copy": (6, b"\x41\x41\x41", (1, 3, 2, 2, 5, 1)),
     "an element of a stack, by a copy": (8, b"\x41\x41\x40", (1, 3, 2, 2, 5, 1)),
     "written in an invalid member of a union": (9, b"", (1, 3, 2, 2, 0, 1)),
     "another member of a union": (10, b"\x51", (1, 3, 2, 2, 0, 3)),

@@ -146,6 +146,8 @@ class Packet(Storage):
     def store(self, ref: ir.LValue, value: llvm.Value) -> None:
         """Store an unsigned value, or one from `load_stored`."""
         declared = self.type_of(ref)
+        if declared.width == 0:
+            return
         if declared.signed and value.type.width > declared.stored_bits:
             fits = self.b.icmp_unsigned("<=", value, integer(value.type.width, declared.max_value))
             value = self._wrapped_unless(fits, value, declared)
@@ -247,6 +249,9 @@ class Packet(Storage):
             for number, slot in enumerate(self._stack_fields[stack]):
                 kind = self._kind(header, number)
                 self._move(slot, kind, shift.sources)
+            for position in shift.invalid:
+                instance = Instance(header, stack, integer(32, position))
+                self.b.store(integer(8, 0), self._validity(instance))
         cursor = self.program.stacks[shift.stacks[0]].cursor
         moved = self.b.add(self.next_index(cursor), integer(32, shift.count))
         for outside, bound in ((">", len(shift.sources)), ("<", 0)):
@@ -254,7 +259,7 @@ class Packet(Storage):
             moved = self.b.select(self.b.icmp_signed(outside, moved, limit), limit, moved)
         self.set_next_index(cursor, moved)
 
-    def _move(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int | None, ...]) -> None:
+    def _move(self, slot: llvm.Value, kind: llvm.Type, sources: tuple[int, ...]) -> None:
         array = llvm.ArrayType(kind, len(sources))
         addresses = [
             self.b.gep(slot, [integer(32, 0), integer(32, i)], inbounds=True, source_etype=array)
@@ -262,7 +267,7 @@ class Packet(Storage):
         ]
         old = [self.b.load(address, typ=kind) for address in addresses]
         for address, source in zip(addresses, sources, strict=True):
-            self.b.store(llvm.Constant(kind, None) if source is None else old[source], address)
+            self.b.store(old[source], address)
 
     # -- bytes
 

@@ -15,14 +15,19 @@ from softswitch.memory.words import WORD, words_of
 
 
 def runs(widths: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Split field widths into runs of whole bytes; yield each run's bits and the positions of its fields."""
+    """Split field widths into runs of whole bytes; yield each run's bits and the positions of its fields.
+
+    Only a run of fields without bits, at the end, has 0 bits.
+    """
     bits, fields = 0, []
     for position, width in enumerate(widths):
         bits += width
         fields.append(position)
-        if bits % 8 == 0:
+        if bits and bits % 8 == 0:
             yield bits, fields
             bits, fields = 0, []
+    if fields and not bits:
+        yield bits, fields
 
 
 def pieces(size: int) -> Iterator[tuple[int, int]]:
@@ -36,6 +41,8 @@ def pieces(size: int) -> Iterator[tuple[int, int]]:
 
 def load_bits(b: llvm.IRBuilder, address: llvm.Value, size: int) -> llvm.Value:
     """Load `size` bytes as one big-endian integer."""
+    if size == 0:
+        return integer(0, 0)
     value = None
     for offset, piece in pieces(size):
         kind = llvm.IntType(piece * 8)
@@ -73,7 +80,7 @@ def load_fields(
         for position in fields:
             remaining -= widths[position]
             if wanted is None or position in wanted:
-                part = b.lshr(run, integer(bits, remaining)) if remaining else run
+                part = b.lshr(run, integer(bits, remaining)) if 0 < remaining < bits else run
                 values.append(resize(b, part, widths[position]))
         start += bits // 8
     return values
@@ -92,9 +99,11 @@ def store_fields(
 def join(b: llvm.IRBuilder, parts: Sequence[tuple[llvm.Value, int]]) -> llvm.Value:
     """Concatenate integers of the given widths, the first on top."""
     total = sum(width for _, width in parts)
+    if total == 0:
+        return integer(0, 0)
     joined = None
     remaining = total
-    for value, width in parts:
+    for value, width in ((value, width) for value, width in parts if width):
         remaining -= width
         wide = resize(b, value, total)
         wide = b.shl(wide, integer(total, remaining)) if remaining else wide

@@ -154,15 +154,12 @@ class Packet:
         self.fields[target] = list(self.fields[source])
         self.varbits[target] = self.varbits[source]
 
-    def shift(self, stack: ir.Stack, sources: tuple[int | None, ...]) -> None:
-        """Move the contents of a stack's elements; elements without a source become invalid and 0."""
+    def shift(self, stack: ir.Stack, sources: tuple[int, ...], invalid: tuple[int, ...]) -> None:
+        """Move the contents of a stack's elements, and make those at `invalid` invalid."""
         before = [(self.fields[h], self.valid[h], self.varbits[h]) for h in stack.headers]
-        for header, source in zip(stack.headers, sources, strict=True):
-            if source is None:
-                self.fields[header] = [0] * len(self.fields[header])
-                self.valid[header], self.varbits[header] = False, 0
-            else:
-                self.fields[header], self.valid[header], self.varbits[header] = before[source]
+        for position, (header, source) in enumerate(zip(stack.headers, sources, strict=True)):
+            self.fields[header], self.valid[header], self.varbits[header] = before[source]
+            self.valid[header] &= position not in invalid
 
     # -- bytes
 

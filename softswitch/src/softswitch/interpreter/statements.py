@@ -100,10 +100,10 @@ def _change_headers(packet: Packet, statement: ir.Statement) -> None:
             header = header_at(packet, ref)
             if header is not None:
                 packet.remove_header(header)
-        case ir.Shift(numbers, count, sources):
+        case ir.Shift(numbers, count, sources, invalid):
             stacks = [packet.program.stacks[number] for number in numbers]
             for stack in stacks:
-                packet.shift(stack, sources)
+                packet.shift(stack, sources, invalid)
             cursor = stacks[0].cursor
             packet.cursors[cursor] = min(max(packet.cursors[cursor] + count, 0), len(sources))
 

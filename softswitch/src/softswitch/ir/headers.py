@@ -25,8 +25,8 @@ class FieldType:
 
     @property
     def stored_bits(self) -> int:
-        """Bits that hold every value from `min_value` to `max_value`."""
-        return self.width + self.signed
+        """Bits that hold every value from `min_value` to `max_value`, at least one."""
+        return max(1, self.width + self.signed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class StaleFields:
         match statement:
             case SetInvalid(header) | AssignHeader(header, _):
                 self._invalidated.update(self._named(header))
-            case Shift(stacks, _, _):
+            case Shift(stacks):
                 self._invalidated.update(h for number in stacks for h in self._stacks[number].headers)
             case _:
                 self._assigned.update(self._targets(getattr(statement, "target", None)))

@@ -55,12 +55,14 @@ class SetInvalid:
 class Shift:
     """`push_front` (count > 0) or `pop_front` (count < 0) of a stack, or of all parts of a stack of unions.
 
-    `sources` is the position from which each element is copied; None makes the element invalid.
+    `sources` is the position from which each element is copied. Elements at `invalid` become invalid and keep
+    their fields.
     """
 
     stacks: tuple[int, ...]
     count: int
-    sources: tuple[int | None, ...]
+    sources: tuple[int, ...]
+    invalid: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,10 +143,9 @@ class _Primitives:
         stacks = self._scope.stacks_of(stack["value"])
         size = len(self._scope.stacks[stacks[0]].headers)
         moved = _moved(size, count)
-        if stack["value"] in self._scope.union_stacks:
-            return [ir.Shift(stacks, count, moved)]
-        sources = tuple(source if 0 <= i - count < size else None for i, source in enumerate(moved))
-        return [ir.Shift(stacks, count, sources)]
+        shifted_in = tuple(i for i in range(size) if not 0 <= i - count < size)
+        is_of_unions = stack["value"] in self._scope.union_stacks
+        return [ir.Shift(stacks, count, moved, () if is_of_unions else shifted_in)]
 
     def _literal(self, item: Json) -> int:
         value = self._read.value(item)
