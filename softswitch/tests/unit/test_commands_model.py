@@ -93,7 +93,7 @@ def test_an_exact_table(commands: list[tuple[str, int, int, int]]) -> None:
     with Commanded(CONTROL) as switch:
         model = Table()
         for command, number, port, version in commands:
-            action = f"Action entry: ControlIngress.forward_to - {port:04x}"
+            action = f"Action entry: ControlIngress.forward_to - {port:02x}"
             _do(
                 switch,
                 model,
@@ -114,7 +114,7 @@ def test_a_ternary_table(commands: list[tuple[str, int, int, int]]) -> None:
     with Commanded(ENTITIES) as switch:
         model = Table()
         for command, number, port, rank in commands:
-            action = f"Action entry: Entities.forward_metered - {port:04x}"
+            action = f"Action entry: Entities.forward_metered - {port:02x}"
             shown = f"000e Priority: {rank}"
             # `dumped` leaves out what stands before `&&&`: the masked value, which is added below.
             _do(

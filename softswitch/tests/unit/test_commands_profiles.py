@@ -36,7 +36,7 @@ def test_entries_do_what_their_member_does(switch: Commanded) -> None:
     assert ports_of(switch, 1) == [3]
     assert switch.does("act_prof_dump_member nexthops 0") == [
         "Dumping member 0",
-        "Action entry: Entities.forward_to - 0003",
+        "Action entry: Entities.forward_to - 03",
     ]
     assert switch.refuses("act_prof_delete_member nexthops 0").startswith(
         "Invalid table operation (MBR_STILL_USED): "
@@ -68,10 +68,10 @@ def test_groups(switch: Commanded) -> None:
         "MEMBERS",
         "**********",
         "Dumping member 0",
-        "Action entry: Entities.forward_to - 0005",
+        "Action entry: Entities.forward_to - 05",
         "**********",
         "Dumping member 1",
-        "Action entry: Entities.forward_to - 0006",
+        "Action entry: Entities.forward_to - 06",
         "==========",
         "GROUPS",
         "**********",
@@ -114,7 +114,7 @@ def test_the_older_commands_name_a_table(switch: Commanded) -> None:
         switch.does(line)
     assert ports_of(switch, 1) == [7]
     assert switch.does("table_dump_group balanced 0") == ["Dumping group 0", "Members: [0]"]
-    assert switch.does("table_dump_member balanced 0")[1] == "Action entry: Entities.forward_to - 0007"
+    assert switch.does("table_dump_member balanced 0")[1] == "Action entry: Entities.forward_to - 07"
     switch.does(
         "table_indirect_remove_member_from_group balanced 0 0", "table_indirect_delete_member balanced 0"
     )

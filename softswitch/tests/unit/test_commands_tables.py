@@ -117,9 +117,13 @@ def test_defaults(control: Commanded) -> None:
     ]
     assert ports_of(control, to(1)) == [5]
     assert control.does("table_dump forward")[-2:] == [
-        "Action entry: ControlIngress.forward_to - 0005",
+        "Action entry: ControlIngress.forward_to - 05",
         "=" * 10,
     ]
+    control.does("table_set_default forward forward_to 0")
+    assert control.does("table_dump forward")[-2] == "Action entry: ControlIngress.forward_to - 00"
+    control.does("table_set_default forward forward_to 257")
+    assert control.does("table_dump forward")[-2] == "Action entry: ControlIngress.forward_to - 0101"
     control.does("table_reset_default forward")
     assert ports_of(control, to(1)) == []
     refused = control.refuses("table_set_default pairs set_tag 1 2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from softswitch.commands.names import Action, KeyField, Profile, Program, Table
+from softswitch.commands.names import Action, KeyField, Profile, Table
 from softswitch.commands.values import match_parts, octets
 from softswitch.runtime.interface import Entry, Group, Member, Runtime, TableAction
 
@@ -22,10 +22,11 @@ def key_line(table: Table, matches: Sequence[str]) -> str:
 
 def data_line(action: Action, data: Sequence[str]) -> str:
     """Return the data of an action as `table_add` prints it."""
-    return "\t".join(each.hex(":") for each in _data(action, data))
+    values = (octets(int(text, 16), p.width) for text, p in zip(data, action.parameters, strict=True))
+    return "\t".join(value.hex(":") for value in values)
 
 
-def entry_lines(program: Program, table: Table, entry: Entry) -> Iterator[str]:
+def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
     """Yield the lines of an entry."""
     width = max([_MIN_NAME_WIDTH, *(len(field.name) for field in table.key)])
     yield f"Dumping entry {entry['handle']:#x}"
@@ -34,13 +35,13 @@ def entry_lines(program: Program, table: Table, entry: Entry) -> Iterator[str]:
         yield f"* {field.name:{width}}: {field.kind.upper():10}{_joined(field, match, '')}"
     if entry["priority"] >= 0:
         yield f"Priority: {entry['priority']}"
-    yield table_action_line(program, entry["doing"])
+    yield table_action_line(entry["doing"])
     life = entry["life"]
     if life is not None:
         yield f"Life: {life['idle']}ms since hit, timeout is {life['timeout']}ms"
 
 
-def table_action_line(program: Program, doing: TableAction | None) -> str:
+def table_action_line(doing: TableAction | None) -> str:
     """Return the line of an entry's or a miss's action."""
     if doing is None:
         return "EMPTY"
@@ -48,13 +49,13 @@ def table_action_line(program: Program, doing: TableAction | None) -> str:
         return f"Index: member({doing['member']})"
     if "group" in doing:
         return f"Index: group({doing['group']})"
-    return _action_line(program, doing["action"], doing["data"])
+    return _action_line(doing["action"], doing["data"])
 
 
-def member_lines(program: Program, member: Member) -> Iterator[str]:
+def member_lines(member: Member) -> Iterator[str]:
     """Yield the lines of a member."""
     yield f"Dumping member {member['handle']}"
-    yield _action_line(program, member["action"], member["data"])
+    yield _action_line(member["action"], member["data"])
 
 
 def group_lines(group: Group) -> Iterator[str]:
@@ -63,13 +64,13 @@ def group_lines(group: Group) -> Iterator[str]:
     yield f"Members: [{', '.join(map(str, group['members']))}]"
 
 
-def profile_lines(program: Program, profile: Profile, switch: Runtime) -> Iterator[str]:
+def profile_lines(profile: Profile, switch: Runtime) -> Iterator[str]:
     """Yield the lines of the members and groups that an action profile has on the switch."""
     yield LINE
     yield "MEMBERS"
     for member in switch.members(profile.name):
         yield STARS
-        yield from member_lines(program, member)
+        yield from member_lines(member)
     if profile.has_selector:
         yield LINE
         yield "GROUPS"
@@ -78,13 +79,11 @@ def profile_lines(program: Program, profile: Profile, switch: Runtime) -> Iterat
             yield from group_lines(group)
 
 
-def _action_line(program: Program, name: str, data: Sequence[str]) -> str:
-    values = _data(program.actions.all[name], data)
-    return f"Action entry: {name} - {', '.join(value.hex() for value in values)}"
-
-
-def _data(action: Action, data: Sequence[str]) -> list[bytes]:
-    return [octets(int(text, 16), p.width) for text, p in zip(data, action.parameters, strict=True)]
+def _action_line(name: str, data: Sequence[str]) -> str:
+    """Return the line of an action, whose data BMv2 prints in as few bytes as hold them."""
+    values = [int(text, 16) for text in data]
+    shown = (octets(value, max(1, value.bit_length())).hex() for value in values)
+    return f"Action entry: {name} - {', '.join(shown)}"
 
 
 def _joined(field: KeyField, match: str, between: str) -> str:

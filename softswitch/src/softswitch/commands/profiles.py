@@ -50,7 +50,7 @@ class ProfileCommands(CommandGroup):
         handle = parse_int(text, "member handle")
         for member in self.switch.members(self.program.profiles[name].name):
             if member["handle"] == handle:
-                self.say_all(member_lines(self.program, member))
+                self.say_all(member_lines(member))
                 return
         raise CommandError("Invalid table operation (INVALID_MBR_HANDLE)", text)
 
@@ -98,7 +98,7 @@ class ProfileCommands(CommandGroup):
     def do_act_prof_dump(self, line: str) -> None:
         """Display entries in an action profile: act_prof_dump <action profile name>"""
         (name,) = exact_words(line, 1)
-        self.say_all(profile_lines(self.program, self.program.profiles[name], self.switch))
+        self.say_all(profile_lines(self.program.profiles[name], self.switch))
 
     # -- by table
 

@@ -135,12 +135,12 @@ class TableCommands(CommandGroup):
         self.say("TABLE ENTRIES")
         for entry in self.switch.table_entries(table.name):
             self.say(STARS)
-            self.say_all(entry_lines(self.program, table, entry))
+            self.say_all(entry_lines(table, entry))
         if table.profile is not None:
-            self.say_all(profile_lines(self.program, table.profile, self.switch))
+            self.say_all(profile_lines(table.profile, self.switch))
         self.say(LINE)
         self.say("Dumping default entry")
-        self.say(table_action_line(self.program, self.switch.table_default(table.name)))
+        self.say(table_action_line(self.switch.table_default(table.name)))
         self.say(LINE)
 
     def do_table_dump_entry(self, line: str) -> None:
@@ -148,7 +148,7 @@ class TableCommands(CommandGroup):
         name, text = exact_words(line, 2)
         table = self.program.tables[name]
         entry = self.switch.table_entry(table.name, parse_int(text, "entry handle"))
-        self.say_all(entry_lines(self.program, table, entry))
+        self.say_all(entry_lines(table, entry))
 
     def do_table_dump_entry_from_key(self, line: str) -> None:
         """Display some information about a table entry: table_dump_entry_from_key <table name> <match
@@ -158,7 +158,7 @@ class TableCommands(CommandGroup):
         table = self.program.tables[words[0]]
         priority = _pop_priority(table, words)
         entry = self.switch.table_find(table.name, _matches(table, words[1:]), priority)
-        self.say_all(entry_lines(self.program, table, entry))
+        self.say_all(entry_lines(table, entry))
 
     # -- defaults
 
