@@ -1,4 +1,1 @@
-"""Helpers for Python that numba compiles: decorators, records, references, and a plain-Python form.
-
-Softswitch's data path and the agents of Hotline's testbed are written with it.
-"""
+"""Helpers for Python that numba compiles: decorators, records, references, and a plain-Python form."""

@@ -39,11 +39,9 @@ def inlined(function: F) -> F:
 
 
 def cached_entry_point(function: F, package: Path, sources: Iterable[Path]) -> F:
-    """Return a function that Python calls, whose machine code is cached in the package at `package`.
-
-    Numba notices only changes of the function's own file. Here the name of the cache folder contains a digest
-    of all `sources` and of this package, and says whether indices are checked (NUMBA_BOUNDSCHECK).
-    """
+    """Return a function that Python calls, whose machine code is cached in the package at `package`."""
+    # Numba notices only changes of the function's own file. So the cache folder's name has a digest of all
+    # sources and of this package, and whether indices are checked (NUMBA_BOUNDSCHECK).
     files = sorted({*sources, *_KIT.glob("*.py")})
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     checked = "-checked" if _numba.config.BOUNDSCHECK else ""
@@ -61,10 +59,7 @@ def intrinsic(function: Callable[..., Generated]) -> Compiled:
 
 
 def leaf(python: F) -> Callable[[Callable[..., Generated]], F]:
-    """Decorate a generator of LLVM IR, for a function that has no Python source that numba could compile.
-
-    `python` is its plain-Python form (`nativekit.plain`).
-    """
+    """Decorate a generator of LLVM IR, for what numba cannot compile; `python` is its plain-Python form."""
 
     def decorate(generate: Callable[..., Generated]) -> F:
         made = intrinsic(generate)

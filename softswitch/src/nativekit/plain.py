@@ -1,8 +1,4 @@
-"""Run compiled functions as plain Python in the same process, to debug them and to replay a failure.
-
-`plain(f)` runs the same source, so breakpoints and coverage work, on the same arrays, which end up with the
-same bytes. It is about a thousand times slower.
-"""
+"""Run compiled functions as plain Python on the same arrays, for breakpoints, coverage and replays."""
 
 from __future__ import annotations
 

@@ -89,10 +89,7 @@ class RecordTable(Records[R_co]):
 
 @cache
 def dtype_of(kind: type) -> Dtype:
-    """Return the dtype of records of a class: its fields in order, those of base classes first.
-
-    An `int` is an int64. Raise `ValueError` for a name that numpy's records have themselves.
-    """
+    """Return the dtype of records of a class, base classes first. Raises ValueError for a name of numpy's."""
     hints = get_type_hints(kind, include_extras=True)
     return record(*((name, *_field_of(hints[name])) for name in _names_of(kind)))
 
@@ -128,16 +125,13 @@ def _element_of(array: Any) -> Any:  # likewise
 
 
 def record(*fields: Any) -> Dtype:  # what numpy takes
-    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64.
-
-    Raise `ValueError` for a name that numpy's records have themselves: plain Python would read that
-    attribute.
-    """
+    """Return a dtype of `(name, type[, shape])` fields; a bare name is an int64. Raises ValueError."""
     whole = [(field, np.int64) if isinstance(field, str) else field for field in fields]
     return checked(np.dtype(whole))
 
 
 def checked(dtype: Dtype) -> Dtype:
+    # Plain Python would read numpy's own attribute of that name.
     """Return the dtype; raise `ValueError` if plain Python cannot read all of its fields as attributes."""
     taken = [name for name in dtype.names or () if hasattr(np.record, name)]
     if taken:

@@ -144,10 +144,7 @@ def _row_as_plain(stacked: T, at: int) -> T:
 
 @leaf(_row_as_plain)
 def row(typing: TypingContext, stacked: Kind, at: Kind) -> Generated:
-    """Return row `at` of a tuple whose arrays have a leading axis, as a reference to a tuple of its class.
-
-    Read-only arrays are shared by all rows and have no such axis.
-    """
+    """Return a reference to row `at` of a tuple of arrays; read-only arrays are shared by all rows."""
     result = _row_kind(typing, stacked.pointee, at)
 
     def code(context: Context, builder: ir.IRBuilder, _signature: Signature, values: Values) -> Value:

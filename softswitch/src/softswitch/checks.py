@@ -1,7 +1,4 @@
-"""Checks of control-plane operations, which all pipelines share with their error messages.
-
-The functions raise `StateError` for an invalid operation and `TableFull` for one beyond a capacity.
-"""
+"""Checks of control-plane operations, shared by all pipelines; they raise `StateError` or `TableFull`."""
 
 from __future__ import annotations
 
@@ -61,10 +58,7 @@ def check_group(
     groups: Collection[int],
     others: int,
 ) -> None:
-    """Refuse an invalid group of the `listed` members, next to the existing `groups`.
-
-    `others` is how many members the other groups list.
-    """
+    """Refuse an invalid group of the `listed` members; `others` is how many members the other groups list."""
     for member in listed:
         check_use(profile, UseMember(member), members)
     _check_room(profile, "group", number, groups)

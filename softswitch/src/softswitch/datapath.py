@@ -1,7 +1,4 @@
-"""Selection of the datapath: the kernel if it supports the program, else packet sockets in this process.
-
-It is selected for each program: the sockets run programs with constructs that BPF does not support.
-"""
+"""Selection of a program's datapath: the kernel if BPF supports its constructs, else packet sockets."""
 
 from __future__ import annotations
 
@@ -349,11 +346,9 @@ def _need_compiled(running: CompiledPipeline | TracedPipeline, what: str) -> Com
 def _backpressure(
     ports: Mapping[int, str], impairments: Mapping[tuple[int, Direction], Impairment]
 ) -> dict[int, bool]:
-    """Return the ports of shaped interfaces, and whether their send buffer is to be small.
-
-    It is not if the interface delays packets, since all delayed packets are in it. Impaired ports are
-    excluded, as one packet may leave them as several.
-    """
+    """Return the ports of shaped interfaces, and whether their send buffer is to be small."""
+    # An interface that delays packets has them all in its send buffer. An impaired port may turn a packet
+    # into several.
     kinds = shaped(ports.values())
     return {
         number: DELAYS not in kinds[name]

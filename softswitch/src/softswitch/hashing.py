@@ -1,8 +1,4 @@
-"""Hash functions of P4 programs by BMv2's names, and the mixing functions of table indices and `random`.
-
-The Python code is the reference; `codegen.hashes` emits the same functions. BMv2:
-src/bm_sim/calculations.cpp.
-"""
+"""Hash functions by BMv2's names (its calculations.cpp), and mixing functions of indices and `random`."""
 
 from __future__ import annotations
 

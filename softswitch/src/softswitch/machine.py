@@ -1,7 +1,4 @@
-"""The switch behind its P4Runtime service: its ports, and the program given at the start.
-
-Modules that import or compile slowly are imported only from here.
-"""
+"""The switch behind its P4Runtime service; only this module imports those that import or compile slowly."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Machine:
-    """The running switch: ports attached to the server, with the settings' program loaded.
-
-    The constructor raises SwitchError.
-    """
+    """Ports attached to the server, with the settings' program loaded; the constructor raises SwitchError."""
 
     def __init__(self, settings: Settings, server: P4RuntimeServer[LivePipeline]) -> None:
         self._settings, self._server = settings, server

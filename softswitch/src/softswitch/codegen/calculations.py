@@ -1,7 +1,4 @@
-"""Emit hashes and checksums: gather the inputs into bytes, and call the algorithm.
-
-Inputs of invalid headers are left out (BMv2 `BufBuilder`), so offsets can depend on the packet.
-"""
+"""Emit hashes and checksums: gather inputs of valid headers into bytes (BMv2 `BufBuilder`), and hash them."""
 
 from __future__ import annotations
 

@@ -20,10 +20,7 @@ from softswitch.v1model import CLONE_SESSIONS, DROP_PORT, PORT_BITS
 
 
 class ActionEmitter:
-    """Emits statements of one program into the function that handles `packet`.
-
-    A packet that is dropped at once branches to `drop_block`.
-    """
+    """Emits statements into the function that handles `packet`; a dropped packet branches to `drop_block`."""
 
     def __init__(
         self,

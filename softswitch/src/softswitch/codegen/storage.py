@@ -31,10 +31,7 @@ NOT_TRUNCATED = (1 << 32) - 1
 
 
 class Storage:
-    """Slots of a packet in the function that `b` builds, created at the builder's position.
-
-    With `copied` they are one struct, at `memory`.
-    """
+    """Slots of a packet in the function that `b` builds; with `copied` they are one struct, at `memory`."""
 
     def __init__(self, b: llvm.IRBuilder, program: ir.Program, copied: bool) -> None:
         self.b = b

@@ -1,8 +1,4 @@
-"""Convert headers to and from network-order bytes, and join and split integers.
-
-Fields are handled in runs that begin and end at byte boundaries, and runs in pieces of 8, 4, 2 and 1 bytes,
-so fields of any width become plain loads, byte swaps and shifts.
-"""
+"""Convert headers to and from network-order bytes, as loads, byte swaps and shifts of 8, 4, 2 or 1 bytes."""
 
 from __future__ import annotations
 

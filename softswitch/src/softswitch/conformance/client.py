@@ -62,10 +62,7 @@ def encode_writes(updates: Sequence[p4r.Update], size: int = BATCH) -> list[byte
 
 
 class P4RuntimeClient:
-    """A primary controller: `with P4RuntimeClient(address) as client` waits until the switch answers.
-
-    Calls raise P4RuntimeError with the switch's message.
-    """
+    """A primary controller, which waits until the switch answers. Calls raise P4RuntimeError."""
 
     def __init__(self, address: str) -> None:
         self.packets: queue.SimpleQueue[p4r.PacketIn] = queue.SimpleQueue()

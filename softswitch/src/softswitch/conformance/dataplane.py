@@ -21,10 +21,7 @@ _POLL_SECONDS = 0.01
 
 
 def _packet_message() -> Any:  # a generated message class
-    """Return the class of PacketStreamRequest and PacketStreamResponse, which are equal.
-
-    Source: services/p4/bm/dataplane_interface.proto.
-    """
+    """Return the class of PacketStreamRequest and PacketStreamResponse (BMv2: dataplane_interface.proto)."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(
         name="targets/dataplane.proto", package="p4.bm", syntax="proto3"
@@ -54,10 +51,7 @@ class Dataplane:
         self._channel.close()
 
     def wait_until_started(self) -> None:
-        """Wait until BMv2 accepts packets; until then its gRPC server answers UNAVAILABLE.
-
-        Raises P4RuntimeError after a timeout.
-        """
+        """Wait until BMv2 accepts packets (until then: UNAVAILABLE); raise P4RuntimeError after a timeout."""
         deadline = time.monotonic() + _TIMEOUT
         while True:
             try:

@@ -170,10 +170,7 @@ class StfDriver:
 
 
 def _per_second(rate: float) -> int:
-    """Convert a rate per µs, as in simple_switch_CLI, to an integer rate per second, as in P4Runtime.
-
-    Raises StfError if it is not an integer.
-    """
+    """Convert a rate per µs (simple_switch_CLI) to an integer per second (P4Runtime). Raises StfError."""
     each_second = rate * MICROSECONDS
     if abs(each_second - round(each_second)) > 1e-6:
         raise StfError(f"a rate of {rate:g} a µs is not a whole number a second")

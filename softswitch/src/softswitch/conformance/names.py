@@ -1,7 +1,6 @@
-"""Resolution of names, key fields and arguments in STF through P4Info, by the rules of p4c's runner.
+"""Resolution of names in STF, of which a unique suffix suffices, and of key fields, by p4c's runner's rules.
 
-A name may be a unique suffix (`t` for `ingress.t`). A key field that is not given matches anything, or 0 if
-its match kind is exact.
+A key field that is not given matches anything, or 0 if its match kind is exact.
 """
 
 from __future__ import annotations

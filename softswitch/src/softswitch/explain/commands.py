@@ -20,10 +20,7 @@ _Make: TypeAlias = Callable[[ir.Program], InterpretedPipeline]
 
 
 def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
-    """Return the pipeline of a program (BMv2 JSON) after running a file of commands.
-
-    Raises SwitchError; errors of commands name file, line and word.
-    """
+    """Return a program's pipeline after a file of commands. Raises SwitchError with file, line and word."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -231,10 +231,7 @@ class Cursor(Event):
 
 @dataclass(frozen=True)
 class Register(Event):
-    """A cell was read or written: `op` is `read` or `write`.
-
-    `before` is the old value, null for an index out of range; `after` is the new one.
-    """
+    """A cell was read or written (`op`): its old value, null for an index out of range, and its new one."""
 
     KIND: ClassVar[str] = "register"
     op: str

@@ -1,8 +1,4 @@
-"""`softswitch --trace`: the switch forwards with the interpreter, and writes its events to a file.
-
-The ports call the packet function by address, as that of a pipeline in machine code; here it is a Python
-callback. So rings, queues, impairments and counters are those of every switch.
-"""
+"""`softswitch --trace`: the ports call the interpreter like machine code; it writes its events to a file."""
 
 from __future__ import annotations
 
@@ -46,10 +42,7 @@ _R = TypeVar("_R")
 
 
 class Trace:
-    """The file of a trace: a line of JSON for each event that passes the filters.
-
-    Raises SwitchError if it cannot be written.
-    """
+    """The file of a trace: a line of JSON for each event that passes the filters. Raises SwitchError."""
 
     def __init__(self, path: Path, filters: Sequence[Filter] = ()) -> None:
         self.path, self._filters = path, filters
@@ -86,10 +79,7 @@ class Trace:
 
 
 class TracedPipeline(InterpretedPipeline):
-    """The interpreter as a pipeline that ports can run (`softswitch.ports.loop.NativePipeline`).
-
-    A lock serializes packets and operations of the control plane.
-    """
+    """The interpreter as a `ports.loop.NativePipeline`; a lock serializes packets and the control plane."""
 
     def __init__(self, program: ir.Program, trace: Trace, priority_queues: int = 1, buffered: bool = False):
         self._recorder = Recorder(program, trace.numbers)

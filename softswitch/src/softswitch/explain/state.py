@@ -67,10 +67,7 @@ class Switch:
         return table_id not in self._changed
 
     def read(self, request: p4r.ReadRequest) -> tuple[Iterator[p4r.ReadResponse], list[Refusal | None]]:
-        """Return the entities that a request selects, without those that the switch refuses to read.
-
-        Refused kinds are logged.
-        """
+        """Return the entities that a request selects; kinds that the switch refuses to read are logged."""
         return self._read(request), []
 
     def _read(self, request: p4r.ReadRequest) -> Iterator[p4r.ReadResponse]:
@@ -96,10 +93,7 @@ class Switch:
 def from_switch(
     address: str, device_id: int, make: Callable[[Program], InterpretedPipeline], program: bytes | None
 ) -> InterpretedPipeline:
-    """Return a pipeline with program and state of a switch.
-
-    Raises SwitchError if the switch does not run `program`, where that is given.
-    """
+    """Return a pipeline with a switch's program and state. Raises SwitchError if the program is another."""
     with Switch(address, device_id) as switch:
         config = switch.config()
         if program is not None and program != config.p4_device_config:

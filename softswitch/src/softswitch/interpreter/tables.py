@@ -1,7 +1,4 @@
-"""Entries of tables. BMv2: match_tables.cpp.
-
-Where BMv2 depends on the order of its search, this is defined: of entries of equal rank the oldest wins.
-"""
+"""Entries of tables (BMv2: match_tables.cpp); of entries of equal rank the oldest wins, undefined in BMv2."""
 
 from __future__ import annotations
 

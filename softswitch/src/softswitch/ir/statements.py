@@ -198,10 +198,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Continue at a statement of the action's body, by its position; the body's length ends the action.
-
-    Only bodies of actions have jumps (p4c's `if` and `for` in an action).
-    """
+    """Continue at a statement of the action's body (p4c's `if` and `for`); at its length the action ends."""
 
     to: int
 
@@ -251,10 +248,7 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action: name, widths of its run-time data in bits, body, and source location of each statement.
-
-    `data` has the names of the run-time data.
-    """
+    """Name, widths in bits and names of run-time data, body, and each statement's source location."""
 
     name: str
     parameters: tuple[int, ...]

@@ -33,10 +33,7 @@ class AssemblyError(KernelError):
 
 
 def compile_module(module: str) -> bytes:
-    """Return the instructions of a module whose entry is in `ENTRY_SECTION`, with placeholders for maps.
-
-    Raises KernelError if BPF cannot execute the module.
-    """
+    """Return a module's instructions, with placeholders for maps. Raises KernelError if BPF refuses them."""
     return place_may_goto(link(cached_object((module, compiler.VERSION), lambda: _compile(module))))
 
 
@@ -109,10 +106,8 @@ def decode(code: bytes) -> list[Instruction]:
 
 
 def place_may_goto(code: bytes) -> bytes:
-    """Replace each comparison with `MAGIC` by a `may_goto`, which jumps when the kernel ends the loop.
-
-    A comparison for inequality becomes a `may_goto` over a jump.
-    """
+    """Replace each comparison with `MAGIC` by a `may_goto`, which jumps when the kernel ends the loop."""
+    # A comparison for inequality becomes a `may_goto` over a jump.
     placed: list[Instruction] = []
     place: list[int] = []
     for each in decode(code):

@@ -125,10 +125,7 @@ class TestRun:
         return Ran(code, self._out.raw[:size], duration)
 
     def compiled(self, size: int, interface: int = 1) -> CompiledRun:
-        """Return what compiled code needs to run the program on frames of one size.
-
-        It is valid as long as this object exists.
-        """
+        """Return what compiled code needs to run frames of one size; valid as long as this object exists."""
         self._prepare(size, interface, 1)
         addresses = (ctypes.addressof(buffer) for buffer in (self._attribute, self._in))
         return CompiledRun(_SYSCALL[platform.machine()], _TEST_RUN, *addresses)
@@ -164,10 +161,7 @@ class Ran(NamedTuple):
 
 
 def attach(program: int, interface: int, hook: int, flags: int = 0) -> int:
-    """Attach a program to a hook of an interface, given by index; return the link's file descriptor.
-
-    The link lives until the descriptor is closed.
-    """
+    """Attach a program to an interface's hook; return the link's descriptor, which keeps it until closed."""
     attribute = struct.pack("IIIIIIQ", program, interface, hook, flags, 0, 0, 0)
     return call(_LINK_CREATE, attribute, f"attach a BPF program to interface {interface}")
 

@@ -62,10 +62,8 @@ def control_code() -> bytes:
 
 
 def _work_function(builder: Builder) -> llvm.Function:
-    """Return the function `work(state, mailbox)`, whose result is the number of journal entries.
-
-    A function of its own, since a loop that the kernel ends returns from its function.
-    """
+    """Return `work(state, mailbox)`, which returns the number of journal entries."""
+    # A function of its own, since a loop that the kernel ends returns from its function.
     pointer = builder.target.pointer
     function = llvm.Function(builder.module, llvm.FunctionType(I64, [pointer, pointer]), "work")
     function.linkage = "internal"
@@ -117,10 +115,7 @@ class ArenaMemory(Memory):
             self.words = self._copy
 
     def finish_replay(self) -> None:
-        """End the replay of requests: from now on entries are applied.
-
-        Raises KernelError if the replay made fewer entries than have been applied.
-        """
+        """Apply entries from now on; raise KernelError if fewer were replayed than have been applied."""
         if self._unreplayed:
             raise KernelError(
                 f"{pluralize(self._unreplayed, 'change')} of the tables are missing in the journal"

@@ -150,10 +150,9 @@ class Frame(ABC):
         self._each_part(size, [to, of], copy)
 
     def _each_part(self, size: llvm.Value, starts: list[llvm.Value], do: _Do) -> None:
-        """Call `do` for each part of `size` bytes, with addresses in the frame, offset and width in bits.
-
-        Data and end are loaded again for each part, so that the verifier knows them and LLVM spills neither.
-        """
+        """Call `do` for each part of `size` bytes, with addresses in the frame, offset and width in bits."""
+        # Data and end are loaded again for each part, so that the verifier knows them and LLVM spills
+        # neither.
         b = self.b
         self._offset.set(integer(64, 0))
         for step in _STEPS:

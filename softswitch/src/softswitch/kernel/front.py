@@ -36,10 +36,7 @@ _SLACK = 64
 
 
 class FrontOutput(OutputWriter):
-    """Records of frames without their payload, which stays in the kernel's frame.
-
-    At offset `place` of the CPU's area are the bytes of the headers, and of the payload.
-    """
+    """Records of frames' headers, at `place` of the CPU's area; the payload stays in the kernel's frame."""
 
     def __init__(
         self, packet: Packet, memory: llvm.Value, capacity: llvm.Value, target: Bpf, place: int
@@ -223,10 +220,8 @@ class _FrontEnd:
             self.kernel.failed = otherwise
 
     def _prepared(self, waits: llvm.Value, otherwise: llvm.Block) -> llvm.Value:
-        """Write a record's frame into the kernel's; return the interface to send it on.
-
-        Branch to `otherwise` if the port has no interface or the frame is too large for it.
-        """
+        """Write a record's frame into the kernel's; return the interface to send it on."""
+        # The port may have no interface, or the frame be too large for it.
         b = self.b
         some = b.append_basic_block("port")
         record = byte_offset(b, self.out, b.sub(waits, integer(64, 1)))
@@ -277,11 +272,9 @@ class _FrontEnd:
 
 
 def max_parsed_bytes(program: ir.Program) -> int | None:
-    """Return the number of leading bytes that the parser can read; None if the whole frame is needed.
-
-    The whole frame is needed if packets are recirculated or cloned, if a checksum covers the payload, and if
-    the parser has loops other than over the elements of a stack.
-    """
+    """Return the number of leading bytes that the parser can read; None if the whole frame is needed."""
+    # The whole frame is needed if packets are recirculated or cloned, if a checksum covers the payload, and
+    # if the parser has loops other than over the elements of a stack.
     if needs_queues(program) or any(calculation.payload for calculation in program.calculations):
         return None
     total = sum(program.headers[h].max_bytes for stack in program.stacks for h in stack.headers)

@@ -33,19 +33,14 @@ class Hook(Enum):
         return "; a driver may have no XDP: --hook xdp-generic does without" if self is Hook.XDP else ""
 
     def attach(self, program: int, interface: int) -> int:
-        """Attach a program to an interface, given by index; return the link's file descriptor.
-
-        The link lives until the descriptor is closed. Raises BpfError.
-        """
+        """Attach a program to an interface; return the link's descriptor, which keeps it. Raises BpfError."""
         if self is Hook.TCX:
             return bpf.attach(program, interface, bpf.TCX_INGRESS)
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)
 
     def entry(self, programs: int) -> int:
-        """Load a program that calls the one in a map (`bpf.set_program`), or drops the frame without one.
-
-        Return its file descriptor. The kernel accounts both as this one: `bpf.usage` includes all frames.
-        """
+        """Load a program that calls the one in a map (`bpf.set_program`), or drops; return its descriptor."""
+        # The kernel accounts both as this one: `bpf.usage` includes all frames.
         code = [
             struct.pack("<BBhiq", 0x18, 0x12, 0, programs, 0),  # r2: the map, by its file descriptor
             struct.pack("<BBhi", 0xB4, 3, 0, 0),  # r3: its first program

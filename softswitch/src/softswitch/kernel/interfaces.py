@@ -1,8 +1,4 @@
-"""Interfaces that run BPF programs: those of the ports, and one for the CPU port.
-
-Links, promiscuous mode and the CPU port's interface live as long as file descriptors of this process, or
-until they are unpinned (`pins`).
-"""
+"""Interfaces that run BPF programs, as long as this process's descriptors, or until unpinned (`pins`)."""
 
 from __future__ import annotations
 

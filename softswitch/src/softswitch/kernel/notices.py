@@ -1,7 +1,4 @@
-"""A BPF ring buffer for digests and log records, with records of `memory.output`.
-
-Helper functions cannot read the arena, so a record is copied to a buffer of the CPU first, which is in a map.
-"""
+"""A BPF ring buffer for digests and log records (`memory.output`), copied first, as helpers see no arena."""
 
 from __future__ import annotations
 

@@ -32,10 +32,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Pins:
-    """The folder, which is created if absent, and locked until `close`.
-
-    Raises KernelError if another switch uses it, or it cannot be created.
-    """
+    """The folder, created if absent and locked until `close`. Raises KernelError if that is impossible."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -110,10 +107,7 @@ class Pins:
         return {int(path.name) for path in found if path.name.isdigit()}
 
     def check(self, **options: object) -> None:
-        """Raise KernelError if version or options differ from those of the switch that pinned the folder.
-
-        Without a pinned switch, save them.
-        """
+        """Save version and options, or raise KernelError if the switch that pinned the folder had others."""
         wanted = {"softswitch": source_digest(), **options}
         pinned = self.identity()
         if pinned is None:

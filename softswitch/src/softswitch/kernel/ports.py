@@ -1,8 +1,4 @@
-"""Ports whose frames the kernel processes; only frames of the CPU port pass this process.
-
-A frame is processed on the core of its sender, or on a selected one (`steering`), without waking a process.
-The kernel drops frames that an interface refuses. The counters are those of `softswitch.ports`.
-"""
+"""Ports whose frames the kernel processes, without waking a process; the CPU port's alone pass this one."""
 
 from __future__ import annotations
 
@@ -40,10 +36,7 @@ _TX_DROPS, _PROGRAMS = "tx_drops", "programs"
 
 
 class KernelPorts:
-    """The switch's ports by number, with the interface of `softswitch.ports.loop.PortLoop`.
-
-    With `rps_cpu` the program runs on that CPU (`steering`).
-    """
+    """The switch's ports by number, like a `ports.loop.PortLoop`; with `rps_cpu` on that CPU (`steering`)."""
 
     def __init__(
         self,

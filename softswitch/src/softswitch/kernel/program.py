@@ -102,11 +102,9 @@ class Builder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the spin lock, which excludes other CPUs and the control plane's writes.
-
-        Softirqs do not nest on a CPU, so the holder of the lock always runs, and spinning is short. Otherwise
-        the packet is lost.
-        """
+        """Hold the spin lock, which excludes other CPUs and the control plane's writes."""
+        # Softirqs do not nest on a CPU, so the holder always runs, and spinning is short. Otherwise the
+        # packet is lost.
         b = self.b
         spin, retry, taken = (b.append_basic_block(name) for name in ("spin", "retry", "taken"))
         b.branch(spin)

@@ -112,22 +112,18 @@ class Bpf(Target):
         return self.load_opaque(b, address, value.type)
 
     def optimization_barrier(self, b: llvm.IRBuilder, value: llvm.Value) -> llvm.Value:
-        """Return the value without an instruction, as one that LLVM knows nothing about.
-
-        Otherwise LLVM would split the sums of addresses, and spill the parts that are constant in a loop to
-        the stack, which is too small for them.
-        """
+        """Return the value without an instruction, as one that LLVM knows nothing about."""
+        # Otherwise LLVM would split the sums of addresses, and spill the parts that are constant in a loop to
+        # the stack, which is too small for them.
         kind = llvm.FunctionType(value.type, [value.type])
         return b.asm(kind, "", "=r,0", [value], side_effect=False)
 
     # -- loops
 
     def loop_guard(self, b: llvm.IRBuilder) -> None:
-        """Insert a comparison that LLVM can neither evaluate nor move, which becomes `may_goto`.
-
-        When the kernel ends the loop, after millions of iterations, the function returns 0: the packet is
-        lost.
-        """
+        """Insert a comparison that LLVM can neither evaluate nor move, which becomes `may_goto`."""
+        # When the kernel ends the loop, after millions of iterations, the function returns 0: the packet is
+        # lost.
         name = b.function.name
         if name not in self._slots:
             with b.goto_entry_block():

@@ -1,7 +1,4 @@
-"""Arithmetic that BPF lacks: numbers of more than 64 bits, and the product with a `double`.
-
-LLVM would call library functions for it, which do not exist in the kernel.
-"""
+"""Arithmetic for which LLVM calls functions that the kernel lacks: over 64 bits, and with a `double`."""
 
 from __future__ import annotations
 

@@ -241,10 +241,8 @@ class _Primitives:
 
 
 def _moved(size: int, count: int) -> tuple[int, ...]:
-    """Return the position from which each element is copied by BMv2's swaps (stacks.cpp, StackP4_16).
-
-    It makes elements that were shifted in invalid, but not unions.
-    """
+    """Return the position from which BMv2's swaps (stacks.cpp, StackP4_16) copy each element."""
+    # It makes elements that were shifted in invalid, but not unions.
     order = list(range(size))
     if count > 0:
         swaps = [(i, i - count) for i in range(size - 1, count - 1, -1)]

@@ -1,7 +1,4 @@
-"""Find registers and counters that an action accesses with the same field as index.
-
-If their cells are interleaved, a packet that reads one finds the others in the same cache line.
-"""
+"""Find cells that an action accesses at one index: interleaved, they are in one cache line."""
 
 from __future__ import annotations
 

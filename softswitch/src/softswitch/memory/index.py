@@ -31,11 +31,9 @@ class SearchKey(Protocol):
 
 
 def _mix(b: llvm.IRBuilder, hashed: llvm.Value, part: llvm.Value) -> llvm.Value:
-    """Emit one step of the hash: multiply, then fold the upper half into the lower (Knuth, TAOCP 6.4).
-
-    Words are mixed from the last to the first: the first field of a key is the last word, so look-ups of a
-    packet that share the field share the step.
-    """
+    """Emit one step of the hash: multiply, then fold the upper half into the lower (Knuth, TAOCP 6.4)."""
+    # Words are mixed from the last to the first: the first field of a key is the last word, so look-ups of a
+    # packet that share the field share the step.
     hashed = b.mul(b.xor(hashed, part), integer(WORD, GOLDEN))
     return b.xor(hashed, b.lshr(hashed, integer(WORD, HALF)))
 
@@ -188,10 +186,7 @@ def call_find(
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
-    """Return `find(buckets, mask, records, stride, key...)`, which returns a record or null.
-
-    The module has one such function for each key size.
-    """
+    """Return a key size's `find(buckets, mask, records, stride, key...)`, which returns a record or null."""
     function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
@@ -204,10 +199,7 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
 
 
 def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
-    """Return `find(buckets, key...)` for tables of this size.
-
-    Targets whose functions have few arguments need it (`Target.max_arguments`).
-    """
+    """Return `find(buckets, key...)` for a table's size, for targets that have `Target.max_arguments`."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
     arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
     function, is_new = _function(module, name, target.pointer, arguments)
