@@ -7,7 +7,7 @@ import re
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,12 +44,17 @@ def _compile(module: str) -> bytes:
     done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
-        raise AssemblyError(_reason(lines[0]))
+        raise AssemblyError(_reason(lines))
     return done.stdout
 
 
-def _reason(error: str) -> str:
-    """Return LLVM's message without its location in the module."""
+def _reason(lines: Sequence[str]) -> str:
+    """Return LLVM's message without its location in the module.
+
+    It is the first line of the output, or in a Python traceback the first one behind the frames.
+    """
+    outside = [line for line in lines if not line.startswith((" ", "Traceback"))]
+    error = (outside or lines)[0]
     found = re.search(r"in function .*?: (.*)", error)
     if "stack limit" in error:
         return "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"

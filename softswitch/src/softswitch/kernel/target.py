@@ -6,7 +6,8 @@ variables of loops, are in the arena, in an area for each CPU.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir as llvm
 
@@ -64,7 +65,7 @@ class Bpf(Target):
     def area(self, b: llvm.IRBuilder) -> llvm.Value:
         name = b.function.name
         if name not in self._areas:
-            with b.goto_entry_block():
+            with _in_entry_block(b):
                 base = self.base(b)
                 cpu = b.and_(b.zext(call_helper(b, GET_SMP_PROCESSOR_ID, llvm.IntType(32)), I64),
                              integer(64, MAX_CPUS - 1))  # fmt: skip
@@ -126,7 +127,7 @@ class Bpf(Target):
         # lost.
         name = b.function.name
         if name not in self._slots:
-            with b.goto_entry_block():
+            with _in_entry_block(b):
                 self._slots[name] = b.alloca(I64)
                 b.store(integer(64, 0), self._slots[name])
             self._exits[name] = b.append_basic_block("ended")
@@ -217,6 +218,16 @@ class _VolatileLoad(llvm.LoadInstr):  # type: ignore[misc]  # llvmlite has no ty
     def descr(self, buf: list[str]) -> None:
         [address] = self.operands
         buf.append(f"load volatile {self.type}, {address.type} {address.get_reference()}\n")
+
+
+@contextmanager
+def _in_entry_block(b: llvm.IRBuilder) -> Iterator[None]:
+    """Emit into the entry block; in place if the builder is there, where llvmlite would go on at its end."""
+    if b.block is b.function.entry_basic_block:
+        yield
+        return
+    with b.goto_entry_block():
+        yield
 
 
 def call_helper(b: llvm.IRBuilder, number: int, result: llvm.Type, *arguments: llvm.Value) -> llvm.Value:
