@@ -16,6 +16,7 @@ from foundation.errors import DataError
 from foundation.logs.columns import METRICS, TRANSFERS
 from foundation.logs.counts import Counts
 from foundation.logs.parts import whole
+from foundation.logs.plausibility import check_units
 from foundation.logs.update_log import UNREADABLE, UpdateLog, first_line
 
 CLUSTER = "cluster"
@@ -43,14 +44,15 @@ def open_cluster(folder: Path, scratch: Path) -> ClusterLogs:
     file = _find(folder, "rpc")
     if file is None:
         raise DataError(f"{folder}: has neither rpc.parquet nor rpc.csv; one row an RPC is expected there")
-    rpc = _open(file, scratch, RPC, ("arm",))
+    rpc = _open(file, scratch, RPC, ("arm",)).with_columns(latency_us=pl.sum_horizontal(_TIMES))
+    check_units(file, rpc)
     connections = _find(folder, "connections")
     updates = _find(folder, "updates")
     if updates is not None:
         Counts.of_logs([updates])
     return ClusterLogs(
         folder,
-        rpc.with_columns(latency_us=pl.sum_horizontal(_TIMES)),
+        rpc,
         None if connections is None else _open(connections, scratch, CONNECTIONS, ("arm",)),
         [] if updates is None else [updates],
     )

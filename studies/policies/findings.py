@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from foundation.text import pluralize
 from studies.policies.figures import shown_size
 from studies.policies.results import Outcome, Study
 
@@ -12,7 +13,9 @@ _MIN_LEAD = 0.01
 
 
 def headline(study: Study) -> str:
-    outcomes = study.at(shown_size(study))
+    outcomes, size = study.at(shown_size(study)), shown_size(study)
+    if study.facts.keys <= size:
+        return f"All {study.facts.keys:,} keys of the log fit into the {size:,} places: none needs to leave."
     feasible = [each for each in outcomes.values() if _is_feasible(each)]
     if not feasible:
         return "No policy that was studied can be followed by the control plane."
@@ -27,6 +30,11 @@ def _is_feasible(outcome: Outcome) -> bool:
 
 
 def findings(study: Study) -> Iterator[str]:
+    if study.facts.period == 1:
+        yield (
+            "A period is one step, and a step has each key once: first come, which clears its slots after "
+            "each period, cannot hit."
+        )
     outcomes = study.at(shown_size(study))
     random, lru, top, optimum = (outcomes.get(name) for name in ("random", "lru", "top-k", "belady"))
     if random is not None:
@@ -37,6 +45,13 @@ def findings(study: Study) -> Iterator[str]:
     if top is not None and optimum is not None and optimum.share:
         yield f"A fixed top-k has {top.share / optimum.share:.0%} of what the optimum has."
     if top is None:
+        return
+    if study.facts.keys <= shown_size(study):
+        steps = pluralize(study.training_steps, "step")
+        yield (
+            f"Load all {study.facts.keys:,} keys: the {top.updates - top.hits:,} updates that the fixed "
+            f"top-k misses are of keys without an access in the first {steps}."
+        )
         return
     better = [each for each in outcomes.values() if _is_feasible(each) and each.share > top.share + _MIN_LEAD]
     if better:

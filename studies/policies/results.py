@@ -13,6 +13,8 @@ WRITES_PER_MOVE = 2
 DEFAULT_PERIOD_S = 10.0
 """Default period in s of `hotline follow`."""
 MIN_PERIODS = 20
+_MIN_STEPS = 2
+"""Steps of the shortest default period: the keys of one step are distinct, so none hits within it."""
 WRITES_PER_S = 417_000.0
 """Table writes/s of a hot set that an otherwise idle softswitch in the kernel took over gRPC
 (docs/performance.md)."""
@@ -35,7 +37,7 @@ class Settings(Strict):
     def period(self, steps: int) -> int:
         if self.every is not None:
             return max(1, round(self.every * self.rate))
-        return max(1, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
+        return max(_MIN_STEPS, min(round(DEFAULT_PERIOD_S * self.rate), steps // MIN_PERIODS))
 
 
 class Facts(Strict):
@@ -110,6 +112,10 @@ class Study(Strict):
     facts: Facts
     settings: Settings
     outcomes: tuple[Outcome, ...]
+
+    @property
+    def training_steps(self) -> int:
+        return self.facts.steps - self.facts.scored_steps
 
     @cached_property
     def by_policy(self) -> dict[str, list[Outcome]]:

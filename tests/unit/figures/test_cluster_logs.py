@@ -91,6 +91,36 @@ def test_a_row_of_parquet_is_named_by_its_number(logs: Path) -> None:
     )
 
 
+def _of_a_second(per_s: int, latency_us: float = 900.0) -> pl.DataFrame:
+    """Return 2,000 RPCs of one worker, one a millisecond, that were sent at times of this many a second."""
+    at = [int(1.75e9 * per_s) + number * per_s // 1_000 for number in range(2_000)]
+    zeros = {name: 0.0 for name in RPC if name.endswith("_us") and name not in ("t_send_us", "n_tx_us")}
+    return rows(*({"t_send_us": us, **zeros, "n_tx_us": latency_us} for us in at))
+
+
+@pytest.mark.parametrize(
+    ("per_s", "latency_us", "unit"),
+    [
+        (1, 900.0, "t_send_us in s, by its size"),
+        (1_000, 900.0, "t_send_us in ms, by its size"),
+        (10**9, 900.0, "t_send_us in ns, by its size"),
+        (10**6, 0.0009, "an RPC takes 0.0009 µs on average"),
+        (10**6, 9e5 * 1_000, "another unit in some"),
+    ],
+)
+def test_times_in_another_unit_are_refused(logs: Path, per_s: int, latency_us: float, unit: str) -> None:
+    _of_a_second(per_s, latency_us).write_parquet(logs / "rpc.parquet")
+    result = report(logs)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    assert unit in result.stderr and "expected" in result.stderr and f"{logs}/rpc.parquet" in result.stderr
+
+
+def test_times_in_microseconds_are_taken(logs: Path) -> None:
+    """A hundred RPCs outstanding are many, and possible."""
+    _of_a_second(10**6, 90_000.0).write_parquet(logs / "rpc.parquet")
+    assert report(logs).exit_code == 0
+
+
 def test_what_is_missing_is_named(logs: Path, tmp_path: Path) -> None:
     nowhere = report(tmp_path / "nowhere").stderr
     assert nowhere == (

@@ -83,6 +83,31 @@ def test_the_answer_names_what_is_better_than_a_fixed_set(log: Path, tmp_path: P
     assert "wrong choice" not in slow.output and "too slow" in slow.output
 
 
+def test_keys_that_all_fit_need_no_policy(log: Path, tmp_path: Path) -> None:
+    """The log has 320 keys, and a set of all from its first half misses those that come later."""
+    asked = (log, "--only", "top-k,lru,first-come")
+    result = policies(*asked, "--sizes", 400, "--into", tmp_path / "out")
+    report = studied(*asked, "--sizes", 400, "--into", tmp_path / "out")
+    keys = report["facts"]["keys"]
+    top = next(each for each in report["outcomes"] if each["policy"] == "top-k")
+    assert keys < 400 and "wrong choice" not in result.output and "right choice" not in result.output
+    assert f"All {keys} keys of the log fit into the 400 places" in result.output
+    assert f"Load all {keys} keys: the {top['updates'] - top['hits']} updates" in result.output
+    assert "fit into" not in policies(*asked, "--sizes", keys - 1, "--into", tmp_path / "b").output
+
+
+def test_a_period_has_two_steps_and_a_shorter_one_is_explained(tmp_path: Path) -> None:
+    """In a period of one step, whose keys are distinct, *first come* has no hit by construction."""
+    log = tmp_path / "log.csv"
+    rows = [f"{step},1,{key}" for step in range(12) for key in range(8)]
+    log.write_text("iteration,worker,key\n" + "\n".join(rows) + "\n")
+    asked = (log, "--sizes", 64, "--only", "first-come")
+    report = studied(*asked, "--into", tmp_path / "a")
+    assert report["facts"]["period"] == 2 and share(report, "first-come", 64) > 0.3
+    one = policies(*asked, "--period-s", 0.004, "--into", tmp_path / "b").output
+    assert "A period is one step" in one and "0.0%" in one
+
+
 def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     of_a_step = "{0},1,pull,1\n{0},1,pull,{1}\n{0},1,push,1"

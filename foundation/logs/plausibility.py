@@ -1,0 +1,54 @@
+"""Check that the times of a cluster's RPCs are in µs, by what a cluster can have done in them.
+
+By Little's law, the time that RPCs took together, by the time in which they were sent and answered, is the
+mean number of RPCs outstanding. A wrong unit of either makes that a thousand times too large, or more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from foundation.errors import DataError
+
+_MAX_OUTSTANDING = 1_000
+"""RPCs of a worker at a time, on average, from which a unit must be wrong."""
+_MAX_OUTSTANDING_IF_UNIX = 100
+"""The same for times that would be dates of 2008 to 2049 in another unit than µs."""
+_UNIX_S = (1.2e9, 2.5e9)
+_MIN_MEAN_US = 0.5
+"""Minimum mean duration of an RPC between two processes, µs."""
+_PER_SECOND = {"s": 1, "ms": 1_000, "ns": 1_000_000_000}
+
+
+def check_units(file: Path, rpc: pl.LazyFrame) -> None:
+    """Raise `DataError` if rows with t_send_us, latency_us and worker are hardly in µs."""
+    sent, latency = pl.col("t_send_us"), pl.col("latency_us")
+    found = rpc.select(
+        first=sent.min(),
+        span=sent.max() - sent.min(),
+        longest=latency.max(),
+        total=latency.sum(),
+        mean=latency.mean(),
+        workers=pl.col("worker").n_unique(),
+    ).collect(engine="streaming")
+    row = found.row(0, named=True)
+    if row["mean"] < _MIN_MEAN_US:
+        raise DataError(
+            f"{file}: an RPC takes {row['mean']:.3g} µs on average; expected times in µs in the columns w_*, "
+            "ps_* and n_tx_us, got another unit (seconds or milliseconds?)"
+        )
+    unit = _unit_as_date(row["first"])
+    outstanding = row["total"] / (row["span"] + row["longest"]) / row["workers"]
+    if unit == "ns" or outstanding > (_MAX_OUTSTANDING_IF_UNIX if unit else _MAX_OUTSTANDING):
+        raise DataError(
+            f"{file}: column t_send_us spans {row['span']:,}, in which each worker has {outstanding:,.0f} "
+            f"RPCs at a time, of {row['mean']:,.0f} µs on average; expected µs in all times, got "
+            f"{f't_send_us in {unit}, by its size' if unit else 'another unit in some'}"
+        )
+
+
+def _unit_as_date(time: int) -> str | None:
+    low, high = _UNIX_S
+    return next((unit for unit, rate in _PER_SECOND.items() if low * rate <= time <= high * rate), None)
