@@ -8,19 +8,15 @@ from foundation.designs.arms import judged
 from foundation.settings import Strict
 from hosts.workload.trace import Trace
 from simulator.answer.arm_results import OffloadComparison, compare_arms
+from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
 from simulator.answer.cluster import Cluster, config_for, trace_for
 from simulator.answer.sentences import headline, sentences
-from simulator.answer.sizes import (
-    CapacityModel,
-    PackingCounter,
-    Size,
-    second_size,
-    size_without_hot_set,
-    sizes_for,
-    stops_at,
-)
+from simulator.answer.sizes import PackingCounter, Size, sizes_for
 from simulator.config import SimulationConfig
 from simulator.experiment import temporary_run
+
+_MAX_CHECKS = 3
+"""Sizes that are simulated to check the calculated ones, at most."""
 
 
 class ClusterAnswer(Strict):
@@ -33,6 +29,9 @@ class ClusterAnswer(Strict):
     """Hot sets by size; the first has size 0."""
     stops_at: int
     """Size beyond which a larger hot set adds less than 3 % to the capacity."""
+    checks: tuple[Check, ...]
+    """Sizes that were calculated before they were simulated, in order; the last decides whether calculated
+    capacities are estimates."""
 
 
 def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
@@ -43,16 +42,18 @@ def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
         sides = compare_arms(config, made.record, made.summary)
     counter = PackingCounter(config, trace)
     asked = min(cluster.top_k, counter.known)
-    sizes, stops = _sizes(config, trace, counter, asked, sides, reporter)
+    sizes, checks = _sizes(config, trace, counter, asked, sides, reporter)
+    stops = stops_at(sizes[1:])
     keys = lanes_per_step(trace)
     return ClusterAnswer(
         cluster=cluster,
         keys_per_step=keys,
         headline=headline(sides, asked),
-        sentences=tuple(sentences(cluster, config, keys, sides, sizes, stops)),
+        sentences=tuple(sentences(cluster, config, keys, sides, sizes, stops, checks)),
         sides=sides,
         sizes=tuple(sizes),
         stops_at=stops.top_k,
+        checks=checks,
     )
 
 
@@ -63,20 +64,28 @@ def _sizes(
     asked: int,
     sides: OffloadComparison,
     reporter: Reporter,
-) -> tuple[list[Size], Size]:
+) -> tuple[list[Size], tuple[Check, ...]]:
+    """Calculate the sizes, and simulate some until one is within `MAX_ERROR` of what was calculated."""
     with reporter.phase("sizes", 1.0) as phase:
         wanted, counted = sizes_for(asked, counter.known), {}
         for done, top_k in enumerate(wanted, start=1):
             counted[top_k] = counter.count(top_k)
             phase.update(done / len(wanted))
-    calculator = CapacityModel(config, sides.offload, counted[asked])
-    sizes = {top_k: calculator.size(top_k, found) for top_k, found in counted.items() if top_k}
-    stops = stops_at(sizes.values()).top_k
-    found = {asked: sides.offload.capacity}
-    if (other := second_size(asked, stops, list(sizes))) is not None:
-        found[other] = _capacity(config, trace, other, reporter)
-    sizes |= {top_k: sizes[top_k].model_copy(update={"simulated": value}) for top_k, value in found.items()}
-    return [size_without_hot_set(config, sides.baseline, counted[0]), *sizes.values()], sizes[stops]
+    model = CapacityModel(config, sides.baseline, counted[0], sides.offload, counted[asked])
+    simulated, checks = {0: sides.baseline.capacity, asked: sides.offload.capacity}, list[Check]()
+
+    def sizes() -> list[Size]:
+        return [model.size(top_k, of, simulated.get(top_k)) for top_k, of in counted.items()]
+
+    while len(checks) < _MAX_CHECKS and (not checks or checks[-1].has_failed):
+        calculated = {size.top_k: size for size in sizes() if size.top_k}
+        stops = stops_at(calculated.values()).top_k
+        if (other := next_to_check(list(simulated), stops, list(calculated))) is None:
+            break
+        simulated[other] = _capacity(config, trace, other, reporter)
+        checks.append(Check(other, calculated[other].capacity, simulated[other]))
+        model.calibrate(counted[other], simulated[other])
+    return sizes(), tuple(checks)
 
 
 def _capacity(config: SimulationConfig, trace: Trace, top_k: int, reporter: Reporter) -> float:

@@ -6,8 +6,9 @@ from analysis.metrics import Subject, mentioned_in
 from analysis.wording import texts
 from foundation.text import pluralize
 from simulator.answer.arm_results import ArmResult, Busy, Limit, OffloadComparison
+from simulator.answer.capacity import WORTH, Check
 from simulator.answer.cluster import Cluster
-from simulator.answer.sizes import WORTH, Size
+from simulator.answer.sizes import Size
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 
@@ -35,12 +36,14 @@ def sentences(
     sides: OffloadComparison,
     sizes: Sequence[Size],
     stops: Size,
+    checks: Sequence[Check],
 ) -> Iterator[str]:
     yield _rate(cluster, sides)
     yield from differences(sides)
     yield _busy("Without the hot set", sides.baseline)
     yield _busy("With it", sides.offload)
     yield from _sizes(sizes, stops)
+    yield _checks(checks)
     yield _data(cluster, keys)
     yield device(config)
     yield _costs(cluster.hosts)
@@ -103,13 +106,20 @@ def _sizes(sizes: Sequence[Size], stops: Size) -> Iterator[str]:
             f"Beyond {stops.top_k:,} keys a larger hot set, of up to {largest.top_k:,} keys, adds less than "
             f"{_percent(WORTH)}."
         )
-    checked = [
-        f"{size.capacity:,.0f} steps/s with {size.top_k:,} keys, {size.simulated:,.0f} simulated "
-        f"({100 * (size.capacity / size.simulated - 1):+.0f} %)"
-        for size in sizes
-        if size.simulated is not None and size is not none
-    ]
-    yield f"Sizes are calculated from counted packing, and two are simulated to check: {'; '.join(checked)}."
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    calculated = "Capacities of sizes without a simulated one are calculated from counted packing"
+    if not checks:
+        return f"{calculated}; no other size was simulated to check them."
+    found = "; ".join(
+        f"{each.calculated:,.0f} steps/s with {each.top_k:,} keys, {each.simulated:,.0f} simulated "
+        f"({100 * each.error:+.0f} %)"
+        for each in checks
+    )
+    if checks[-1].has_failed:
+        return f"{calculated}, and are estimates, as checks failed: {found}."
+    return f"{calculated}, and checked: {found}."
 
 
 def _data(cluster: Cluster, keys: float) -> str:

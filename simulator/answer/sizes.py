@@ -1,13 +1,10 @@
-"""Capacity by size of the hot set, from counted packing and the costs of agents.
+"""Sizes of the hot set, and the packets of a step with each, counted by packing mini-batches.
 
-Each size is counted on other steps than its keys were chosen from. The CPU time of a step is linear in its
-RPCs, packets and lanes, with coefficients from a simulation of one size; and the capacity is that of the
-cores that are the bottleneck.
+Each size is counted on other steps than its keys were chosen from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,13 +16,9 @@ from foundation.logs.columns import TRANSFERS
 from foundation.settings import Strict
 from hosts.hotset.worker.counting import count_rpcs
 from hosts.workload.trace import Trace
-from simulator.answer.arm_results import ArmResult, cores_of
 from simulator.config import SimulationConfig
-from simulator.costs import costs_of
 
 SIZES = (1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, MAX_TOP_K)
-WORTH = 0.03
-"""Fraction of the capacity that a larger hot set has to add to be worthwhile."""
 _MEASURED_BATCHES = 40
 
 
@@ -95,67 +88,6 @@ def _positions(trace: Trace, batch: int) -> NDArray[np.uint32]:
     return trace.position[trace.key_start[batch] : trace.key_start[batch + 1]]
 
 
-class LinearCost(NamedTuple):
-    """CPU time of all workers, or of all servers, µs: a constant for each step, RPC and lane."""
-
-    step: float
-    rpc: float
-    lane: float
-
-    def of(self, rpcs: float, lanes: float = 0.0) -> float:
-        return self.step + self.rpc * rpcs + self.lane * lanes
-
-
-class CapacityModel:
-    def __init__(self, config: SimulationConfig, side: ArmResult, counted: PackingCounts) -> None:
-        costs, cores = costs_of(config.hosts), cores_of(config)
-        self._workers, self._servers = cores["workers"], cores["servers"]
-        rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
-        lane = int(costs.lane) / 1e3
-        worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
-        server_us = 1e6 * side.at_capacity.servers * self._servers / side.capacity
-        self._worker = LinearCost(worker_us - rpc * counted.rpcs, rpc, 0.0)
-        # The remaining CPU time of servers is for packets.
-        packet = (server_us - lane * counted.lanes) / max(counted.to_servers, 1.0)
-        self._server = LinearCost(0.0, packet, lane)
-
-    def size(self, top_k: int, counted: PackingCounts) -> Size:
-        worker_us = self._worker.of(counted.rpcs)
-        server_us = self._server.of(counted.to_servers, counted.lanes)
-        carried = [1e6 * self._workers / worker_us]
-        carried += [1e6 * self._servers / server_us] if server_us else []
-        return Size(
-            top_k=top_k,
-            served=counted.served,
-            rpcs_per_step=counted.rpcs,
-            ps_packets_per_step=counted.to_servers,
-            worker_cpu_us=worker_us,
-            ps_cpu_us=server_us,
-            capacity=min(carried),
-        )
-
-
-def size_without_hot_set(config: SimulationConfig, side: ArmResult, counted: PackingCounts) -> Size:
-    """Return size 0, whose capacity is the simulated one."""
-    found = CapacityModel(config, side, counted).size(0, counted)
-    return found.model_copy(update={"capacity": side.capacity, "simulated": side.capacity})
-
-
 def sizes_for(asked: int, known: int) -> list[int]:
     """Return the sizes to count: 0, round ones up to the number of known keys, and `asked`."""
     return sorted({0, asked, *(size for size in SIZES if size <= known)})
-
-
-def stops_at(sizes: Iterable[Size]) -> Size:
-    """Return the smallest hot set whose capacity is within `WORTH` of the best."""
-    every = list(sizes)
-    best = max(size.capacity for size in every)
-    return next(size for size in every if size.capacity >= (1 - WORTH) * best)
-
-
-def second_size(asked: int, stops: int, sizes: Sequence[int]) -> int | None:
-    """Return the second size to simulate: `stops`, otherwise the next larger or smaller one."""
-    larger = sorted(size for size in sizes if size > asked)
-    smaller = sorted((size for size in sizes if size < asked), reverse=True)
-    wanted = [stops] if stops != asked else []
-    return next(iter([*wanted, *larger, *smaller]), None)

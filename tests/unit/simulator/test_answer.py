@@ -13,18 +13,10 @@ import pytest
 from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
+from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
 from simulator.answer.cluster import Cluster, config_for
 from simulator.answer.sentences import differences, headline, sentences
-from simulator.answer.sizes import (
-    CapacityModel,
-    PackingCounter,
-    PackingCounts,
-    Size,
-    second_size,
-    size_without_hot_set,
-    sizes_for,
-    stops_at,
-)
+from simulator.answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 from tests.harness.cli import invoke, json_of
@@ -75,7 +67,9 @@ def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
     simulated = [size for size in found["sizes"] if size["top_k"] and size["simulated"] is not None]
     assert len(simulated) == 2
     for size in simulated:
-        assert size["capacity"] == pytest.approx(size["simulated"], rel=0.2)
+        assert size["capacity"] == pytest.approx(size["simulated"])
+    [(_, calculated, checked)] = found["checks"]
+    assert calculated == pytest.approx(checked, rel=0.1)
     assert found["stops_at"] in [size["top_k"] for size in found["sizes"]]
 
 
@@ -189,17 +183,33 @@ def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
     """
     hosts = Hosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
     config = SimulationConfig(workers=2, servers=4, hosts=hosts)
+    none = PackingCounts(served=0, rpcs=100, to_servers=100, lanes=6_000)
     counted = PackingCounts(served=0.5, rpcs=100, to_servers=85, lanes=3_000)
-    calculator = CapacityModel(config, side(1_000, 0.8, 0.5), counted)
-    same = calculator.size(500, counted)
+    # Without offload: 2,600 µs a step of workers, of which RPCs take 600; servers' packets take 20 µs, too.
+    model = CapacityModel(config, side(700, 0.91, 0.455), none, side(1_000, 0.8, 0.5), counted)
+    same = model.size(500, counted)
     assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
-    # The workers are what limits: 2 s of cores a second, by 1,600 µs.
-    assert same.capacity == pytest.approx(1_250)
-    other = calculator.size(900, PackingCounts(served=0.9, rpcs=50, to_servers=400, lanes=5_000))
+    assert same.capacity == pytest.approx(1_000) and model.size(0, none).capacity == pytest.approx(700)
+    other = model.size(900, PackingCounts(served=0.9, rpcs=50, to_servers=400, lanes=5_000))
     assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
-    assert other.capacity == pytest.approx(4e6 / 8_500)
-    none = size_without_hot_set(config, side(700, 0.5, 1.0), counted)
-    assert (none.top_k, none.capacity, none.simulated) == (0, 700, 700)
+    # The servers limit, and the ratio at the size that was simulated is 1,000 to 1,247 of its cores.
+    assert other.capacity == pytest.approx(4e6 / 8_500 * 1_000 / 1_247, rel=0.001)
+    between = model.size(100, counted._replace(served=0.25))
+    assert between.worker_cpu_us == pytest.approx(2_100)
+    model.calibrate(counted._replace(served=0.9), 2_000)
+    assert model.size(900, counted._replace(served=0.9)).capacity == pytest.approx(2_000)
+
+
+def test_servers_that_get_no_packets_have_costs_without_offload() -> None:
+    """All keys of the size that was simulated are hot, so the costs of servers are those of the baseline."""
+    config = SimulationConfig(workers=40, servers=2)
+    none = PackingCounts(served=0, rpcs=12, to_servers=12, lanes=280)
+    every = PackingCounts(served=1, rpcs=17, to_servers=0, lanes=0)
+    model = CapacityModel(config, side(29_000, 0.3, 0.97), none, side(97_000, 0.96, 0.0), every)
+    some = model.size(1_000, PackingCounts(served=0.6, rpcs=12, to_servers=6, lanes=140))
+    assert some.ps_cpu_us == pytest.approx(2e6 * 0.97 / 29_000 / 2)
+    assert some.capacity == pytest.approx(2 * 29_000, rel=0.05)
+    assert model.size(20_000, every).capacity == pytest.approx(97_000)
 
 
 def sizes(capacities: dict[int, float]) -> list[Size]:
@@ -210,10 +220,11 @@ def sizes(capacities: dict[int, float]) -> list[Size]:
 def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent() -> None:
     assert stops_at(sizes({1_000: 90, 2_000: 96, 5_000: 97.5, 10_000: 100, 20_000: 80})).top_k == 5_000
     assert sizes_for(700, 12_000) == [0, 700, 1_000, 2_000, 5_000, 10_000]
-    counted = [1_000, 5_000, 10_000]
-    assert [second_size(5_000, stops, counted) for stops in (1_000, 5_000, 10_000)] == [1_000, 10_000, 10_000]
-    assert second_size(10_000, 10_000, counted) == 5_000
-    assert second_size(700, 700, [700]) is None
+    counted = [700, 1_000, 5_000, 10_000]
+    simulated = [0, 5_000]
+    assert [next_to_check(simulated, stops, counted) for stops in (1_000, 5_000)] == [1_000, 10_000]
+    assert next_to_check([0, 10_000], 10_000, counted) == 5_000
+    assert next_to_check([0, 700], 700, [700]) is None
 
 
 # -- words
@@ -252,7 +263,7 @@ def test_what_is_offered_and_what_is_carried_is_said(
     cluster = Cluster(workers=4, servers=2, rate=rate)
     found = sides(side(baseline, 0.9, 0.95), side(offload, 0.5, 0.4), 500)
     [none, size] = sizes({0: baseline, 20_000: offload})
-    offer, *rest = sentences(cluster, config_for(cluster), 3_000, found, [none, size], size)
+    offer, *rest = sentences(cluster, config_for(cluster), 3_000, found, [none, size], size, ())
     instead = ["500 steps/s", "50 %"] if len(numbers) > 1 else []
     assert is_in_order(offer, *verdict) and quantities(offer) == [*numbers, *instead, "6 rounds", "95 %"]
     [without_it] = [each for each in rest if each.startswith("Without")]
@@ -294,12 +305,24 @@ def test_where_a_larger_hot_set_stops_to_pay_is_said(
 ) -> None:
     cluster = Cluster(workers=4, servers=2)
     made = sizes(capacities)
-    made[1] = made[1].model_copy(update={"simulated": made[1].capacity / 1.05})
     stop = next(size for size in made if size.top_k == stops)
     equal = sides(side(1, 1, 1), side(1, 1, 1), 1)
-    lines = list(sentences(cluster, config_for(cluster), 9, equal, made, stop))
+    checks = [Check(1_000, 105, 100)]
+    lines = list(sentences(cluster, config_for(cluster), 9, equal, made, stop, checks))
     assert any(is_in_order(line, *said) for line in lines)
-    assert any(is_in_order(line, "with 1,000 keys", "simulated (+5 %)") for line in lines)
+    assert any(is_in_order(line, "105 steps/s with 1,000 keys, 100 simulated (+5 %)") for line in lines)
+    assert not any("estimates" in line for line in lines)
+
+
+@pytest.mark.parametrize(("calculated", "is_estimate"), [(89, True), (91, False), (109, False), (111, True)])
+def test_calculated_capacities_are_called_estimates_if_the_last_check_fails(
+    calculated: float, is_estimate: bool
+) -> None:
+    cluster, equal = Cluster(workers=4, servers=2), sides(side(1, 1, 1), side(1, 1, 1), 1)
+    made = sizes({0: 1, 1_000: 1})
+    checks = [Check(1_000, 150, 100), Check(2_000, calculated, 100)]
+    text = " ".join(sentences(cluster, config_for(cluster), 9, equal, made, made[1], checks))
+    assert ("are estimates" in text) is is_estimate and "100 simulated (+50 %)" in text
 
 
 def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:

@@ -1,0 +1,126 @@
+"""Capacity by size of the hot set, calculated from counted packing and calibrated by simulated sizes.
+
+Workers and servers are two stations of a closed loop. The CPU time of each is linear in a step's RPCs,
+packets and lanes. Where both are busy they wait for each other, which the p-norm of their times stands for;
+what is left, as the delay of the cables, is the ratio to simulated capacities, interpolated between these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.answer.arm_results import ArmResult, cores_of
+from simulator.answer.sizes import PackingCounts, Size
+from simulator.config import SimulationConfig
+from simulator.costs import costs_of
+
+WORTH = 0.03
+"""Fraction of the capacity that a larger hot set has to add to be worthwhile."""
+MAX_ERROR = 0.1
+"""Largest error of a check from which calculated capacities are no estimates."""
+_NORM = 8
+"""Exponent of the p-norm; `test_answer_grid.py` compares it with simulations."""
+_MIN_PACKETS = 0.05
+"""Packets to servers, as a fraction of those without offload, from which a packet's cost can be derived."""
+
+
+class Check(NamedTuple):
+    """A size whose capacity was calculated, in steps/s, and then simulated."""
+
+    top_k: int
+    calculated: float
+    simulated: float
+
+    @property
+    def error(self) -> float:
+        return self.calculated / self.simulated - 1
+
+    @property
+    def has_failed(self) -> bool:
+        return abs(self.error) > MAX_ERROR
+
+
+class _Costs(NamedTuple):
+    """CPU times in µs that were derived from a simulated size."""
+
+    served: float
+    step: float
+    """All workers together, without their RPCs."""
+    packet: float
+    """A server's time for a packet, without its lanes."""
+
+
+class CapacityModel:
+    def __init__(
+        self, config: SimulationConfig, baseline: ArmResult, none: PackingCounts, offload: ArmResult,
+        asked: PackingCounts,
+    ) -> None:  # fmt: skip
+        costs, cores = costs_of(config.hosts), cores_of(config)
+        self._workers, self._servers = cores["workers"], cores["servers"]
+        self._rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
+        self._lane = int(costs.lane) / 1e3
+        first = self._derive(baseline, none)
+        other = self._derive(offload, asked)
+        if asked.to_servers < _MIN_PACKETS * none.to_servers:
+            other = other._replace(packet=first.packet)
+        self._costs = {each.served: each for each in (first, other)}
+        self._ratios = dict[float, float]()
+        self.calibrate(none, baseline.capacity)
+        self.calibrate(asked, offload.capacity)
+
+    def calibrate(self, counted: PackingCounts, simulated: float) -> None:
+        """Correct the capacities near a size, of which this one was simulated."""
+        self._ratios[counted.served] = simulated / self._of_cores(counted)
+
+    def size(self, top_k: int, counted: PackingCounts, simulated: float | None = None) -> Size:
+        return Size(
+            top_k=top_k,
+            served=counted.served,
+            rpcs_per_step=counted.rpcs,
+            ps_packets_per_step=counted.to_servers,
+            worker_cpu_us=self._worker_us(counted),
+            ps_cpu_us=self._server_us(counted),
+            capacity=self._of_cores(counted) * _interpolated(self._ratios, counted.served),
+            simulated=simulated,
+        )
+
+    def _derive(self, side: ArmResult, counted: PackingCounts) -> _Costs:
+        worker_us = 1e6 * side.at_capacity.workers * self._workers / side.capacity
+        server_us = 1e6 * side.at_capacity.servers * self._servers / side.capacity
+        packet = (server_us - self._lane * counted.lanes) / max(counted.to_servers, 1.0)
+        return _Costs(counted.served, worker_us - self._rpc * counted.rpcs, max(packet, 0.0))
+
+    def _worker_us(self, counted: PackingCounts) -> float:
+        steps = {served: each.step for served, each in self._costs.items()}
+        return _interpolated(steps, counted.served) + self._rpc * counted.rpcs
+
+    def _server_us(self, counted: PackingCounts) -> float:
+        packets = {served: each.packet for served, each in self._costs.items()}
+        return _interpolated(packets, counted.served) * counted.to_servers + self._lane * counted.lanes
+
+    def _of_cores(self, counted: PackingCounts) -> float:
+        times = np.array([self._worker_us(counted) / self._workers, self._server_us(counted) / self._servers])
+        return 1e6 / float(np.linalg.norm(times, _NORM))
+
+
+def _interpolated(known: dict[float, float], served: float) -> float:
+    at = sorted(known)
+    return float(np.interp(served, at, [known[each] for each in at]))
+
+
+def stops_at(sizes: Iterable[Size]) -> Size:
+    """Return the smallest hot set whose capacity is within `WORTH` of the best."""
+    every = list(sizes)
+    best = max(size.capacity for size in every)
+    return next(size for size in every if size.capacity >= (1 - WORTH) * best)
+
+
+def next_to_check(simulated: Sequence[int], stops: int, sizes: Sequence[int]) -> int | None:
+    """Return the next size to simulate: `stops`, otherwise the size next to it, the larger one first."""
+    remaining = [size for size in sizes if size not in simulated]
+    larger = sorted(size for size in remaining if size >= stops)
+    smaller = sorted((size for size in remaining if size < stops), reverse=True)
+    return next(iter([*larger, *smaller]), None)
