@@ -1,7 +1,8 @@
 """Load a program from p4c's BMv2 JSON; constructs that this switch does not implement are refused here.
 
 behavioral-model's docs/JSON_format.md (version 2.23) describes the format. `scope` resolves names ·
-`expressions` · `statements` of actions · `parser` · `calculations` · `tables` and controls.
+`expressions` · `statements` of actions · `parser` · `calculations` · `tables` and controls. Before them
+`schema` checks the types of all parts (`program_shape`), and `legacy` fills in what an older JSON lacks.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import json
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.load.calculations import load_calculation, load_checksum, load_field_list
+from softswitch.load.legacy import modernize
 from softswitch.load.parser import load_parser, load_value_sets
-from softswitch.load.scope import Json, Scope, source_line
+from softswitch.load.program_shape import PROGRAM
+from softswitch.load.schema import check
+from softswitch.load.scope import Json, Names, Scope, source_line
 from softswitch.load.statements import load_action, load_statement
 from softswitch.load.tables import load_control
 
@@ -28,24 +32,29 @@ def load_program(data: bytes | str) -> ir.Program:
     if not isinstance(text, dict) or "header_types" not in text or "pipelines" not in text:
         raise ProgramError("not a BMv2 program: `header_types` and `pipelines` expected at the top")
     try:
+        check(text, PROGRAM, "")
+        modernize(text)
         return _program(text)
-    except (KeyError, IndexError, TypeError, StopIteration) as error:
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration, AssertionError) as error:
         raise ProgramError(f"not a BMv2 program as p4c prints it: {type(error).__name__} {error}") from error
 
 
 def _program(text: Json) -> ir.Program:
-    for item in text.get("extern_instances", []):
+    for item in text["extern_instances"]:
         raise UnsupportedConstruct(f"user-defined extern `{item.get('name', '?')}`", source_line(item))
     scope = Scope(text)
     calculations = [load_calculation(scope, item, item["name"]) for item in text["calculations"]]
-    pipelines = {item["name"]: item for item in text["pipelines"]}
+    pipelines = Names("pipeline", ((item["name"], item) for item in text["pipelines"]))
     profiles: list[ir.ActionProfile] = []
     for item in [p for name in ("ingress", "egress") for p in pipelines[name]["action_profiles"]]:
         if "selector" in item:
             calculations.append(load_calculation(scope, item["selector"], item["name"]))
         selector = len(calculations) - 1 if "selector" in item else None
         profiles.append(ir.ActionProfile(item["name"], item["max_size"], selector))
-    numbers = {profile.name: i for i, profile in enumerate(profiles)}
+    numbers = Names("action profile", ((profile.name, i) for i, profile in enumerate(profiles)))
+    for key in ("parsers", "deparsers"):
+        if not text[key]:
+            raise ProgramError(f"{key}: expected one, there is none")
     states, start = load_parser(scope, text["parsers"][0])
     deparser = text["deparsers"][0]
     return ir.Program(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import reduce
+from typing import Any
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct
+from softswitch.errors import ProgramError, UnsupportedConstruct
 from softswitch.load.scope import Json, Scope
 
 UNARY_OPS = {"~": ir.Op.COMPLEMENT, "not": ir.Op.NOT}
@@ -33,7 +34,8 @@ class Expressions:
     def value(self, item: Json) -> ir.Expression:
         if "type" not in item:
             return self._operation(item)
-        kind, value = item["type"], item["value"]
+        kind = item["type"]
+        value: Any = item.get("value")  # of a type that depends on the kind
         match kind:
             case "expression":
                 return self.value(value)
@@ -50,6 +52,9 @@ class Expressions:
             case "lookahead":
                 return ir.Lookahead(*value)
             case "local" | "runtime_data":
+                if value >= len(self.parameters):
+                    known = len(self.parameters)
+                    raise ProgramError(f"{self.where}: expected one of {known} action data, got {value}")
                 return ir.Parameter(value, self.parameters[value])
         raise UnsupportedConstruct(f"an expression of type `{kind}`", self.where)
 
@@ -57,7 +62,7 @@ class Expressions:
         read = self.value(item)
         if isinstance(read, ir.FieldRef | ir.ElementField):
             return read
-        raise UnsupportedConstruct(f"assignment to `{item['value']}` ({item['type']})", self.where)
+        raise UnsupportedConstruct(f"assignment to `{item.get('value')}` ({item['type']})", self.where)
 
     def header(self, item: Json) -> ir.HeaderRef:
         """Load a header by name, or an element of a stack at a computed position."""
@@ -70,6 +75,12 @@ class Expressions:
         if inner.get("op") == "dereference_header_stack":
             return ir.Element(self._stack(inner["left"]), self.value(inner["right"]))
         raise UnsupportedConstruct(f"a header given by `{inner.get('op', inner.get('type'))}`", self.where)
+
+    def name(self, item: Json, *kinds: str) -> str:
+        """Return the name in a parameter of one of these kinds."""
+        if item["type"] not in kinds:
+            raise ProgramError(f"{self.where}: expected a `{kinds[0]}`, got a `{item['type']}`")
+        return str(item["value"])
 
     def _stack(self, item: Json) -> int:
         inner = _unwrapped(item)
@@ -97,35 +108,54 @@ class Expressions:
                 return ir.Ternary(*(self.value(item[part]) for part in ("cond", "left", "right")))
             case "access_field":
                 header = self.header(item["left"])
-                assert isinstance(header, ir.Element)
-                return ir.ElementField(header, item["right"])
+                return self._field_at(header, item["right"])
             case "last_stack_index":
                 return ir.LastIndex(self._stack(item["right"]))
+            case "valid":
+                header = self.header(item["right"])
+                if isinstance(header, int):
+                    return ir.IsValid(header)
             case "valid_union":
-                members = self.scope.union_members[_unwrapped(item["right"])["value"]]
+                members = self.scope.union_members[self.name(_unwrapped(item["right"]), "header_union")]
                 return _any(ir.IsValid(member) for member in members)
             case "==" | "!=" if _unwrapped(item["left"]).get("type") in HEADER_TYPES:
                 equal = self._equal_headers(_unwrapped(item["left"]), _unwrapped(item["right"]))
                 return equal if op == "==" else ir.Unary(ir.Op.NOT, equal)
         if op in CASTS:
             width = self.value(item["right"])
-            assert isinstance(width, ir.Constant)
+            if not isinstance(width, ir.Constant) or width.value < 0:
+                raise UnsupportedConstruct("a cast to a computed width", self.where)
             return ir.Cast(CASTS[op], self.value(item["left"]), width.value)
         if op in UNARY_OPS:
             return ir.Unary(UNARY_OPS[op], self.value(item["right"]))
         if op in BINARY_OPS:
-            return ir.Binary(BINARY_OPS[op], self.value(item["left"]), self.value(item["right"]))
+            left, right = item.get("left"), self.value(item["right"])
+            if op in ("<<", ">>") and isinstance(right, ir.Constant) and right.value < 0:
+                raise UnsupportedConstruct("a shift by a negative number", self.where)
+            return ir.Binary(BINARY_OPS[op], ir.Constant(0) if left is None else self.value(left), right)
         raise UnsupportedConstruct(f"operator `{op}`", self.where)
+
+    def _field_at(self, header: ir.HeaderRef, field: int) -> ir.LValue:
+        of = header if isinstance(header, int) else self.scope.stacks[header.stack].headers[0]
+        known = len(self.scope.headers[of].fields)
+        if field >= known:
+            raise ProgramError(f"{self.where}: expected one of {known} fields, got {field}")
+        return ir.FieldRef(of, field) if isinstance(header, int) else ir.ElementField(header, field)
 
     def _equal_headers(self, left: Json, right: Json) -> ir.Expression:
         """Compare headers (equal if valid with equal fields) or unions (equal if a pair of members is)."""
+        names = [self.name(side, left["type"]) for side in (left, right)]
         if left["type"] == "header_union":
-            pairs = zip(*(self.scope.union_members[side["value"]] for side in (left, right)), strict=True)
-            return _any(self._equal(*pair) for pair in pairs)
-        return self._equal(*(self.scope.header_index[side["value"]] for side in (left, right)))
+            one, other = (self.scope.union_members[name] for name in names)
+            if len(one) != len(other):
+                raise ProgramError(f"{self.where}: expected unions of one type, got {' and '.join(names)}")
+            return _any(self._equal(*pair) for pair in zip(one, other, strict=True))
+        return self._equal(*(self.scope.header_index[name] for name in names))
 
     def _equal(self, left: int, right: int) -> ir.Expression:
         fields = self.scope.headers[left].fields
+        if fields != self.scope.headers[right].fields:
+            raise ProgramError(f"{self.where}: expected two headers of one type to compare")
         if any(f.varbit for f in fields):
             raise UnsupportedConstruct("comparison of headers with a varbit field", self.where)
         same = [ir.Binary(ir.Op.EQ, ir.FieldRef(left, i), ir.FieldRef(right, i)) for i in range(len(fields))]

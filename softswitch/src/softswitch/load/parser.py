@@ -7,7 +7,7 @@ from dataclasses import replace
 from softswitch import ir
 from softswitch.errors import UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
-from softswitch.load.scope import Json, Scope, source_line
+from softswitch.load.scope import Json, Names, Scope, source_line
 from softswitch.load.statements import load_statement
 
 Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
@@ -15,7 +15,7 @@ Operation = ir.Extract | ir.Advance | ir.Verify | ir.Statement
 
 def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], int]:
     """Load the states and the position of the first one; p4c has inlined sub-parsers."""
-    numbers = {state["name"]: i for i, state in enumerate(item["parse_states"])}
+    numbers = Names("parser state", ((state["name"], i) for i, state in enumerate(item["parse_states"])))
     states = tuple(_state(scope, state, numbers) for state in item["parse_states"])
     return states, numbers[item["init_state"]]
 
@@ -23,7 +23,7 @@ def load_parser(scope: Scope, item: Json) -> tuple[tuple[ir.ParserState, ...], i
 def load_value_sets(scope: Scope, states: tuple[ir.ParserState, ...]) -> tuple[ir.ValueSet, ...]:
     """Load the value sets. A select that uses a set determines the parts of its members."""
     sets = []
-    for number, item in enumerate(scope.text.get("parse_vsets", [])):
+    for number, item in enumerate(scope.text["parse_vsets"]):
         users = (s for s in states if any(case.value_set == number for case in s.cases))
         user = next(users, None)
         widths = (
@@ -86,6 +86,9 @@ def _operation(scope: Scope, item: Json, state: str) -> list[Operation]:
 
 
 def _set(scope: Scope, read: Expressions, target: Json, source: Json) -> ir.Statement:
+    if target["type"] == "field" and target["value"][1] == "$valid$":
+        header = scope.header(target["value"][0])
+        return ir.If(read.value(source), ir.SetValid(header), ir.SetInvalid(header))
     to, value = read.target(target), read.value(source)
     if isinstance(to, ir.FieldRef) and scope.headers[to.header].fields[to.field].varbit:
         assert isinstance(value, ir.FieldRef)

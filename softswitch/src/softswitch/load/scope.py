@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, TypeVar
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct
+from softswitch.errors import ProgramError, UnsupportedConstruct
 
 Json = dict[str, Any]  # whose values depend on the key
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Names(dict[K, V]):
+    """What a program declares of one kind, by name or ID; what it does not declare is refused by name."""
+
+    def __init__(self, kind: str, items: Iterable[tuple[K, V]] = ()) -> None:
+        super().__init__()
+        self._kind = kind
+        for name, value in items:
+            if name in self:
+                raise ProgramError(f"expected one {kind} `{_spelt(name)}`, there are several")
+            self[name] = value
+
+    def __missing__(self, name: K) -> V:
+        raise ProgramError(f"expected a declared {self._kind}, got `{_spelt(name)}`")
+
+
+def _spelt(name: object) -> str:
+    return ".".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def source_line(item: Json) -> str:
     """Return `file:line` if p4c recorded it, else an empty string."""
     info = item.get("source_info")
-    return f"{info['filename']}:{info['line']}" if info else ""
+    return f"{info.get('filename', '')}:{info.get('line', 0)}" if info else ""
 
 
 def source_text(item: Json) -> str:
-    return str(item.get("source_info", {}).get("source_fragment", ""))
+    return str((item.get("source_info") or {}).get("source_fragment", ""))
 
 
 class Scope:
@@ -27,24 +49,32 @@ class Scope:
         self.text = text
         self.messages: list[str] = []
         self.headers = _headers(text)
-        self.header_index = {header.name: i for i, header in enumerate(self.headers)}
-        self.field_index = {
-            (header.name, f.name): ir.FieldRef(h, i)
-            for h, header in enumerate(self.headers)
-            for i, f in enumerate(header.fields)
-        }
-        for alias, (header, name) in text.get("field_aliases", []):
+        self.header_index = Names("header", ((h.name, i) for i, h in enumerate(self.headers)))
+        self.field_index = Names(
+            "field",
+            (
+                ((header.name, f.name), ir.FieldRef(h, i))
+                for h, header in enumerate(self.headers)
+                for i, f in enumerate(header.fields)
+            ),
+        )
+        for alias, (header, name) in text["field_aliases"]:
             if (header, name) in self.field_index:
                 first, _, second = alias.partition(".")
                 self.field_index[first, second] = self.field_index[header, name]
-        self.header_of_id = {item["id"]: self.header_index[item["name"]] for item in text["headers"]}
-        self.union_members = {
-            item["name"]: tuple(self.header_of_id[i] for i in item["header_ids"])
-            for item in text.get("header_unions", [])
-        }
+        self.header_of_id = Names(
+            "header ID", ((item["id"], self.header_index[item["name"]]) for item in text["headers"])
+        )
+        self.union_members = Names(
+            "header union",
+            (
+                (item["name"], tuple(self.header_of_id[i] for i in item["header_ids"]))
+                for item in text["header_unions"]
+            ),
+        )
         self.stacks: list[ir.Stack] = []
-        self.stack_index: dict[str, int] = {}
-        self.union_stacks: dict[str, dict[str, int]] = {}
+        self.stack_index: Names[str, int] = Names("header stack")
+        self.union_stacks: Names[str, Names[str, int]] = Names("stack of header unions")
         self._declare_stacks()
         indirect = [item for item in text["counter_arrays"] if not item.get("is_direct")]
         self.counters = [ir.Counter(item["name"], item["size"]) for item in indirect]
@@ -54,14 +84,14 @@ class Scope:
             for item in text["meter_arrays"]
             if not item.get("is_direct")
         ]
-        self.counter_index = {counter.name: i for i, counter in enumerate(self.counters)}
-        self.register_index = {register.name: i for i, register in enumerate(self.registers)}
-        self.meter_index = {meter.name: i for i, meter in enumerate(self.meters)}
-        self.action_index = {item["id"]: i for i, item in enumerate(text["actions"])}
-        self.field_list_index = {item["id"]: i for i, item in enumerate(text["field_lists"])}
-        self.digest_index = {item["id"]: i for i, item in enumerate(text["learn_lists"])}
-        self.calculation_index = {item["name"]: i for i, item in enumerate(text["calculations"])}
-        self.value_set_index = {item["name"]: i for i, item in enumerate(text.get("parse_vsets", []))}
+        self.counter_index = _positions("counter array", (counter.name for counter in self.counters))
+        self.register_index = _positions("register array", (register.name for register in self.registers))
+        self.meter_index = _positions("meter array", (meter.name for meter in self.meters))
+        self.action_index = _positions("action ID", (item["id"] for item in text["actions"]))
+        self.field_list_index = _positions("field list ID", (item["id"] for item in text["field_lists"]))
+        self.digest_index = _positions("learn list ID", (item["id"] for item in text["learn_lists"]))
+        self.calculation_index = _positions("calculation", (item["name"] for item in text["calculations"]))
+        self.value_set_index = _positions("value set", (item["name"] for item in text["parse_vsets"]))
 
     def header(self, name: object) -> int:
         if not isinstance(name, str):
@@ -89,20 +119,40 @@ class Scope:
         for cursor, item in enumerate(self.text["header_stacks"]):
             self.stack_index[item["name"]] = len(self.stacks)
             elements = tuple(self.header_of_id[i] for i in item["header_ids"])
+            if not elements:
+                raise ProgramError(f"{item['name']}: expected headers in the stack, there are none")
             self.stacks.append(ir.Stack(item["name"], elements, cursor))
         cursors = len(self.stacks)
-        members = {item["name"]: item["headers"] for item in self.text.get("header_union_types", [])}
-        by_id = {item["id"]: item["header_ids"] for item in self.text.get("header_unions", [])}
-        for cursor, item in enumerate(self.text.get("header_union_stacks", []), cursors):
-            self.union_stacks[item["name"]] = {}
+        members = Names(
+            "type of header unions",
+            ((item["name"], item["headers"]) for item in self.text["header_union_types"]),
+        )
+        by_id = Names(
+            "header union ID", ((item["id"], item["header_ids"]) for item in self.text["header_unions"])
+        )
+        for cursor, item in enumerate(self.text["header_union_stacks"], cursors):
+            self.union_stacks[item["name"]] = Names("member of the union")
             for position, (member, _) in enumerate(members[item["union_type"]]):
                 self.union_stacks[item["name"]][member] = len(self.stacks)
-                elements = tuple(self.header_of_id[by_id[u][position]] for u in item["header_union_ids"])
+                elements = tuple(
+                    self.header_of_id[_member(by_id[u], position, item["name"])]
+                    for u in item["header_union_ids"]
+                )
                 self.stacks.append(ir.Stack(f"{item['name']}.{member}", elements, cursor))
 
 
+def _member(headers: list[int], position: int, stack: str) -> int:
+    if position >= len(headers):
+        raise ProgramError(f"{stack}: expected unions with {position + 1} headers, got {len(headers)}")
+    return headers[position]
+
+
+def _positions(kind: str, names: Iterable[K]) -> Names[K, int]:
+    return Names(kind, ((name, i) for i, name in enumerate(names)))
+
+
 def _headers(text: Json) -> tuple[ir.Header, ...]:
-    types = {item["name"]: tuple(_fields(item)) for item in text["header_types"]}
+    types = Names("header type", ((item["name"], tuple(_fields(item))) for item in text["header_types"]))
     return tuple(
         ir.Header(item["name"], types[item["header_type"]], bool(item["metadata"]))
         for item in text["headers"]
@@ -120,7 +170,10 @@ def _fields(item: Json) -> list[ir.FieldType]:
                 raise UnsupportedConstruct(
                     f"varbit field `{item['name']}.{name}` that does not start at a whole byte"
                 )
-            fields.append(ir.FieldType(name, item["max_length"] * 8 - fixed, varbit=True))
+            longest = item.get("max_length")
+            if longest is None or longest * 8 < fixed:
+                raise ProgramError(f"{item['name']}: expected a `max_length` above its fields, got {longest}")
+            fields.append(ir.FieldType(name, longest * 8 - fixed, varbit=True))
         else:
             fields.append(ir.FieldType(name, width, signed=any(signed)))
             before += width

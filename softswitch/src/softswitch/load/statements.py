@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -38,6 +39,8 @@ def _load_jump(scope: Scope, item: Json, parameters: list[int], number: int) -> 
     """Load a jump, still to a primitive; `number` is its own position among the action's primitives."""
     where = source_line(item)
     read = Expressions(scope, where, parameters)
+    if not item["parameters"]:
+        raise ProgramError(f"{where}: `{item['op']}`: expected the primitive to jump to, there is none")
     *condition, to = (read.value(parameter) for parameter in item["parameters"])
     if not isinstance(to, ir.Constant):
         raise UnsupportedConstruct("jump to a computed primitive", where)
@@ -63,6 +66,10 @@ def load_statement(scope: Scope, item: Json, parameters: list[int], fallback: st
     maker = getattr(_Primitives(scope, item, parameters, where), item["op"], None)
     if maker is None:
         raise UnsupportedConstruct(f"primitive `{item['op']}`", where)
+    try:
+        inspect.signature(maker).bind(*item["parameters"])
+    except TypeError as error:
+        raise ProgramError(f"{where}: primitive `{item['op']}`: {error}") from None
     with located(where):
         made: list[ir.Statement] = maker(*item["parameters"])
     return made
@@ -89,7 +96,10 @@ class _Primitives:
         return [ir.Assign(self._read.target(target), self._read.value(value))]
 
     def assign_VL(self, target: Json, source: Json) -> list[ir.Statement]:
-        return [ir.AssignVarbit(self._scope.field(target["value"]), self._scope.field(source["value"]))]
+        to, of = self._read.target(target), self._read.target(source)
+        if not isinstance(to, ir.FieldRef) or not isinstance(of, ir.FieldRef):
+            raise UnsupportedConstruct("assignment of a varbit field of a stack's element", self._where)
+        return [ir.AssignVarbit(to, of)]
 
     def assign_header(self, target: Json, source: Json) -> list[ir.Statement]:
         return [self._copy(target, source)]
@@ -104,19 +114,25 @@ class _Primitives:
         return ir.AssignHeader(self._read.header(target), self._read.header(source))
 
     def assign_union(self, target: Json, source: Json) -> list[ir.Statement]:
-        members = (self._scope.union_members[side["value"]] for side in (target, source))
-        return [ir.AssignHeader(*pair) for pair in zip(*members, strict=True)]
+        to, of = (
+            self._scope.union_members[self._read.name(side, "header_union")] for side in (target, source)
+        )
+        if len(to) != len(of):
+            raise ProgramError(f"{self._where}: expected two unions of one type to assign")
+        return [ir.AssignHeader(*pair) for pair in zip(to, of, strict=True)]
 
     def assign_header_stack(self, target: Json, source: Json) -> list[ir.Statement]:
-        return self._copy_stacks(target["value"], source["value"])
+        return self._copy_stacks(*(self._read.name(side, "header_stack") for side in (target, source)))
 
     def assign_union_stack(self, target: Json, source: Json) -> list[ir.Statement]:
-        return self._copy_stacks(target["value"], source["value"])
+        return self._copy_stacks(*(self._read.name(side, "header_union_stack") for side in (target, source)))
 
     def _copy_stacks(self, target: str, source: str) -> list[ir.Statement]:
         """Copy element by element, and within an element member by member, as BMv2 does."""
         stacks = self._scope.stacks
         to, of = ([stacks[i] for i in self._scope.stacks_of(name)] for name in (target, source))
+        if [len(part.headers) for part in to] != [len(part.headers) for part in of]:
+            raise ProgramError(f"{self._where}: expected two stacks of one type to assign")
         copies: list[ir.Statement] = [ir.CopyCursor(to[0].cursor, of[0].cursor)]
         for position in range(len(to[0].headers)):
             for one, other in zip(to, of, strict=True):
@@ -140,11 +156,12 @@ class _Primitives:
     def _shift(self, stack: Json, count: int) -> list[ir.Statement]:
         if count == 0:
             return []
-        stacks = self._scope.stacks_of(stack["value"])
+        name = self._read.name(stack, "header_stack", "header_union_stack")
+        stacks = self._scope.stacks_of(name)
         size = len(self._scope.stacks[stacks[0]].headers)
         moved = _moved(size, count)
         shifted_in = tuple(i for i in range(size) if not 0 <= i - count < size)
-        is_of_unions = stack["value"] in self._scope.union_stacks
+        is_of_unions = name in self._scope.union_stacks
         return [ir.Shift(stacks, count, moved, () if is_of_unions else shifted_in)]
 
     def _literal(self, item: Json) -> int:
@@ -156,24 +173,28 @@ class _Primitives:
     # -- externs
 
     def count(self, counter: Json, index: Json) -> list[ir.Statement]:
-        return [ir.Count(self._scope.counter_index[counter["value"]], self._read.value(index))]
+        return [
+            ir.Count(
+                self._scope.counter_index[self._read.name(counter, "counter_array")], self._read.value(index)
+            )
+        ]
 
     def execute_meter(self, meter: Json, index: Json, target: Json) -> list[ir.Statement]:
-        at = self._scope.meter_index[meter["value"]]
+        at = self._scope.meter_index[self._read.name(meter, "meter_array")]
         return [ir.ExecuteMeter(at, self._read.value(index), self._read.target(target))]
 
     def register_read(self, target: Json, register: Json, index: Json) -> list[ir.Statement]:
-        at = self._scope.register_index[register["value"]]
+        at = self._scope.register_index[self._read.name(register, "register_array")]
         return [ir.RegisterRead(self._read.target(target), at, self._read.value(index))]
 
     def register_write(self, register: Json, index: Json, value: Json) -> list[ir.Statement]:
-        at = self._scope.register_index[register["value"]]
+        at = self._scope.register_index[self._read.name(register, "register_array")]
         return [ir.RegisterWrite(at, self._read.value(index), self._read.value(value))]
 
     def modify_field_with_hash_based_offset(
         self, target: Json, base: Json, calculation: Json, size: Json
     ) -> list[ir.Statement]:
-        at = self._scope.calculation_index[calculation["value"]]
+        at = self._scope.calculation_index[self._read.name(calculation, "calculation")]
         return [ir.Hash(self._read.target(target), self._read.value(base), at, self._read.value(size))]
 
     def modify_field_rng_uniform(self, target: Json, low: Json, high: Json) -> list[ir.Statement]:
@@ -222,8 +243,9 @@ class _Primitives:
     # -- messages
 
     def log_msg(self, text: Json, values: Json | None = None) -> list[ir.Statement]:
-        read = tuple(self._read.value(value) for value in values["value"]) if values else ()
-        return [ir.LogMessage(self._scope.message(text["value"]), read)]
+        listed: list[Json] = values.get("value") or [] if values else []
+        read = tuple(self._read.value(value) for value in listed)
+        return [ir.LogMessage(self._scope.message(self._read.name(text, "string")), read)]
 
     def _assertion(self, name: str, condition: Json) -> list[ir.Statement]:
         location = f" ({self._where})" if self._where else ""

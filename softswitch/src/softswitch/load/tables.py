@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from softswitch import ir
-from softswitch.errors import UnsupportedConstruct, located
+from softswitch.errors import ProgramError, UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
-from softswitch.load.scope import Json, Scope, source_line, source_text
+from softswitch.load.scope import Json, Names, Scope, source_line, source_text
 
 MATCH_KINDS = {kind.value: kind for kind in ir.MatchKind}
 TABLE_TYPES = ("simple", "indirect", "indirect_ws")
@@ -27,15 +27,16 @@ def _table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
     key = tuple(_key_field(scope, field, name, where) for field in item["key"])
     default = item.get("default_entry")
     nexts = item["next_tables"]
+    _check_nexts(name, nexts, item["actions"])
     by_name = dict(zip(item["actions"], actions, strict=True))
     fallback = item["base_default_next"]
     return ir.Table(
         name=name,
         key=key,
         actions=actions,
-        default=_invocation(scope, default) if default else None,
+        default=_invocation(scope, default, actions, name) if default else None,
         default_is_const=bool(default and default.get("action_const")),
-        const_entries=tuple(_const_entry(scope, entry, key) for entry in item.get("entries", [])),
+        const_entries=tuple(_const_entry(scope, entry, key, item) for entry in item.get("entries", [])),
         size=item["max_size"],
         has_counter=bool(item["with_counters"]),
         next_nodes={index: nexts.get(action, fallback) for action, index in by_name.items()},
@@ -54,7 +55,7 @@ def _table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
 def _direct_meter(scope: Scope, name: str | None) -> ir.DirectMeter | None:
     if name is None:
         return None
-    declared = next(m for m in scope.text["meter_arrays"] if m["name"] == name)
+    declared = Names("direct meter", ((m["name"], m) for m in scope.text["meter_arrays"]))[name]
     return ir.DirectMeter(declared["type"] == "bytes", scope.field(declared["result_target"]))
 
 
@@ -63,6 +64,8 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
         raise UnsupportedConstruct(f"{item['match_type']} key `{item.get('name')}` of table `{table}`", where)
     kind = MATCH_KINDS[item["match_type"]]
     mask = None if item.get("mask") is None else int(item["mask"], 16)
+    if not isinstance(item["target"], list):
+        raise UnsupportedConstruct("a computed field (nor does BMv2 load it here)", where)
     header, field = item["target"]
     # Keys of tables that p4c generates (for `switch`) have no name.
     name = item.get("name", f"{header}.{field}")
@@ -73,13 +76,19 @@ def _key_field(scope: Scope, item: Json, table: str, where: str) -> ir.KeyField:
     return ir.KeyField(name, source, width, kind, mask)
 
 
-def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...]) -> ir.ConstEntry:
+def _const_entry(scope: Scope, item: Json, key: tuple[ir.KeyField, ...], table: Json) -> ir.ConstEntry:
+    kinds = [match["match_type"] for match in item["match_key"]]
+    declared = [part["match_type"] for part in table["key"]]
+    if kinds != declared:
+        raise ProgramError(f"entry of table {table['name']}: expected the matches {declared}, got {kinds}")
     parts = zip(item["match_key"], key, strict=True)
     matches = tuple(_match(match, part.width) for match, part in parts)
     # In BMv2 the smaller priority wins, in P4Runtime the larger.
     has_priority = any(part.kind.takes_priority for part in key)
     priority = TOP_PRIORITY - item["priority"] if has_priority else 0
-    return ir.ConstEntry(matches, priority, _invocation(scope, item["action_entry"]))
+    actions = tuple(scope.action_index[i] for i in table["action_ids"])
+    invocation = _invocation(scope, item["action_entry"], actions, table["name"])
+    return ir.ConstEntry(matches, priority, invocation)
 
 
 def _match(item: Json, width: int) -> ir.Match:
@@ -97,9 +106,29 @@ def _match(item: Json, width: int) -> ir.Match:
     return ir.Masked(int(item["key"], 16) & mask, mask)
 
 
-def _invocation(scope: Scope, item: Json) -> ir.Invocation:
+def _invocation(scope: Scope, item: Json, actions: tuple[int, ...], table: str) -> ir.Invocation:
     args = tuple(int(value, 16) for value in item["action_data"])
-    return ir.Invocation(scope.action_index[item["action_id"]], args)
+    action = scope.action_index[item["action_id"]]
+    if action not in actions:
+        raise ProgramError(f"table {table}: expected one of its actions, got the ID {item['action_id']}")
+    parameters = scope.text["actions"][action]["runtime_data"]
+    if len(parameters) != len(args):
+        raise ProgramError(f"table {table}: expected {len(parameters)} arguments, got {len(args)}")
+    return ir.Invocation(action, args)
+
+
+def _check_nexts(table: str, nexts: Json, actions: list[str]) -> None:
+    """Check that `next_tables` has the keys of a hit and a miss, or of each action."""
+    expected = {"__HIT__", "__MISS__"} if {"__HIT__", "__MISS__"} & nexts.keys() else set(actions)
+    if nexts.keys() != expected:
+        got = ", ".join(sorted(nexts))
+        raise ProgramError(f"next_tables of {table}: expected {', '.join(sorted(expected))}, got {got}")
+
+
+def _next_names(node: ir.Table | ir.Conditional) -> tuple[str | None, ...]:
+    if isinstance(node, ir.Conditional):
+        return node.if_true, node.if_false
+    return *node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action
 
 
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
@@ -114,6 +143,9 @@ def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Contr
         nodes[c["name"]] = ir.Conditional(
             c["name"], condition, c["true_next"], c["false_next"], where, source_text(c)
         )
-    for call in item.get("action_calls", []):
-        raise UnsupportedConstruct(f"action call `{call['name']}` outside a table", source_line(call))
+    known = Names("control node", ((name, name) for name in nodes))
+    following = [item["init_table"], *(name for node in nodes.values() for name in _next_names(node))]
+    for name in following:
+        if name is not None:
+            known[name]
     return ir.Control(item["name"], item["init_table"], nodes)

@@ -1,0 +1,269 @@
+"""Bring a BMv2 JSON of any age to the form that p4c prints today, by the rules of BMv2's P4Objects.cpp.
+
+What BMv2 lets a JSON omit gets BMv2's default, and older spellings (P4_14's primitives, `act_prof_name`,
+`valid` keys, action calls) become today's. The rest of the loader knows today's form only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from softswitch.errors import ProgramError
+from softswitch.load.scope import Json
+from softswitch.v1model import STANDARD_METADATA, CoreError, Standard
+
+_LISTS = (
+    "header_types", "headers", "header_stacks", "parsers", "deparsers", "meter_arrays", "counter_arrays",
+    "register_arrays", "calculations", "learn_lists", "field_lists", "actions", "pipelines", "checksums",
+    "errors", "extern_instances", "parse_vsets", "header_union_types", "header_unions",
+    "header_union_stacks", "field_aliases",
+)  # fmt: skip
+_CORE_ERRORS = (
+    CoreError.NO_ERROR.value, CoreError.PACKET_TOO_SHORT.value, "NoMatch",
+    CoreError.STACK_OUT_OF_BOUNDS.value, CoreError.HEADER_TOO_SHORT.value, "ParserTimeout",
+    CoreError.PARSER_INVALID_ARGUMENT.value,
+)  # fmt: skip
+_OPTIONAL_STANDARD = {
+    Standard.CHECKSUM_ERROR: (STANDARD_METADATA, 1),
+    Standard.DEQ_QDEPTH: ("queueing_metadata", 19),
+    Standard.DEQ_TIMEDELTA: ("queueing_metadata", 32),
+    Standard.EGRESS_GLOBAL_TIMESTAMP: ("intrinsic_metadata", 48),
+    Standard.EGRESS_RID: ("intrinsic_metadata", 16),
+    Standard.ENQ_QDEPTH: ("queueing_metadata", 19),
+    Standard.ENQ_TIMESTAMP: ("queueing_metadata", 32),
+    Standard.INGRESS_GLOBAL_TIMESTAMP: ("intrinsic_metadata", 48),
+    Standard.MCAST_GRP: ("intrinsic_metadata", 16),
+    Standard.PARSER_ERROR: (STANDARD_METADATA, 32),
+    Standard.PRIORITY: ("intrinsic_metadata", 3),
+}
+"""Fields that a program may lack: the header where simple_switch looks for each, and its width in bits."""
+_UPDATES = {"add_to_field": "+", "subtract_from_field": "-"}
+_OPERATIONS = {
+    "add": "+", "subtract": "-", "bit_xor": "^", "bit_or": "|", "bit_and": "&", "shift_left": "<<",
+    "shift_right": ">>",
+}  # fmt: skip
+_RENAMED = {"modify_field": "assign", "copy_header": "assign_header"}
+_DEFAULT_SIZE = 1024
+"""Capacity of action profiles and value sets that declare none; BMv2 limits neither."""
+
+
+def modernize(text: Json) -> None:
+    """Bring `text`, which has the types of a program (`load.schema`), to today's form, in place."""
+    _defaults(text, **{key: [] for key in _LISTS})
+    _complete_errors(text)
+    for header in text["headers"]:
+        _defaults(header, metadata=False)
+    _complete_standard_metadata(text)
+    for parser in text["parsers"]:
+        for state in parser["parse_states"]:
+            _modernize_state(state)
+    for deparser in text["deparsers"]:
+        _defaults(deparser, primitives=[], order=[])
+    for array in text["counter_arrays"] + text["meter_arrays"]:
+        _defaults(array, size=0)
+    for declared in text["parse_vsets"]:
+        _defaults(declared, max_size=_DEFAULT_SIZE)
+    for listed in text["learn_lists"] + text["field_lists"]:
+        _defaults(listed, name="", elements=[])
+    for item in text["actions"]:
+        _defaults(item, runtime_data=[], primitives=[])
+        for data in item["runtime_data"]:
+            _defaults(data, name="")
+    for item in _primitives(text):
+        _modernize_primitive(item)
+    for pipeline in text["pipelines"]:
+        _modernize_pipeline(text, pipeline)
+    for checksum in text["checksums"]:
+        _modernize_checksum(text, checksum)
+
+
+def _defaults(item: Json, **values: object) -> None:
+    for key, value in values.items():
+        if item.get(key) is None:
+            item[key] = value
+
+
+def _complete_errors(text: Json) -> None:
+    """Add the core library's errors that the JSON lacks, after its own (ErrorCodeMap::add_core)."""
+    known = {name for name, _ in text["errors"]}
+    missing = [name for name in _CORE_ERRORS if name not in known]
+    first = max((code for _, code in text["errors"]), default=-1) + 1
+    text["errors"] += [[name, code] for code, name in enumerate(missing, first)]
+
+
+def _complete_standard_metadata(text: Json) -> None:
+    """Give the switch all fields that it uses, under their names in `standard_metadata`.
+
+    A field that an old program has in `intrinsic_metadata` or `queueing_metadata` gets an alias. One that it
+    has nowhere is added, so that nothing but the switch itself sees it.
+    """
+    types = {item["name"]: item for item in text["header_types"]}
+    fields = {
+        header["name"]: {field[0] for field in types[header["header_type"]]["fields"]}
+        for header in text["headers"]
+        if header["header_type"] in types
+    }
+    if STANDARD_METADATA not in fields:
+        raise ProgramError(f"headers: expected `{STANDARD_METADATA}`, there is none")
+    for name in Standard:
+        if name not in _OPTIONAL_STANDARD and name.value not in fields[STANDARD_METADATA]:
+            raise ProgramError(f"{STANDARD_METADATA}: expected the field `{name.value}`, there is none")
+    aliases = {alias: target for alias, target in text["field_aliases"]}
+    declared = next(item for item in text["headers"] if item["name"] == STANDARD_METADATA)
+    for name, (header, width) in _OPTIONAL_STANDARD.items():
+        if name.value in fields[STANDARD_METADATA]:
+            continue
+        target = aliases.get(f"{header}.{name.value}", [header, name.value])
+        if target[1] in fields.get(target[0], ()):
+            text["field_aliases"].append([f"{STANDARD_METADATA}.{name.value}", target])
+        else:
+            types[declared["header_type"]]["fields"].append([name.value, width, False])
+
+
+def _modernize_state(state: Json) -> None:
+    _defaults(state, parser_ops=[], transition_key=[], transitions=[])
+    cases, default = [], None
+    for case in state["transitions"]:
+        _defaults(case, type="hexstr")
+        if case["type"] == "hexstr" and case.get("value") == "default":
+            case["type"] = "default"
+        case.setdefault("mask", None)
+        case.setdefault("next_state", None)
+        if case["type"] == "default":
+            default = case
+        else:
+            cases.append(case)
+    for operation in state["parser_ops"]:
+        if operation["op"] == "verify" and isinstance(operation["parameters"][1], int):
+            operation["parameters"][1] = {"type": "hexstr", "value": hex(operation["parameters"][1])}
+    # BMv2 takes the default, the last one if there are several, when no other case matches.
+    state["transitions"] = cases if default is None else [*cases, default]
+
+
+def _primitives(text: Json) -> Iterator[Json]:
+    for action in text["actions"]:
+        yield from action["primitives"]
+    for deparser in text["deparsers"]:
+        yield from deparser["primitives"]
+    for parser in text["parsers"]:
+        for state in parser["parse_states"]:
+            yield from (o["parameters"][0] for o in state["parser_ops"] if o["op"] == "primitive")
+
+
+def _modernize_primitive(item: Json) -> None:
+    """Turn P4_14's primitives into assignments."""
+    _defaults(item, parameters=[])
+    op, parameters = item["op"], item["parameters"]
+    if op in _RENAMED:
+        item["op"] = _RENAMED[op]
+    elif op in _UPDATES and len(parameters) == 2:
+        target, value = parameters
+        item.update(op="assign", parameters=[target, _operation(_UPDATES[op], target, value)])
+    elif op in _OPERATIONS and len(parameters) == 3:
+        target, left, right = parameters
+        item.update(op="assign", parameters=[target, _operation(_OPERATIONS[op], left, right)])
+
+
+def _operation(op: str, left: Json, right: Json) -> Json:
+    return {"type": "expression", "value": {"op": op, "left": left, "right": right}}
+
+
+def _modernize_pipeline(text: Json, pipeline: Json) -> None:
+    _defaults(pipeline, tables=[], conditionals=[], action_profiles=[], action_calls=[])
+    pipeline.setdefault("init_table", None)
+    for conditional in pipeline["conditionals"]:
+        conditional.setdefault("true_next", None)
+        conditional.setdefault("false_next", None)
+    for profile in pipeline["action_profiles"]:
+        _defaults(profile, max_size=_DEFAULT_SIZE)
+        if profile.get("selector", 0) is None:
+            del profile["selector"]
+    names = {item["id"]: item["name"] for item in text["actions"]}
+    pipeline["tables"] += [_table_of_call(names, call) for call in pipeline["action_calls"]]
+    del pipeline["action_calls"]
+    for table in pipeline["tables"]:
+        _modernize_table(names, pipeline, table)
+
+
+def _table_of_call(names: dict[int, str], call: Json) -> Json:
+    """Return a table without a key that runs the action of an action call."""
+    action = call["action_id"]
+    if action not in names:
+        raise ProgramError(f"action call {call['name']}: expected the ID of an action, got {action}")
+    name, after = names[action], call.get("next_node")
+    return {
+        "name": call["name"], "type": "simple", "match_type": "exact", "key": [], "max_size": 1,
+        "action_ids": [action], "actions": [name], "next_tables": {name: after}, "base_default_next": after,
+        "default_entry": {
+            "action_id": action, "action_const": True, "action_data": [], "action_entry_const": True,
+        },
+    }  # fmt: skip
+
+
+def _modernize_table(names: dict[int, str], pipeline: Json, table: Json) -> None:
+    _defaults(table, key=[], with_counters=False)
+    if "max_size" not in table and "entries" not in table:
+        raise ProgramError(f"table {table['name']}: expected `max_size` or `entries`, there is neither")
+    table.setdefault("base_default_next", None)
+    _defaults(table, max_size=0)
+    for key in ("action_ids", "entries"):
+        if key in table:
+            _defaults(table, **{key: []})
+    for entry in table.get("entries", []):
+        _defaults(entry, priority=0)
+    if "entries" in table:
+        table["max_size"] = len(table["entries"])
+    if "action_ids" not in table:
+        actions = table.get("actions") or []
+        table["action_ids"] = [_action_id(names, table["name"], name) for name in actions]
+    elif unknown := [action for action in table["action_ids"] if action not in names]:
+        raise ProgramError(f"table {table['name']}: expected IDs of actions, got {unknown[0]}")
+    table["actions"] = [names[action] for action in table["action_ids"]]
+    for position, part in enumerate(table["key"]):
+        if part["match_type"] == "valid":
+            _modernize_valid(table, position, part)
+    old = table.get("act_prof_name")
+    indirect = table["type"] in ("indirect", "indirect_ws")
+    if indirect and table.get("action_profile") is None and old is not None:
+        table["action_profile"] = old
+        profile: Json = {"name": old, "max_size": table["max_size"]}
+        if table["type"] == "indirect_ws" and table.get("selector") is not None:
+            profile["selector"] = table["selector"]
+        pipeline["action_profiles"].append(profile)
+    if indirect and table.get("action_profile") is None:
+        raise ProgramError(f"table {table['name']}: expected `action_profile`, there is none")
+
+
+def _action_id(names: dict[int, str], table: str, name: str) -> int:
+    found = [number for number, known in names.items() if known == name]
+    if len(found) != 1:
+        raise ProgramError(f"table {table}: expected one action `{name}`, there are {len(found)}")
+    return found[0]
+
+
+def _modernize_valid(table: Json, position: int, part: Json) -> None:
+    """Turn a `valid` key into an exact key on `$valid$`, also in the constant entries."""
+    header = part["target"]
+    _defaults(part, name=header)
+    part.update(match_type="exact", target=[header, "$valid$"])
+    for entry in table.get("entries", []):
+        match = entry["match_key"][position : position + 1]
+        for each in match:
+            each.update(match_type="exact", key=hex(bool(each.get("key"))))
+
+
+def _modernize_checksum(text: Json, checksum: Json) -> None:
+    _defaults(checksum, update=True, verify=True)
+    if checksum["type"] != "ipv4":
+        return
+    header, field = checksum["target"]
+    calculation: dict[str, Any] = {"name": f"{checksum['name']}.ipv4", "algo": "csum16", "input": []}
+    types = {item["name"]: item for item in text["header_types"]}
+    for declared in text["headers"]:
+        if declared["name"] == header and declared["header_type"] in types:
+            fields = [name for name, *_ in types[declared["header_type"]]["fields"] if name != field]
+            calculation["input"] = [{"type": "field", "value": [header, name]} for name in fields]
+    text["calculations"].append(calculation)
+    valid = {"type": "field", "value": [header, "$valid$"]}
+    checksum.update(calculation=calculation["name"], if_cond=checksum.get("if_cond") or valid)

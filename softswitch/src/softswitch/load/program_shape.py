@@ -1,0 +1,148 @@
+"""The shape of a BMv2 JSON: which keys its parts have, of which types, and which keys may be missing.
+
+Missing keys are those that BMv2's P4Objects.cpp does not need; `load.legacy` fills them in.
+"""
+
+from __future__ import annotations
+
+from softswitch.load.schema import Shape, check, count, header_field, hexstr, one_of, operation, typed
+
+_SOURCE = {"source_info?": {"filename?": str, "line?": int, "source_fragment?": str}}
+_CALL = {"op": str, "parameters?": [typed], **_SOURCE}
+_LIST = {"name?": str, "id": int, "elements?": [typed], **_SOURCE}
+
+
+def _input(value: object, place: str) -> None:
+    typed(value, place)
+    assert isinstance(value, dict)
+    if value["type"] == "hexstr":
+        check(value, {"bitwidth": count}, place)
+
+
+_SELECTOR = {"algo": str, "input": [_input], **_SOURCE}
+
+
+def _extracted(value: object, place: str) -> None:
+    check(value, {"type": str}, place)
+    assert isinstance(value, dict)
+    shape = (str, str) if value["type"] == "union_stack" else one_of(dict, str)
+    check(value, {"value": shape}, place)
+
+
+_PARSER_OPERATIONS: dict[str, Shape] = {
+    "extract": (_extracted,), "extract_VL": (_extracted, typed), "set": (typed, typed),
+    "verify": (typed, one_of(count, typed)), "primitive": (_CALL,), "shift": (count,), "advance": (typed,),
+}  # fmt: skip
+
+
+def _parser_operation(value: object, place: str) -> None:
+    check(value, {"op": str, "parameters": list, **_SOURCE}, place)
+    assert isinstance(value, dict)
+    if value["op"] in _PARSER_OPERATIONS:
+        check(value["parameters"], _PARSER_OPERATIONS[value["op"]], f"{place}.parameters")
+
+
+def _transition(value: object, place: str) -> None:
+    check(value, {"type?": str, "value?": str, "mask?": hexstr, "next_state?": str}, place)
+    assert isinstance(value, dict)
+    if (value.get("type") or "hexstr") == "hexstr" and value.get("value") != "default":
+        check(value, {"value": hexstr}, place)
+    elif value.get("type") == "parse_vset":
+        check(value, {"value": str}, place)
+
+
+_ENTRY_MATCHES: dict[str, Shape] = {
+    "exact": {"key": hexstr},
+    "optional": {"key": hexstr, "mask?": hexstr},
+    "valid": {"key": bool},
+    "lpm": {"key": hexstr, "prefix_length": count},
+    "ternary": {"key": hexstr, "mask": hexstr},
+    "range": {"start": hexstr, "end": hexstr},
+}
+
+
+def _entry_match(value: object, place: str) -> None:
+    check(value, {"match_type": str}, place)
+    assert isinstance(value, dict)
+    check(value, _ENTRY_MATCHES.get(value["match_type"], {}), place)
+
+
+def _key_part(value: object, place: str) -> None:
+    check(value, {"match_type": str, "name?": str, "mask?": hexstr}, place)
+    assert isinstance(value, dict)
+    check(value, {"target": str if value["match_type"] == "valid" else one_of(dict, (str, str))}, place)
+
+
+def _next_tables(value: object, place: str) -> None:
+    check(value, dict, place)
+    assert isinstance(value, dict)
+    check(value, {f"{action}?": str for action in value}, place)
+
+
+def _meter(value: object, place: str) -> None:
+    check(value, {"name": str, "size?": count, "type": str, "is_direct?": bool}, place)
+    assert isinstance(value, dict)
+    if value.get("is_direct"):
+        check(value, {"result_target": (str, str)}, place)
+
+
+def _checksum(value: object, place: str) -> None:
+    shape = {
+        "type": str, "name?": str, "target": (str, str), "update?": bool, "verify?": bool,
+        "if_cond?": operation, **_SOURCE,
+    }  # fmt: skip
+    check(value, shape, place)
+    assert isinstance(value, dict)
+    if value["type"] != "ipv4":
+        check(value, {"calculation": str}, place)
+
+
+_INVOCATION = {"action_id": int, "action_data": [hexstr]}
+_TABLE = {
+    "name": str, "type": str, "max_size?": count, "action_ids?": [int], "actions?": [str],
+    "key?": [_key_part],
+    "default_entry?": {**_INVOCATION, "action_const?": bool},
+    "entries?": [{"match_key": [_entry_match], "action_entry": _INVOCATION, "priority?": int}],
+    "next_tables": _next_tables, "base_default_next?": str, "action_profile?": str, "act_prof_name?": str,
+    "selector?": _SELECTOR, "direct_meters?": str, **_SOURCE,
+}  # fmt: skip
+_PIPELINE = {
+    "name": str, "init_table?": str, "tables?": [_TABLE],
+    "action_profiles?": [{"name": str, "max_size?": count, "selector?": _SELECTOR}],
+    "conditionals?": [
+        {"name": str, "expression": operation, "true_next?": str, "false_next?": str, **_SOURCE}
+    ],
+    "action_calls?": [{"name": str, "action_id": int, "next_node?": str}],
+}  # fmt: skip
+_STATE = {
+    "name": str, "parser_ops?": [_parser_operation], "transition_key?": [typed],
+    "transitions?": [_transition],
+}  # fmt: skip
+PROGRAM = {
+    "header_types?": [{"name": str, "fields": [header_field], "max_length?": count}],
+    "headers?": [{"name": str, "id": int, "header_type": str, "metadata?": bool}],
+    "header_stacks?": [{"name": str, "id": int, "header_ids": [int]}],
+    "header_union_types?": [{"name": str, "headers": [(str, str)]}],
+    "header_unions?": [{"name": str, "id": int, "header_ids": [int]}],
+    "header_union_stacks?": [{"name": str, "id": int, "union_type": str, "header_union_ids": [int]}],
+    "field_aliases?": [(str, (str, str))],
+    "errors?": [(str, count)],
+    "extern_instances?": [{"name?": str, **_SOURCE}],
+    "parse_vsets?": [{"name": str, "compressed_bitwidth": count, "max_size?": count}],
+    "parsers": [{"init_state": str, "parse_states": [_STATE]}],
+    "deparsers": [{"order?": [str], "primitives?": [_CALL]}],
+    "calculations?": [{"name": str, **_SELECTOR}],
+    "counter_arrays?": [{"name": str, "size?": count, "is_direct?": bool}],
+    "meter_arrays?": [_meter],
+    "register_arrays?": [{"name": str, "size": count, "bitwidth": count}],
+    "actions?": [
+        {
+            "name": str, "id": int, "runtime_data?": [{"name?": str, "bitwidth": count}],
+            "primitives?": [_CALL],
+        }
+    ],
+    "pipelines": [_PIPELINE],
+    "checksums?": [_checksum],
+    "learn_lists?": [_LIST],
+    "field_lists?": [_LIST],
+}  # fmt: skip

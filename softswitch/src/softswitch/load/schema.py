@@ -1,0 +1,143 @@
+"""Check the types of a BMv2 JSON's parts, so that an error names the place and what was expected there.
+
+A shape is a type; `[shape]` a list of any length; a tuple a list of that length; a dict an object with these
+keys, optional ones with `?`; a function, anything that it checks itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from softswitch.errors import ProgramError
+
+Shape = Any  # a type, or nested lists, tuples and dicts of shapes
+_NAMES = {int: "an integer", str: "a string", bool: "true or false", list: "a list", dict: "an object"}
+
+
+def check(value: object, shape: Shape, place: str) -> None:
+    """Raise `ProgramError` with the place unless `value` has the shape."""
+    if isinstance(shape, dict):
+        _check_type(value, dict, place)
+        assert isinstance(value, dict)
+        for key, part in shape.items():
+            _check_key(value, key, part, place)
+    elif isinstance(shape, list):
+        _check_type(value, list, place)
+        assert isinstance(value, list)
+        for number, part in enumerate(value):
+            check(part, shape[0], f"{place}[{number}]")
+    elif isinstance(shape, tuple):
+        if not isinstance(value, list) or len(value) != len(shape):
+            raise expected(f"a list of {len(shape)}", value, place)
+        for number, (part, each) in enumerate(zip(value, shape, strict=True)):
+            check(part, each, f"{place}[{number}]")
+    elif isinstance(shape, type):
+        _check_type(value, shape, place)
+    else:
+        shape(value, place)
+
+
+def _check_key(value: dict[str, object], key: str, shape: Shape, place: str) -> None:
+    name = key.removesuffix("?")
+    inside = f"{place}.{name}" if place else name
+    if name in value:
+        if not (key.endswith("?") and value[name] is None):
+            check(value[name], shape, inside)
+    elif name == key:
+        raise ProgramError(f"{place or 'program'}: expected `{name}`, there is none")
+
+
+def _check_type(value: object, kind: type, place: str) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise expected(_NAMES[kind], value, place)
+
+
+def expected(what: str, value: object, place: str) -> ProgramError:
+    text = repr(value)
+    return ProgramError(f"{place}: expected {what}, got {text if len(text) <= 60 else text[:57] + '...'}")
+
+
+def count(value: object, place: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 31:
+        raise expected("an integer from 0 to 2147483647", value, place)
+
+
+def _width(value: object, place: str) -> None:
+    count(value, place)
+    if value == 0:
+        raise expected("a width above 0", value, place)
+
+
+def hexstr(value: object, place: str) -> None:
+    try:
+        int(str(value) if isinstance(value, str) else "", 16)
+    except ValueError:
+        raise expected("a hexadecimal number", value, place) from None
+
+
+def one_of(*shapes: Shape) -> Callable[[object, str], None]:
+    """Return a shape that accepts what the first or another shape accepts; errors are those of the last."""
+
+    def check_one(value: object, place: str) -> None:
+        for shape in shapes[:-1]:
+            try:
+                return check(value, shape, place)
+            except ProgramError:
+                continue
+        check(value, shapes[-1], place)
+
+    return check_one
+
+
+def header_field(value: object, place: str) -> None:
+    """Check the fields of a header type: `[name, width]`, and perhaps whether it is signed."""
+    if not isinstance(value, list) or not 2 <= len(value) <= 4:
+        raise expected("[name, width, signed]", value, place)
+    check(value[0], str, f"{place}[0]")
+    if value[1] != "*":
+        count(value[1], f"{place}[1]")
+
+
+_UNARY = ("~", "not", "d2b", "b2d", "valid", "valid_union", "last_stack_index", "size")
+
+
+def typed(value: object, place: str) -> None:
+    """Check a `{type, value}` object, and all inside it if it is an expression; null is no operand."""
+    check(value, {"type": str}, place)
+    assert isinstance(value, dict)
+    kind = value["type"]
+    if kind == "expression":
+        check(value, {"value": operation}, place)
+    elif kind in _VALUES:
+        check(value, {"value": _VALUES[kind]}, place)
+
+
+def _vector(value: object, place: str) -> None:
+    if value != {}:  # as p4c prints an empty one
+        check(value, [typed], place)
+
+
+def operation(value: object, place: str) -> None:
+    if isinstance(value, dict) and "op" not in value:
+        return typed(value, place)
+    check(value, {"op": str}, place)
+    assert isinstance(value, dict)
+    op = value["op"]
+    if op in ("access_field", "access_union_header"):
+        check(value, {"left": operation, "right": count}, place)
+    elif op in _UNARY or (op in ("+", "-") and value.get("left") is None):
+        check(value, {"right": operation}, place)
+    elif op == "?":
+        check(value, {"cond": operation, "left": operation, "right": operation}, place)
+    else:
+        check(value, {"left": operation, "right": operation}, place)
+
+
+_VALUES: dict[str, Shape] = {
+    "field": (str, str), "hexstr": hexstr, "bool": bool, "header": str, "header_stack": str,
+    "header_union": str, "header_union_stack": str, "stack_field": (str, str),
+    "union_stack_field": (str, str, str), "lookahead": (count, _width), "local": count,
+    "runtime_data": count, "calculation": str, "meter_array": str, "counter_array": str,
+    "register_array": str, "string": str, "parameters_vector": _vector,
+}  # fmt: skip

@@ -1,0 +1,44 @@
+"""No edit of one place of a JSON ends in a bare exception: it is a program, or refused by name."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from softswitch.errors import ProgramError
+from softswitch.load import load_program
+from switch_harness import PROGRAMS
+from switch_harness.effort import seeds, steps
+from switch_harness.json_edits import Editor, bare_error
+
+NAMES = sorted(path.stem for path in PROGRAMS.glob("*.json"))
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+@pytest.mark.parametrize("name", NAMES)
+def test_edits_are_programs_or_refused_by_name(name: str, seed: int) -> None:
+    editor = Editor((PROGRAMS / f"{name}.json").read_bytes(), Random(f"{name} {seed}"))
+    refused = 0
+    tries = steps(2000)
+    for _ in range(tries):
+        data = editor.edited()
+        program, bare = bare_error(data)
+        assert not bare, data
+        refused += program is None
+    assert 0 < refused < tries
+
+
+@pytest.mark.parametrize(
+    ("place", "edit", "message"),
+    [
+        ("actions", 7, r"^actions: expected a list, got 7$"),
+        ("parsers", [{"init_state": "start"}], r"^parsers\[0\]: expected `parse_states`, there is none$"),
+        ("errors", [["Mine", "x"]], r"^errors\[0\]\[1\]: expected an integer from 0 to 2147483647, got 'x'$"),
+    ],
+)
+def test_the_place_and_what_was_expected_are_named(place: str, edit: object, message: str) -> None:
+    editor = Editor((PROGRAMS / "l3.json").read_bytes(), Random(0))
+    editor.text[place] = edit
+    with pytest.raises(ProgramError, match=message):
+        load_program(editor.dumped())
