@@ -20,7 +20,7 @@ NAMES = sorted(path.stem for path in PROGRAMS.glob("*.json"))
 def test_edits_are_programs_or_refused_by_name(name: str, seed: int) -> None:
     editor = Editor((PROGRAMS / f"{name}.json").read_bytes(), Random(f"{name} {seed}"))
     refused = 0
-    tries = steps(2000)
+    tries = steps(800)
     for _ in range(tries):
         data = editor.edited()
         program, bare = bare_error(data)

@@ -24,7 +24,7 @@ FLOORS = (
     {"kernel", "runtime", "settings", "warm"},
     {"commands", "conformance"},
     {"explain"},
-    {"datapath"},
+    {"datapath", "testing"},
     {"machine"},
     {"running"},
     {"bmv2", "cli"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any, TypeAlias
 from softswitch import ir
 from softswitch.commands.shell import FileError, Shell
 from softswitch.errors import SwitchError
-from softswitch.hashing import Crc
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.p4runtime.pipelines import Pipelines
 from softswitch.runtime.device import SwitchRuntime
+from softswitch.runtime.no_ports import NoPorts
 
 _Make: TypeAlias = Callable[[ir.Program], InterpretedPipeline]
 
@@ -26,7 +25,7 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a text"
         raise SwitchError(f"{path}: {reason}") from None
-    with closing(_NoPorts()) as ports:
+    with closing(NoPorts()) as ports:
         # An interpreted pipeline cannot decode notices of ports, of which there are none here.
         pipelines = Pipelines[Any](ports, make, lambda _: None)
         pipelines.load_bare(data)
@@ -39,46 +38,3 @@ def run_commands(data: bytes, make: _Make, path: Path) -> InterpretedPipeline:
 
 def _raise(mistake: FileError) -> None:
     raise mistake
-
-
-class _NoPorts:
-    """Ports of a switch that forwards nothing (`softswitch.p4runtime.pipelines.Ports`)."""
-
-    def __init__(self) -> None:
-        self.cpu_socket, self._cpu_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-
-    def close(self) -> None:
-        for end in (self.cpu_socket, self._cpu_end, self.notice_socket, self._notice_end):
-            end.close()
-
-    def now(self) -> int:
-        return 0
-
-    def start(self, pipeline: InterpretedPipeline) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-    def names(self) -> dict[int, str]:
-        return {}
-
-    def is_up(self, port: int) -> bool:
-        return False
-
-    def add(self, port: int, interface: str) -> None:
-        raise _of_a_switch(f"port {port}")
-
-    def remove(self, port: int) -> None:
-        raise _of_a_switch(f"port {port}")
-
-    def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        raise _of_a_switch("a queue")
-
-    def set_crc(self, calculation: str, crc: Crc) -> None:
-        raise _of_a_switch(f"the CRC of {calculation}")
-
-
-def _of_a_switch(what: str) -> SwitchError:
-    return SwitchError(f"Error: {what} is a running switch's: explain has a program alone")

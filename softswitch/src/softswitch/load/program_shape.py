@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from softswitch.load.schema import Shape, check, count, header_field, hexstr, one_of, operation, typed
 
-_SOURCE = {"source_info?": {"filename?": str, "line?": int, "source_fragment?": str}}
-_CALL = {"op": str, "parameters?": [typed], **_SOURCE}
-_LIST = {"name?": str, "id": int, "elements?": [typed], **_SOURCE}
+_CALL = {"op": str, "parameters?": [typed]}
+_LIST = {"name?": str, "id": int, "elements?": [typed]}
 
 
 def _input(value: object, place: str) -> None:
@@ -19,7 +18,7 @@ def _input(value: object, place: str) -> None:
         check(value, {"bitwidth": count}, place)
 
 
-_SELECTOR = {"algo": str, "input": [_input], **_SOURCE}
+_SELECTOR = {"algo": str, "input": [_input]}
 
 
 def _extracted(value: object, place: str) -> None:
@@ -36,7 +35,7 @@ _PARSER_OPERATIONS: dict[str, Shape] = {
 
 
 def _parser_operation(value: object, place: str) -> None:
-    check(value, {"op": str, "parameters": list, **_SOURCE}, place)
+    check(value, {"op": str, "parameters": list}, place)
     assert isinstance(value, dict)
     if value["op"] in _PARSER_OPERATIONS:
         check(value["parameters"], _PARSER_OPERATIONS[value["op"]], f"{place}.parameters")
@@ -89,7 +88,7 @@ def _meter(value: object, place: str) -> None:
 def _checksum(value: object, place: str) -> None:
     shape = {
         "type": str, "name?": str, "target": (str, str), "update?": bool, "verify?": bool,
-        "if_cond?": operation, **_SOURCE,
+        "if_cond?": operation,
     }  # fmt: skip
     check(value, shape, place)
     assert isinstance(value, dict)
@@ -104,13 +103,13 @@ _TABLE = {
     "default_entry?": {**_INVOCATION, "action_const?": bool},
     "entries?": [{"match_key": [_entry_match], "action_entry": _INVOCATION, "priority?": int}],
     "next_tables": _next_tables, "base_default_next?": str, "action_profile?": str, "act_prof_name?": str,
-    "selector?": _SELECTOR, "direct_meters?": str, **_SOURCE,
+    "selector?": _SELECTOR, "direct_meters?": str,
 }  # fmt: skip
 _PIPELINE = {
     "name": str, "init_table?": str, "tables?": [_TABLE],
     "action_profiles?": [{"name": str, "max_size?": count, "selector?": _SELECTOR}],
     "conditionals?": [
-        {"name": str, "expression": operation, "true_next?": str, "false_next?": str, **_SOURCE}
+        {"name": str, "expression": operation, "true_next?": str, "false_next?": str}
     ],
     "action_calls?": [{"name": str, "action_id": int, "next_node?": str}],
 }  # fmt: skip
@@ -127,7 +126,7 @@ PROGRAM = {
     "header_union_stacks?": [{"name": str, "id": int, "union_type": str, "header_union_ids": [int]}],
     "field_aliases?": [(str, (str, str))],
     "errors?": [(str, count)],
-    "extern_instances?": [{"name?": str, **_SOURCE}],
+    "extern_instances?": [{"name?": str}],
     "parse_vsets?": [{"name": str, "compressed_bitwidth": count, "max_size?": count}],
     "parsers": [{"init_state": str, "parse_states": [_STATE]}],
     "deparsers": [{"order?": [str], "primitives?": [_CALL]}],

@@ -35,11 +35,12 @@ def _spelt(name: object) -> str:
 def source_line(item: Json) -> str:
     """Return `file:line` if p4c recorded it, else an empty string."""
     info = item.get("source_info")
-    return f"{info.get('filename', '')}:{info.get('line', 0)}" if info else ""
+    return f"{info.get('filename', '')}:{info.get('line', 0)}" if isinstance(info, dict) else ""
 
 
 def source_text(item: Json) -> str:
-    return str((item.get("source_info") or {}).get("source_fragment", ""))
+    info = item.get("source_info")
+    return str(info.get("source_fragment", "")) if isinstance(info, dict) else ""
 
 
 class Scope:
@@ -131,6 +132,8 @@ class Scope:
             "header union ID", ((item["id"], item["header_ids"]) for item in self.text["header_unions"])
         )
         for cursor, item in enumerate(self.text["header_union_stacks"], cursors):
+            if not item["header_union_ids"]:
+                raise ProgramError(f"{item['name']}: expected unions in the stack, there are none")
             self.union_stacks[item["name"]] = Names("member of the union")
             for position, (member, _) in enumerate(members[item["union_type"]]):
                 self.union_stacks[item["name"]][member] = len(self.stacks)

@@ -1,0 +1,52 @@
+"""Ports of a program that no switch runs, as `softswitch explain` and `softswitch.testing` have it."""
+
+from __future__ import annotations
+
+import socket
+
+from softswitch.errors import SwitchError
+from softswitch.hashing import Crc
+from softswitch.interpreter import InterpretedPipeline
+
+
+class NoPorts:
+    """Ports of a switch that forwards nothing (`softswitch.p4runtime.pipelines.Ports`)."""
+
+    def __init__(self) -> None:
+        self.cpu_socket, self._cpu_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notice_socket, self._notice_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+
+    def close(self) -> None:
+        for end in (self.cpu_socket, self._cpu_end, self.notice_socket, self._notice_end):
+            end.close()
+
+    def now(self) -> int:
+        return 0
+
+    def start(self, pipeline: InterpretedPipeline) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def names(self) -> dict[int, str]:
+        return {}
+
+    def is_up(self, port: int) -> bool:
+        return False
+
+    def add(self, port: int, interface: str) -> None:
+        raise _of_a_switch(f"port {port}")
+
+    def remove(self, port: int) -> None:
+        raise _of_a_switch(f"port {port}")
+
+    def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
+        raise _of_a_switch("a queue")
+
+    def set_crc(self, calculation: str, crc: Crc) -> None:
+        raise _of_a_switch(f"the CRC of {calculation}")
+
+
+def _of_a_switch(what: str) -> SwitchError:
+    return SwitchError(f"Error: {what} is a running switch's: here is a program alone")

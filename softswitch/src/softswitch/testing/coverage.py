@@ -1,0 +1,73 @@
+"""Which tables, actions and parser states of a program packets have reached."""
+
+from __future__ import annotations
+
+from softswitch import ir
+from softswitch.explain.record import Recorder
+from softswitch.interpreter.packet import Packet
+from softswitch.pipeline import EntryKey
+
+Place = tuple[str, str]
+"""Kind and name: a parser state, a table that hit or missed, or an action by its table."""
+START, HIT, ACTION = "parser state", "table", "action"
+
+
+class Coverage:
+    """Places of one program that packets have reached, of all that there are."""
+
+    def __init__(self, program: ir.Program) -> None:
+        self.places = _places(program)
+        self.reached: set[Place] = set()
+
+    @property
+    def missed(self) -> list[Place]:
+        return [place for place in self.places if place not in self.reached]
+
+    def merge(self, other: Coverage) -> None:
+        """Add what another run of the same program has reached."""
+        self.reached |= other.reached
+
+    def report(self) -> list[str]:
+        """Return a line for each kind of place with its share, and one for each place that was missed."""
+        lines = []
+        for kind in dict.fromkeys(kind for kind, _ in self.places):
+            names = [name for each, name in self.places if each == kind]
+            missed = [name for each, name in self.missed if each == kind]
+            lines.append(f"{kind}s: {len(names) - len(missed)} of {len(names)}")
+            lines += [f"  missed: {name}" for name in missed]
+        return lines
+
+
+def _places(program: ir.Program) -> list[Place]:
+    places = [(START, state.name) for state in program.parser]
+    tables = program.tables.values()
+    places += [(HIT, f"{table.name} {result}") for table in tables if table.key for result in ("hit", "miss")]
+    return places + [(ACTION, _action(program, table, index)) for table in tables for index in table.actions]
+
+
+def _action(program: ir.Program, table: ir.Table, action: int) -> str:
+    return f"{program.actions[action].name} of {table.name}"
+
+
+class CoverageRecorder(Recorder):
+    """A recorder of events that also collects coverage."""
+
+    def __init__(self, program: ir.Program) -> None:
+        super().__init__(program)
+        self.coverage = Coverage(program)
+        self._loaded = program
+
+    def reached(self, packet: Packet, state: int) -> None:
+        self.coverage.reached.add((START, self._loaded.parser[state].name))
+        super().reached(packet, state)
+
+    def looked_up(
+        self, packet: Packet, table: ir.Table, key: tuple[int, ...], entry: EntryKey | None
+    ) -> None:
+        self.coverage.reached.add((HIT, f"{table.name} {'miss' if entry is None else 'hit'}"))
+        super().looked_up(packet, table, key, entry)
+
+    def applies(self, packet: Packet, table: ir.Table, invocation: ir.Invocation | None) -> None:
+        if invocation is not None:
+            self.coverage.reached.add((ACTION, _action(self._loaded, table, invocation.action)))
+        super().applies(packet, table, invocation)

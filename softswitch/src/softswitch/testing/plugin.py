@@ -1,0 +1,48 @@
+"""A pytest plugin: the fixture `p4_switch`, and `--p4-coverage`, which reports coverage by program.
+
+A project loads it by `pytest_plugins = ["softswitch.testing.plugin"]` in its `conftest.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from softswitch.testing import Coverage, Switch
+
+_COVERAGE = pytest.StashKey[dict[str, Coverage]]()
+MakeSwitch = Callable[..., Switch]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--p4-coverage", action="store_true", help="Report what tests reached of P4 programs.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_COVERAGE] = {}
+
+
+@pytest.fixture
+def p4_switch(pytestconfig: pytest.Config) -> Iterator[MakeSwitch]:
+    """Make switches, `p4_switch(program, p4info)`, that are closed when the test ends."""
+    covered = pytestconfig.stash[_COVERAGE]
+    with ExitStack() as opened:
+
+        def make(program: str | Path, p4info: str | Path | None = None) -> Switch:
+            switch = opened.enter_context(Switch(program, p4info))
+            name = str(program)
+            opened.callback(lambda: covered.setdefault(name, switch.coverage).merge(switch.coverage))
+            return switch
+
+        yield make
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--p4-coverage"):
+        for name, coverage in sorted(config.stash[_COVERAGE].items()):
+            terminalreporter.section(f"coverage of {name}")
+            for line in coverage.report():
+                terminalreporter.write_line(line)

@@ -1,0 +1,117 @@
+"""A program under test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format
+
+from softswitch import ir
+from softswitch.commands.shell import Shell
+from softswitch.errors import SwitchError
+from softswitch.explain.tree import draw, make_tree
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4runtime.loaded_config import read_file, read_p4info
+from softswitch.p4runtime.messages import p4r
+from softswitch.p4runtime.pipelines import Pipelines
+from softswitch.pipeline import Notice
+from softswitch.runtime.device import SwitchRuntime
+from softswitch.runtime.no_ports import NoPorts
+from softswitch.testing.coverage import Coverage, CoverageRecorder
+
+_PACKET_GAP_US = 1000
+"""Time between packets whose time is not given."""
+
+
+class Switch:
+    """A program with its entries, to which frames are given one by one; methods raise `SwitchError`.
+
+    `program` is BMv2 JSON and `p4info` its P4Info, which only `write` needs. Times are in µs.
+    """
+
+    def __init__(self, program: str | Path, p4info: str | Path | None = None) -> None:
+        self._ports = NoPorts()
+        # An interpreted pipeline cannot decode notices of ports, of which there are none here.
+        self._pipelines = Pipelines[Any](self._ports, self._make, lambda _: None)
+        data = read_file(Path(program))
+        try:
+            if p4info is None:
+                self._pipelines.load_bare(data)
+            else:
+                described = read_p4info(Path(p4info))
+                self._pipelines.load(p4r.ForwardingPipelineConfig(p4info=described, p4_device_config=data))
+        except SwitchError as error:
+            self.close()
+            raise SwitchError(f"{program}: {error}") from error
+        self._said: list[str] = []
+        runtime = SwitchRuntime[Any](self._pipelines, self._ports, device_id=0)
+        self._shell = Shell(runtime, say=self._said.append, runs_shell=False)
+        self._now = 0
+
+    def _make(self, program: ir.Program) -> InterpretedPipeline:
+        self._recorder = CoverageRecorder(program)
+        self.pipeline = InterpretedPipeline(program, observer=self._recorder)
+        return self.pipeline
+
+    def __enter__(self) -> Switch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._ports.close()
+
+    @property
+    def coverage(self) -> Coverage:
+        return self._recorder.coverage
+
+    def run(self, *commands: str) -> list[str]:
+        """Run BMv2's commands, as `softswitch cli` takes them; return what they print."""
+        self._said.clear()
+        for command in commands:
+            try:
+                self._shell.run(command)
+            except SwitchError as error:
+                raise SwitchError(f"{command}: {error}") from error
+        return list(self._said)
+
+    def write(self, request: str) -> None:
+        """Write a P4Runtime `WriteRequest` in protobuf's text format; the first refused update raises."""
+        try:
+            message = text_format.Parse(request, p4r.WriteRequest())
+        except text_format.ParseError as error:
+            raise SwitchError(f"expected a WriteRequest in text format: {error}") from None
+        for refusal in self._pipelines.need_saved().write(message):
+            if refusal is not None:
+                raise refusal
+
+    def process(self, port: int, frame: bytes, time: int | None = None) -> list[tuple[int, bytes]]:
+        """Return the frames that come out with their ports; by default 1 ms passes between frames."""
+        self._recorder.take()
+        self._now = self._now + _PACKET_GAP_US if time is None else time
+        return [(out.port, out.frame) for out in self.pipeline.process(port, frame, self._now, self._now)]
+
+    def notices(self) -> Sequence[Notice]:
+        """Return digests and log messages since the last call."""
+        return self.pipeline.take_notices()
+
+    def explain(self) -> str:
+        """Return what happened to the last frame, as `softswitch explain` prints it."""
+        return "\n".join(draw(make_tree(self._recorder.take())))
+
+    def expect(self, port: int, frame: bytes, *expected: tuple[int, bytes], time: int | None = None) -> None:
+        """Process a frame; raise `AssertionError`, with what happened to it, unless these frames come out.
+
+        Without `expected`, the frame has to be dropped. The frames' order is not compared.
+        """
+        got = self.process(port, frame, time)
+        if sorted(got) != sorted(expected):
+            wanted = _describe(expected)
+            raise AssertionError(f"expected {wanted}, got {_describe(got)}\n{self.explain()}")
+
+
+def _describe(outputs: Sequence[tuple[int, bytes]]) -> str:
+    return " and ".join(f"{frame.hex()} from port {port}" for port, frame in outputs) or "no frame"

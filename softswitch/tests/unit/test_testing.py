@@ -1,0 +1,111 @@
+"""`softswitch.testing`: a program's entries, frames, expectations and coverage, without a switch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf import text_format
+
+from softswitch.errors import SwitchError
+from softswitch.p4runtime.messages import p4i
+from softswitch.testing import Switch
+from switch_harness import PROGRAMS
+
+FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
+ENTRY = """
+updates {
+  type: INSERT
+  entity { table_entry {
+    table_id: %d
+    match { field_id: 1 exact { value: "\\x0b" } }
+    action { action { action_id: %d params { param_id: 1 value: "\\x03" } } }
+  } }
+}
+"""
+
+
+@pytest.fixture
+def l2() -> Iterator[Switch]:
+    with Switch(PROGRAMS / "l2.json", PROGRAMS / "l2.p4info.txtpb") as switch:
+        yield switch
+
+
+def test_entries_by_commands(l2: Switch) -> None:
+    l2.expect(1, FRAME)
+    l2.run("table_add hosts forward 00:00:00:00:00:0b => 2")
+    l2.expect(1, FRAME, (2, FRAME))
+    assert len(l2.run("table_dump hosts")) > len(l2.run())
+
+
+def test_entries_by_p4runtime(l2: Switch) -> None:
+    info = text_format.Parse((PROGRAMS / "l2.p4info.txtpb").read_text(), p4i.P4Info())
+    (action,) = [a.preamble.id for a in info.actions if a.preamble.alias == "forward"]
+    l2.write(ENTRY % (info.tables[0].preamble.id, action))
+    l2.expect(1, FRAME, (3, FRAME))
+    with pytest.raises(SwitchError, match="already"):
+        l2.write(ENTRY % (info.tables[0].preamble.id, action))
+    with pytest.raises(SwitchError, match="expected a WriteRequest"):
+        l2.write("updates {")
+
+
+def test_mistakes_are_switch_errors(l2: Switch, tmp_path: Path) -> None:
+    with pytest.raises(SwitchError, match="table_add nowhere"):
+        l2.run("table_add nowhere forward 0 => 1")
+    (tmp_path / "broken.json").write_text("{}")
+    with pytest.raises(SwitchError, match=r"broken\.json: "):
+        Switch(tmp_path / "broken.json")
+
+
+def test_an_expectation_that_fails_shows_what_happened(l2: Switch) -> None:
+    with pytest.raises(AssertionError, match="got no frame") as failed:
+        l2.expect(1, FRAME, (2, FRAME))
+    assert "table L2Ingress.hosts" in str(failed.value)
+    l2.run("table_add hosts forward 00:00:00:00:00:0b => 2")
+    with pytest.raises(AssertionError, match="expected no frame"):
+        l2.expect(1, FRAME)
+
+
+def test_coverage(l2: Switch) -> None:
+    assert not l2.coverage.reached
+    l2.process(1, FRAME)
+    assert l2.coverage.missed == [
+        ("table", "L2Ingress.hosts hit"), ("action", "L2Ingress.forward of L2Ingress.hosts"),
+    ]  # fmt: skip
+    l2.run("table_add hosts forward 00:00:00:00:00:0b => 2")
+    l2.process(1, FRAME)
+    assert not l2.coverage.missed
+    assert l2.coverage.report() == ["parser states: 1 of 1", "tables: 2 of 2", "actions: 2 of 2"]
+
+
+def test_registers_keep_their_values_between_frames() -> None:
+    with Switch(PROGRAMS / "control.json") as switch:
+        frame = FRAME[:14] + bytes(4)
+        switch.process(1, frame)
+        (first,) = switch.run("register_read ControlIngress.cells 0")
+        switch.process(1, frame)
+        assert switch.run("register_read ControlIngress.cells 0") != [first]
+
+
+def test_the_plugin_makes_switches_and_reports_coverage(tmp_path: Path) -> None:
+    (tmp_path / "test_l2.py").write_text(
+        f"""
+import pytest
+
+@pytest.mark.parametrize("port", [2, 3])
+def test_forwards(p4_switch, port):
+    switch = p4_switch({str(PROGRAMS / "l2.json")!r})
+    if port == 3:
+        switch.run("table_add hosts forward 00:00:00:00:00:0b => 3")
+    switch.expect(1, bytes.fromhex({FRAME.hex()!r}), *[(3, bytes.fromhex({FRAME.hex()!r}))] * (port == 3))
+"""
+    )
+    arguments = ["-p", "softswitch.testing.plugin", "--p4-coverage", "-p", "no:cacheprovider", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout
+    assert "tables: 2 of 2" in done.stdout
