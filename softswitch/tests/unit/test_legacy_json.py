@@ -214,3 +214,18 @@ def test_profiles_that_a_table_declares() -> None:
     table.pop("entries", None)
     profiles = load_program(json.dumps(text)).profiles
     assert profiles == (ir.ActionProfile("mine", table["max_size"], None),)
+
+
+def test_an_unknown_next_state_accepts() -> None:
+    text = l3()
+    states(text)[0]["transitions"][0]["next_state"] = "nowhere"
+    assert load_program(json.dumps(text)).parser[0].cases[0].state is None
+
+
+def test_a_circle_of_tables_is_refused() -> None:
+    text = l3()
+    nodes = [*text["pipelines"][0]["tables"], *text["pipelines"][0]["conditionals"]]
+    text["pipelines"][0]["tables"][-1]["base_default_next"] = text["pipelines"][0]["init_table"]
+    assert len(nodes) > 1
+    with pytest.raises(ProgramError, match="expected no circle of nodes"):
+        load_program(json.dumps(text))

@@ -34,6 +34,11 @@ def test_edits_are_programs_or_refused_by_name(name: str, seed: int) -> None:
     [
         ("actions", 7, r"^actions: expected a list, got 7$"),
         ("parsers", [{"init_state": "start"}], r"^parsers\[0\]: expected `parse_states`, there is none$"),
+        (
+            "counter_arrays",
+            [{"name": "a", "size": 1}, {"name": "b", "size": 1, "id": 0}],
+            r"^counter_arrays: .*0",
+        ),
         ("errors", [["Mine", "x"]], r"^errors\[0\]\[1\]: expected an integer from 0 to 2147483647, got 'x'$"),
     ],
 )

@@ -9,6 +9,8 @@ import finsy as fy
 import pytest
 from finsy.proto import p4i, p4r
 
+from softswitch.ir import Masked, MatchKind
+from softswitch.p4runtime.codecs.matches import MatchField, MatchKey
 from softswitch.p4runtime.status import Refusal
 from switch_harness import p4runtime as harness
 from switch_harness.foreign import read_p4info
@@ -341,3 +343,19 @@ def test_initial_entries_that_are_not_constant_can_be_changed() -> None:
     modified = p4r.Update(type=MODIFY, entity=entities[0])
     assert write(control, modified, p4r.Update(type=DELETE, entity=entities[1])) == [None, None]
     assert read(control, query) == [entities[0], *entities[2:]]
+
+
+@pytest.mark.parametrize(
+    ("width", "value", "length", "is_taken"),
+    [(1, 0, 1, True), (1, 1, 1, False), (12, 0, 4, True), (12, 0xA00, 4, False), (16, 0xABCD, 16, True)],
+)
+def test_prefixes_end_as_pi_counts_their_bits(width: int, value: int, length: int, is_taken: bool) -> None:
+    """PI wants the bits behind a prefix, counted up to whole bytes of the value, to be 0."""
+    key = MatchKey("table t", [MatchField(1, width, "f", MatchKind.LPM)])
+    lpm = p4r.FieldMatch.LPM(value=value.to_bytes(2, "big").lstrip(b"\0") or b"\0", prefix_len=length)
+    given = [p4r.FieldMatch(field_id=1, lpm=lpm)]
+    if is_taken:
+        assert key.decode(given) == (Masked(value, ((1 << length) - 1) << (width - length)),)
+    else:
+        with pytest.raises(Refusal, match="whole bytes"):
+            key.decode(given)

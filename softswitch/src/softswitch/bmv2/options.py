@@ -62,6 +62,12 @@ GENERAL = (
     Option(
         ("--dump-packet-data",), "BYTES", lacking="no packet is logged; --pcap has all", more={"type": int}
     ),
+    Option(
+        ("--ret-zero-on-invalid-hdr-read",),
+        None,
+        "Without effect: fields of invalid headers always read as 0.",
+    ),
+    Option(("--warn-on-invalid-hdr-read",), None, lacking="reads of invalid headers are not logged"),
     Option(("--use-files",), "SECONDS", lacking="frames come from the interfaces", more={"type": int}),
     Option(("--packet-in",), "ADDRESS", lacking="frames come from the interfaces"),
 )

@@ -19,6 +19,11 @@ _LISTS = (
     "errors", "extern_instances", "parse_vsets", "header_union_types", "header_unions",
     "header_union_stacks", "field_aliases",
 )  # fmt: skip
+_WITH_IDS = (
+    "header_types", "headers", "header_stacks", "parse_vsets", "parsers", "deparsers", "calculations",
+    "counter_arrays", "meter_arrays", "register_arrays", "actions", "pipelines", "checksums", "learn_lists",
+    "field_lists",
+)  # fmt: skip
 _CORE_ERRORS = (
     CoreError.NO_ERROR.value, CoreError.PACKET_TOO_SHORT.value, "NoMatch",
     CoreError.STACK_OUT_OF_BOUNDS.value, CoreError.HEADER_TOO_SHORT.value, "ParserTimeout",
@@ -51,6 +56,7 @@ _DEFAULT_SIZE = 1024
 def modernize(text: Json) -> None:
     """Bring `text`, which has the types of a program (`load.schema`), to today's form, in place."""
     _defaults(text, **{key: [] for key in _LISTS})
+    _check_ids(text)
     _complete_errors(text)
     for header in text["headers"]:
         _defaults(header, metadata=False)
@@ -82,6 +88,23 @@ def _defaults(item: Json, **values: object) -> None:
     for key, value in values.items():
         if item.get(key) is None:
             item[key] = value
+
+
+def _check_ids(text: Json) -> None:
+    """Refuse IDs that several objects of a kind have; one without an ID has 0, as in BMv2."""
+    kinds = {key: text[key] for key in _WITH_IDS}
+    for parser in text["parsers"]:
+        kinds[f"parse_states of {parser.get('name', 'parser')}"] = parser["parse_states"]
+    for pipeline in text["pipelines"]:
+        for key in ("tables", "conditionals", "action_profiles"):
+            kinds[f"{key} of {pipeline['name']}"] = pipeline.get(key) or []
+    for kind, items in kinds.items():
+        known: set[int] = set()
+        for item in items:
+            number = item.get("id") or 0
+            if number in known:
+                raise ProgramError(f"{kind}: expected an ID each, got {number} twice")
+            known.add(number)
 
 
 def _complete_errors(text: Json) -> None:

@@ -122,7 +122,7 @@ def _key_part(read: Expressions, item: Json) -> ir.KeyPart:
 
 
 def _case(scope: Scope, item: Json, numbers: dict[str, int], state: str) -> ir.Case:
-    target = None if item["next_state"] is None else numbers[item["next_state"]]
+    target = numbers.get(item["next_state"])  # an unknown name accepts, as in BMv2
     mask = -1 if item["mask"] is None else int(item["mask"], 16)
     match item["type"]:
         case "default":

@@ -79,7 +79,7 @@ def _next_tables(value: object, place: str) -> None:
 
 
 def _meter(value: object, place: str) -> None:
-    check(value, {"name": str, "size?": count, "type": str, "is_direct?": bool}, place)
+    check(value, {"name": str, "id?": int, "size?": count, "type": str, "is_direct?": bool}, place)
     assert isinstance(value, dict)
     if value.get("is_direct"):
         check(value, {"result_target": (str, str)}, place)
@@ -87,7 +87,7 @@ def _meter(value: object, place: str) -> None:
 
 def _checksum(value: object, place: str) -> None:
     shape = {
-        "type": str, "name?": str, "target": (str, str), "update?": bool, "verify?": bool,
+        "type": str, "name?": str, "id?": int, "target": (str, str), "update?": bool, "verify?": bool,
         "if_cond?": operation,
     }  # fmt: skip
     check(value, shape, place)
@@ -98,7 +98,7 @@ def _checksum(value: object, place: str) -> None:
 
 _INVOCATION = {"action_id": int, "action_data": [hexstr]}
 _TABLE = {
-    "name": str, "type": str, "max_size?": count, "action_ids?": [int], "actions?": [str],
+    "name": str, "id?": int, "type": str, "max_size?": count, "action_ids?": [int], "actions?": [str],
     "key?": [_key_part],
     "default_entry?": {**_INVOCATION, "action_const?": bool},
     "entries?": [{"match_key": [_entry_match], "action_entry": _INVOCATION, "priority?": int}],
@@ -106,19 +106,19 @@ _TABLE = {
     "selector?": _SELECTOR, "direct_meters?": str,
 }  # fmt: skip
 _PIPELINE = {
-    "name": str, "init_table?": str, "tables?": [_TABLE],
-    "action_profiles?": [{"name": str, "max_size?": count, "selector?": _SELECTOR}],
+    "name": str, "id?": int, "init_table?": str, "tables?": [_TABLE],
+    "action_profiles?": [{"name": str, "id?": int, "max_size?": count, "selector?": _SELECTOR}],
     "conditionals?": [
-        {"name": str, "expression": operation, "true_next?": str, "false_next?": str}
+        {"name": str, "id?": int, "expression": operation, "true_next?": str, "false_next?": str}
     ],
     "action_calls?": [{"name": str, "action_id": int, "next_node?": str}],
 }  # fmt: skip
 _STATE = {
-    "name": str, "parser_ops?": [_parser_operation], "transition_key?": [typed],
+    "name": str, "id?": int, "parser_ops?": [_parser_operation], "transition_key?": [typed],
     "transitions?": [_transition],
 }  # fmt: skip
 PROGRAM = {
-    "header_types?": [{"name": str, "fields": [header_field], "max_length?": count}],
+    "header_types?": [{"name": str, "id?": int, "fields": [header_field], "max_length?": count}],
     "headers?": [{"name": str, "id": int, "header_type": str, "metadata?": bool}],
     "header_stacks?": [{"name": str, "id": int, "header_ids": [int]}],
     "header_union_types?": [{"name": str, "headers": [(str, str)]}],
@@ -127,13 +127,13 @@ PROGRAM = {
     "field_aliases?": [(str, (str, str))],
     "errors?": [(str, count)],
     "extern_instances?": [{"name?": str}],
-    "parse_vsets?": [{"name": str, "compressed_bitwidth": count, "max_size?": count}],
-    "parsers": [{"init_state": str, "parse_states": [_STATE]}],
-    "deparsers": [{"order?": [str], "primitives?": [_CALL]}],
-    "calculations?": [{"name": str, **_SELECTOR}],
-    "counter_arrays?": [{"name": str, "size?": count, "is_direct?": bool}],
+    "parse_vsets?": [{"name": str, "id?": int, "compressed_bitwidth": count, "max_size?": count}],
+    "parsers": [{"id?": int, "init_state": str, "parse_states": [_STATE]}],
+    "deparsers": [{"id?": int, "order?": [str], "primitives?": [_CALL]}],
+    "calculations?": [{"name": str, "id?": int, **_SELECTOR}],
+    "counter_arrays?": [{"name": str, "id?": int, "size?": count, "is_direct?": bool}],
     "meter_arrays?": [_meter],
-    "register_arrays?": [{"name": str, "size": count, "bitwidth": count}],
+    "register_arrays?": [{"name": str, "id?": int, "size": count, "bitwidth": count}],
     "actions?": [
         {
             "name": str, "id": int, "runtime_data?": [{"name?": str, "bitwidth": count}],

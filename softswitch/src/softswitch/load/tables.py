@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
+
 from softswitch import ir
 from softswitch.errors import ProgramError, UnsupportedConstruct, located
 from softswitch.load.expressions import Expressions
@@ -55,7 +58,8 @@ def _table(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Table:
 def _direct_meter(scope: Scope, name: str | None) -> ir.DirectMeter | None:
     if name is None:
         return None
-    declared = Names("direct meter", ((m["name"], m) for m in scope.text["meter_arrays"]))[name]
+    direct = (meter for meter in scope.text["meter_arrays"] if meter.get("is_direct"))
+    declared = Names("direct meter", ((meter["name"], meter) for meter in direct))[name]
     return ir.DirectMeter(declared["type"] == "bytes", scope.field(declared["result_target"]))
 
 
@@ -131,6 +135,20 @@ def _next_names(node: ir.Table | ir.Conditional) -> tuple[str | None, ...]:
     return *node.next_nodes.values(), node.next_on_hit, node.next_on_miss, node.next_without_action
 
 
+def _check_flow(item: Json, nodes: dict[str, ir.Table | ir.Conditional]) -> None:
+    """Check that every node that follows another one exists, and that there is no circle."""
+    following = {name: [each for each in _next_names(node) if each] for name, node in nodes.items()}
+    start = [item["init_table"]] if item["init_table"] else []
+    for name in chain(start, *following.values()):
+        if name not in nodes:
+            raise ProgramError(f"pipeline {item['name']}: expected one of its nodes, got `{name}`")
+    try:
+        TopologicalSorter(following).prepare()
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise ProgramError(f"pipeline {item['name']}: expected no circle of nodes, got {circle}") from None
+
+
 def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Control:
     """Load ingress or egress; `profiles` maps names of action profiles to their numbers."""
     nodes: dict[str, ir.Table | ir.Conditional] = {
@@ -143,9 +161,5 @@ def load_control(scope: Scope, item: Json, profiles: dict[str, int]) -> ir.Contr
         nodes[c["name"]] = ir.Conditional(
             c["name"], condition, c["true_next"], c["false_next"], where, source_text(c)
         )
-    known = Names("control node", ((name, name) for name in nodes))
-    following = [item["init_table"], *(name for node in nodes.values() for name in _next_names(node))]
-    for name in following:
-        if name is not None:
-            known[name]
+    _check_flow(item, nodes)
     return ir.Control(item["name"], item["init_table"], nodes)

@@ -106,6 +106,10 @@ def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Mask
     if value & ~mask:
         text = f"expected {value & mask:#x}, with no bits behind the prefix, got {value:#x}/{length}"
         raise invalid(f"{location}: {text}")
+    if value & ((1 << (-(-field.width // 8) * 8 - length)) - 1):
+        # PI's check_prefix_trailing_zeros (common.cpp) takes the field as wide as the bytes of its value.
+        text = f"in whole bytes has no {length} leading bits that hold the prefix"
+        raise invalid(f"{location}: {value:#x}/{length} {text}; BMv2's P4Runtime server refuses it, too")
     return Masked(value, mask)
 
 
