@@ -229,3 +229,16 @@ def test_a_circle_of_tables_is_refused() -> None:
     assert len(nodes) > 1
     with pytest.raises(ProgramError, match="expected no circle of nodes"):
         load_program(json.dumps(text))
+
+
+def test_the_parser_is_the_one_of_that_name() -> None:
+    text = l3()
+    other = {
+        "name": "other",
+        "id": 1,
+        "init_state": "nothing",
+        "parse_states": [{"name": "nothing", "id": 0}],
+    }
+    text["parsers"].insert(0, other)
+    text["deparsers"].insert(0, {"name": "other", "id": 1, "order": []})
+    assert load_program(json.dumps(text)) == load_program(json.dumps(l3()))

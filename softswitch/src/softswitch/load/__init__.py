@@ -52,11 +52,8 @@ def _program(text: Json) -> ir.Program:
         selector = len(calculations) - 1 if "selector" in item else None
         profiles.append(ir.ActionProfile(item["name"], item["max_size"], selector))
     numbers = Names("action profile", ((profile.name, i) for i, profile in enumerate(profiles)))
-    for key in ("parsers", "deparsers"):
-        if not text[key]:
-            raise ProgramError(f"{key}: expected one, there is none")
-    states, start = load_parser(scope, text["parsers"][0])
-    deparser = text["deparsers"][0]
+    states, start = load_parser(scope, _named(text, "parser"))
+    deparser = _named(text, "deparser")
     return ir.Program(
         headers=scope.headers,
         stacks=tuple(scope.stacks),
@@ -84,3 +81,11 @@ def _program(text: Json) -> ir.Program:
         messages=tuple(scope.messages),
         field_index=scope.field_index,
     )
+
+
+def _named(text: Json, kind: str) -> Json:
+    """Return the parser or deparser that simple_switch runs, the one with this name; otherwise the first."""
+    items: list[Json] = text[f"{kind}s"]
+    if not items:
+        raise ProgramError(f"{kind}s: expected one, there is none")
+    return next((item for item in items if item.get("name") == kind), items[0])
