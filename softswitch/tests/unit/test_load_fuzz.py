@@ -47,3 +47,13 @@ def test_the_place_and_what_was_expected_are_named(place: str, edit: object, mes
     editor.text[place] = edit
     with pytest.raises(ProgramError, match=message):
         load_program(editor.dumped())
+
+
+def test_values_to_log_are_a_vector() -> None:
+    editor = Editor((PROGRAMS / "digests_logs.json").read_bytes(), Random(0))
+    for action in editor.text["actions"]:
+        for primitive in action["primitives"]:
+            if primitive["op"] == "log_msg":
+                primitive["parameters"][1] = {"type": "string", "value": "abc"}
+    with pytest.raises(ProgramError, match="expected a `parameters_vector`, got a `string`"):
+        load_program(editor.dumped())

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class Names(dict[K, V]):
-    """What a program declares of one kind, by name or ID; what it does not declare is refused by name."""
+    """Declarations of one kind by name or ID; a look-up of an undeclared one raises `ProgramError`."""
 
     def __init__(self, kind: str, items: Iterable[tuple[K, V]] = ()) -> None:
         super().__init__()

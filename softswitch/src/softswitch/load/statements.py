@@ -243,7 +243,9 @@ class _Primitives:
     # -- messages
 
     def log_msg(self, text: Json, values: Json | None = None) -> list[ir.Statement]:
-        listed: list[Json] = values.get("value") or [] if values else []
+        if values is not None and values["type"] != "parameters_vector":
+            raise ProgramError(f"{self._where}: expected a `parameters_vector`, got a `{values['type']}`")
+        listed: list[Json] = [] if values is None else values["value"] or []
         read = tuple(self._read.value(value) for value in listed)
         return [ir.LogMessage(self._scope.message(self._read.name(text, "string")), read)]
 

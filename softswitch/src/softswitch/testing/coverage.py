@@ -1,4 +1,4 @@
-"""Which tables, actions and parser states of a program packets have reached."""
+"""Coverage of a program: the tables, actions and parser states that packets have reached."""
 
 from __future__ import annotations
 

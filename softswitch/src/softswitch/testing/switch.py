@@ -1,4 +1,4 @@
-"""A program under test."""
+"""A program under test, with its entries, its clock and the trace of its last frame."""
 
 from __future__ import annotations
 
