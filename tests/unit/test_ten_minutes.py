@@ -1,0 +1,53 @@
+"""The change of docs/ten-minutes.md applies, compiles, loses answers, and loses or doubles no update."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.jit import MachineCode
+from softswitch.load import load_program
+from tests.harness.switches import PipelineSwitch
+from tests.harness.testbed import Testbed
+from tests.harness.testnet import INGRESS
+from tests.unit.test_exactly_once import play
+from tests.unit.test_rooms import ROOT
+
+PAGE = (ROOT / "docs" / "ten-minutes.md").read_text()
+LOST_ANSWER = 13
+
+
+@pytest.fixture
+def changed(tmp_path: Path) -> Path:
+    """Apply the page's change to a copy of the programs."""
+    found = re.search(r"^```diff\n(.*?)^```$", PAGE, re.M | re.S)
+    assert found is not None
+    shutil.copytree(ROOT / "p4src", tmp_path / "p4src", ignore=shutil.ignore_patterns("compiled"))
+    subprocess.run(["git", "apply", "-"], cwd=tmp_path, input=found[1], text=True, check=True)
+    return tmp_path / "p4src"
+
+
+def test_the_change_applies(changed: Path) -> None:
+    assert f"LOST_ANSWER    = {LOST_ANSWER}" in (changed / "hotset" / "rpc.p4").read_text()
+    assert "DropReason.LOST_ANSWER" in (changed / "hotset" / "readdress.p4").read_text()
+
+
+@pytest.mark.skipif(shutil.which("p4c-bm2-ss") is None, reason="p4c-bm2-ss is not on PATH; see Vagrantfile")
+def test_lost_answers_lose_and_double_nothing(changed: Path) -> None:
+    compiled = changed / "hotset.json"
+    source = changed / "hotset" / "hotset.p4"
+    compile_it = ["p4c-bm2-ss", "-I", changed, "--Wdisable=unused", "-o", compiled, source]
+    subprocess.run(compile_it, check=True)
+    program = load_program(compiled.read_bytes())
+    pipeline = CompiledPipeline(program, MachineCode(program))
+    bed = Testbed(PipelineSwitch(pipeline), Random(1), loss=0.0, doubling=0.0)
+    play(bed, 8_000)
+    bed.quiesce()
+    bed.check()
+    assert pipeline.read_counter(INGRESS + "drops", LOST_ANSWER, LOST_ANSWER + 1)[0].packets > 0
