@@ -203,11 +203,13 @@ class _Primitives:
     # -- forwarding
 
     def mark_to_drop(self, header: Json) -> list[ir.Statement]:
-        name = header["value"]
-        return [ir.MarkToDrop(self._standard(name, Standard.EGRESS_SPEC), self._mcast_grp(name))]
+        return self._drop(self._read.name(header, "header"))
 
     def drop(self) -> list[ir.Statement]:
-        return self.mark_to_drop({"value": STANDARD_METADATA})
+        return self._drop(STANDARD_METADATA)
+
+    def _drop(self, name: str) -> list[ir.Statement]:
+        return [ir.MarkToDrop(self._standard(name, Standard.EGRESS_SPEC), self._mcast_grp(name))]
 
     def _mcast_grp(self, header: str) -> ir.FieldRef | None:
         return self._scope.field_index.get((header, Standard.MCAST_GRP.value))
