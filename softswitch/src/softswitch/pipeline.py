@@ -1,8 +1,4 @@
-"""The interface of pipelines: packets in and out, and the state that the control plane reads and writes.
-
-Implementations use no sockets, threads or clocks; times are arguments. `InterpretedPipeline` is the readable
-reference, `CompiledPipeline` the fast one; both are bit-exact with BMv2 (docs/softswitch.md).
-"""
+"""The interface of pipelines: packets in and out, and state. It has no sockets, threads or clocks."""
 
 from __future__ import annotations
 
@@ -190,10 +186,7 @@ class ControlPlane(Protocol):
         """Write an entry's direct counter; raise `EntryMissing` if there is no such entry."""
 
     def set_entry_meter(self, entry: EntryKey, config: MeterConfig | None) -> None:
-        """Configure an entry's direct meter; raise `EntryMissing` if there is no such entry.
-
-        None makes the meter always green.
-        """
+        """Configure an entry's direct meter; None makes it always green. Raises `EntryMissing`."""
 
     def last_hits(self, entries: Sequence[EntryKey]) -> list[int]:
         """Return the time of each entry's last hit in µs since start; 0 for never, -1 for a missing entry."""

@@ -1,7 +1,4 @@
-"""Switches in child processes: softswitch and BMv2, which accept the same options.
-
-By default they start without a program; both serve P4Runtime on the loopback address.
-"""
+"""Switches without a program in child processes, softswitch and BMv2, with P4Runtime on the loopback."""
 
 from __future__ import annotations
 
@@ -64,11 +61,9 @@ def installed_bmv2() -> str | None:
 
 @contextmanager
 def reserved_port(shared: int = socket.SO_REUSEPORT) -> Iterator[int]:
-    """Reserve a TCP port of the loopback for a gRPC server during the block.
-
-    It is bound here with SO_REUSEPORT, as gRPC binds, without listening: the kernel does not assign it to
-    sockets that bind any port, but gRPC can bind it. Thrift binds with SO_REUSEADDR.
-    """
+    """Reserve a TCP port of the loopback for a gRPC server during the block."""
+    # It is bound with SO_REUSEPORT, as gRPC binds (Thrift: SO_REUSEADDR), without listening: the kernel does
+    # not assign it to sockets that bind any port, but gRPC can bind it.
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, shared, 1)
         holder.bind(("127.0.0.1", 0))

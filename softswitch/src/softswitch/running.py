@@ -1,7 +1,4 @@
-"""The lifecycle of a switch: it listens at once, and forwards as soon as its code is compiled.
-
-The first start compiles for half a minute or more, in a thread, while clients wait ten seconds for the port.
-"""
+"""A switch's lifecycle: it listens at once, as clients wait 10 s, and forwards once its code is compiled."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Targets of LLVM IR, which differ between a CPU and the kernel's BPF.
-
-A module is emitted for one target; emitters ask `target_of`. `Target` itself is this process's CPU.
-"""
+"""Targets of a module of LLVM IR (emitters ask `target_of`): this process's CPU, or the kernel's BPF."""
 
 from __future__ import annotations
 

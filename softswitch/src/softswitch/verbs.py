@@ -28,8 +28,5 @@ def main() -> None:
 
 
 def fast_protobuf() -> None:
-    """Select protobuf's compiled implementation, before it is imported.
-
-    The environment may select the slow Python one, which controllers with messages of an old protoc need.
-    """
+    """Select protobuf's compiled implementation before it is imported, unless the environment selects one."""
     os.environ.pop(_PROTOBUF, None)

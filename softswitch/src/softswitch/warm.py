@@ -1,7 +1,4 @@
-"""Compile the switch's own code before its first start, which then takes a second; numba caches it on disk.
-
-Set-up calls `python -m softswitch.warm`. A program's packet function is compiled when it is first loaded.
-"""
+"""`python -m softswitch.warm` compiles the switch's own code at set-up; numba caches it on disk."""
 
 from __future__ import annotations
 

@@ -65,10 +65,7 @@ class Journal:
             raise _refusal("request", error) from None
 
     def requests(self) -> Iterator[tuple[int, p4r.WriteRequest]]:
-        """Yield times and requests, in order; remove a last one that is incomplete, and was not executed.
-
-        Raises SwitchError if one cannot be read.
-        """
+        """Yield times and requests, in order; remove an incomplete last one. Raises SwitchError."""
         at, size = 0, os.fstat(self._file).st_size
         while at + _HEAD.size <= size:
             now, length = _HEAD.unpack(os.pread(self._file, _HEAD.size, at))

@@ -21,10 +21,7 @@ BINARY_P4INFO = (".bin", ".binpb", ".pb")
 
 
 class LoadedConfig:
-    """The program and the P4Info of a `ForwardingPipelineConfig`; `Refusal` if they cannot be realized.
-
-    It is immutable. To load it once for many pipelines saves parsing and checking it for each.
-    """
+    """The immutable program and P4Info of a config, parsed once for many pipelines. Raises Refusal."""
 
     def __init__(self, message: p4r.ForwardingPipelineConfig) -> None:
         check_complete(message)

@@ -41,10 +41,10 @@ log = logging.getLogger(__name__)
 
 
 class P4RuntimeServer(Generic[PL]):
-    """Serves P4Runtime 1.4 for the device with these ports.
+    """Serves P4Runtime 1.4 for the device with these ports, from `start` to `stop`.
 
-    Call `load` and `start`, and `stop` before the ports are closed. The server can listen before there are
-    ports: call `start`, then `attach`, `load` and `begin`. Until `begin`, calls other than arbitration wait.
+    The server can listen before there are ports: call `start`, then `attach`, `load` and `begin`. Until
+    `begin`, calls other than arbitration wait.
     """
 
     def __init__(

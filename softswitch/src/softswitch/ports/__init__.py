@@ -1,4 +1,1 @@
-"""Ports of the switch: AF_PACKET rings, the compiled forwarding loop, and impairments for experiments.
-
-This module imports nothing, so that options can be parsed without loading the loop.
-"""
+"""Ports of the switch. This module imports nothing, so options can be parsed without loading the loop."""

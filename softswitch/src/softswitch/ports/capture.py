@@ -1,7 +1,4 @@
-"""Pcap files of a port's frames, one for each direction, with the names and the format of BMv2's `--pcap`.
-
-Each frame is one write, so that a reader finds whole frames at any time.
-"""
+"""Pcap files of a port's frames, one a direction, by BMv2's names; each frame is one write, for readers."""
 
 import contextlib
 import os
@@ -42,10 +39,7 @@ def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tu
 
 @compiled
 def capture(switch: Switch, p: int, direction: int, frames: Records[Frame], count: int) -> None:
-    """Write the first `count` frames, each with its own time.
-
-    After a failed write (the disk is full) the file ends.
-    """
+    """Write the first `count` frames, each with its own time; a failed write (full disk) ends the file."""
     port = switch.ports[p]
     head, vector = switch.pcap_record, switch.iovec
     vector[0], vector[1] = head.ctypes.data, _RECORD_BYTES

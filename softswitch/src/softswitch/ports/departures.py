@@ -71,10 +71,7 @@ def is_due(switch: Switch, queues: Queues) -> bool:
 
 @compiled
 def set_timer(switch: Switch, queues: Queues) -> None:
-    """Set the timer for the next departure, or for the next attempt to send a pending frame.
-
-    A timer that has expired stays readable until it is set.
-    """
+    """Set the timer for the next departure or retry; one that has expired stays readable until then."""
     due = min(next_departure(queues), int64(switch.retry_at))
     if due != switch.alarm:
         at = 0 if due == NEVER else max(1, due)

@@ -179,10 +179,7 @@ def notify(switch: Switch, address: int, length: int) -> None:
 def run_pipeline(
     switch: Switch, queues: Queues, port: int, address: int, length: int, t_in: int, now: int, used: int
 ) -> int:
-    """Process a frame, or a packet that departs, and queue its outputs.
-
-    `used` are the bytes of the output buffer in use; return the new number.
-    """
+    """Process a frame or a departing packet, and queue its outputs; return the bytes in use of the buffer."""
     out = switch.out
     outputs = call_process(
         switch.process, switch.state, port, address, length, t_in, now, out + used, OUT_BYTES - used

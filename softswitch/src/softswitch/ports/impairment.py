@@ -31,10 +31,7 @@ class Impairment:
 
 
 def parse_impairment(text: str) -> tuple[tuple[int, Direction], Impairment]:
-    """Parse the value of one option, such as `1:in:loss=0.05,dup=0.05,reorder=0.1,seed=7`.
-
-    Raises PortError.
-    """
+    """Parse an option such as `1:in:loss=0.05,dup=0.05,reorder=0.1,seed=7`. Raises PortError."""
     try:
         port_text, direction_text, settings = text.split(":")
     except ValueError:

@@ -285,10 +285,8 @@ class PortLoop:
         )
 
     def _compile(self) -> None:
-        """Compile the loop, or load it from the cache, by running it once with the stop event set.
-
-        Frames may be waiting already, for which there is no program yet: only the stop event is polled.
-        """
+        """Compile the loop, or load it from the cache, by running it once with the stop event set."""
+        # Frames may be waiting already, for which there is no program yet: only the stop event is polled.
         os.eventfd_write(self._stop_event, 1)
         with select.epoll() as nothing_else:
             watch(nothing_else.fileno(), self._stop_event, NO_PORT)
@@ -325,10 +323,7 @@ class PortLoop:
             port["slot_size"] = packet_socket.slot_size
 
     def _make_records(self, waiting_bytes: int) -> None:
-        """Allocate a record for each slot of the queues, with room for a received frame; none without queues.
-
-        Raises PortError if there is not enough memory.
-        """
+        """Allocate a record for a frame in each slot of the queues, if there are any. Raises PortError."""
         self._switch["buffered"] = waiting_bytes > 0
         if waiting_bytes:
             size, count = record_bytes(waiting_bytes + self._frame_bytes), len(self._queues.slots)

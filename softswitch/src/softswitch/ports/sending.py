@@ -1,7 +1,4 @@
-"""Lists of outgoing frames, one for each egress port, which are sent after the mutex is released.
-
-Compiled code.
-"""
+"""Lists of outgoing frames, one an egress port, which are sent after the mutex is released. Compiled code."""
 
 import errno
 

@@ -49,10 +49,7 @@ def next_departure(queues: Queues) -> int:
 
 @compiled
 def take(queues: Queues, now: int) -> int:
-    """Dequeue the next packet that may depart at `now`; return its slot, or NONE.
-
-    The slot keeps its contents until the next `put`.
-    """
+    """Dequeue the next packet that may depart; return its slot, unchanged until the next `put`, or NONE."""
     p = _earliest(queues)
     return NONE if p == NONE else take_from(queues, p, now)
 

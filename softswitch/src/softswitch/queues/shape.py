@@ -16,10 +16,7 @@ _SIZES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20}  # as in tc(8)
 
 
 class Rate(NamedTuple):
-    """Limits in packets/s and bit/s; 0 is no limit.
-
-    The limit in packets applies to each priority, as in BMv2; the one in bits to the port as a whole.
-    """
+    """Limits of each priority in packets/s, as in BMv2, and of a whole port in bit/s; 0 is no limit."""
 
     packets: int = 0
     bits: int = 0

@@ -78,10 +78,8 @@ class Entries:
         ]
 
     def apply_all_or_none(self, ops: Words, starts: Offsets) -> bool:
-        """Apply operations on exact tables as one batch, or none of them if any cannot be applied.
-
-        Two operations on the same key cannot. Return whether they were applied.
-        """
+        """Apply operations on exact tables as one batch; return False, and apply none, if one cannot be."""
+        # Two operations on the same key cannot.
         memory, count = self._memory, len(starts) - 1
         with memory.control:
             entries = memory.words[self._counts].astype(np.int64)

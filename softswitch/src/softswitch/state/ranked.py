@@ -1,7 +1,4 @@
-"""Entries of ranked tables (`memory.layout`), as compiled functions.
-
-The match words of an operation are key words | mask words | rank | bounds.
-"""
+"""Compiled functions for ranked tables (`memory.layout`); match words are key, mask words, rank, bounds."""
 
 from __future__ import annotations
 

@@ -96,10 +96,7 @@ def write_entries(
     mutex: int,
     waiting: Words,
 ) -> None:
-    """Apply operations `ops[starts[i]:starts[i + 1]]`: change, table row, match words, action, data words.
-
-    Each result is DONE, EXISTS, MISSING or FULL.
-    """
+    """Apply operations `ops[starts[i]:starts[i + 1]]`; each result is DONE, EXISTS, MISSING or FULL."""
     waiting[0] = 1
     pthread_mutex_lock(mutex)
     for i in range(len(results)):

@@ -32,10 +32,7 @@ class MatchField(NamedTuple):
 
 
 class MatchKey:
-    """The match fields of a table or a value set, in order. `location` ("table t") begins the errors.
-
-    Keys of exact fields alone are a group of values, which is the fast case.
-    """
+    """The match fields of a table or a value set, in order; `location` ("table t") begins the errors."""
 
     def __init__(self, location: str, fields: Sequence[MatchField]) -> None:
         self.fields = tuple(fields)

@@ -15,10 +15,7 @@ def encode(value: int) -> bytes:
 
 
 def decode(value: bytes, width: int, location: str) -> int:
-    """Return the integer in a binary string, which may have leading zeros.
-
-    Raises Refusal, whose text begins with `location`.
-    """
+    """Return the integer in a binary string with any leading zeros. Raises Refusal, with the `location`."""
     number = int.from_bytes(value, "big")
     if not value or number >> width:
         raise misfit(value, width, location)
@@ -26,10 +23,8 @@ def decode(value: bytes, width: int, location: str) -> int:
 
 
 def misfit(value: bytes, width: int, location: str) -> Refusal:
-    """Return the refusal of a string that is empty or wider than its field.
-
-    The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 has OUT_OF_RANGE.
-    """
+    """Return the refusal of a string that is empty or wider than its field."""
+    # The code is INVALID_ARGUMENT, as in §9.1 and BMv2; §8.3 has OUT_OF_RANGE.
     if not value:
         return invalid(f"{location}: the value is empty, bit<{width}> needs at least one byte")
     return invalid(f"{location}: 0x{value.hex()} does not fit in bit<{width}>")
@@ -52,10 +47,7 @@ class Field(NamedTuple):
 
 
 class FieldGroup:
-    """The fields of an exact key, an action or a packet header; messages have each once, in any order.
-
-    Errors begin with `location` ("table t, match field").
-    """
+    """The fields of an exact key, an action or a header, in any order; `location` begins the errors."""
 
     def __init__(self, location: str, fields: Sequence[Field]) -> None:
         self.location = location

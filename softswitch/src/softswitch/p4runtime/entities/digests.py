@@ -1,7 +1,4 @@
-"""Digests: writes and reads of `DigestEntry`, and the lists that they make (P4Runtime 1.4 §9.8).
-
-Times are in ns, and passed as arguments; lists to send are returned.
-"""
+"""Digests: writes and reads of `DigestEntry`, and lists to send (P4Runtime 1.4 §9.8). Times are ns."""
 
 from __future__ import annotations
 

@@ -34,10 +34,7 @@ def written(
 def read_direct(
     stores: Stores, pipeline: ControlPlane, wanted: p4r.TableEntry, what: str, has: Has
 ) -> Iterator[Found]:
-    """Return the entries that a query of direct counters or meters (`what`) selects.
-
-    Raises Refusal if a key is given, and there is no such entry.
-    """
+    """Return the selected direct counters or meters (`what`). Raises Refusal if a given key has no entry."""
     _refuse_default(wanted, what)
     if not wanted.table_id:
         found = [

@@ -26,10 +26,7 @@ def decode_direct(table: TableInfo, given: p4r.TableAction, default: bool = Fals
 
 
 def prepare(store: TableStore, given: p4r.TableAction) -> Callable[[Batch], EntryAction]:
-    """Check an entry's action; return a function that marks its member or group as used and returns it.
-
-    Raises Refusal.
-    """
+    """Check an action, or raise Refusal; return a function that marks its member or group as used."""
     profile = store.profile
     if profile is None:
         call = decode_direct(store.table, given)

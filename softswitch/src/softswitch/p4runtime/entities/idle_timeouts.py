@@ -17,10 +17,7 @@ class _Timer(NamedTuple):
 
 
 class IdleTimers:
-    """Timers of table entries; all times are in µs since start.
-
-    `last_hits` is the pipeline's, and called only for entries whose timer has expired.
-    """
+    """Timers of table entries; times are µs since start. `last_hits` is called for expired timers only."""
 
     def __init__(self, last_hits: Callable[[Sequence[EntryKey]], list[int]]) -> None:
         self._last_hits = last_hits

@@ -23,10 +23,7 @@ class Key(NamedTuple):
 
 
 class Note(NamedTuple):
-    """The parts of an entry that are not in the pipeline: cookies, idle timeout and meter configuration.
-
-    `since` is the time of the last write, µs since start.
-    """
+    """An entry's parts outside the pipeline: cookies, idle timeout, meter; `since` is the last write, µs."""
 
     metadata: bytes = b""
     controller_metadata: int = 0
