@@ -1,7 +1,4 @@
-"""The parameters of a job as positions 0..n-1 of their 64-bit keys.
-
-Arrays over a key space have n + 1 elements; the last one stands for all keys outside it.
-"""
+"""A job's parameters as positions 0..n-1 of 64-bit keys; arrays have one more element, for all other keys."""
 
 from __future__ import annotations
 

@@ -77,10 +77,8 @@ class CrashedRun:
         return [each for each in found if each.keys]
 
     def recover(self) -> int:
-        """Replay all updates; return the number of keys that then differ from the workers' ledgers.
-
-        All changes are made to copies, which replace the files at the end.
-        """
+        """Replay all updates; return the number of keys that then differ from the workers' ledgers."""
+        # All changes are made to copies, which replace the files at the end.
         partial, before = (self.folder.with_suffix(f".{name}") for name in ("partial", "before"))
         shutil.rmtree(partial, ignore_errors=True)
         shutil.copytree(self.folder, partial)

@@ -1,8 +1,4 @@
-"""Measure the CPU time of an RPC at worker and server, for a codec and a design.
-
-A worker and the only server talk over the loopback address, without a switch. Each has a thread, whose CPU
-time is measured.
-"""
+"""Measure an RPC's CPU time at a worker's and a server's thread over the loopback, without a switch."""
 
 from __future__ import annotations
 

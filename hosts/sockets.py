@@ -33,10 +33,8 @@ class Received(NamedTuple):
 
 
 def clock_offset() -> int:
-    """Return Unix time, which the kernel stamps with, minus the monotonic clock of agents, in ns.
-
-    A delay between the two readings makes the difference too small, so the largest of several is taken.
-    """
+    """Return Unix time, which the kernel stamps with, minus the monotonic clock of agents, in ns."""
+    # A delay between the two readings makes the difference too small, so the largest of several is taken.
     return max(time.time_ns() - time.monotonic_ns() for _ in range(_READINGS))
 
 

@@ -125,10 +125,8 @@ def length_of(udp: Udp, k: int) -> int:
 
 @compiled
 def arrival(udp: Udp, k: int, read: int) -> int:
-    """Return when the kernel received datagram k of the inbox (monotonic, ns).
-
-    As the offset of the clocks is measured once, a stamp may seem later than the reading.
-    """
+    """Return when the kernel received datagram k of the inbox (monotonic, ns)."""
+    # As the offset of the clocks is measured once, a stamp may seem later than the reading.
     stamp = udp.state.control[k]
     return min(int64(stamp[2]) * NS + int64(stamp[3]) - int64(udp.state.offset), read)
 

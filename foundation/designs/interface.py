@@ -169,10 +169,7 @@ class ServerState(Protocol):
 
 
 class ServerOps(NamedTuple, Generic[S]):
-    """Functions that a server's loop calls on states of class `S`.
-
-    The defaults of `transmit` to `wake` are those of a server that only answers.
-    """
+    """Functions that a server's loop calls on states of class `S`; by default it only answers."""
 
     handle: Callable[[S, Rpc, int, int, Rpc], int]
     """(state, datagram, length, arrival, answer): write the answer, which goes to the sender, and return its
@@ -295,10 +292,7 @@ R = TypeVar("R")
 
 
 class ControllerOps(NamedTuple, Generic[K_contra, R]):
-    """Functions of a controller that a design implements (`controller.designs`).
-
-    A design whose switch holds no parameters between operations has `rows` alone.
-    """
+    """A design's controller functions (`controller.designs`); one whose switch holds no values has `rows`."""
 
     rows: Callable[[Hosts, Sequence[Arm], int], list[R]]
     """(hosts, arms, epoch): return the initial rows of the switch's tables; callers have that epoch."""
@@ -362,11 +356,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The properties of a design that all rooms use.
-
-    Each room has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
-    `simulator.switch_state` list them.
-    """
+    """The properties of a design that all rooms use; each room lists its own part of a design."""
 
     name: str
     summary: str

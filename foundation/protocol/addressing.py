@@ -1,8 +1,4 @@
-"""Names, ports and addresses of everything in the testbed. Numbers are 1-based unless said otherwise.
-
-A service address belongs to the switch: workers talk to the service address of a parameter server, never to
-the server itself.
-"""
+"""Names, ports and addresses of everything in the testbed. Numbers are 1-based unless said otherwise."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Models that a worker trains between pull and push: fixed-point values in, fixed-point deltas out.
-
-A value is 32-bit two's complement, `scale` units for 1.0, and additions wrap mod 2^32.
-"""
+"""Models trained between pull and push in 32-bit fixed point, `scale` units for 1.0, wrapping mod 2^32."""
 
 from __future__ import annotations
 
@@ -25,10 +22,7 @@ class Model(Protocol):
 
 
 class SyntheticGradient:
-    """Small random deltas of either sign, for update logs without samples to train on.
-
-    The same `seed` and order of steps give the same deltas.
-    """
+    """Small random deltas, for update logs without samples; seed and order of steps determine them."""
 
     def __init__(self, seed: int, largest: int = 1000) -> None:
         self._random = np.random.default_rng(seed)

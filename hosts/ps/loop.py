@@ -1,7 +1,4 @@
-"""The sockets of a PS: data port, connected sockets of workers where configured, and that of its own RPCs.
-
-The compiled loop answers workers; Python handles what is rare: commands, the controller, new workers.
-"""
+"""The sockets of a PS: its compiled loop answers workers, Python handles commands and new workers."""
 
 from __future__ import annotations
 

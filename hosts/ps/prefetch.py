@@ -1,8 +1,4 @@
-"""Prefetch what the next requests will read: first the index of their values, then the values.
-
-Servers with many parameters wait for memory more than they compute. Prefetching changes no state, so requests
-need not be validated before.
-"""
+"""Prefetch what the next requests will read: first the index of their values, then the values."""
 
 from __future__ import annotations
 

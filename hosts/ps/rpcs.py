@@ -1,7 +1,4 @@
-"""Common parts of servers that speak Hotline's RPC: callers and their turns, jobs and their costs.
-
-A caller reuses a slot only after its RPC was answered, so a server stores only the last turn of each slot.
-"""
+"""Common parts of servers that speak Hotline's RPC: callers and their turns, jobs and their costs."""
 
 from __future__ import annotations
 
@@ -223,10 +220,8 @@ def share_cpu(server: JobsState, ns: int) -> None:
 
 @compiled
 def needs_room(server: PsState, datagrams: int) -> bool:
-    """Return whether logs and tables may lack room for that many datagrams.
-
-    Each may come from an unknown caller, and ask about another unknown one.
-    """
+    """Return whether logs and tables may lack room for that many datagrams."""
+    # Each may come from an unknown caller, and ask about another unknown one.
     header = server.header
     if header.contacts + datagrams > len(server.contacts):
         return True

@@ -197,10 +197,8 @@ def answer_burst(server: ServerState, service: Service, udp: Udp, sources: Sourc
 
 @compiled
 def handle_burst(server: ServerState, service: Service, udp: Udp, sources: Sources, fd: int) -> bool:
-    """Handle the datagrams that wait at a data socket, and queue the answers; return whether some are marked.
-
-    Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
-    """
+    """Handle a data socket's datagrams, and queue the answers; return whether some are marked."""
+    # Processing time is measured for each datagram, CPU time, which takes a system call, for the burst.
     n = take(udp, fd, free_slots(service))
     sources.state.fd, sources.state.taken = fd, n
     if n == 0:

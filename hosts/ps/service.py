@@ -64,10 +64,7 @@ def free_slots(service: Service) -> int:
 
 @compiled
 def assign_core(service: Service, read: int, lanes: int) -> None:
-    """Assign an RPC read at `read` to the first free core: set `header.start` and `header.due`.
-
-    `lanes` is the number of lanes that the switch has not served.
-    """
+    """Assign an RPC read at `read`, of `lanes` not served by the switch, to the first free core."""
     first = int64(0)
     for core in range(1, len(service.free_at)):
         if service.free_at[core] < service.free_at[first]:

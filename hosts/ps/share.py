@@ -144,10 +144,8 @@ def locate(share: Share, key: Key) -> int:
 
 @compiled
 def first_slot_of(share: Share, key: Key) -> int:
-    """Return the slot of the table where the search for a key begins.
-
-    The key is hashed twice, as the hashes that chose the PS have some bits in common within a share.
-    """
+    """Return the slot of the table where the search for a key begins."""
+    # The key is hashed twice, as the hashes that chose the PS have some bits in common within a share.
     mixed = hash_of(key)
     return int64((mixed ^ (mixed >> _HALF)) * _FACTOR >> np.uint64(share.header.shift))
 

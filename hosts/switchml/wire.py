@@ -1,7 +1,4 @@
-"""A packet in its buffer, for compiled code, in host byte order and units of two bytes.
-
-The values begin at byte 10, so 4-byte words would not be aligned.
-"""
+"""A packet in its buffer, in host byte order and 2-byte units, as the values begin at byte 10."""
 
 from __future__ import annotations
 

@@ -187,10 +187,8 @@ class WorkerProcess:
         return {}
 
     def flush(self) -> dict[str, object]:
-        """Push the unreplayed updates; return the number of dropped rows.
-
-        Every block writes its logs before it answers.
-        """
+        """Push the unreplayed updates; return the number of dropped rows."""
+        # Every block writes its logs before it answers.
         for job, own in self._jobs.items():
             if own.client.has_unreplayed:
                 self._drive(

@@ -1,7 +1,4 @@
-"""A worker's calls for one job, for Python: it starts operations, and may send and receive their datagrams.
-
-Designs extend it. The state machine behind it is compiled; its plain twin leaves the same bytes.
-"""
+"""A worker's calls for one job, for Python, which designs extend; the state machine behind is compiled."""
 
 from __future__ import annotations
 
@@ -44,10 +41,7 @@ class ClientState(WorkerState, OperandState, Protocol):
 
 
 class BaseClient:
-    """One worker's calls for one job. `clock` (monotonic, ns) is used where Python sends the datagrams.
-
-    A client with unreplayed updates has a replay log.
-    """
+    """One worker's calls for one job; `clock` (monotonic, ns) serves where Python sends the datagrams."""
 
     state: ClientState
     _header: ClientHeader

@@ -38,10 +38,7 @@ class Origin:
 
 
 class WorkerLogs:
-    """The two logs of a worker. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
-
-    `job` is given if a worker has a process for each job.
-    """
+    """The two logs of a worker (of one `job`); `clock_offset` is Unix minus monotonic time, in ns."""
 
     def __init__(self, directory: Path, worker: int, clock_offset: int, job: int | None = None) -> None:
         self._offset = clock_offset

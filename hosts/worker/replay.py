@@ -61,10 +61,7 @@ class ReplayLog:
 
     @classmethod
     def in_file(cls, size: int, capacity: int, switch: int, path: Path) -> ReplayLog:
-        """Open or create the log in a file; raise `LedgerError` for an invalid one or other parameters.
-
-        Updates that another switch held become unreplayed.
-        """
+        """Open or create the log; another switch's updates become unreplayed. Raises `LedgerError`."""
         n_bytes = sum(_sections(size, capacity))
         if not path.exists():
             reserve(path, n_bytes)

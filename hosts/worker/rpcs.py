@@ -51,10 +51,8 @@ class RpcsState(WindowState, Protocol):
 
 
 def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
-    """Return the key at each position; empty where they are the same.
-
-    Both kinds of key space have one type for the compiler: arrays that are only read.
-    """
+    """Return the key at each position; empty where they are the same."""
+    # Both kinds of key space have one type for the compiler: arrays that are only read.
     space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
     space.setflags(write=False)
     return space

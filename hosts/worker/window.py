@@ -1,7 +1,4 @@
-"""A worker's window of outstanding RPCs: slots, retransmission, matching of answers, and their log.
-
-A slot is reused only after its RPC was answered, so that receivers store one turn for each slot.
-"""
+"""A worker's window of outstanding RPCs: slots, retransmission, matching of answers, and their log."""
 
 from __future__ import annotations
 

@@ -26,20 +26,15 @@ log = logging.getLogger(__name__)
 
 
 def load(path: Path, workers: int, samples_per_step: int) -> Trace:
-    """Return the trace of an update log, or of a training set in mini-batches of `samples_per_step`.
-
-    Raise `DataError` for an invalid file.
-    """
+    """Return the trace of an update log, or of mini-batches of a training set. Raises `DataError`."""
     if is_update_log(path):
         return load_update_log(path, workers)
     return load_training_set(path, workers, samples_per_step)
 
 
 def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
-    """Return a trace of a training set: mini-batches in file order, dealt to the workers in turn.
-
-    An incomplete last round of mini-batches is left out. Raise `DataError` if none is full.
-    """
+    """Return a training set's mini-batches in file order, dealt to workers in turn. Raises `DataError`."""
+    # An incomplete last round of mini-batches is left out.
     labels: list[int] = []
     lengths: list[int] = []
     indices: list[int] = []

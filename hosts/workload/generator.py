@@ -130,10 +130,7 @@ def _bisect(rising: Callable[[float], float], target: float, low: float, high: f
 def generate(
     shape: Shape, workers: int, steps: int, seed: int, progress: Callable[[float], None] = lambda share: None
 ) -> Trace:
-    """Return a trace of click data; the same arguments give the same trace.
-
-    `progress` is called with the share that is done.
-    """
+    """Return a trace of click data, the same for the same arguments; `progress` gets the share done."""
     law, draws = calibrate(shape)
     samples = max(1, round(draws / shape.features_per_sample))
     draws = samples * shape.features_per_sample

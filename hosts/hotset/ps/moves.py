@@ -102,11 +102,9 @@ class Mover(Generic[ReplyTo]):
             self.answers.append((answer, reply_to))
 
     def _is_new(self, control: Control) -> bool:
-        """Return whether it is neither a duplicate nor a command of an earlier controller.
-
-        A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
-        compared by serial number arithmetic (RFC 1982).
-        """
+        """Return whether it is neither a duplicate nor a command of an earlier controller."""
+        # A late duplicate could undo later commands, so only the newest controller's are accepted. Epochs are
+        # compared by serial number arithmetic (RFC 1982).
         if control.epoch != self._epoch:
             if self._epoch is not None and (control.epoch - self._epoch) % 2**32 >= 2**31:
                 return False

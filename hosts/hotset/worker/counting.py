@@ -31,10 +31,7 @@ class RpcCounts(NamedTuple):
 def count_rpcs(
     space: KeySpace, servers: int, hot: Keys | None, batches: Iterable[NDArray[np.integer]], largest: int
 ) -> Iterator[RpcCounts]:
-    """Yield the counts of operations on the parameters at these positions, each at most `largest`.
-
-    The switch holds the `hot` keys; None sends all RPCs to servers.
-    """
+    """Yield the RPC counts of operations of up to `largest` keys; with `hot` None all go to servers."""
     return count_operations(space, servers, ((positions, hot) for positions in batches), largest)
 
 

@@ -132,11 +132,9 @@ def _open_calls(state: Calls) -> int:
 
 @compiled
 def _fill_free_lanes(state: Calls, first: int, hot_only_rpcs: int) -> None:
-    """Place the hot keys that do not fit in `hot_only_rpcs` calls in free lanes of the linked calls.
-
-    Each call takes keys of the largest buckets, which fills as many lanes as possible (Ryser, Canad. J.
-    Math. 9, 1957: a matrix of bits with given sums).
-    """
+    """Place the hot keys that do not fit in `hot_only_rpcs` calls in free lanes of the linked calls."""
+    # Each call takes keys of the largest buckets, which fills as many lanes as possible (Ryser, Canad. J.
+    # Math. 9, 1957: a matrix of bits with given sums).
     waiting, c = _sort_lanes(state, hot_only_rpcs), int64(first)
     while c != NOTHING and waiting:
         call = state.calls[c]
@@ -166,10 +164,8 @@ def _sort_lanes(state: Calls, hot_only_rpcs: int) -> int:
 
 @compiled
 def _take_largest_buckets(state: Calls, c: int, n: int) -> None:
-    """Place the next key of each of the `n` largest buckets.
-
-    Of equal buckets the last ones give a key, so that `order` stays sorted.
-    """
+    """Place the next key of each of the `n` largest buckets."""
+    # Of equal buckets the last ones give a key, so that `order` stays sorted.
     if n == 0:
         return
     size = int64(state.buckets[state.order[n - 1]].keys)

@@ -17,10 +17,7 @@ from nativekit.compile import compiled, int64
 
 @compiled
 def start(state: Calls, op: int, iteration: int, n_keys: int) -> None:
-    """Begin to pull or push the parameters at the first `n_keys` positions; the worker must be idle.
-
-    With EMPTY `n_keys` is the PS that gets the empty RPC ([DDL] Fig. 9).
-    """
+    """Begin an operation on the first `n_keys` positions, with EMPTY on that PS ([DDL] Fig. 9), when idle."""
     header = state.header
     if op == EMPTY:
         header.op, header.iteration, header.n_keys, header.pending, header.calls = EMPTY, iteration, 0, 1, 0
