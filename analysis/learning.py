@@ -44,11 +44,9 @@ def mean_loss(blocks: Iterable[Block]) -> float | None:
 def learning(
     blocks: Sequence[Block], alpha: float = ALPHA, with_interval: bool = True
 ) -> dict[str, Comparison]:
-    """Return arm -> comparison of its mean log loss with its baseline's, from first attempts of blocks.
-
-    Only rounds that all arms completed count: within a round loads are in random order, and a later block
-    trains a better model. There is no interval without a repeated arm.
-    """
+    """Return arm -> comparison of its mean log loss with its baseline's, from first attempts of blocks."""
+    # Only rounds that all arms completed count: within a round loads are in random order, and a later block
+    # trains a better model. There is no interval without a repeated arm.
     return compared_courses(_courses(blocks), alpha, with_interval)
 
 

@@ -54,11 +54,9 @@ def _claims(differences: Mapping[str, Mapping[str, Comparison]], arm: str) -> It
 
 
 def state_of(claim: Claim, rounds: int) -> State:
-    """Return the state of a claim after this many rounds.
-
-    It is decided if a difference is claimed, or the interval is narrow. It is futile if it would still be
-    neither at the last look, with the same estimate and intervals narrower by the square root of the rounds.
-    """
+    """Return the state of a claim after this many rounds: decided by a difference or a narrow interval."""
+    # It is futile if it would still be neither at the last look, with the same estimate and intervals
+    # narrower by the square root of the rounds.
     half_width, goal = claim.change.half_width, claim.metric.goal or NARROW
     if half_width is None:
         return "open"

@@ -306,11 +306,9 @@ def _reported(run: Path, record: RunRecord) -> dict[str, Any]:
 
 
 def _seconds_of_steps(run: Path, record: RunRecord) -> dict[str, float]:
-    """Return the time of each arm's blocks in s; the last one ends with its last step.
-
-    If the script ends in a block, the block goes on until all of its processes have left, which takes as long
-    as the script likes.
-    """
+    """Return the time of each arm's blocks in s; the last one ends with its last step."""
+    # If the script ends in a block, the block goes on until all of its processes have left, which takes as
+    # long as the script likes.
     seconds, last = defaultdict[str, float](float), dict[str, Block]()
     for block in record.blocks:
         seconds[block.arm] += block.duration_ms / 1e3

@@ -108,11 +108,8 @@ class Controller:
         return await self._move(job, keys, (await self.job(job)).offload, progress)
 
     async def load_all(self, hot_sets: Mapping[int, Sequence[int]]) -> None:
-        """Load hot sets by job, concurrently, into a switch that has lost them.
-
-        The values of one set move while entries of another are written. The jobs' servers must have been
-        renewed.
-        """
+        """Load hot sets by job, concurrently, into a switch that has lost them; servers have been renewed."""
+        # The values of one set move while entries of another are written.
         params, plans = await self._params(), {}
         for job, keys in hot_sets.items():
             plans[job] = plan(params, job, keys, (await self.job(job)).offload)

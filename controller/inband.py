@@ -1,8 +1,4 @@
-"""Calls through the data plane, by packet-out and packet-in: commands to a PS, and reads of registers.
-
-A controller thus needs no connection besides the one to the switch. Calls are idempotent, and are
-retransmitted until they are answered.
-"""
+"""Calls by packet-out and packet-in: commands to a PS, reads of registers, repeated until answered."""
 
 from __future__ import annotations
 

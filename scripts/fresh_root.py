@@ -140,10 +140,8 @@ def apt_settings() -> str:
 
 
 def local_indexes(pip_settings: str) -> list[str]:
-    """Return the local folders and files that pip's configuration names.
-
-    The links of a local index lead beside it, so it is the folder that contains the index.
-    """
+    """Return the local folders and files that pip's configuration names."""
+    # The links of a local index lead beside it, so it is the folder that contains the index.
     indexes = [str(Path(path).parent) for path in re.findall(r"file://(/[^\s']+)", pip_settings)]
     named = [*indexes, *re.findall(r"(?<=[\s'=])(/[^\s']+)", pip_settings)]
     return list(dict.fromkeys(path for path in named if Path(path).exists()))

@@ -1,7 +1,4 @@
-"""Write `constants.p4` of common, hotset and switchml: what Python declares and the P4 programs use, too.
-
-`scripts/p4` runs this before it compiles: `python scripts/p4_constants.py`.
-"""
+"""Write the `constants.p4` of what Python and P4 share; `scripts/p4` runs it before it compiles."""
 
 from __future__ import annotations
 

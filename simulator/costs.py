@@ -92,11 +92,10 @@ class Network(Strict):
 
 
 class Hosts(Strict):
-    """CPU times of agents, ns.
+    """CPU times of agents in ns, measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18)."""
 
-    The defaults were measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18) at 3,000 keys a
-    step, except that each agent has a core of its own and the switch takes no host's time.
-    """
+    # There it was 3,000 keys a step; but here each agent has a core of its own and the switch takes no host's
+    # time.
 
     worker_cores: int | None = Field(default=None, ge=1)
     """Cores that all workers share; None gives each its own."""

@@ -143,10 +143,8 @@ async def _settle(worker: CommandTarget) -> None:
 
 @contextmanager
 def _readable_folder(run: Path, record: RunRecord, reporter: Reporter) -> Iterator[Callable[[], None]]:
-    """Leave a readable run folder, whatever happens; yield a function that writes it before the end.
-
-    After an error the trace is removed before logs are merged, which may need its space.
-    """
+    """Leave a readable run folder, whatever happens; yield a function that writes it before the end."""
+    # After an error the trace is removed before logs are merged, which may need its space.
     record.error = "it was killed"
     record.write(run)
     is_written = False

@@ -1,7 +1,4 @@
-"""Move all other threads to a CPU without agents, if there is one, during the measurement.
-
-`AFFINITY_FILE` has their previous affinities, for the next run or the cleanup if this one is killed.
-"""
+"""Move other threads off the agents' CPUs during the measurement; `AFFINITY_FILE` can undo it afterwards."""
 
 from __future__ import annotations
 

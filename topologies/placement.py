@@ -85,11 +85,9 @@ def _as_json(cpus: tuple[int, ...]) -> int | str | list[int]:
 def program_use_of(
     ports: Mapping[str, PortCounters], workers: int, servers: int, placement: Placement
 ) -> ProgramUse:
-    """Attribute the CPU time of the kernel's program since its start to the owners of the CPUs it ran on.
-
-    A port's time (`program_ns`) is divided among CPUs as its frames are (`program_runs`). If the sender is
-    not pinned, all frames count as run on its CPU.
-    """
+    """Attribute the CPU time of the kernel's program since its start to the owners of the CPUs it ran on."""
+    # A port's time (`program_ns`) is divided among CPUs as its frames are (`program_runs`). If the sender is
+    # not pinned, all frames count as run on its CPU.
     seconds: dict[str, float] = defaultdict(float)
     for port, kind, own_cpu in _senders(workers, servers, placement):
         for cpu, s in _seconds(ports[str(port)]).items():

@@ -21,11 +21,9 @@ def arithmetic_share(pull: float, push: float) -> float:
 
 
 def correlations(source: Source) -> dict[str, dict[tuple[str, str], float]]:
-    """Return arm -> (cause, metric) -> Spearman's rank correlation, over RPCs that a server has answered.
-
-    Frequency and connections are RPCs and unique workers at that server in the window of 1,000 µs in which
-    the RPC was sent, by its worker's clock. The workers' clocks must be synchronised.
-    """
+    """Return arm -> (cause, metric) -> Spearman's rank correlation, over RPCs that a server has answered."""
+    # Frequency and connections are RPCs and unique workers at that server in the window of 1,000 µs in which
+    # the RPC was sent, by its worker's clock. The workers' clocks must be synchronised.
     window = pl.col("t_send_us") // WINDOW_US
     at_server = source.rpc.filter(pl.col("ps_proc_us") > 0)
     number = at_server.select(pl.len()).collect(engine="streaming").item()

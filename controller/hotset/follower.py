@@ -64,11 +64,7 @@ class Follower:
         """Whether a move is under way, which should not be interrupted."""
 
     async def period(self) -> Period:
-        """End a period and begin the next.
-
-        The first only fills a set that is too small, by all updates that were counted so far. Raises a
-        `ControllerError`.
-        """
+        """End a period and begin the next; the first only fills a small set. Raises a `ControllerError`."""
         began = time.monotonic()
         entries, room = await self._entries()
         hot = np.array([entry.key for entry in entries], dtype=np.uint64)

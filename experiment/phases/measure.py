@@ -29,12 +29,10 @@ _BETWEEN_S = 0.1
 
 
 def take_capacity(session: Session, found: dict[str, float]) -> float:
-    """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them.
-
-    The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
-    arm's capacity, latency would only show the duration of the measurement. In a closed loop nothing is
-    offered, and blocks are expected to reach the rate.
-    """
+    """Record the arms' capacities (arm -> steps/s in a closed loop) and return the rate for all of them."""
+    # The rate is the configured one, or the minimum capacity. The offered loads are fractions of it: above an
+    # arm's capacity, latency would only show the duration of the measurement. In a closed loop nothing is
+    # offered, and blocks are expected to reach the rate.
     session.record.capacity = found
     rate = session.config.rate or min_capacity(found)
     if not session.config.is_closed_loop:

@@ -106,11 +106,9 @@ def step_costs_of(run: Path, record: RunRecord, summary: Summary) -> StepCosts:
 
 
 def correct_costs(hosts: Hosts, measured: StepCosts, simulated: StepCosts) -> Hosts:
-    """Return the costs with which a simulation takes as much CPU time as was measured.
-
-    `simulated` was made with `hosts`. The servers' difference is for sending answers, and as much for a
-    worker's requests; the workers' remaining difference is for beginning operations.
-    """
+    """Return the costs with which a simulation takes as much CPU time as was measured, not as `simulated`."""
+    # The servers' difference is for sending answers, and as much for a worker's requests; the workers'
+    # remaining difference is for beginning operations.
     send_ns = hosts.send_ns + 1e3 * (measured.server_us - simulated.server_us) / simulated.rpcs
     send_ns = max(_MIN_NS, send_ns)
     sending_us = simulated.rpcs * (send_ns - hosts.send_ns) / 1e3

@@ -125,7 +125,7 @@ def report_of_cluster(logs: Path, page: Path, progress: Progress = no_progress) 
 def answer(reporter: Reporter | None = None, **cluster: object) -> ClusterAnswer:
     """Return what a switch would do for a cluster: `answer(workers=80, servers=20, keys_per_step=3000)`.
 
-    The settings are those of `simulator.answer.cluster.Cluster`. It takes some ten seconds with 100 hosts.
+    The settings are those of `simulator.answer.cluster.Cluster`; with 100 hosts it takes some ten seconds.
     Raises `ConfigError`, `SimulationError` and `DataError`.
     """
     reporter = reporter or quiet_reporter()

@@ -1,7 +1,4 @@
-"""Time the layers of a PyTorch model with hooks, on any device.
-
-Like [BOTTLENECK]'s `simulation/layerwise_bk_done.py`, but with all gradients in one pass.
-"""
+"""Time the layers of a PyTorch model with hooks, as [BOTTLENECK] does, but with all gradients in one pass."""
 
 from __future__ import annotations
 
@@ -80,11 +77,9 @@ def layers_of(
     warm_up: int = 3,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Layers:
-    """Return mean times over the steps, in the order of the forward pass: the reverse of that of gradients.
-
-    The time between two hooks belongs to the second one's layer; a module's forward time is its first
-    parameter's.
-    """
+    """Return mean times over the steps, in the order of the forward pass (the reverse of gradients')."""
+    # The time between two hooks belongs to the second one's layer; a module's forward time is its first
+    # parameter's.
     parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
     if not parameters:
         raise DenseError("expected a model with parameters that require gradients, got none")

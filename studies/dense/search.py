@@ -38,11 +38,9 @@ def optimum(layers: Layers, network: AlphaBetaModel) -> Schedule:
 
 
 def beam(layers: Layers, network: AlphaBetaModel, at_once: int) -> Schedule:
-    """Search by prefixes: for each number of gradients sent, go on from the most promising network states.
-
-    A state is judged by its end if the remaining gradients were one buffer. With one all-reduce at a time a
-    single state suffices, as an earlier end is never worse: this is dynamic programming.
-    """
+    """Search by prefixes: for each number of gradients sent, go on from the most promising network states."""
+    # A state is judged by its end if the remaining gradients were one buffer. With one all-reduce at a time a
+    # single state suffices, as an earlier end is never worse: this is dynamic programming.
     weights = _TIE_WEIGHTS if at_once > 1 else _TIE_WEIGHTS[:1]
     schedules = [_beam_search(layers, network, at_once, tie_weight) for tie_weight in weights]
     return min(schedules, key=lambda schedule: simulate(layers, network, schedule).end_us)

@@ -76,10 +76,7 @@ def draw_map(
     markers: Sequence[Marker] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> OffloadMap:
-    """Draw the map from runs that differ in skew and keys per step only, with `servers` servers.
-
-    `progress` is called with the packings done and their number.
-    """
+    """Draw the map from runs with different skew and keys per step; `progress` gets packings done and all."""
     measured = [
         measured_point(
             run, pack_shape(run.config.workload.hot_share, run.config.workload.keys_per_step, servers)

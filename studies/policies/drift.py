@@ -21,12 +21,10 @@ _MIN_LOSS = 0.02
 
 
 def half_life(log: Log) -> float | None:
-    """Return the steps after which the top k of a window have lost half of their lead; None without drift.
-
-    The log is cut into 16 windows. The lead is the share of a window's updates that the top k of another one
-    have, minus the share of k random keys. It falls with the time between the windows; the half-life is that
-    of an exponential fitted to the mean lead by lag.
-    """
+    """Return the steps after which the top k of a window have lost half of their lead; None without drift."""
+    # The log is cut into 16 windows. The lead is the share of a window's updates that the top k of another
+    # one have, minus the share of k random keys. It falls with the time between the windows; the half-life is
+    # that of an exponential fitted to the mean lead by lag.
     windows = min(_WINDOWS, log.steps // 2)
     if windows < 3:
         return None

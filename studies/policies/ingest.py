@@ -41,10 +41,7 @@ def prepare(
     files: Sequence[Path], folder: Path, learn: float, samples_per_step: int, progress: Progress,
     name: str | None = None,
 ) -> Log:  # fmt: skip
-    """Read the files into a log whose arrays are in an empty folder; the first `learn` of its steps train.
-
-    Raises `DataError` with the file, the place, the value and what was expected.
-    """
+    """Read files into a log in an empty folder; the first `learn` of its steps train. Raises `DataError`."""
     if all(is_compressed(file) or is_update_log(file) for file in files):
         rows = [_read_update_log(file, folder, number) for number, file in enumerate(files)]
     else:

@@ -56,10 +56,9 @@ class Log:
         return int(self.starts[self.training_steps])
 
     def spans(self, first: int, period: int | None) -> Iterator[tuple[int, int]]:
-        """Yield (first, end) of consecutive ranges of steps from `first` on.
-
-        No range crosses the start of the scored part or the end of a period, nor is much longer than a chunk.
-        """
+        """Yield (first, end) of consecutive ranges of steps from `first` on."""
+        # No range crosses the start of the scored part or the end of a period, nor is much longer than a
+        # chunk.
         cuts = {first, self.training_steps, self.steps, *(range(0, self.steps, period) if period else ())}
         cuts |= set(np.searchsorted(self.starts, range(0, len(self.accesses), _CHUNK)).tolist())
         yield from pairwise(sorted(cut for cut in cuts if first <= cut <= self.steps))

@@ -1,9 +1,7 @@
-"""Mutants of a module: mutmut's operators applied to its whole source, one place at a time.
+"""Mutants of a module: mutmut's operators applied to its whole source, one place at a time."""
 
-mutmut itself swaps functions behind trampolines. That leaves out module and class bodies and decorated
-functions, and numba could not compile it; so only its operators are used, and a mutant is a file.
-"""
-
+# mutmut itself swaps functions behind trampolines. That leaves out module and class bodies and decorated
+# functions, and numba could not compile it.
 from __future__ import annotations
 
 import random

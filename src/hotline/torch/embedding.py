@@ -97,10 +97,7 @@ class EmbeddingBag(torch.nn.Module):  # type: ignore[misc]  # where PyTorch is n
         self._lr = float(lr)
 
     def prefetch(self, input: Tensor) -> None:
-        """Begin to pull the rows of an input that `forward` will get; return at once.
-
-        The rows have their present values: after `backward` they include its step, before it they do not.
-        """
+        """Begin to pull the rows of an input for `forward`, with their present values; return at once."""
         self._check(input)
         if len(self._pulls) == MAX_PREFETCHED:
             raise self._invalid(

@@ -73,11 +73,9 @@ class Bench:
 
 
 def changed(sent: list[bytes], data: bytes) -> bytes:
-    """Return an answer to the request that the first byte of `data` selects, changed by the rest.
-
-    Then 4 and 4 bytes are the lanes served and refused; each further 3 are an offset and the bytes to put
-    there.
-    """
+    """Return an answer to the request that the first byte of `data` selects, changed by the rest."""
+    # Then 4 and 4 bytes are the lanes served and refused; each further 3 are an offset and the bytes to put
+    # there.
     data = data.ljust(9, b"\0")
     served, refused = (int.from_bytes(data[at : at + 4], "big") for at in (1, 5))
     made = bytearray(answer(sent[data[0] % len(sent)], served, refused & ~served))

@@ -1,7 +1,4 @@
-"""A long run at the highest loss-free rate, with table writes beside it, that loses and misroutes nothing.
-
-Every frame carries its number and the port that it has to leave by; the sinks check both.
-"""
+"""A long run at the highest loss-free rate, with table writes beside it, that loses and misroutes nothing."""
 
 from __future__ import annotations
 
