@@ -94,8 +94,7 @@ class Network(Strict):
 class Hosts(Strict):
     """CPU times of agents in ns, measured with `make run-topo` on two cores of an AMD EPYC (Linux 6.18)."""
 
-    # There it was 3,000 keys a step; but here each agent has a core of its own and the switch takes no host's
-    # time.
+    # At 3,000 keys a step. Here each agent has a core of its own, and the switch takes no host's time.
 
     worker_cores: int | None = Field(default=None, ge=1)
     """Cores that all workers share; None gives each its own."""

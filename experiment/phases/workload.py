@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 _MAX_DENSE = 2**24
-"""Parameters up to which agents allocate all; of more only those that the trace uses."""
+"""Maximum size of a model that agents allocate in full; of a larger one, the parameters in the trace."""
 
 
 def read_data(config: Config, reporter: Reporter) -> Trace | None:

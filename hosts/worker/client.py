@@ -1,4 +1,4 @@
-"""A worker's calls for one job, for Python, which designs extend; the state machine behind is compiled."""
+"""The Python client of a worker's calls for one job, which designs extend; its state machine is compiled."""
 
 from __future__ import annotations
 

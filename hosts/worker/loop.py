@@ -36,7 +36,7 @@ class Driver(Protocol):
 
 
 class LoopContext(NamedTuple):
-    """The parts that the lines of a process share."""
+    """The parts that the job sockets of a process share."""
 
     udp: Udp
     commands: Commands
@@ -62,10 +62,10 @@ class JobSocket:
         self,
         sock: socket.socket,
         peers: Sequence[Address],
-        sockets: LoopContext,
+        context: LoopContext,
     ) -> None:
-        self._sockets = sockets
-        self._wire = make_wire(sock.fileno(), peers, sockets.commands.fd, sockets.signals.fd)
+        self._context = context
+        self._wire = make_wire(sock.fileno(), peers, context.commands.fd, context.signals.fd)
 
     def run(
         self, driver: Driver, client: BaseClient, report: Callable[[], None], swap: Callable[[], None]
@@ -75,7 +75,7 @@ class JobSocket:
         `report` is called twice a second, `swap` when the client's log is full.
         """
         # Commands that were read together with the one for this block cause no wake-up.
-        self._sockets.handle_urgent_commands()
+        self._context.handle_urgent_commands()
         report_due = time.monotonic_ns() + _REPORT_NS
         while True:
             now = time.monotonic_ns()
@@ -88,7 +88,7 @@ class JobSocket:
             until = report_due
             if client.idle:
                 until = min(until, driver.deadline() or 0)
-            reason = self._sockets.operate(client.state, self._sockets.udp, self._wire, until)
+            reason = self._context.operate(client.state, self._context.udp, self._wire, until)
             if reason == FULL:
                 swap()
             elif reason == INTERRUPTED:
@@ -102,11 +102,11 @@ class JobSocket:
         """Between operations, receive the waiting datagrams and answer them."""
         client.take_records(records(BURST, Row))
         for _ in range(2):
-            self._sockets.operate(client.state, self._sockets.udp, self._wire, 0)
+            self._context.operate(client.state, self._context.udp, self._wire, 0)
 
     def _handle_wakeup(self) -> None:
         """Read signals and commands after a wake-up; Python runs the signal handlers."""
-        commands, signals = self._sockets.commands, self._sockets.signals
+        commands, signals = self._context.commands, self._context.signals
         ready, _, _ = select.select([commands.fd, signals.fd], [], [], 0)
         if signals.fd in ready:
             signals.drain()
@@ -114,4 +114,4 @@ class JobSocket:
             commands.read()
             if commands.closed:
                 sys.exit(0)
-            self._sockets.handle_urgent_commands()
+            self._context.handle_urgent_commands()

@@ -16,21 +16,21 @@ from simulator.sweeps.point import CachedPoint, SweptArm
 from simulator.sweeps.spread import SweepResults
 
 _READING = (
-    "The same P4 program and agents as in a real run, on a virtual clock: cables, cores and what agents take "
-    "are given (docs/simulator.md).",
-    "Capacity is what all workers do together, each of which begins a step when it has ended the one before.",
+    "The same P4 program and agents as in a real run, on a virtual clock, with cables, cores and CPU times "
+    "of agents as configured (docs/simulator.md).",
+    "Capacity is the step rate of all workers together when each begins a step at the end of the one before.",
 )
 
 
 def write_page(swept: Sequence[Sweep], results: SweepResults, folder: Path) -> Path:
-    draw_duration = list(figures_of(swept, results))
+    figures = list(figures_of(swept, results))
     target = folder / "figures"
     target.mkdir(parents=True, exist_ok=True)
-    write_figures(draw_duration, target)
+    write_figures(figures, target)
     tables = [(sweep.title, [table(sweep, results)]) for sweep in swept]
     page = Page(
         title="Sweeps in virtual time",
-        plots=[plot(figure) for figure in draw_duration],
+        plots=[plot(figure) for figure in figures],
         tables=tables,
         reading=_READING,
     )

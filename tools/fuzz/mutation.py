@@ -1,4 +1,4 @@
-"""Inputs made of others: mostly small changes, some words of the format, now and then two halves."""
+"""Mutation of inputs: small changes, words of the format, and sometimes halves of two inputs joined."""
 
 from __future__ import annotations
 

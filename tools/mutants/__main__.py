@@ -34,19 +34,19 @@ class Tally:
     room: str
     mutants: int
     results: Path
-    """Where they are written, but for the suffix."""
+    """Path of the results without the suffix."""
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     left: list[Mutant] = field(default_factory=list)
-    """What was not killed: on a busy machine a time-out may be a mutant that survives."""
+    """Mutants not killed; on a busy machine a survivor may appear as a time-out."""
 
     def file(self, suffix: str) -> Path:
         return self.results.with_name(self.results.name + suffix)
 
 
 @click.command()
-@click.option("--seed", default=1, show_default=True, help="What the mutants are drawn by.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the draw.")
 @click.option("--draw", "number", default=200, show_default=True, help="Mutants of a room; 0: all.")
-@click.option("--again", is_flag=True, help="Only what was not killed the last time.")
+@click.option("--again", is_flag=True, help="Only mutants not killed the last time.")
 @click.option("--part", default="1/1", show_default=True, help="K/N: the Kth of N lanes side by side.")
 @click.argument("rooms", nargs=-1)
 def main(seed: int, number: int, again: bool, part: str, rooms: tuple[str, ...]) -> None:
@@ -95,7 +95,7 @@ def _compile(tree: Path) -> None:
 
 
 def _stages(room: dict[str, Any]) -> list[Tests]:
-    """Where agents are mutated, what survives as plain Python is compiled."""
+    """Return the tests in stages; of agents, mutants that survive as plain Python are compiled."""
     if "plain" in room:
         return [Tests(room["plain"], Agents.PLAIN), Tests(room["tests"], Agents.COMPILED_AHEAD)]
     return [Tests(room["tests"])]
@@ -114,19 +114,19 @@ def _try(tree: Path, mutants: list[Mutant], stages: list[Tests], tally: Tally) -
         for mutant in mutants:
             found = Outcome.SURVIVED
             for tests, limit in zip(stages, longest, strict=True):
-                # Tests that hang have noticed something, whatever those after them say.
+                # A time-out counts as noticed, whatever the result of the next stage.
                 if found is not Outcome.KILLED:
-                    said = outcome(tree, mutant, _first_its_own(tests, mutant), log, limit)
-                    found = found if said is Outcome.SURVIVED else said
+                    result = outcome(tree, mutant, _own_tests_first(tests, mutant), log, limit)
+                    found = found if result is Outcome.SURVIVED else result
             tally.outcomes[found] += 1
             if found is not Outcome.KILLED:
                 tally.left.append(mutant)
                 _write(tally)
-            told = f"{tally.room}: {len(tally.left)} not killed"
-            progress.update(bar, advance=1, description=told, refresh=True)
+            description = f"{tally.room}: {len(tally.left)} not killed"
+            progress.update(bar, advance=1, description=description, refresh=True)
 
 
-def _first_its_own(tests: Tests, mutant: Mutant) -> Tests:
+def _own_tests_first(tests: Tests, mutant: Mutant) -> Tests:
     """Return the tests with those of the mutated module first, as most mutants end there."""
     stem = mutant.path.stem
     return replace(tests, names=sorted(tests.names, key=lambda name: stem not in name))

@@ -1,4 +1,4 @@
-"""What a section gives: results, each with a value a target and the goals that it has to meet."""
+"""Results of a section: values by target, and the goals that they have to meet."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Samples = Mapping[str, Sequence[float]]
 
 
 class Targets(NamedTuple):
-    """The columns of a table: what is measured, and what it is held against."""
+    """The columns of a table: the measured target, and those that it is compared with."""
 
     ours: str
     others: tuple[str, ...]
@@ -62,7 +62,7 @@ class Result:
         return median(a / b for a, b in zip(ours, theirs, strict=True))
 
     def is_met(self, goal: Goal) -> bool | None:
-        """Whether a goal is met; None where what it is measured against is not here."""
+        """Return whether a goal is met; None if the target that it refers to was not measured."""
         reached = self.value(self.targets.ours) if goal.against is None else self.ratio(goal.against)
         if reached is None:
             return None

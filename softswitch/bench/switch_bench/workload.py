@@ -1,4 +1,4 @@
-"""What the bench sends, and the program and entries that it needs: the seam between traffic and switches."""
+"""Workloads of the bench: the frames to send, and the program and table entries that they need."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from softswitch.p4runtime.messages import p4r
 INGRESS = 1
 """Port that all frames go in by."""
 RUNS = 1_000
-"""Runs of the generator that a switch can tell apart: from 1 to this."""
+"""Largest number of a run; numbers begin at 1."""
 FIRST_SEQ = 64
 """Number of a run's first frame. Hotline's program takes it for the first turn of slot 0."""
 
 
 class Stamp(NamedTuple):
-    """Offsets in a frame, all numbers in network order, where they survive what the program does to it."""
+    """Offsets of numbers (network order) in a frame, in bytes that the program does not change."""
 
     run: int  # 4 bytes
     seq: int  # 4 bytes, the frame's number in the run

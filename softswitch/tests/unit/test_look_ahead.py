@@ -1,4 +1,4 @@
-"""Which look-ups are prefetched, and where. That no outcome changes is what the differential tests say."""
+"""Which look-ups are prefetched, and where; differential tests check that results do not change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def looked_up(name: str, following: str | None, source: ir.FieldRef = KEY, actio
 
 
 def does(name: str, action: int, following: str | None) -> ir.Table:
-    """p4c's table without a key."""
+    """Return a table without a key, as p4c makes of an action call."""
     return table(name, [], 1, actions=(action,), default=ir.Invocation(action, ()), default_is_const=True,
                  next_nodes={action: following})  # fmt: skip
 
@@ -36,28 +36,28 @@ def condition(name: str, yes: str | None, no: str | None, of: ir.Expression) -> 
     return ir.Conditional(name, of, yes, no)
 
 
-def ahead(*nodes: ir.Table | ir.Conditional) -> dict[str, list[tuple[str, Any]]]:
+def prefetches(*nodes: ir.Table | ir.Conditional) -> dict[str, list[tuple[str, Any]]]:
     control = ir.Control("ingress", nodes[0].name, {node.name: node for node in nodes})
     found = plan_prefetches(program(actions=ACTIONS, ingress=control), control)
     return {at: [(each.table.name, each.key[0].source) for each in lookups] for at, lookups in found.items()}
 
 
-def test_two_look_ups_are_touched_before_the_first() -> None:
-    assert ahead(looked_up("a", "b"), looked_up("b", None)) == {"a": [("a", KEY), ("b", KEY)]}
+def test_two_look_ups_are_prefetched_before_the_first() -> None:
+    assert prefetches(looked_up("a", "b"), looked_up("b", None)) == {"a": [("a", KEY), ("b", KEY)]}
 
 
-def test_one_alone_is_not() -> None:
-    assert ahead(looked_up("a", None)) == {}
+def test_a_single_look_up_is_not_prefetched() -> None:
+    assert prefetches(looked_up("a", None)) == {}
 
 
 def test_a_key_is_followed_through_copies() -> None:
     nodes = looked_up("a", "copy"), does("copy", COPIES, "b"), looked_up("b", None, COPY)
-    assert ahead(*nodes) == {"a": [("a", KEY), ("b", KEY)]}
+    assert prefetches(*nodes) == {"a": [("a", KEY), ("b", KEY)]}
 
 
 @pytest.mark.parametrize("change", [does("change", CHANGES, "b"), looked_up("change", "b", OTHER, CHANGES)])
-def test_not_past_a_change_of_the_key(change: ir.Table) -> None:
-    found = ahead(looked_up("a", "change"), change, looked_up("b", None))
+def test_no_prefetch_before_a_change_of_the_key(change: ir.Table) -> None:
+    found = prefetches(looked_up("a", "change"), change, looked_up("b", None))
     assert ("b", KEY) not in found.get("a", [])
 
 
@@ -66,15 +66,15 @@ def test_not_past_a_change_of_the_key(change: ir.Table) -> None:
     [(ir.IsValid(1), {"a": [("a", KEY), ("b", KEY)]}), (ir.Binary(ir.Op.EQ, OTHER, ir.Constant(0)), {})],
 )
 def test_validity_may_decide_whether_it_is_done_and_nothing_else(of: ir.Expression, found: object) -> None:
-    assert ahead(looked_up("a", "if"), condition("if", "b", None, of), looked_up("b", None)) == found
+    assert prefetches(looked_up("a", "if"), condition("if", "b", None, of), looked_up("b", None)) == found
 
 
-def test_what_comes_on_both_ways_does_not_depend_on_the_condition() -> None:
+def test_a_look_up_in_both_branches_does_not_depend_on_the_condition() -> None:
     of = ir.Binary(ir.Op.EQ, OTHER, ir.Constant(0))
     nodes = condition("if", "a", "b", of), looked_up("a", "b"), looked_up("b", "c"), looked_up("c", None)
-    assert ahead(*nodes) == {"b": [("b", KEY), ("c", KEY)]}
+    assert prefetches(*nodes) == {"b": [("b", KEY), ("c", KEY)]}
 
 
-def test_of_two_ways_only_one_is_gone() -> None:
+def test_look_ups_in_different_branches_are_not_prefetched() -> None:
     nodes = condition("if", "a", "b", ir.IsValid(1)), looked_up("a", None), looked_up("b", None)
-    assert ahead(*nodes) == {}
+    assert prefetches(*nodes) == {}

@@ -39,8 +39,8 @@ def report(run: Path | None, logs: Path | None, output: Path | None, as_json: bo
     """Make the report of a run, or of a cluster's logs.
 
     RUN is its folder; left out, runs/latest. Its numbers are printed, and go to its summary.json and
-    report.html. --logs takes a folder with
-    rpc.csv or rpc.parquet, as docs/logs.md has it; it needs neither switch nor root.
+    report.html. --logs takes a folder with rpc.csv or rpc.parquet, as docs/logs.md has it; it needs neither
+    switch nor root.
     """
     if logs is not None and run is not None:
         raise click.UsageError(f"RUN ({run}) and --logs ({logs}): only one of them")

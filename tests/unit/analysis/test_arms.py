@@ -1,4 +1,4 @@
-"""Arms are data: what a design brings goes from the logs to the page, and nothing else has to know of it."""
+"""An arm that a design declares appears in logs, tables and pages without further code."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_sixth_arm_is_one_entry(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert f'--colour: {COLOUR}"><input type="checkbox" checked data-series="small">' in page
 
 
-def test_an_arm_is_held_against_its_own_baseline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_arm_is_compared_with_its_own_baseline(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_a_sixth(monkeypatch, "offload")
     _, summary, _ = measured(tmp_path, hotset.NAME)
     # Of 600 µs and 250.
@@ -90,7 +90,7 @@ def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None
     assert "baseline</dt>" not in page and "Differences to <em>none</em>" in page
 
 
-def test_what_there_is_not_is_told_beside_what_there_is() -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     expected = (
         r"^expected an arm \(profile, baseline, repeat, proxy, offload, offload-proxy, .*\), got 'other'$"
     )

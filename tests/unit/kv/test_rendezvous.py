@@ -1,4 +1,4 @@
-"""What a rendezvous says to whoever comes, and that one bad request is nobody else's affair."""
+"""Answers of a rendezvous to its clients; an invalid request affects no other client."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def met(tmp_path: Path) -> Iterator[Meeting]:
         yield made
 
 
-def say(met: Meeting, *lines: bytes) -> list[dict[str, Any]]:
-    """What is answered to each."""
+def answers_to(met: Meeting, *lines: bytes) -> list[dict[str, Any]]:
+    """Return the answer to each line."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(PATIENCE_S)
         sock.connect(str(met.place))
@@ -52,10 +52,10 @@ def say(met: Meeting, *lines: bytes) -> list[dict[str, Any]]:
         b'{"id": 1, "cmd": ["join"]}',
     ],
 )
-def test_what_it_does_not_do_is_said_and_others_go_on(met: Meeting, line: bytes) -> None:
-    [answer] = say(met, line)
+def test_an_invalid_request_gets_an_error_and_the_next_is_served(met: Meeting, line: bytes) -> None:
+    [answer] = answers_to(met, line)
     assert answer["id"] == 1 and answer["error"] and "gone" not in answer
-    [joined] = say(met, json.dumps({"id": 2, "cmd": "join", "tables": TABLES}).encode())
+    [joined] = answers_to(met, json.dumps({"id": 2, "cmd": "join", "tables": TABLES}).encode())
     assert (joined["rank"], joined["size"]) == (0, 2)
 
 
@@ -63,11 +63,11 @@ def test_lines_that_are_no_requests_end_nothing(met: Meeting) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(met.place))
         sock.sendall(b"no JSON\n[]\n" + b"x" * 100_000)
-    [found] = say(met, b'{"id": 5, "cmd": "who"}')
+    [found] = answers_to(met, b'{"id": 5, "cmd": "who"}')
     assert found == {"id": 5, "pid": os.getpid(), "workers": 0}
 
 
-def test_servers_that_do_not_start_are_told_and_may_start_later(
+def test_a_failed_start_of_servers_is_reported_and_may_be_repeated(
     met: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin = met.cluster.begin
@@ -85,7 +85,7 @@ def test_servers_that_do_not_start_are_told_and_may_start_later(
     wait_for(lambda: met.rendezvous.workers == 0)
 
 
-def test_whoever_started_it_may_end_it(met: Meeting) -> None:
+def test_a_client_without_workers_may_end_it(met: Meeting) -> None:
     connection = Connection(met.place)
     assert connection.ask("down") == {"id": 1, "pid": os.getpid(), "workers": 0, "vanished": 0}
     assert met.rendezvous.end_requested.is_set()

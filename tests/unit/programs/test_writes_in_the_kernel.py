@@ -32,9 +32,9 @@ def kernel() -> Iterator[OnLoopback]:
 
 @pytest.mark.parametrize("least", [2_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def test_no_frame_is_lost_and_no_batch_of_writes_seen_in_part(kernel: OnLoopback, least: int) -> None:
-    """A pull of a key in every lane: all of them hot, or none, while a thread changes them in batches.
+    """Pulls of a key in each lane find all of them hot or none while a thread changes them in batches.
 
-    There is an answer to each, and a table write to every ten of them at least: 1,000 a second and more.
+    Each pull is answered, and there is at least one table write for ten pulls.
     """
     keys: dict[int, int] = {}
     for key in range(10_000):

@@ -28,7 +28,10 @@ def parse(
     value_sets: Sequence[Sequence[int]],
     execute: Callable[[Packet, ir.Statement], None],
 ) -> int:
-    """Fill the headers from `packet.frame`; return the error code. A value set has members as select keys."""
+    """Fill the headers from `packet.frame`; return the error code.
+
+    `value_sets` has each set's members, joined as keys of a select are; `execute` runs a statement.
+    """
     error = _run(packet, value_sets, execute)
     packet.observer.parsed(packet, error)
     return error

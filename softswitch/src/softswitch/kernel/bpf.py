@@ -55,7 +55,7 @@ def call(command: int, attribute: bytes | ctypes.Array[ctypes.c_char], what: str
     """Call bpf(2) with a `union bpf_attr`; raises BpfError, whose text begins with `what`."""
     number = _SYSCALL.get(platform.machine())
     if number is None:
-        raise BpfError(f"{what}: not on {platform.machine()}")
+        raise BpfError(f"{what}: expected one of {', '.join(_SYSCALL)}, got {platform.machine()}")
     if isinstance(attribute, bytes):
         attribute = ctypes.create_string_buffer(attribute, max(len(attribute), _ATTRIBUTE_BYTES))
     result = int(_libc.syscall(number, command, attribute, len(attribute)))

@@ -186,7 +186,7 @@ def call_find(
 
 
 def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
-    """Return a key size's `find(buckets, mask, records, stride, key...)`, which returns a record or null."""
+    """Return `find(buckets, mask, records, stride, key...)` -> record or null, one for each key size."""
     function, is_new = _function(module, f"find_{key_words}", POINTER, [*_INDEX, *[I64] * key_words])
     if is_new:
         b = llvm.IRBuilder(function.append_basic_block("entry"))
@@ -199,7 +199,7 @@ def find_function(module: llvm.Module, key_words: int) -> llvm.Function:
 
 
 def find_in_function(module: llvm.Module, layout: TableLayout, key_words: int) -> llvm.Function:
-    """Return `find(buckets, key...)` for a table's size, for targets that have `Target.max_arguments`."""
+    """Return `find(buckets, key...)` for a size of table, for targets with `Target.max_arguments`."""
     target, name = target_of(module), f"find_{key_words}_{layout.bucket_count}_{layout.stride}"
     arguments = [target.pointer, *word_parameter_types(target, key_words, before=1)]
     function, is_new = _function(module, name, target.pointer, arguments)

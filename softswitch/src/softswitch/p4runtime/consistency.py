@@ -48,16 +48,16 @@ def check(p4info: P4Info, program: Program) -> None:
             digests,
         ),
     }
-    for kind, (said, had) in shapes.items():
-        for name, shape in said.items():
-            if had.get(name) != shape:
+    for kind, (described_shapes, actual_shapes) in shapes.items():
+        for name, shape in described_shapes.items():
+            if actual_shapes.get(name) != shape:
                 raise _mismatch(kind, name)
 
 
 def _check_table(table: TableInfo, program: Program) -> None:
     known = program.tables.get(table.name)
     if known is None and not table.key.fields:
-        return  # p4c has made it part of what is around it
+        return  # p4c has inlined it
     if known is None or [(f.width, _in_bmv2(f.kind)) for f in table.key.fields] != [
         (part.width, _in_bmv2(part.kind)) for part in known.key
     ]:
