@@ -1,4 +1,4 @@
-"""Calls by packet-out and packet-in: commands to a PS, reads of registers, repeated until answered."""
+"""Idempotent calls by packet-out and packet-in, repeated until answered: to a PS, and to read registers."""
 
 from __future__ import annotations
 

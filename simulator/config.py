@@ -57,7 +57,10 @@ def load_hosts(file: Path) -> Hosts:
 
 
 class SimulationConfig(Config):
-    """Configuration of [network] and [hosts]: a switch for each arm, whose ports limit the hosts or racks."""
+    """Configuration with [network] and [hosts]; settings of real processes have no effect.
+
+    Every arm has its own switch, whose ports limit the hosts; workers of a rack share one port.
+    """
 
     workers: int = Field(default=4, ge=1, le=MAX_HOSTS - 1)
     servers: int = Field(default=2, ge=1, le=SERVER_ROWS)

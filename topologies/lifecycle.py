@@ -34,8 +34,10 @@ log = logging.getLogger(__name__)
 
 
 def main(settings: Sequence[str], predictor: str | None = None) -> int:
-    """Run an experiment with `NAME=value` settings; return 0, 1 after an error, or 130 if interrupted."""
-    # `predictor` is a module that adds a dedicated switch's prediction to the record, or None.
+    """Run an experiment with `NAME=value` settings; return 0, 1 after an error, or 130 if interrupted.
+
+    `predictor` is a module that adds a dedicated switch's prediction to the record, or None.
+    """
     console = RunConsole()
     configure_logging(console)
     reporter = Reporter(console)

@@ -356,7 +356,11 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """The properties of a design that all rooms use; each room lists its own part of a design."""
+    """The properties of a design that all rooms use.
+
+    Each room has its own part of a design: `hosts.designs`, `controller.designs`, `experiment.designs` and
+    `simulator.switch_state` list them.
+    """
 
     name: str
     summary: str

@@ -1,4 +1,8 @@
-"""Logs of a real cluster: DIR/rpc.csv or DIR/rpc.parquet with the columns of [DDL] §2.2 (docs/logs.md)."""
+"""Logs of a real cluster, as CSV or Parquet with the columns of [DDL] §2.2: one row an RPC.
+
+They are DIR/rpc.csv or DIR/rpc.parquet, and optionally `connections` and `updates` beside it. docs/logs.md
+lists their columns.
+"""
 
 from __future__ import annotations
 

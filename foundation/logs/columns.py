@@ -43,7 +43,10 @@ def load_title(name: str) -> str:
 
 
 class Row:
-    """An answered RPC in a worker's memory, before it is logged; times are ns, sizes bytes of UDP payload."""
+    """An answered RPC in the memory of a worker, before it is logged.
+
+    Times are in ns, sizes in bytes of the UDP payload. The switch has served `served` of the `lanes`.
+    """
 
     t0: int
     arrival: int

@@ -42,6 +42,7 @@ def server(number: int) -> Endpoint:
 
 
 def service(number: int) -> Endpoint:
+    """Return a PS's service address, which is the switch's; workers send to it and never to the server."""
     return _endpoint(f"service{number}", 3, number)
 
 

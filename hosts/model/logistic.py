@@ -74,10 +74,7 @@ def sigmoid(numbers: Floats) -> Floats:
 
 
 def to_fixed_point(numbers: Floats, scale: float) -> Values:
-    """Return numbers as fixed point, rounded to nearest; those beyond 32 bits are clipped.
-
-    Raise `DataError` for a number that is not finite.
-    """
+    """Return numbers in fixed point, rounded, and clipped to 32 bits; raise `DataError` for NaN or ∞."""
     # Not in 32-bit floats: they would round the upper limit up, beyond 32-bit integers.
     exact = np.array(numbers, np.float64)
     units = np.empty(len(exact), np.int32)

@@ -22,7 +22,10 @@ _US = 1000
 
 
 class PsLogs:
-    """The two logs of a PS; `clock_offset` is Unix time minus the agent's monotonic clock, in ns."""
+    """The two logs of a PS. `clock_offset` is Unix time minus the agent's monotonic clock, in ns.
+
+    Update counts become parts, too, if there is no log collector at `collector` or it fails.
+    """
 
     def __init__(self, directory: Path, ps: int, clock_offset: int, collector: Path | None = None) -> None:
         self._ps = ps

@@ -1,4 +1,8 @@
-"""Prefetch what the next requests will read: first the index of their values, then the values."""
+"""Prefetch what the next requests will read: first the index of their values, then the values.
+
+Servers with many parameters wait for memory more than they compute. Prefetching changes no state, so requests
+need not be validated before.
+"""
 
 from __future__ import annotations
 

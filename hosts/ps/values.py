@@ -60,10 +60,8 @@ def lanes_to_serve(h: Header) -> int:
 
 @compiled
 def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
-    """Write the places of the wanted keys to `header.at`; all look-ups come first, so cache misses overlap.
-
-    Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
-    """
+    """Write the places of wanted keys to `header.at`. All look-ups come first: cache misses overlap."""
+    # Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
     at, outside = server.header.at, int64(server.share.header.places)
     for lane in range(count):
         at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else outside

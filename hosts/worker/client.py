@@ -123,10 +123,7 @@ class BaseClient:
         deltas: Values,
         answered: NDArray[np.bool_],
     ) -> None:
-        """Start to add `deltas` [size]; the client must be idle.
-
-        `answered` [size or more] gets True where a delta is known to be applied.
-        """
+        """Start to add `deltas` [size] if idle; mark those known to be applied in `answered` [>= size]."""
         self.state = with_arrays(self.state, answered=answered)
         self.state.deltas[: len(positions)] = deltas
         self._start(PUSH, iteration, positions)

@@ -59,10 +59,7 @@ def spin_until(time_ns: int) -> None:
 
 
 class Trainer:
-    """One worker's block of steps; call `wake` as events come, until it is `finished`.
-
-    A step of the model takes at least `cost.compute_ns`, as on other hardware.
-    """
+    """One worker's block of steps of at least `cost.compute_ns`; call `wake` until it is `finished`."""
 
     def __init__(
         self,

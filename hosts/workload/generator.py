@@ -80,10 +80,7 @@ class PowerLaw:
 
 
 def calibrate(shape: Shape) -> tuple[PowerLaw, int]:
-    """Return the law and the draws per mini-batch that give the shape's `keys_per_step` and `hot_share`.
-
-    Raise `DataError` if a mini-batch has too many keys for the hot ones to have their share.
-    """
+    """Return law and draws per mini-batch that give a shape's keys and share. Raises `DataError`."""
     wanted = float(shape.keys_per_step)
     edges = _bins(shape.parameters, shape.hot)
 

@@ -146,10 +146,7 @@ def advance(
     work: Values, under_way: Ints, number: int, now: float, until: float, to_event: bool, network: Constants,
     end_times: Values,
 ) -> tuple[float, int]:  # fmt: skip
-    """Advance to the next end of a start-up or an all-reduce, or at most to `until` unless `to_event`.
-
-    Returns the time and the number under way.
-    """
+    """Advance to the next end, or at most to `until` unless `to_event`; return time and number under way."""
     moving = 0
     for k in range(number):
         moving += work[k, STARTUP] <= 0.0

@@ -188,11 +188,9 @@ def _chain(net: Builder, name: str, inputs: int, convs: _Branch) -> None:
 
 
 def bert(layers: int, hidden: int, length: int) -> list[Tensor]:
-    """Return BERT for pre-training (Devlin et al. 2019), 30,522 words, sequences of `length`.
-
-    The decoder shares the embedding's weight, whose gradient is ready last; its multiply-adds are counted at
-    its bias.
-    """
+    """Return BERT for pre-training (Devlin et al. 2019), 30,522 words, sequences of `length`."""
+    # The decoder shares the embedding's weight, whose gradient is ready last; its multiply-adds are counted
+    # at its bias.
     net, words = Builder(), 30_522
     net.add("bert.embeddings.word_embeddings.weight", words * hidden)
     net.add("bert.embeddings.position_embeddings.weight", 512 * hidden)

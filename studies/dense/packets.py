@@ -129,7 +129,10 @@ def compare_with_formula(
     model: Model, network: Network, fusion: Fusion, workers: Sequence[int] = WORKERS,
     step: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[FormulaComparison]:  # fmt: skip
-    """Compare frames with the formula, in fully used rings of workers; `step` gets rings done and all."""
+    """Compare the frames of a model's buffers with the formula, in rings of each number of workers.
+
+    Links are used fully; `step` is called with the rings done and their number.
+    """
     sizes, ready = fuse(model.layers, fusion)
     comparisons = []
     for done, n in enumerate(workers):

@@ -84,11 +84,9 @@ def cpu_ns(clock: Any) -> int:
 def handle_all(
     server: Server, requests: Any, octets: int, inbox: Any, answers: Any, first: int, clock: Any
 ) -> tuple[int, int]:
-    """Handle requests, numbered from `first` on, and return how many were answered, and the CPU time in ns.
-
-    Requests are put into the inbox in bursts, and so are in the cache as after a receive from the kernel.
-    Their parameters are not, unless the loop has prefetched them.
-    """
+    """Handle requests from number `first` on; return how many were answered, and the CPU time in ns."""
+    # Requests are put into the inbox in bursts, and so are in the cache as after a receive from the kernel.
+    # Their parameters are not, unless the loop has prefetched them.
     server, requests, inbox = as_ref(server), as_ref(requests), as_ref(inbox)
     answered, ns, done = int64(0), int64(0), int64(0)
     while done < len(requests):

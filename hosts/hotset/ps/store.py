@@ -57,11 +57,9 @@ class HotsetStore(Store):
         self._last_updates = self._cells.updates & np.uint32(AWAY - 1)
 
     def restore(self) -> None:
-        """Own all keys again after the switch was lost with its values.
-
-        The values that it was given are restored. If workers replay, they push again all that the switch ever
-        acknowledged, so what it gave back is subtracted. Otherwise the updates that it added are lost.
-        """
+        """Own all keys again, after the switch was lost with its values."""
+        # The values that it was given are restored. If workers replay, they push again all that the switch
+        # ever acknowledged, so what it gave back is subtracted. Otherwise the updates that it added are lost.
         at = np.flatnonzero(self._at_switch)
         self._cells.value[at] += self._at_switch[at]
         self._at_switch[at] = 0

@@ -1,4 +1,7 @@
-"""Answers to a worker: values, acknowledged deltas, refused lanes (sent again), and the hints' updates."""
+"""Answers to a worker's requests: values, acknowledged deltas, refused lanes, and updates of the hints.
+
+Hints only affect speed: a lane that a PS refuses is sent again, and the hint is corrected.
+"""
 
 from __future__ import annotations
 

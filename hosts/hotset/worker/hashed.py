@@ -1,4 +1,8 @@
-"""Calls for keys in their hash lanes, each to its own PS: after a refusal, and all RPCs of a PS."""
+"""Calls for keys in their hash lanes, each to the key's own PS.
+
+A key that its PS refused is sent so until switch and PS agree on its owner. A PS sends all keys so that it
+reads or writes in the switch.
+"""
 
 from __future__ import annotations
 

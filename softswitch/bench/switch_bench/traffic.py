@@ -185,10 +185,7 @@ def pause(traffic: Traffic) -> None:
 
 @entry_point
 def exchange(traffic: Traffic, latencies: NDArray[np.int32]) -> int:
-    """Send one frame for each element and take what comes back, until nothing happens any more.
-
-    Returns the time from the first frame to the last, ns.
-    """
+    """Send a frame for each element and take what comes back; return the time from first to last, ns."""
     start = now_ns(traffic, _MONOTONIC)
     sent, taken = int64(0), int64(0)
     last_send = last_news = start

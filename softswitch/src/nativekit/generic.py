@@ -45,11 +45,9 @@ class Generic:
         return self._implementations[owner]
 
     def register(self, owner: type, implementation: Compiled) -> None:
-        """Register the implementation for a class; call this at import only, since cached code contains it.
-
-        Raise `ValueError` if a class of the same name is registered: numba takes named tuples for equal if
-        the names of their classes and fields are, and the types of their fields.
-        """
+        """Register a class's implementation. Raises ValueError if a class of its name has one."""
+        # Call this at import only, as cached code contains it. Numba takes named tuples for equal if the
+        # names of their classes and fields are, and the types of their fields.
         if any(known.__name__ == owner.__name__ for known in self._implementations):
             raise ValueError(f"{self.name} has an implementation for a class {owner.__name__} already")
         self._implementations[owner] = implementation

@@ -1,4 +1,4 @@
-"""Run compiled functions as plain Python on the same arrays, for breakpoints, coverage and replays."""
+"""Run compiled functions as plain Python on the same arrays, to debug them; 1,000 times slower."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class RecordTable(Records[R_co]):
 
 @cache
 def dtype_of(kind: type) -> Dtype:
-    """Return the dtype of records of a class, base classes first. Raises ValueError for a name of numpy's."""
+    """Return the dtype of a class's records, base classes first; int is int64. Raises as `record` does."""
     hints = get_type_hints(kind, include_extras=True)
     return record(*((name, *_field_of(hints[name])) for name in _names_of(kind)))
 

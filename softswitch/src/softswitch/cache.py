@@ -28,10 +28,8 @@ def source_digest() -> str:
 
 @contextlib.contextmanager
 def compile_lock() -> Iterator[None]:
-    """Hold a lock, so that only one of a user's processes compiles what the others then load from disk.
-
-    After three minutes, or if no lock can be created, continue without it.
-    """
+    """Hold a lock, so that one of a user's processes compiles and the others load from disk."""
+    # After three minutes, or if no lock can be created, continue without it.
     folder = user_cache()
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):  # without a folder there is no lock

@@ -1,4 +1,8 @@
-"""The fast `Pipeline`: the program as machine code; packets and control plane take turns by a mutex."""
+"""The fast `Pipeline`: the program as machine code, with its state in one memory block.
+
+The packet function runs without the GIL when compiled code calls it (`ports.loop`). Data plane and control
+plane alternate by a mutex, which the former holds for a burst and the latter for one operation.
+"""
 
 from __future__ import annotations
 

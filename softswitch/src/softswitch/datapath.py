@@ -135,10 +135,7 @@ class SwitchPorts:
         return Datapath.SOCKETS if self._kernel is None else Datapath.KERNEL
 
     def make(self, program: ir.Program) -> LivePipeline:
-        """Return a pipeline of a program for the datapath that supports it.
-
-        Raises KernelError if the datapath must be the kernel, and does not support the program.
-        """
+        """Return a pipeline for the datapath that supports the program. Raises KernelError if BPF must."""
         if self._unable is not None:
             buffered = self._buffers or bool(self._backpressure)
             if self._trace is not None:

@@ -1,4 +1,8 @@
-"""Hash functions by BMv2's names (its calculations.cpp), and mixing functions of indices and `random`."""
+"""Hash functions of P4 programs by BMv2's names, and the mixing functions of table indices and `random`.
+
+The Python code is the reference; `codegen.hashes` emits the same functions. BMv2:
+src/bm_sim/calculations.cpp.
+"""
 
 from __future__ import annotations
 

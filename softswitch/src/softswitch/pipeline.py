@@ -1,4 +1,8 @@
-"""The interface of pipelines: packets in and out, and state. It has no sockets, threads or clocks."""
+"""The interface of pipelines: packets in and out, and the state that the control plane reads and writes.
+
+Implementations use no sockets, threads or clocks; times are arguments. `InterpretedPipeline` is the readable
+reference, `CompiledPipeline` the fast one; both are bit-exact with BMv2 (docs/softswitch.md).
+"""
 
 from __future__ import annotations
 

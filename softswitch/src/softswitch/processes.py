@@ -33,10 +33,7 @@ T = TypeVar("T")
 
 
 def find_bmv2() -> str:
-    """Return the path of `simple_switch_grpc`: HOTLINE_BMV2 (the program or its folder), else from PATH.
-
-    Raises Bmv2NotFound.
-    """
+    """Return the path of `simple_switch_grpc`: HOTLINE_BMV2 or from PATH. Raises Bmv2NotFound."""
     found = installed_bmv2()
     if found is None:
         raise Bmv2NotFound(NO_BMV2)
@@ -44,10 +41,7 @@ def find_bmv2() -> str:
 
 
 def installed_bmv2() -> str | None:
-    """Return the path of `simple_switch_grpc`, or None if it is not installed.
-
-    Raises Bmv2NotFound if HOTLINE_BMV2 is not a program.
-    """
+    """Return the path of `simple_switch_grpc`, or None. Raises Bmv2NotFound for a wrong HOTLINE_BMV2."""
     named = os.environ.get(BMV2_VARIABLE)
     if not named:
         return shutil.which(BMV2_PROGRAM)

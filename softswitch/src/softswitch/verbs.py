@@ -28,5 +28,8 @@ def main() -> None:
 
 
 def fast_protobuf() -> None:
-    """Select protobuf's compiled implementation before it is imported, unless the environment selects one."""
+    """Select protobuf's compiled implementation, before it is imported.
+
+    The environment may select the slow Python one, which controllers with messages of an old protoc need.
+    """
     os.environ.pop(_PROTOBUF, None)

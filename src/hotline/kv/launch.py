@@ -38,7 +38,10 @@ class UpInfo:
 
 
 def up(file: Path | None = None) -> UpInfo:
-    """Start switch and servers by a run.toml, until workers may join. Needs root; raises `HotlineError`."""
+    """Start switch and servers as a run.toml says; return when workers may join. Needs root.
+
+    Raises `HotlineError`, and leaves nothing running then.
+    """
     settings = [] if file is None else [f"CONFIG={file.resolve()}"]
     config = load_config(settings)
     if (found := _ask_status()) is not None:

@@ -102,7 +102,7 @@ def run(data: bytes) -> Hashable:
 
 
 def _is_request(sent: bytes) -> bool:
-    """Whether a frame is a request to an agent's codec, with no lane marked yet."""
+    """Return whether a frame is a request to an agent's codec, with no lane marked yet."""
     try:
         header = unpack(frames.parse(sent).payload)
     except MalformedDatagram:

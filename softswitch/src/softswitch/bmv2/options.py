@@ -105,10 +105,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(program: str, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse a command line of `program`; raises SwitchError.
-
-    `lacking` of the result has a line for each given option that is not implemented.
-    """
+    """Parse a command line; raises SwitchError. `lacking` of the result names options without effect."""
     general, target = _split(arguments)
     general_parser = _parser(program, GENERAL)
     general_parser.add_argument("-h", "--help", action="store_true")

@@ -33,7 +33,10 @@ class Variable:
 
 
 class Tally(Variable):
-    """A variable of many values, such as a counter, that the kernel's verifier would explore one by one."""
+    """A variable that takes many values, such as a counter, and that the kernel's verifier does not track.
+
+    The verifier would explore each value of a variable that it tracks.
+    """
 
     def _reserve(self, name: str) -> llvm.Value:
         return target_of(self.b.module).reserve(self.b, self.kind, name)

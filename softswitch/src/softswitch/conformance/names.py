@@ -1,6 +1,7 @@
-"""Resolution of names in STF, of which a unique suffix suffices, and of key fields, by p4c's runner's rules.
+"""Resolution of names, key fields and arguments in STF through P4Info, by the rules of p4c's runner.
 
-A key field that is not given matches anything, or 0 if its match kind is exact.
+A name may be a unique suffix (`t` for `ingress.t`). A key field that is not given matches anything, or 0 if
+its match kind is exact.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Multicast groups and clone sessions of simple_switch_CLI, written whole, as P4Runtime's replicas."""
+"""Multicast groups and clone sessions of simple_switch_CLI, translated to P4Runtime.
+
+The CLI creates nodes (a replication ID and ports), adds them to groups, and lets a clone session refer to a
+group; in P4Runtime groups and sessions list their replicas. So each change writes whole groups and sessions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""`softswitch --trace`: the ports call the interpreter like machine code; it writes its events to a file."""
+"""`softswitch --trace`: the switch forwards with the interpreter, and writes its events to a file.
+
+The ports call the packet function by address, as that of a pipeline in machine code; here it is a Python
+callback. So rings, queues, impairments and counters are those of every switch.
+"""
 
 from __future__ import annotations
 

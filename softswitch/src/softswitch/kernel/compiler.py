@@ -1,4 +1,7 @@
-"""Compile LLVM IR for BPF in another process, because LLVM's BPF back end aborts the process on errors."""
+"""Compile LLVM IR to object code for BPF: `python -m softswitch.kernel.compiler < IR > OBJECT`.
+
+This is a module of its own because LLVM's BPF back end aborts the process on errors (`assembler`).
+"""
 
 from __future__ import annotations
 

@@ -87,10 +87,8 @@ class Frame(ABC):
     def send_copy(self, interface: llvm.Value) -> None: ...
 
     def require_mtu(self, interface: llvm.Value, room: llvm.Value, too_large: llvm.Block) -> None:
-        """Branch to `too_large` if the frame without its first VLAN tag exceeds an interface's MTU.
-
-        Packet sockets have the same limit.
-        """
+        """Branch to `too_large` if the frame without its first VLAN tag exceeds an interface's MTU."""
+        # Packet sockets have the same limit.
         b = self.b
         tagged, retry, fits = (b.append_basic_block(name) for name in ("beyond", "without_tag", "fits_mtu"))
         b.cbranch(self._is_beyond_mtu(interface, 0), tagged, fits).set_weights([1, 1 << 20])

@@ -33,7 +33,7 @@ class Hook(Enum):
         return "; a driver may have no XDP: --hook xdp-generic does without" if self is Hook.XDP else ""
 
     def attach(self, program: int, interface: int) -> int:
-        """Attach a program to an interface; return the link's descriptor, which keeps it. Raises BpfError."""
+        """Attach a program to an interface; return the link, which lives until closed. Raises BpfError."""
         if self is Hook.TCX:
             return bpf.attach(program, interface, bpf.TCX_INGRESS)
         return bpf.attach(program, interface, bpf.XDP_HOOK, _DRIVER if self is Hook.XDP else _GENERIC)

@@ -1,4 +1,7 @@
-"""A BPF ring buffer for digests and log records (`memory.output`), copied first, as helpers see no arena."""
+"""A BPF ring buffer for digests and log records, with records of `memory.output`.
+
+Helper functions cannot read the arena, so a record is copied to a buffer of the CPU first, which is in a map.
+"""
 
 from __future__ import annotations
 

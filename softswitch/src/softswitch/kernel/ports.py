@@ -1,4 +1,8 @@
-"""Ports whose frames the kernel processes, without waking a process; the CPU port's alone pass this one."""
+"""Ports whose frames the kernel processes; only frames of the CPU port pass this process.
+
+A frame is processed on the core of its sender, or on a selected one (`steering`), without waking a process.
+The kernel drops frames that an interface refuses. The counters are those of `softswitch.ports`.
+"""
 
 from __future__ import annotations
 
@@ -138,10 +142,7 @@ class KernelPorts:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding, and drop received frames; do nothing if it does not run.
-
-        A pinned datapath continues.
-        """
+        """Stop forwarding, unless the datapath is pinned, and drop received frames. May be repeated."""
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is None or self._thread is None:
             return

@@ -1,8 +1,4 @@
-"""Receive packet steering: the kernel's program runs on one CPU.
-
-Without it, frames of a veth are processed on the CPU of their sender. The setting belongs to the interface,
-so it is restored at the end.
-"""
+"""Receive packet steering: the program runs on one CPU instead of the sender's, until it is undone."""
 
 from __future__ import annotations
 
@@ -33,7 +29,10 @@ def mask_of(cpu: int) -> str:
 
 
 def steer(names: Iterable[str], cpu: int, interfaces: Path | None = None) -> Masks:
-    """Process frames received on interfaces on one CPU; return the previous masks. Raises PortError."""
+    """Process frames received on interfaces on one CPU; return the previous masks for `restore_masks`.
+
+    Raises PortError if that fails, and changes nothing then.
+    """
     before: Masks = {}
     try:
         for name in names:

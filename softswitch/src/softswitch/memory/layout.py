@@ -176,7 +176,6 @@ class TableLayout:
 
     @property
     def group_entries(self) -> int:
-        """Number of a group's entries."""
         return self.group_rank + 1
 
     @property
@@ -243,7 +242,6 @@ class ProfileLayout:
 
     @property
     def pool(self) -> int:
-        """Offset of the references of all groups."""
         return self.groups + self.profile.size
 
     @property
@@ -273,7 +271,6 @@ class ReplicationLayout:
 
     @property
     def pool(self) -> int:
-        """Offset of the replicas."""
         return self.sessions + SESSION_WORDS * CLONE_SESSIONS
 
     @property
@@ -346,7 +343,6 @@ class _ColocatedArrays:
         self.is_small = self._words <= SMALL_WORDS
 
     def allocate(self, at: _Allocator) -> Iterator[tuple[ArrayRef, CellArray]]:
-        """Allocate the cells; yield each array with its cells."""
         first = (at.take if self.is_small else at.take_lines)(self._words) * WORD_BYTES
         for array, offset in zip(self._arrays, self._offsets, strict=False):
             yield array, CellArray(first + offset, self._step)

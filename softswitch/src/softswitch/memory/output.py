@@ -26,12 +26,10 @@ WAITING = 1 << 29
 
 
 def record_bytes(length: int) -> int:
-    """Return the bytes of a record with `length` bytes of data."""
     return HEAD_BYTES + (length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 def read_head(record: memoryview | bytes) -> tuple[int, int]:
-    """Return kind and data length of the record that begins here."""
     kind, length = np.frombuffer(record, HEAD, 1)[0].tolist()
     return kind, length
 

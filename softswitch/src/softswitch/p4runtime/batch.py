@@ -89,7 +89,6 @@ class Batch:
             self._undo.append(state.snapshot())
 
     def roll_back(self) -> None:
-        """Restore the server's state."""
         for undo in reversed(self._undo):
             undo()
 

@@ -83,8 +83,6 @@ class MeterInfo(NamedTuple):
 
 
 class RegisterInfo(NamedTuple):
-    """A register array and the type of its cells."""
-
     id: int
     name: str
     size: int

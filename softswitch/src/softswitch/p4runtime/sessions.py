@@ -17,8 +17,6 @@ log = logging.getLogger(__name__)
 
 
 class Stream:
-    """A controller's stream with its queue of messages."""
-
     def __init__(self) -> None:
         self.waiting: asyncio.Queue[p4r.StreamMessageResponse] = asyncio.Queue()
         self.lost = 0
@@ -50,7 +48,6 @@ class Sessions:
         self._arbiter.check_write(role, election_id)
 
     def check_primary(self, stream: Stream, what: str) -> None:
-        """Raise Refusal unless the stream's controller is primary."""
         if not self._arbiter.is_primary(stream):
             raise denied(f"{what} is for the primary controller only")
 

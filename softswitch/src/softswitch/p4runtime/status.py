@@ -30,7 +30,6 @@ def invalid(message: str) -> Refusal:
 
 
 def unimplemented(message: str) -> Refusal:
-    """Return the refusal of a feature of P4Runtime that this switch lacks."""
     return Refusal(StatusCode.UNIMPLEMENTED, message)
 
 

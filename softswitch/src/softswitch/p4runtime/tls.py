@@ -11,10 +11,7 @@ from softswitch.errors import SwitchError
 
 
 def load_credentials(cert: Path, key: Path, clients_ca: Path | None = None) -> grpc.ServerCredentials:
-    """Load credentials from PEM files. With `clients_ca` clients need a certificate that it signed.
-
-    Raises SwitchError if a file cannot be read or is malformed, or if key and certificate do not match.
-    """
+    """Load credentials from PEM files; `clients_ca` must sign clients' certificates. Raises SwitchError."""
     chain, private = _read(cert), _read(key)
     authority = None if clients_ca is None else _read(clients_ca)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -18,10 +18,7 @@ NO_FILE = -1
 
 
 def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tuple[int, int]:
-    """Create the files of an interface; return their descriptors, for IN and OUT, which `opened` closes.
-
-    Raises PortError if a file cannot be written.
-    """
+    """Create an interface's files; return descriptors (IN, OUT), which `opened` closes. Raises PortError."""
     made = []
     for name in (f"{interface}_in.pcap", f"{interface}_out.pcap"):
         path = folder / name

@@ -159,10 +159,7 @@ class PortLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop forwarding and wait until the loop has ended; do nothing if it does not run.
-
-        Frames that the loop has not processed by then are dropped.
-        """
+        """Stop forwarding, wait for the loop's end, and drop received frames. May be repeated."""
         if self._thread is not None:
             os.eventfd_write(self._stop_event, 1)
             self._thread.join()
@@ -171,10 +168,7 @@ class PortLoop:
             forwarding.discard(self._switch, self._queues)
 
     def set_rate(self, rate: int, port: int | None, priority: int | None) -> None:
-        """Set the rate of queues in packets/s, from the next packet on; 0 is unlimited.
-
-        `port` and `priority` select queues; None selects all.
-        """
+        """Set the rate of queues in packets/s from the next packet on; 0 is unlimited, None selects all."""
         gap = _NS // rate if rate else 0
         for queue in self._chosen(port, priority):
             queue.gap = gap

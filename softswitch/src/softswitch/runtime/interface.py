@@ -317,10 +317,7 @@ class Runtime(Protocol):
     def port_remove(self, port: int) -> None: ...
 
     def queue_set(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        """Set the rate of queues in packets/s (0: unlimited), or their depth in packets.
-
-        `port` and `priority` select queues; None selects all.
-        """
+        """Set the rate (packets/s; 0: unlimited) or depth (packets) of queues; None selects all queues."""
         ...
 
     def time(self) -> Time: ...

@@ -24,10 +24,7 @@ _Handler = Callable[[bytes, Context], Awaitable[bytes]]
 def runtime_handlers(
     runtime: asyncio.Future[Runtime], changed: Callable[[], None] = lambda: None
 ) -> grpc.GenericRpcHandler:
-    """Return the handlers of a gRPC server; calls wait for the `runtime`.
-
-    `changed` is called after each call, on the same thread.
-    """
+    """Return gRPC handlers, which wait for `runtime` and call `changed` after each call, on its thread."""
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(_handler(runtime, name, changed)) for name in METHODS
     }

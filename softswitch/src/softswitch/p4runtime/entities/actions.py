@@ -30,7 +30,6 @@ def unknown_action(actions: Mapping[int, ActionInfo], identity: int, location: s
 
 
 def encode_call(actions: Mapping[str, ActionInfo], call: ActionCall, message: p4r.Action) -> None:
-    """Fill in the call of an action, with canonical values."""
     action = actions[call.name]
     message.action_id = action.id
     for identity, value in action.params.encode(call.args):

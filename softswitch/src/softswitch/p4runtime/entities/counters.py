@@ -17,7 +17,6 @@ class CounterEntries(Arrays[CounterInfo]):
         super().__init__("counter", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.CounterEntry, batch: Batch) -> None:
-        """Check one update of a cell, or of all cells of a counter, and add it to the batch."""
         array, indices = self._modified(kind, message.counter_id, message)
         value = counter_value(message.data)
 
@@ -29,7 +28,6 @@ class CounterEntries(Arrays[CounterInfo]):
             batch.add(step)
 
     def read(self, wanted: p4r.CounterEntry) -> Iterator[p4r.Entity]:
-        """Return one cell, all cells of a counter, or (ID 0) all cells of all counters."""
         chunks = [
             (array, start, self._pipeline.read_counter(array.name, start, stop))
             for array, start, stop in self._chunks(wanted.counter_id, wanted)

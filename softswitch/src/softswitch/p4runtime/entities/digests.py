@@ -19,8 +19,6 @@ Config = p4r.DigestEntry.Config
 
 
 class _Sent(NamedTuple):
-    """A list that waits for its acknowledgement."""
-
     values: tuple[Values, ...]
     time: int
 
@@ -104,7 +102,6 @@ class DigestEntries:
         return None
 
     def acknowledge(self, ack: p4r.DigestListAck) -> None:
-        """Process an acknowledgement, after which messages of the list are sent again when they recur."""
         self._states[self._digest(ack.digest_id).id].acknowledge(ack.list_id)
 
     def due(self, now: int) -> list[p4r.DigestList]:

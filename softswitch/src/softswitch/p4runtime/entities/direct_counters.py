@@ -35,7 +35,6 @@ class DirectCounterEntries:
             batch.add(step)
 
     def read(self, wanted: p4r.DirectCounterEntry) -> Iterator[p4r.Entity]:
-        """Return the current counters of one entry, of a table's entries, or of all tables' entries."""
         found = read_direct(self._stores, self._pipeline, wanted.table_entry, "counter", has_counter)
         return (_entity(one) for one in found)
 

@@ -45,7 +45,6 @@ class DirectMeterEntries:
         batch.add(set_meter(store, key, config))
 
     def read(self, wanted: p4r.DirectMeterEntry) -> Iterator[p4r.Entity]:
-        """Return the current configurations of one entry, of a table's entries, or of all tables' entries."""
         _refuse_colors(wanted)
         found = read_direct(self._stores, self._pipeline, wanted.table_entry, "meter", has_meter)
         return (_entity(one) for one in found)

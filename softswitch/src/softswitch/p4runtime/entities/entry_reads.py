@@ -17,8 +17,6 @@ from softswitch.pipeline import ActionCall, ControlPlane, EntryAction, StoredEnt
 
 
 class Found(NamedTuple):
-    """An entry that a query selects."""
-
     store: TableStore
     key: Key
     entry: StoredEntry

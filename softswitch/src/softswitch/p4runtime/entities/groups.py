@@ -36,7 +36,6 @@ class Groups:
             _put(store, old, message, batch)
 
     def read(self, wanted: p4r.ActionProfileGroup) -> Iterator[p4r.Entity]:
-        """Return one group, all of a selector, or (IDs 0) all of all selectors; nothing if there is none."""
         stores = self._profiles.selected(wanted.action_profile_id, wanted.group_id, "group")
         found = [
             message

@@ -40,8 +40,6 @@ class _Numbers:
 
 
 class Handles:
-    """The handles of entries of all tables that have been queried."""
-
     def __init__(self, entries: Callable[[str], Iterable[StoredEntry]]) -> None:
         self._entries = entries
         self._tables: dict[str, _Numbers] = {}

@@ -40,7 +40,6 @@ class Members:
         _put(store, member, call, batch)
 
     def read(self, wanted: p4r.ActionProfileMember) -> Iterator[p4r.Entity]:
-        """Return one member, all of a profile, or (IDs 0) all of all profiles; nothing if there is none."""
         stores = self._profiles.selected(wanted.action_profile_id, wanted.member_id, "member")
         found = [
             (store.profile.id, member, call)

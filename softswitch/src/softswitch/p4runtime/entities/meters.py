@@ -21,7 +21,6 @@ class MeterEntries(Arrays[MeterInfo]):
         self._configs: dict[tuple[int, int], MeterConfig] = {}
 
     def write(self, kind: int, message: p4r.MeterEntry, batch: Batch) -> None:
-        """Check one update of a cell, or of all cells of a meter, and add it to the batch."""
         array, indices = self._modified(kind, message.meter_id, message)
         _refuse_colors(message)
         config = None
@@ -44,7 +43,6 @@ class MeterEntries(Arrays[MeterInfo]):
         return self._configs.get((array.id, index))
 
     def read(self, wanted: p4r.MeterEntry) -> Iterator[p4r.Entity]:
-        """Return one cell, all cells of a meter, or (ID 0) all cells of all meters."""
         _refuse_colors(wanted)
         cells = [
             (array.id, index)

@@ -52,7 +52,6 @@ class ProfileStore:
         self.numbers = MemberNumbers()
 
     def check_member(self, member: int) -> None:
-        """Raise Refusal if there is no such member."""
         if member not in self.members:
             raise self.missing("member", member)
 

@@ -17,7 +17,6 @@ class RegisterEntries(Arrays[RegisterInfo]):
         super().__init__("register", arrays, pipeline)
 
     def write(self, kind: int, message: p4r.RegisterEntry, batch: Batch) -> None:
-        """Check one update of a cell, or of all cells of a register array, and add it to the batch."""
         array, indices = self._modified(kind, message.register_id, message)
         value = value_of(array.shape, message.data, f"register {array.name}")
 
@@ -28,7 +27,6 @@ class RegisterEntries(Arrays[RegisterInfo]):
         batch.add(step)
 
     def read(self, wanted: p4r.RegisterEntry) -> Iterator[p4r.Entity]:
-        """Return one cell, all cells of a register array, or (ID 0) all cells of all register arrays."""
         chunks = [
             (array, start, self._pipeline.read_register(array.name, start, stop))
             for array, start, stop in self._chunks(wanted.register_id, wanted)

@@ -148,7 +148,6 @@ class PacketReplication:
                 raise _untyped()
 
     def read(self, wanted: p4r.PacketReplicationEngineEntry) -> Iterator[p4r.Entity]:
-        """Return one group or session, or (ID 0) all groups or all sessions."""
         match wanted.WhichOneof("type"):
             case "multicast_group_entry":
                 return self.groups.read(wanted.multicast_group_entry)

@@ -110,8 +110,6 @@ class TableStore:
 
 
 class Stores:
-    """The state of all tables of the program, by table ID."""
-
     def __init__(self, p4info: P4Info, program: Program, profiles: Profiles) -> None:
         self._stores = {
             i: TableStore(table, program, profiles)

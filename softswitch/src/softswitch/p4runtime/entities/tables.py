@@ -73,7 +73,6 @@ class TableEntries:
             self._delete(store, entry, batch)
 
     def read(self, wanted: p4r.TableEntry) -> Iterator[p4r.Entity]:
-        """Return the current entries that a query selects (P4Runtime 1.4 §9.1.6)."""
         return read_entries(self._stores, self._actions, self._pipeline, wanted, self._clock())
 
     def idle(self, entry_key: EntryKey) -> p4r.TableEntry:

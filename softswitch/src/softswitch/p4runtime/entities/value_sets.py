@@ -16,8 +16,6 @@ Member = tuple[int, ...]
 
 
 class ValueSetEntries:
-    """The value sets, which are initially empty."""
-
     def __init__(self, value_sets: Mapping[int, ValueSetInfo]) -> None:
         self._value_sets = value_sets
         self._members: dict[int, tuple[Member, ...]] = {identity: () for identity in value_sets}
