@@ -63,7 +63,10 @@ class RpcServer:
         self.state.header.misdirected += 1
 
     def handle(self, datagram: bytes | memoryview, arrival: int, read: int) -> tuple[int, bytes] | None:
-        """Answer a datagram of `arrival` and `read` (ns); return job and answer to send at once, or None."""
+        """Answer a datagram that the kernel received at `arrival` and that was read at `read` (ns).
+
+        Return the job and the answer, to be sent at once, or None if there is no answer.
+        """
         self.make_room(1)
         length = min(len(datagram), BUFFER_BYTES)
         self._request_bytes[:length] = np.frombuffer(datagram, np.uint8, length)

@@ -1,4 +1,7 @@
-"""The switch behind its P4Runtime service; only this module imports those that import or compile slowly."""
+"""The switch behind its P4Runtime service: its ports, and the program given at the start.
+
+Modules that import or compile slowly are imported only from here.
+"""
 
 from __future__ import annotations
 

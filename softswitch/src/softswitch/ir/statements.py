@@ -248,7 +248,7 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Name, widths in bits and names of run-time data, body, and each statement's source location."""
+    """An action: name, run-time data (widths in bits, names), body, and source lines of statements."""
 
     name: str
     parameters: tuple[int, ...]

@@ -1,4 +1,7 @@
-"""Pcap files of a port's frames, one a direction, by BMv2's names; each frame is one write, for readers."""
+"""Pcap files of a port's frames, one for each direction, with the names and the format of BMv2's `--pcap`.
+
+Each frame is one write, so that a reader finds whole frames at any time.
+"""
 
 import contextlib
 import os
