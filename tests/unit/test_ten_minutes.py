@@ -42,7 +42,7 @@ def test_the_change_applies(changed: Path) -> None:
 def test_lost_answers_lose_and_double_nothing(changed: Path) -> None:
     compiled = changed / "hotset.json"
     source = changed / "hotset" / "hotset.p4"
-    compile_it = ["p4c-bm2-ss", "-I", changed, "--Wdisable=unused", "-o", compiled, source]
+    compile_it: list[str | Path] = ["p4c-bm2-ss", "-I", changed, "--Wdisable=unused", "-o", compiled, source]
     subprocess.run(compile_it, check=True)
     program = load_program(compiled.read_bytes())
     pipeline = CompiledPipeline(program, MachineCode(program))
