@@ -10,6 +10,7 @@ from hosts.workload.trace import Trace
 from simulator.answer.arm_results import OffloadComparison, compare_arms
 from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
 from simulator.answer.cluster import Cluster, config_for, trace_for
+from simulator.answer.devices import DEVICES
 from simulator.answer.sentences import headline, sentences
 from simulator.answer.sizes import PackingCounter, Size, sizes_for
 from simulator.config import SimulationConfig
@@ -42,7 +43,8 @@ def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
         sides = compare_arms(config, made.record, made.summary)
     counter = PackingCounter(config, trace)
     asked = min(cluster.top_k, counter.known)
-    sizes, checks = _sizes(config, trace, counter, asked, sides, reporter)
+    largest = min(counter.known, DEVICES[cluster.switch].hot_keys)
+    sizes, checks = _sizes(config, trace, counter, (asked, largest), sides, reporter)
     stops = stops_at(sizes[1:])
     keys = lanes_per_step(trace)
     return ClusterAnswer(
@@ -61,13 +63,14 @@ def _sizes(
     config: SimulationConfig,
     trace: Trace,
     counter: PackingCounter,
-    asked: int,
+    asked_and_largest: tuple[int, int],
     sides: OffloadComparison,
     reporter: Reporter,
 ) -> tuple[list[Size], tuple[Check, ...]]:
     """Calculate the sizes, and simulate some until one is within `MAX_ERROR` of what was calculated."""
+    asked, largest = asked_and_largest
     with reporter.phase("sizes", 1.0) as phase:
-        wanted, counted = sizes_for(asked, counter.known), {}
+        wanted, counted = sizes_for(asked, largest), {}
         for done, top_k in enumerate(wanted, start=1):
             counted[top_k] = counter.count(top_k)
             phase.update(done / len(wanted))

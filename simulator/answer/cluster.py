@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from experiment.config import MAX_TOP_K, config_of
+from experiment.config import config_of
 from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.designs.arms import judged
@@ -14,10 +14,11 @@ from foundation.settings import Strict
 from hosts.workload import files
 from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
+from simulator.answer.devices import DEVICES, DeviceName
 from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts
 
-SWITCH = {"switch_us": 1.0, "switch_mpps": 1_000.0}
+SWITCH = DEVICES["ideal"].network
 """A dedicated switch in the terms of [network]: about one pipe of a switch ASIC."""
 MAX_LOAD = 0.8
 """Maximum load, as a fraction of the lowest capacity; beyond it queues grow as long as the run lasts."""
@@ -37,6 +38,7 @@ class Cluster(Strict):
     without."""
     top_k: int = Field(default=20_000, ge=1)
     hosts: Hosts | None = None
+    switch: DeviceName = "ideal"
 
 
 def on_dedicated_cores(hosts: Hosts) -> Hosts:
@@ -45,16 +47,17 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
 
 
 def config_for(cluster: Cluster) -> SimulationConfig:
-    """Return the configuration with `SWITCH` and a core an agent; raises `SimulationError`, `ConfigError`."""
+    """Return the configuration with a core an agent; raises `SimulationError`, `ConfigError`."""
     hosts = cluster.workers + cluster.servers
     if hosts > PORTS:
         raise SimulationError(
             f"{cluster.workers:,} workers and {cluster.servers:,} servers are {hosts:,} hosts, "
             f"and the switch has {PORTS} ports"
         )
-    if cluster.top_k > MAX_TOP_K:
+    hot_keys = DEVICES[cluster.switch].hot_keys
+    if cluster.top_k > hot_keys:
         raise SimulationError(
-            f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {MAX_TOP_K:,}"
+            f"a hot set of {cluster.top_k:,} keys is too large: the switch's tables hold {hot_keys:,}"
         )
     values: dict[str, object] = {
         "workers": cluster.workers,
@@ -66,7 +69,7 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         "max_load": MAX_LOAD,
         "data": cluster.data,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
-        "network": SWITCH,
+        "network": DEVICES[cluster.switch].network,
         "hosts": on_dedicated_cores(cluster.hosts or Hosts()).model_dump(),
     }
     return config_of(SimulationConfig, values)

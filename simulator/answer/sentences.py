@@ -8,6 +8,7 @@ from foundation.text import pluralize
 from simulator.answer.arm_results import ArmResult, Busy, Limit, OffloadComparison
 from simulator.answer.capacity import WORTH, Check
 from simulator.answer.cluster import Cluster
+from simulator.answer.devices import DEVICES, Device
 from simulator.answer.sizes import Size
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
@@ -45,7 +46,7 @@ def sentences(
     yield from _sizes(sizes, stops)
     yield _checks(checks)
     yield _data(cluster, keys)
-    yield device(config)
+    yield device(config, DEVICES[cluster.switch])
     yield _costs(cluster.hosts)
 
 
@@ -131,13 +132,23 @@ def _data(cluster: Cluster, keys: float) -> str:
     )
 
 
-def device(config: SimulationConfig) -> str:
+def device(config: SimulationConfig, switch: Device) -> str:
     network = config.network
     takes = f"{network.switch_us:g} µs for a frame and {network.switch_mpps:,.0f} million of them a second"
     rate = f"{network.rate_mbit / 1000:g} Gbit/s" if network.rate_mbit else "no limit"
     return (
         "This is simulated: every worker and every server has a core of its own, and the switch is "
-        f"a device that takes {takes}; its cables have {rate} and take {network.delay_us:g} µs."
+        f"{switch.description} that takes {takes}{_passes(switch)}; "
+        f"its cables have {rate} and take {network.delay_us:g} µs."
+    )
+
+
+def _passes(switch: Device) -> str:
+    if switch.passes == 1:
+        return ""
+    return (
+        f", as an RPC goes through it {switch.passes} times, with {switch.lanes} lanes each time; it holds "
+        f"{switch.hot_keys:,} hot keys"
     )
 
 

@@ -52,10 +52,17 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="TOML file with the table [hosts], as `hotline fit` writes it. [default: the costs of our agents]",
 )
+@click.option(
+    "--switch",
+    type=click.Choice(["ideal", "tofino", "tofino2"]),
+    default="ideal",
+    show_default=True,
+    help="Kind of the dedicated switch; docs/tofino.md has the limits of chips.",
+)
 @json_option
 def answer(
     workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None, skew: float,
-    top_k: int, hosts_of: Path | None, as_json: bool,
+    top_k: int, hosts_of: Path | None, switch: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell what a switch would do for a cluster.
 
@@ -77,6 +84,7 @@ def answer(
             skew=skew,
             top_k=top_k,
             hosts=None if hosts_of is None else load_hosts(hosts_of),
+            switch=switch,
         )
     if as_json:
         click.echo(found.model_dump_json(indent=2))

@@ -15,9 +15,10 @@ from foundation.protocol.hashing import lane_of
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
 from simulator.answer.cluster import Cluster, config_for
-from simulator.answer.sentences import differences, headline, sentences
+from simulator.answer.devices import DEVICES, DeviceName
+from simulator.answer.sentences import device, differences, headline, sentences
 from simulator.answer.sizes import PackingCounter, PackingCounts, Size, sizes_for
-from simulator.config import SimulationConfig
+from simulator.config import SimulationConfig, SimulationError
 from simulator.costs import Hosts
 from tests.harness.cli import invoke, json_of
 from tests.harness.summaries import of_ratio
@@ -332,3 +333,25 @@ def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
     assert (config.network.switch_us, config.network.switch_mpps) == (1, 1_000)
     assert config.arms == ("baseline", "offload")
     assert (config.loads, config.rate, config.max_load) == ((1,), 10, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("switch", "us", "mpps", "said"),
+    [
+        ("ideal", 1, 1_000, "a device that takes 1 µs for a frame and 1,000 million"),
+        ("tofino", 2, 197.6, "a pipe of a Tofino that takes 2 µs for a frame and 198 million"),
+        ("tofino2", 2, 395.3, "a pipe of a Tofino 2 that takes 2 µs for a frame and 395 million"),
+    ],
+)
+def test_a_chip_has_its_own_limits(switch: DeviceName, us: float, mpps: float, said: str) -> None:
+    """A push of 32 lanes and the gap after it have 506 bytes, and pass a chip of 16 lanes twice."""
+    config = config_for(Cluster(workers=8, servers=4, switch=switch))
+    assert (config.network.switch_us, config.network.switch_mpps) == (us, mpps)
+    assert said in device(config, DEVICES[switch])
+
+
+def test_a_chip_holds_fewer_hot_keys_than_softswitch() -> None:
+    assert json_of("answer", *SMALL, "--rate", 500, "--switch", "tofino")["cluster"]["switch"] == "tofino"
+    config_for(Cluster(workers=8, servers=4, top_k=57_344, switch="tofino"))
+    with pytest.raises(SimulationError, match=r"57,345 keys .* hold 57,344"):
+        config_for(Cluster(workers=8, servers=4, top_k=57_345, switch="tofino"))

@@ -1,0 +1,50 @@
+"""Switches of `hotline answer --switch`: what a frame takes, and how many hot keys they hold.
+
+The figures of chips are those of docs/tofino.md, from published limits and the program that was compiled for
+a Tofino 1; a Tofino 2 is assumed to hold as much. No chip was measured, and the program for several passes
+was not built.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from experiment.config import MAX_TOP_K
+from foundation.protocol.header import HEADER_BYTES, KEY_BYTES, LANES, VALUE_BYTES
+
+_FRAME_BYTES = 14 + 20 + 8 + HEADER_BYTES + LANES * (KEY_BYTES + VALUE_BYTES)
+"""Length of a full push: Ethernet, IPv4, UDP, header and lanes."""
+_GAP_BYTES = 24
+"""Preamble, checksum and gap between two frames."""
+
+
+class Device(NamedTuple):
+    description: str
+    pass_us: float
+    """Time of a frame through the switch once, in µs."""
+    lanes: int
+    """Lanes that one pass serves."""
+    hot_keys: int
+    pipe_gbit: int | None = None
+    """Bandwidth of one pipe in Gbit/s; None assumes 1,000 million frames/s."""
+
+    @property
+    def passes(self) -> int:
+        """Passes of an RPC of 32 lanes: all but the first take bandwidth of the pipe, too."""
+        return -(-LANES // self.lanes)
+
+    @property
+    def network(self) -> dict[str, float]:
+        """The switch in the terms of [network]."""
+        mpps = 1_000.0
+        if self.pipe_gbit is not None:
+            mpps = self.pipe_gbit * 1e3 / (8 * (_FRAME_BYTES + _GAP_BYTES)) / self.passes
+        return {"switch_us": self.pass_us * self.passes, "switch_mpps": round(mpps, 1)}
+
+
+DeviceName = Literal["ideal", "tofino", "tofino2"]
+DEVICES: dict[DeviceName, Device] = {
+    "ideal": Device("a device", 1.0, LANES, MAX_TOP_K),
+    "tofino": Device("a pipe of a Tofino", 1.0, 16, MAX_TOP_K // 2, pipe_gbit=1_600),
+    "tofino2": Device("a pipe of a Tofino 2", 1.0, 16, MAX_TOP_K // 2, pipe_gbit=3_200),
+}

@@ -1,0 +1,1 @@
+"""Read the reports of p4c's Tofino backend."""
