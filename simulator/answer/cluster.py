@@ -16,7 +16,7 @@ from hosts.workload.generator import R1
 from hosts.workload.trace import Trace
 from simulator.answer.devices import DEVICES, DeviceName
 from simulator.config import SimulationConfig, SimulationError
-from simulator.costs import Hosts
+from simulator.costs import Hosts, Network
 
 SWITCH = DEVICES["ideal"].network
 """A dedicated switch in the terms of [network]: about one pipe of a switch ASIC."""
@@ -39,6 +39,15 @@ class Cluster(Strict):
     top_k: int = Field(default=20_000, ge=1)
     hosts: Hosts | None = None
     switch: DeviceName = "ideal"
+    racks: int | None = Field(default=None, ge=1)
+    """Racks of workers, whose switches only forward; None gives each worker a port of the switch. Servers
+    are at the switch with the hot set in either case."""
+    oversubscription: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """Bandwidth of a rack's workers together, as a multiple of its uplink's."""
+
+    @property
+    def workers_per_rack(self) -> int:
+        return -(-self.workers // (self.racks or self.workers))
 
 
 def on_dedicated_cores(hosts: Hosts) -> Hosts:
@@ -48,12 +57,7 @@ def on_dedicated_cores(hosts: Hosts) -> Hosts:
 
 def config_for(cluster: Cluster) -> SimulationConfig:
     """Return the configuration with a core an agent; raises `SimulationError`, `ConfigError`."""
-    hosts = cluster.workers + cluster.servers
-    if hosts > PORTS:
-        raise SimulationError(
-            f"{cluster.workers:,} workers and {cluster.servers:,} servers are {hosts:,} hosts, "
-            f"and the switch has {PORTS} ports"
-        )
+    _check_ports(cluster)
     hot_keys = DEVICES[cluster.switch].hot_keys
     if cluster.top_k > hot_keys:
         raise SimulationError(
@@ -69,10 +73,36 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         "max_load": MAX_LOAD,
         "data": cluster.data,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
-        "network": DEVICES[cluster.switch].network,
+        "network": {**DEVICES[cluster.switch].network, **_racks(cluster)},
         "hosts": on_dedicated_cores(cluster.hosts or Hosts()).model_dump(),
     }
     return config_of(SimulationConfig, values)
+
+
+def _check_ports(cluster: Cluster) -> None:
+    hosts = f"{cluster.workers:,} workers and {cluster.servers:,} servers"
+    if cluster.racks is None:
+        if cluster.workers + cluster.servers > PORTS:
+            raise SimulationError(
+                f"{hosts} are {cluster.workers + cluster.servers:,} hosts, and the switch has {PORTS} ports; "
+                "expected at most as many hosts, or workers in racks (--racks)"
+            )
+    elif cluster.workers_per_rack == 1:
+        raise SimulationError(
+            f"{cluster.racks:,} racks of {cluster.workers:,} workers: expected at least 2 workers a rack"
+        )
+    elif (ports := -(-cluster.workers // cluster.workers_per_rack) + cluster.servers) > PORTS:
+        raise SimulationError(
+            f"{hosts} in {cluster.racks:,} racks need {ports:,} ports, and the switch has {PORTS}; "
+            "expected fewer racks (--racks)"
+        )
+
+
+def _racks(cluster: Cluster) -> dict[str, object]:
+    if cluster.racks is None:
+        return {}
+    rack = cluster.workers_per_rack
+    return {"rack": rack, "uplink_mbit": rack * Network().rate_mbit / cluster.oversubscription}
 
 
 def trace_for(config: SimulationConfig, reporter: Reporter) -> Trace:

@@ -47,6 +47,8 @@ def sentences(
     yield _checks(checks)
     yield _data(cluster, keys)
     yield device(config, DEVICES[cluster.switch])
+    if config.network.rack is not None:
+        yield _racks(config)
     yield _costs(cluster.hosts)
 
 
@@ -149,6 +151,17 @@ def _passes(switch: Device) -> str:
     return (
         f", as an RPC goes through it {switch.passes} times, with {switch.lanes} lanes each time; it holds "
         f"{switch.hot_keys:,} hot keys"
+    )
+
+
+def _racks(config: SimulationConfig) -> str:
+    rack, uplink = config.workers_at_a_port, config.network.uplink_mbit
+    racks = -(-config.workers // rack)
+    has = f"{uplink / 1000:,.4g} Gbit/s" if uplink else "no limit"
+    return (
+        f"Workers are in {pluralize(racks, 'rack')} of up to {rack:,}, whose switches only forward, and "
+        f"whose uplinks have {has} each; servers are at the switch with the hot set, which spares uplinks "
+        "nothing."
     )
 
 

@@ -47,6 +47,17 @@ if TYPE_CHECKING:
     "--top-k", type=click.IntRange(min=1), default=20_000, show_default=True, help="Hot keys in the switch."
 )
 @click.option(
+    "--racks",
+    type=click.IntRange(min=1),
+    help="Racks of workers, whose switches only forward; servers are at the switch with the hot set. "
+    "[default: each worker has a port of the switch]",
+)
+@click.option(
+    "--oversubscription",
+    type=Number(min=0, min_open=True),
+    help="With --racks: bandwidth of a rack's workers together by that of its uplink. [default: 1]",
+)
+@click.option(
     "--hosts",
     "hosts_of",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -62,7 +73,8 @@ if TYPE_CHECKING:
 @json_option
 def answer(
     workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None, skew: float,
-    top_k: int, hosts_of: Path | None, switch: str, as_json: bool,
+    top_k: int, racks: int | None, oversubscription: float | None, hosts_of: Path | None, switch: str,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Tell what a switch would do for a cluster.
 
@@ -73,6 +85,8 @@ def answer(
     from hotline.runs import answer as answer_for
     from simulator.config import load_hosts
 
+    if oversubscription is not None and racks is None:
+        raise click.UsageError(f"--oversubscription ({oversubscription:g}) goes with --racks")
     with one_line_errors():
         found = answer_for(
             Reporter(RunConsole()) if sys.stderr.isatty() else None,
@@ -83,6 +97,8 @@ def answer(
             data=data,
             skew=skew,
             top_k=top_k,
+            racks=racks,
+            oversubscription=oversubscription or 1.0,
             hosts=None if hosts_of is None else load_hosts(hosts_of),
             switch=switch,
         )

@@ -12,6 +12,7 @@ import pytest
 
 from analysis.statistics import Comparison
 from foundation.protocol.hashing import lane_of
+from hotline.runs import answer
 from simulator.answer.arm_results import ArmResult, Busy, OffloadComparison
 from simulator.answer.capacity import CapacityModel, Check, next_to_check, stops_at
 from simulator.answer.cluster import Cluster, config_for
@@ -133,6 +134,8 @@ def _skewed(size: int) -> Any:
     ("options", "complaint"),
     [
         (["--workers", "450", "--servers", "60"], "450 workers and 60 servers are 510 hosts, and the"),
+        (["--workers", "450", "--servers", "60", "--racks", "450"], "450 racks of 450 workers: expected at"),
+        (["--workers", "960", "--servers", "60", "--racks", "480"], "60 servers in 480 racks need 540 ports"),
         (["--workers", "4", "--servers", "2", "--top-k", "200000"], "a hot set of 200,000 keys is too"),
         (["--workers", "4", "--servers", "300"], "servers = 300: "),
         (["--workers", "4", "--servers", "2", "--data", "nowhere"], "nowhere: cannot be read: No such file"),
@@ -324,6 +327,30 @@ def test_calculated_capacities_are_called_estimates_if_the_last_check_fails(
     checks = [Check(1_000, 150, 100), Check(2_000, calculated, 100)]
     text = " ".join(sentences(cluster, config_for(cluster), 9, equal, made, made[1], checks))
     assert ("are estimates" in text) is is_estimate and "100 simulated (+50 %)" in text
+
+
+def test_workers_in_racks_share_uplinks() -> None:
+    """900 workers and 100 servers are more hosts than the switch has ports."""
+    config = config_for(Cluster(workers=900, servers=100, racks=40, oversubscription=4))
+    assert (config.network.rack, config.network.uplink_mbit) == (23, 23 * 10_000 / 4)
+    assert config.network.switch_us == 1 and config_for(Cluster(workers=9, servers=1)).network.rack is None
+
+
+def test_full_uplinks_take_the_gain_away() -> None:
+    """The hot set is behind the uplinks, which carry some more RPCs with it than without (design.md)."""
+    wide, narrow = (
+        answer(workers=16, servers=1, racks=2, keys_per_step=300, oversubscription=each) for each in (1, 400)
+    )
+    assert wide.sides.gain > 1.5
+    assert narrow.sides.gain == pytest.approx(0.9, abs=0.03)
+    assert narrow.sides.baseline.capacity < 0.8 * wide.sides.baseline.capacity
+    [said] = [sentence for sentence in narrow.sentences if sentence.startswith("Workers are in 2 racks")]
+    assert "up to 8" in said and "0.2 Gbit/s" in said
+
+
+def test_oversubscription_needs_racks() -> None:
+    result = invoke("answer", "--workers", 4, "--servers", 2, "--oversubscription", 4)
+    assert result.exit_code == 2 and "--oversubscription (4) goes with --racks" in result.output
 
 
 def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
