@@ -57,7 +57,7 @@ def elsewhere(words: Sequence[str]) -> list[str]:
             found = found.commands[word]
     options = chain(*(parameter.opts for parameter in found.params))
     # What needs no file, either, gets one.
-    return ["--switch", "127.0.0.1:1"] if "--switch" in options else ADDED.get(words[0], [])
+    return ["--switch", "127.0.0.1:1"] if "--device-id" in options else ADDED.get(words[0], [])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

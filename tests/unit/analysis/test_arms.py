@@ -87,7 +87,7 @@ def test_a_design_without_anything_to_judge_has_a_report(tmp_path: Path) -> None
     found = answer(summary)
     assert (found.recommendation, found.claims, found.others) == (Recommendation.NO_LEAD, {}, ())
     assert "<dt>none-repeat</dt><dd>" in page
-    assert "baseline</dt>" not in page and "Differences to <em>none</em>" in page
+    assert "baseline</dt>" not in page and "<h2>Differences to none</h2>" in page
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
