@@ -90,7 +90,7 @@ def drawings(summary: Summary, record: RunRecord) -> list[Drawing]:
     return [
         Drawing(
             _render("network.svg.j2", arm=arm, of=load.arms[arm.name], **hosts),
-            f"Arm {arm.name}, {arm.about}: means a step, {at_load(name)}.",
+            f"Arm {arm.name}, {arm.about}: means of a step, {at_load(name)}.",
         )
         for arm in arms
     ]
