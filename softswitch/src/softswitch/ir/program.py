@@ -97,8 +97,8 @@ class Program:
     def stale_fields(self) -> StaleFields:
         """Fields that can be other than 0 while their header is invalid."""
         meters = [table.meter.target for table in self.tables.values() if table.meter]
-        kept = [ref for values in self.field_lists for ref in values.values if isinstance(ref, FieldRef)]
-        return StaleFields(self.headers, self.stacks, self.unions, self.statements, [*meters, *kept])
+        preserved = [ref for values in self.field_lists for ref in values.values if isinstance(ref, FieldRef)]
+        return StaleFields(self.headers, self.stacks, self.unions, self.statements, [*meters, *preserved])
 
     @cached_property
     def assertions(self) -> frozenset[int]:
@@ -113,8 +113,8 @@ class Program:
         ref = self.standard(name)
         targets = {getattr(statement, "target", None) for statement in self.statements}
         targets |= {table.meter.target for table in self.tables.values() if table.meter}
-        kept = any(ref in values.values for values in self.field_lists)
-        return kept or ref in targets or ref.header in targets
+        is_preserved = any(ref in values.values for values in self.field_lists)
+        return is_preserved or ref in targets or ref.header in targets
 
     def standard(self, name: Standard) -> FieldRef:
         return self.field_index[STANDARD_METADATA, name.value]
