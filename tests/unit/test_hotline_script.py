@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import hotline as hotline_package
+from experiment.config import load_config
 from hotline.cli.commands import hotline
 
 CHECKOUT = Path(__file__).parents[2]
@@ -23,9 +24,32 @@ PAGES = [CHECKOUT / page for page in ("README.md", "docs/guide.md")]
 TEXT = "\n".join(page.read_text() for page in PAGES)
 COMMANDS = re.findall(r"^    \./hotline ([^#\n]+)", TEXT, re.MULTILINE)
 
-NEED_NOTHING = {"down", "explain", "whatif"}
-ADDED = {"answer": ["--hosts", "none.toml"], "allreduce": ["--into", "/proc/none"]}
+NEED_NOTHING = {"down", "explain", "overlap", "whatif"}
+ADDED = {
+    "answer": ["--hosts", "none.toml"],
+    "allreduce": ["--into", "/proc/none"],
+    "faults": ["--replay", "none.json"],
+    "sweep": ["--into", "/proc/none"],
+}
 """Options that make a command fail soon."""
+
+
+def find_commands(group: click.Group = hotline, parents: str = "") -> list[str]:
+    """Find all commands below a group: "run", "hotset curve"."""
+    found = []
+    for name, command in group.commands.items():
+        path = f"{parents} {name}".strip()
+        found += find_commands(command, path) if isinstance(command, click.Group) else [path]
+    return found
+
+
+def read_example(path: str) -> str:
+    """Read the command that the help of another one ends with, without "hotline"."""
+    helped = CliRunner().invoke(hotline, [*path.split(), "--help"], terminal_width=80)
+    assert max(map(len, helped.output.splitlines())) <= 80
+    last = helped.output.splitlines()[-1]
+    assert last.startswith(f"  Example: hotline {path}"), last
+    return last.removeprefix("  Example: hotline ")
 
 
 def run(script: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -73,6 +97,18 @@ def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pyt
     assert re.search(
         r"no switch answers|cannot be read|No such file|not a run folder|no such folder", result.output
     )
+
+
+@pytest.mark.parametrize("path", sorted({*find_commands()} - {"run"}))
+def test_help_ends_with_an_example_that_is_right(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test_shown_commands_are_right(read_example(path), tmp_path, monkeypatch)
+
+
+def test_the_example_of_run_names_settings() -> None:
+    config = load_config(shlex.split(read_example("run"))[1:])
+    assert (config.workers, config.top_k) == (8, 5000)
 
 
 def test_every_command_is_shown() -> None:

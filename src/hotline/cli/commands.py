@@ -8,6 +8,7 @@ import click
 from foundation.renamed import OPTIONS, VERBS, expected, find_old
 from hotline.cli.allreduce import allreduce
 from hotline.cli.answer import answer
+from hotline.cli.examples import add_examples
 from hotline.cli.explain import explain
 from hotline.cli.faults import faults
 from hotline.cli.follow import follow
@@ -64,7 +65,7 @@ class _Commands(click.Group):
 def hotline(verbose: bool) -> None:
     """Find out what a programmable switch would do for parameter servers.
 
-    docs/guide.md has an example of each command.
+    `hotline COMMAND --help` ends with an example; docs/guide.md goes by task.
     """
     logging.basicConfig(
         format="%(levelname)s: %(message)s", level=logging.DEBUG if verbose else logging.WARNING
@@ -82,3 +83,4 @@ GROUPS = {
 }
 for command in chain(*GROUPS.values()):
     hotline.add_command(command)
+add_examples(hotline)
