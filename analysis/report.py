@@ -123,7 +123,7 @@ def write_report(run: Path, record: RunRecord, summary: Summary, progress: Progr
     first, is_virtual = result(record, summary), record.simulation is not None
     page = Page(
         title=first.title,
-        subtitle=_line("page_title", run.name, record, _frame_us(record)),
+        subtitle=_line("page_title", run.name, record),
         first=FirstScreen(
             first.verdict,
             first.is_trusted,

@@ -173,7 +173,7 @@ def test_what_was_run_is_told_by_name(synthetic_run: SyntheticRun) -> None:
         "workload": "R1: 1 parameter, 1,234 of them a step",
         "script": "train.py: a process for each worker in each arm",
         "network": "4 workers, 1 parameter server, one switch: "
-        "softswitch (datapath kernel, 1.5 µs of senders' CPU a frame)",
+        "softswitch, its datapath in the kernel (1.5 µs of the senders' CPU time for a frame)",
         "hot set": "the 2,000 most updated parameters of a profile run, 12.5% of all",
         "load": "0.5: 100.0 steps/s of all workers",
         "measured": "0 steps, some 0 RPCs",
@@ -182,5 +182,5 @@ def test_what_was_run_is_told_by_name(synthetic_run: SyntheticRun) -> None:
     }
     kernel["placement"] = {"switch": 2}
     found = dict(what_was_run(record.model_copy(update=kernel), summary))
-    assert "1.5 µs of its CPU a frame" in found["network"] and found["placement"] == "switch on 2"
+    assert "1.5 µs of its own CPU time for a frame" in found["network"] and found["placement"] == "switch on 2"
     assert "always" in durability(summary).title

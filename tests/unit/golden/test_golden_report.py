@@ -359,7 +359,7 @@ def test_the_page_is_whole_and_has_the_record(golden: GoldenRun) -> None:
     path = write_report(golden.folder, record, golden.summary)
     assert path == golden.folder / "report.html"
     text = path.read_text()
-    assert '<p class="about">Run 20260102-030405 on &lt;b&gt;&amp;</p>' in text
+    assert '<p class="about">Run 20260102-030405, with &lt;b&gt;&amp; as the switch</p>' in text
     found = re.search(r'<pre tabindex="0">(.*)</pre>', text, re.DOTALL)
     assert found is not None
     shown = json.loads(unescape(found[1]))
