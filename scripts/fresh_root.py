@@ -33,7 +33,8 @@ COMMANDS = ("make setup", "softswitch/tests/switch_harness/own-namespaces make r
 # What a machine has that `git clone` and `make` worked on.
 _INCLUDE = "ca-certificates,git,make"
 _CA_BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-_UBUNTU_SCRIPT = "gutsy"  # debootstrap's script of all Ubuntu releases, for those newer than debootstrap
+# debootstrap's script of all Ubuntu releases, and of Debian's newest, for releases newer than debootstrap.
+_UBUNTU_SCRIPT, _DEBIAN_SCRIPT = "gutsy", "sid"
 _PIP_FILES = ("/etc/pip.conf", "/etc/xdg/pip", "~/.config/pip", "~/.pip")
 _ENVIRONMENT = re.compile(
     r"PIP_\w+|(https?|no|all)_proxy|SSL_CERT_FILE|REQUESTS_CA_BUNDLE|TERM", re.IGNORECASE
@@ -236,7 +237,7 @@ class FreshRoot:
         command = ["debootstrap", "--variant=minbase", f"--include={_INCLUDE}", f"--components={components}"]
         if keyring is not None:
             command.append(f"--keyring={keyring}")
-        command += [release, str(self._root), sources[0].uri, *([_UBUNTU_SCRIPT] if is_ubuntu else [])]
+        command += [release, str(self._root), sources[0].uri, _UBUNTU_SCRIPT if is_ubuntu else _DEBIAN_SCRIPT]
         if self._step(f"make a root of {release}", [*_NAMESPACES, "--mount-proc", *command]):
             raise FreshRootError(f"debootstrap failed: see {self._logs}")
         apt = self._root / "etc/apt"
