@@ -68,7 +68,7 @@ class WorkerJob:
         peers = [services[ps] for ps in range(config.n_ps)] + [
             (host, job.udp_port) for host in config.workers
         ]
-        self.line = JobSocket(sock, peers, sockets)
+        self.socket = JobSocket(sock, peers, sockets)
         path = config.log_dir / f"ledger-worker-{config.number}-job-{job.job}-epoch-{job.epoch}.bin"
         self.ledger = Ledger(job.job, job.epoch, trace.space.size, trace.largest_batch, path)
 
@@ -208,13 +208,13 @@ class WorkerProcess:
 
     @property
     def lines(self) -> list[int]:
-        return [own.line.fd for own in self._jobs.values()]
+        return [own.socket.fd for own in self._jobs.values()]
 
     def drain_between_blocks(self, ready: Sequence[int]) -> None:
         """Answer other workers that still wait for packets of an operation that has ended here."""
         for own in self._jobs.values():
-            if own.line.fd in ready:
-                own.line.drain_between_blocks(own.client)
+            if own.socket.fd in ready:
+                own.socket.drain_between_blocks(own.client)
 
     def handle_urgent_commands(self) -> None:
         """Execute commands that must not wait for the end of a block or for earlier commands."""
@@ -239,7 +239,7 @@ class WorkerProcess:
         before = client.counters
         self._rpcs.begin(client)
         try:
-            own.line.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
+            own.socket.run(driver, client, report, lambda: self._rpcs.swap(client, origin))
         finally:
             cpu = time.thread_time() - cpu
             self._rpcs.end(client, origin)

@@ -43,13 +43,13 @@ def _shares(study: Study, what: str) -> Figure:
     ]
     return Figure(
         f"policies-{what}",
-        f"{what.capitalize()} that hit, against the keys that are kept",
-        Axis("keys that are kept", is_log=True),
+        f"{what.capitalize()} that hit, against the number of keys in the switch",
+        Axis("keys in the switch", is_log=True),
         Axis(f"share of the {what} that hit", is_share=True),
         [Panel("", series)],
         kind="points" if len(study.settings.sizes) == 1 else "lines",
-        caption="Above is Belady's optimum, which knows the future: nothing that takes a key with an access "
-        "to it can do better. Below are random keys.",
+        caption="The highest curve is Belady's optimum, which knows the future: no policy that admits a key "
+        "at one of its accesses has more hits. The lowest is a random set of keys.",
     )
 
 
@@ -69,7 +69,8 @@ def _moves(study: Study) -> Figure:
         Axis("share of the updates that hit", is_share=True),
         [Panel("", series)],
         kind="points",
-        caption=f"Each curve is a policy, its points are sizes. What makes no move is at {_MIN_MOVES}.",
+        caption="Each curve is a policy, each point a size. Policies without moves are drawn at "
+        f"{_MIN_MOVES}.",
     )
 
 
@@ -84,6 +85,6 @@ def _over_time(study: Study) -> Figure:
         Axis("step of all workers"),
         Axis("share of the updates that hit", is_share=True),
         [Panel("", series)],
-        caption="Only the part of the log that is scored: fixed sets were chosen before it. The optimum "
-        "begins with the best keys that could be there.",
+        caption="The figure shows the scored part of the log; fixed sets were selected from the part before "
+        "it. The optimum starts with the keys that will be needed first.",
     )

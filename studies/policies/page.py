@@ -14,29 +14,29 @@ from studies.policies.table import cells, columns, printed_sizes, write_table
 from studies.report import write_report
 
 _READING = (
-    "A policy says which keys a switch keeps. Each of them serves the same accesses in the same order: by "
-    "iteration, then worker, then key. An access hits where its key is kept. A key is taken in with an "
-    "access to it only, as its value travels with it; what a policy chooses at the end of a period waits for "
-    "that.",
-    "Fixed sets are chosen from the first part of the log. All shares, moves and packets are of the rest; "
-    "the other policies go through the first part, too, and are warm.",
-    "Packets are counted by packing sampled mini-batches as the workers do, with the keys in the switch that "
-    "the policy had there when they came.",
-    f"A move is an install or an eviction, and takes {WRITES_PER_MOVE} table writes. A control plane follows "
-    "where it can write as many a second as the policy asks for at the given rate of steps. Where the switch "
-    "makes the moves by itself, none is needed.",
+    "A policy decides which keys the switch holds. All policies replay the same accesses in the same order: "
+    "by iteration, then worker, then key. An access hits if its key is in the switch. A key enters the "
+    "switch together with an access to it, which carries its value; a key that a policy selects at the end "
+    "of a period therefore enters at its next access.",
+    "Fixed sets are selected from the first part of the log. All shares, moves and packets are counted in "
+    "the rest. The other policies replay the first part as a warm-up.",
+    "Packets are counted on sampled mini-batches, packed as the workers pack them, with the keys that the "
+    "policy has in the switch at that step.",
+    f"A move is an install or an eviction, and takes {WRITES_PER_MOVE} table writes. The control plane "
+    "follows a policy if it can do the policy's table writes in time, at the given rate of steps. Moves "
+    "that the switch makes itself take no table writes.",
 )
 _GLOSSARY = (
     *((spec.title, spec.description.replace("`", "")) for spec in POLICIES),
     ("step", "one mini-batch of one worker; its keys are distinct"),
-    ("period", "the time at whose end sets are chosen, and hashed slots are cleared"),
+    ("period", "the time after which sets are selected again, and hashed slots are cleared"),
     (
         "steps to follow",
-        "behind a shift of a generated log, until a share is 95 % of what it was again; over N: not in the "
-        "N steps that the log has left",
+        "steps from the shift of a generated log until a share is back at 95 % of its former value; over N: "
+        "not within the N remaining steps of the log",
     ),
-    ("half-life", "the time in which the top k of a moment lose half of their lead over random keys"),
-    ("bypass", "a key that would be needed last is not taken in"),
+    ("half-life", "the time in which the top k keys lose half of their lead over random keys"),
+    ("bypass", "a key whose next access is later than that of every key in the switch is not admitted"),
     (
         "[DDL]",
         "Pan et al., Dissecting the Communication Latency in Distributed Deep Sparse Learning, IMC 2020",
