@@ -1,0 +1,144 @@
+"""A plain model of the switch of ATP's published rules, which the P4 program is tested against.
+
+It covers what in-ATP/ATP (ddca27f) does in `p4src/p4ml.p4`, in one pass instead of two:
+
+- A first copy claims its cell if the cell has no owner or its own job and sequence number. Otherwise it
+  goes on to the server as it is, marked as collided.
+- A worker's bit is set in the cell's bitmap. If it was not set, the cell counts the packet and adds its
+  values; the first one overwrites them. If the count is then the number of workers, the sums go to the
+  server. A packet whose bit was set is answered with them if the cell is complete; otherwise nothing
+  happens.
+- A resent packet does not claim. From its own cell it takes the partial sum to the server, and frees the
+  cell.
+- The server's acknowledgement frees its cell, and goes to all workers. A request for floats frees nothing.
+- Floats pass on to the server.
+
+The owner is compared, `key` is not: sequence numbers start anew in each tensor, so a cell cannot tell one
+tensor's packets from another's. With `check`, an addition that is off by default, it can.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from hosts.atp.packet import ACK, CELLS, COLLISION, ECN, NO_VALUES, OVERFLOW, RESEND, AtpPacket
+
+MASK, HALF = 2**32 - 1, 2**31
+TOP = 2**31 - 1
+
+
+class Output(NamedTuple):
+    is_multicast: bool
+    """Whether it goes to all workers of the job, or to the server."""
+    packet: AtpPacket
+
+
+@dataclass
+class Cell:
+    owner: int = 0
+    """Job and sequence number; 0 for none."""
+    key: int = 0
+    """The lower half of the tensor's number; used with `check`."""
+    bitmap: int = 0
+    count: int = 0
+    ecn: int = 0
+    values: tuple[int, ...] = NO_VALUES
+
+    def free(self) -> None:
+        self.owner = self.bitmap = self.count = self.ecn = 0
+
+
+@dataclass
+class SwitchModel:
+    """A switch with `check` for all jobs or none."""
+
+    cells: int = CELLS
+    check: bool = False
+    memory: list[Cell] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = [Cell() for _ in range(self.cells)]
+
+    def copy(self) -> SwitchModel:
+        copy = SwitchModel(0, self.check)
+        copy.cells, copy.memory = self.cells, [replace(each) for each in self.memory]
+        return copy
+
+    def take(self, packet: AtpPacket, is_marked: bool = False) -> Output | None:
+        """Process a packet; `is_marked` is whether its IP header has congestion experienced."""
+        if packet.cell >= self.cells:
+            return None
+        cell = self.memory[packet.cell]
+        if packet.has(ACK):
+            if self._is_owner(cell, packet) and not (packet.has(OVERFLOW) and not packet.has(RESEND)):
+                cell.free()
+            return Output(True, packet)
+        if packet.has(OVERFLOW):
+            return Output(False, packet)
+        age = self._age(cell, packet)
+        if age < 0 and not packet.has(RESEND):
+            return None
+        if age > 0:
+            cell.free()
+        if not self._claims(cell, packet):
+            return Output(False, packet if packet.has(RESEND) else _with(packet, COLLISION))
+        return self._aggregate(cell, packet, is_marked or packet.has(ECN))
+
+    def _age(self, cell: Cell, packet: AtpPacket) -> int:
+        """Return how much newer the packet's tensor is than the cell's, if they have the same owner."""
+        if not self.check or cell.owner != owner_of(packet):
+            return 0
+        ahead = (packet.key - cell.key) & MASK
+        return ahead - ((ahead & HALF) << 1)
+
+    def _is_owner(self, cell: Cell, packet: AtpPacket) -> bool:
+        return cell.owner == owner_of(packet) and self._age(cell, packet) == 0
+
+    def _claims(self, cell: Cell, packet: AtpPacket) -> bool:
+        """Return whether the packet is for this cell, whose owner it becomes; a resent one frees the cell."""
+        is_owner = self._is_owner(cell, packet)
+        if packet.has(RESEND):
+            if is_owner:
+                cell.owner = 0
+        elif cell.owner == 0:
+            cell.owner, cell.key = owner_of(packet), packet.key & MASK
+            return True
+        return is_owner
+
+    def _aggregate(self, cell: Cell, packet: AtpPacket, is_congested: bool) -> Output | None:
+        if cell.ecn:
+            packet = _with(packet, ECN)
+        cell.ecn |= is_congested
+        seen_before = cell.bitmap
+        is_fresh = bool(packet.bitmap & ~seen_before)
+        if packet.has(RESEND):
+            cell.bitmap = cell.count = 0
+            is_complete = True
+        else:
+            cell.bitmap |= packet.bitmap
+            cell.count = (cell.count + is_fresh) & MASK
+            is_complete = cell.count & 0xFF == packet.workers
+        if is_fresh and not is_complete and seen_before == 0:
+            cell.values = packet.values
+        elif is_fresh:
+            cell.values = tuple(map(add, cell.values, packet.values))
+        if not is_complete:
+            return None
+        return Output(False, packet._replace(bitmap=seen_before | packet.bitmap, values=cell.values))
+
+
+def owner_of(packet: AtpPacket) -> int:
+    return packet.app << 16 | packet.sequence
+
+
+def add(held: int, value: int) -> int:
+    """Return the sum of two 32-bit words, saturated; a cell at an end of the range stays there."""
+    signed = held - ((held & HALF) << 1)
+    if not -TOP < signed < TOP:
+        return held
+    return max(-HALF, min(TOP, signed + value - ((value & HALF) << 1))) & MASK
+
+
+def _with(packet: AtpPacket, flag: int) -> AtpPacket:
+    return packet._replace(flags=packet.flags | flag)

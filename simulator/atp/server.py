@@ -1,0 +1,137 @@
+"""A plain model of ATP's server, which the compiled one is tested against.
+
+It covers the loop of in-ATP/ATP's `server/ParameterServer.cc` (ddca27f) for one job:
+
+- A packet with another key than the tensor's begins a new tensor, if the old one is complete. Otherwise its
+  key is ignored.
+- A packet with all bits replaces the sums, whatever has been counted. Another one is added, unless one of
+  its bits has been counted.
+- When a sequence number is complete, each packet of it is answered with an acknowledgement: the packet with
+  the sums. If one was collided, the acknowledgement names a new cell, from a shuffled list.
+- A sum at an end of the range, or a packet of floats that is not resent, makes the server ask all workers for
+  floats. Floats are then added as integers are.
+
+Two things are not followed. A repeated acknowledgement of theirs has its values in the wrong byte order
+every other time, as the sums are converted in place. A partial sum that is at an end of the range counts as
+a float.
+
+With `check`, packets of an older tensor are answered from that tensor, or dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hosts.atp.packet import ACK, COLLISION, NO_VALUES, OVERFLOW, RESEND, VALUES, AtpPacket
+from simulator.atp.rules import HALF, MASK
+
+RAILS = {HALF - 1, HALF}
+"""The words at the ends of the range."""
+
+
+@dataclass
+class Chunk:
+    bitmap: int = 0
+    is_float: bool = False
+    is_collided: bool = False
+    values: tuple[int, ...] = NO_VALUES
+
+
+@dataclass
+class Tensor:
+    key: int
+    workers: int
+    chunks: list[Chunk]
+
+    @property
+    def is_complete(self) -> bool:
+        return all(self.is_chunk_complete(chunk) for chunk in self.chunks)
+
+    def is_chunk_complete(self, chunk: Chunk) -> bool:
+        return chunk.bitmap == (1 << self.workers) - 1
+
+    def copy(self) -> Tensor:
+        return replace(self, chunks=[replace(chunk) for chunk in self.chunks])
+
+
+@dataclass
+class ServerModel:
+    spare: tuple[int, ...] = ()
+    """The cells in the order in which they are given to collided sequence numbers."""
+    check: bool = False
+    tensor: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
+    previous: Tensor = field(default_factory=lambda: Tensor(-1, 0, []))
+    """The tensor before it, from which `check` answers late packets."""
+    declared: set[int] = field(default_factory=set)
+    renamed: dict[int, int] = field(default_factory=dict)
+    """Cell of collided packets -> the new one."""
+    next_spare: int = 0
+
+    def copy(self) -> ServerModel:
+        return replace(
+            self, tensor=self.tensor.copy(), previous=self.previous.copy(), declared=set(self.declared),
+            renamed=dict(self.renamed),
+        )  # fmt: skip
+
+    def take(self, packet: AtpPacket) -> AtpPacket | None:
+        """Count a packet; return the acknowledgement, or the request for floats, if there is one."""
+        self.declared.add(packet.cell)
+        tensor = self._tensor_of(packet)
+        if tensor is None or packet.sequence > len(tensor.chunks):
+            return None
+        chunk = tensor.chunks[packet.sequence - 1]
+        chunk.is_collided |= packet.has(COLLISION)
+        is_float, is_resent = packet.has(OVERFLOW), packet.has(RESEND)
+        is_overflow = is_float or not RAILS.isdisjoint(packet.values)
+        if is_overflow and not chunk.is_float:
+            chunk.is_float, chunk.bitmap = True, 0
+        if (is_overflow and not (is_float and is_resent)) or (
+            chunk.is_float and is_resent and not is_overflow
+        ):
+            return packet._replace(bitmap=1, flags=(packet.flags | ACK | OVERFLOW) & ~RESEND)
+        self._count(tensor, chunk, packet)
+        return self._acknowledge(chunk, packet) if tensor.is_chunk_complete(chunk) else None
+
+    def _tensor_of(self, packet: AtpPacket) -> Tensor | None:
+        begins = packet.key > self.tensor.key if self.check else packet.key != self.tensor.key
+        if begins and (self.check or self.tensor.is_complete):
+            self.previous = self.tensor
+            chunks = [Chunk() for _ in range(-(-packet.length // VALUES))]
+            self.tensor = Tensor(packet.key, packet.workers, chunks)
+        if not self.check or packet.key == self.tensor.key:
+            return self.tensor
+        return self.previous if packet.key == self.previous.key else None
+
+    def _count(self, tensor: Tensor, chunk: Chunk, packet: AtpPacket) -> None:
+        if packet.bitmap == (1 << tensor.workers) - 1:
+            chunk.values, chunk.bitmap = packet.values, packet.bitmap
+        elif chunk.is_float == packet.has(OVERFLOW) and not chunk.bitmap & packet.bitmap:
+            chunk.values = _sum(chunk.values, packet) if chunk.bitmap else packet.values
+            chunk.bitmap |= packet.bitmap
+
+    def _acknowledge(self, chunk: Chunk, packet: AtpPacket) -> AtpPacket:
+        flags, length = (packet.flags | ACK) & ~COLLISION, packet.length
+        if chunk.is_collided:
+            flags, length = flags | COLLISION, self._renamed(packet.cell)
+        return packet._replace(bitmap=1, flags=flags, length=length, values=chunk.values)
+
+    def _renamed(self, cell: int) -> int:
+        """Return the cell that a collided one is replaced with; the same if none is left."""
+        while cell not in self.renamed and self.next_spare < len(self.spare):
+            spare = self.spare[self.next_spare]
+            self.next_spare += 1
+            if spare not in self.declared:
+                self.declared.add(spare)
+                self.renamed[cell] = spare
+        return self.renamed.get(cell, cell)
+
+
+def _sum(held: tuple[int, ...], packet: AtpPacket) -> tuple[int, ...]:
+    """Return the sums of words, which are floats if the packet's are, and wrap if they are integers."""
+    if not packet.has(OVERFLOW):
+        return tuple((one + other) & MASK for one, other in zip(held, packet.values, strict=True))
+    words = np.array([held, packet.values], np.uint32).view(np.float32)
+    total: list[int] = (words[0] + words[1]).view(np.uint32).tolist()
+    return tuple(total)

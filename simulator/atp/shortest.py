@@ -1,0 +1,283 @@
+"""Search the shortest schedules of each kind of violation: `python -m simulator.atp.shortest`.
+
+Workers add up tensors of one packet or more, one after the other, at one switch and one server. A step is a
+frame that arrives at the switch, or at the server if it was held up on the way there. What follows from it
+arrives at once, except what the step says is lost or held up. A packet may arrive at any time after its
+worker could have sent it, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import chain, combinations, permutations
+from typing import NamedTuple
+
+from hosts.atp.packet import RESEND, VALUES, AtpPacket
+from simulator.atp.rules import Cell, SwitchModel
+from simulator.atp.server import ServerModel, Tensor
+from simulator.atp.window import WindowModel
+
+APP = 1
+
+
+class Violation(Enum):
+    WRONG = "a worker takes a wrong sum"
+    DIFFERENT = "two workers take different sums"
+    STALLED = "a worker waits for ever"
+    LEAKED = "all are done, and a cell is not free"
+
+
+class Fault(Enum):
+    LATE = "a packet arrives after its worker has the sum"
+    TWICE = "a first copy arrives twice"
+    LOST = "an acknowledgement is lost"
+    HELD = "a frame is held up between switch and server"
+
+
+class Step(NamedTuple):
+    """An arrival at the switch; for `is_held` one at the server, which the switch has sent earlier."""
+
+    worker: int
+    tensor: int
+    sequence: int
+    is_resent: bool = False
+    is_late: bool = False
+    """Whether the worker has the packet's sum already."""
+    is_copy: bool = False
+    """Whether it is a first copy, and has arrived before."""
+    is_held: bool = False
+    holds: bool = False
+    """Whether what the switch sends to the server is held up."""
+    lost_to: tuple[int, ...] = ()
+    """Workers that do not get the acknowledgement."""
+
+    def __str__(self) -> str:
+        name = f"{chr(ord('A') + self.worker)}{self.tensor}.{self.sequence}"
+        marks = (("late", self.is_late), ("resent", self.is_resent), ("copied", self.is_copy))
+        before = [word for word, is_so in marks if is_so]
+        after = ["held up"] * self.holds + [f"lost to {chr(ord('A') + w)}" for w in self.lost_to]
+        text = " ".join([*before, name]) + (f" ({', '.join(after)})" if after else "")
+        return f"[{text} at the server]" if self.is_held else text
+
+
+@dataclass(frozen=True)
+class Setting:
+    workers: int = 2
+    window: int = 1
+    chunks: int = 1
+    """Packets of a tensor."""
+    tensors: int = 2
+    check: bool = False
+    faults: frozenset[Fault] = frozenset(Fault)
+
+
+class State(NamedTuple):
+    switch: SwitchModel
+    server: ServerModel
+    windows: tuple[WindowModel, ...]
+    """Each worker's latest tensor, numbered from 1."""
+    arrived: frozenset[tuple[int, int, int]] = frozenset()
+    """Worker, tensor and sequence number of the first copies that have arrived."""
+    held: tuple[tuple[Step, AtpPacket], ...] = ()
+    steps: tuple[Step, ...] = ()
+    taken: tuple[tuple[int, int, int, int], ...] = ()
+    """Worker, tensor, sequence number and sum of the last step."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for states with the same future."""
+        cells = tuple(_cell_key(cell) for cell in self.switch.memory)
+        server = tuple(map(_tensor_key, (self.server.tensor, self.server.previous)))
+        windows = tuple((each.key, tuple(each.results)) for each in self.windows)
+        return cells, server, windows, self.arrived, tuple(sorted(packet for _, packet in self.held))
+
+
+def _cell_key(cell: Cell) -> Hashable:
+    return cell.owner, cell.key, cell.bitmap, cell.count, cell.values
+
+
+def _tensor_key(tensor: Tensor) -> Hashable:
+    return tensor.key, tuple((each.bitmap, each.values) for each in tensor.chunks)
+
+
+def initial(setting: Setting) -> State:
+    places = list(range(setting.window))
+    windows = tuple(WindowModel(1, setting.chunks, list(places)) for _ in range(setting.workers))
+    for window in windows:
+        window.send()
+    return State(SwitchModel(setting.window, setting.check), ServerModel(check=setting.check), windows)
+
+
+def addend(worker: int, tensor: int, sequence: int) -> int:
+    """Return what a worker adds in a packet: every sum of these shows its addends."""
+    return 1 << 6 * worker + 2 * (tensor - 1) + sequence - 1
+
+
+def request(setting: Setting, worker: int, tensor: int, sequence: int, is_resent: bool) -> AtpPacket:
+    return AtpPacket(
+        1 << worker, setting.workers, APP, sequence, (sequence - 1) % setting.window,
+        (addend(worker, tensor, sequence),), tensor, setting.chunks * VALUES, RESEND * is_resent,
+    )  # fmt: skip
+
+
+def successors(setting: Setting, state: State) -> Iterator[State]:
+    for step in _arrivals(setting, state):
+        packet = request(setting, step.worker, step.tensor, step.sequence, step.is_resent)
+        switch, arrived = state.switch.copy(), state.arrived
+        if not step.is_resent:
+            arrived |= {(step.worker, step.tensor, step.sequence)}
+        output = switch.take(packet)
+        after = state._replace(switch=switch, arrived=arrived, taken=())
+        if output is None:
+            yield after._replace(steps=(*state.steps, step))
+            continue
+        if Fault.HELD in setting.faults:
+            held = (*state.held, (step, output.packet))
+            yield after._replace(steps=(*state.steps, step._replace(holds=True)), held=held)
+        yield from _serve(setting, after, step, output.packet)
+    for at, (step, packet) in enumerate(state.held):
+        rest = state._replace(held=state.held[:at] + state.held[at + 1 :], taken=())
+        yield from _serve(setting, rest, step._replace(is_held=True), packet)
+
+
+def _arrivals(setting: Setting, state: State) -> Iterator[Step]:
+    """Yield what can arrive at the switch next."""
+    for worker, window in enumerate(state.windows):
+        for tensor in range(1, window.key + 1):
+            for sequence in range(1, (window.sent if tensor == window.key else setting.chunks) + 1):
+                is_late = tensor < window.key or sequence in window.results
+                if is_late and Fault.LATE not in setting.faults:
+                    continue
+                is_copy = (worker, tensor, sequence) in state.arrived
+                if not is_copy or Fault.TWICE in setting.faults:
+                    yield Step(worker, tensor, sequence, False, is_late, is_copy)
+                yield Step(worker, tensor, sequence, True, is_late)
+
+
+def _serve(setting: Setting, state: State, step: Step, packet: AtpPacket) -> Iterator[State]:
+    server = state.server.copy()
+    answer = server.take(packet)
+    after = state._replace(server=server)
+    if answer is None:
+        yield after._replace(steps=(*state.steps, step))
+        return
+    switch = state.switch.copy()
+    switch.take(answer)
+    everyone = range(setting.workers)
+    can_lose = Fault.LOST in setting.faults
+    for lost in chain.from_iterable(combinations(everyone, n) for n in range(setting.workers * can_lose + 1)):
+        windows, taken = list(map(_copy, state.windows)), []
+        for worker in everyone:
+            window, before = windows[worker], len(windows[worker].results)
+            if worker in lost:
+                continue
+            window.take(answer)
+            if len(window.results) > before:
+                taken.append((worker, window.key, answer.sequence, answer.values[0]))
+            if window.is_done and window.key < setting.tensors:
+                windows[worker] = WindowModel(window.key + 1, setting.chunks, list(range(setting.window)))
+            windows[worker].send()
+        steps = (*state.steps, step._replace(lost_to=lost))
+        yield after._replace(switch=switch, windows=tuple(windows), steps=steps, taken=tuple(taken))
+
+
+def _copy(window: WindowModel) -> WindowModel:
+    return replace(
+        window, results=dict(window.results), floats=set(window.floats), places=list(window.places)
+    )
+
+
+def violations(setting: Setting, state: State) -> Iterator[Violation]:
+    """Yield the violations of the last step; no earlier step had one."""
+    wrong = [each[:3] for each in state.taken if each[3] != _sum(setting, each[1], each[2])]
+    if wrong:
+        yield Violation.WRONG
+        _, tensor, sequence = wrong[0]
+        if any(
+            (worker, tensor, sequence) not in wrong and (tensor < window.key or sequence in window.results)
+            for worker, window in enumerate(state.windows)
+        ):
+            yield Violation.DIFFERENT
+    elif not all(window.key == setting.tensors and window.is_done for window in state.windows):
+        if not _can_end(setting, state):
+            yield Violation.STALLED
+    elif not state.held and any(cell.owner for cell in state.switch.memory):
+        yield Violation.LEAKED
+
+
+def _sum(setting: Setting, tensor: int, sequence: int) -> int:
+    return sum(addend(worker, tensor, sequence) for worker in range(setting.workers))
+
+
+def _can_end(setting: Setting, state: State) -> bool:
+    """Return whether all workers finish without further faults, if they resend in some order."""
+    return any(_finishes(setting, state, order) for order in permutations(range(setting.workers)))
+
+
+def _finishes(setting: Setting, state: State, order: Sequence[int]) -> bool:
+    faultless = replace(setting, faults=frozenset())
+    for _ in range(2 * setting.tensors * setting.chunks):
+        for worker in order:
+            window = state.windows[worker]
+            for sequence in range(window.last + 1, window.sent + 1):
+                step = Step(worker, window.key, sequence, is_resent=True)
+                state = _follow(faultless, state, step)
+        if all(window.key == setting.tensors and window.is_done for window in state.windows):
+            return True
+    return False
+
+
+def _follow(setting: Setting, state: State, step: Step) -> State:
+    switch = state.switch.copy()
+    output = switch.take(request(setting, step.worker, step.tensor, step.sequence, step.is_resent))
+    after = state._replace(switch=switch)
+    return next(_serve(setting, after, step, output.packet)) if output else after
+
+
+def shortest(setting: Setting, max_steps: int) -> dict[Violation, tuple[Step, ...]]:
+    """Return the first of the shortest schedules of each kind of violation, of at most `max_steps` steps."""
+    states, found = [initial(setting)], dict[Violation, tuple[Step, ...]]()
+    seen = {states[0].key}
+    for _ in range(max_steps):
+        before, states = states, []
+        for each in chain.from_iterable(successors(setting, state) for state in before):
+            if each.key in seen:
+                continue
+            seen.add(each.key)
+            violated = list(violations(setting, each))
+            for violation in violated:
+                found.setdefault(violation, each.steps)
+            if not violated:
+                states.append(each)
+    return found
+
+
+SEARCHES = {
+    "nothing but losses of packets": (Setting(faults=frozenset()), 6),
+    "acknowledgements are lost": (Setting(faults=frozenset({Fault.LOST})), 6),
+    "packets are late": (Setting(faults=frozenset({Fault.LATE})), 6),
+    "first copies come twice, and late": (Setting(faults=frozenset({Fault.LATE, Fault.TWICE})), 6),
+    "frames are held up on the way to the server": (Setting(faults=frozenset({Fault.HELD})), 6),
+    "all of these": (Setting(), 5),
+    "acknowledgements are lost, with tensors of a window of two": (
+        Setting(window=2, chunks=2, faults=frozenset({Fault.LOST})), 6,
+    ),
+    "acknowledgements are lost, with tensors of two windows of one": (
+        Setting(window=1, chunks=2, faults=frozenset({Fault.LOST})), 6,
+    ),
+}  # fmt: skip
+"""Setting and largest number of steps of a search, by what happens in it."""
+
+
+def main() -> None:
+    for check in (False, True):
+        for name, (setting, max_steps) in SEARCHES.items():
+            print(f"{'with the check' if check else 'as published'}: {name} ({max_steps} steps)")
+            for violation, steps in shortest(replace(setting, check=check), max_steps).items():
+                print(f"    {violation.value}: {', '.join(map(str, steps))}")
+
+
+if __name__ == "__main__":
+    main()

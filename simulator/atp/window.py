@@ -1,0 +1,89 @@
+"""A plain model of ATP's worker, which the compiled worker is tested against.
+
+It covers in-ATP/ATP's `client/p4ml_manager.cc` (ddca27f) for one thread: packets are sent while they are at
+most a window ahead of those that are acknowledged without a gap. An acknowledgement behind a gap has the
+packets of the gap resent, once; a timeout has the first one resent. After each window of packets its size
+is halved if the last acknowledgement of it had seen congestion, else it grows by 1,500 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hosts.atp.packet import COLLISION, ECN, OVERFLOW, RESEND, AtpPacket
+
+FRAME, GROWTH = 308, 1_500
+"""Bytes of a frame of theirs, which counts here too, and by which a window grows."""
+
+
+@dataclass
+class WindowModel:
+    """One worker's tensor, whose packets are numbered from 1 to `total`."""
+
+    key: int
+    total: int
+    places: list[int]
+    """The cell of each place in the window; collisions change it. Its length is the largest window."""
+    is_adaptive: bool = False
+    """Whether the window's size changes; in the published code it is constant."""
+    window: int = 0
+    last: int = 0
+    """The last sequence number of those that are acknowledged without a gap."""
+    sent: int = 0
+    """The last sequence number that has been sent."""
+    resent: int = 0
+    """The last one that a gap has had resent."""
+    results: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    floats: set[int] = field(default_factory=set)
+    declared: set[int] = field(default_factory=set)
+    end_of_window: int = 0
+
+    def __post_init__(self) -> None:
+        self.window = self.window or len(self.places)
+        self.end_of_window = self.end_of_window or self.window
+        self.declared = self.declared or set(self.places)
+
+    @property
+    def is_done(self) -> bool:
+        return self.last == self.total
+
+    def cell(self, sequence: int) -> int:
+        return self.places[(sequence - 1) % len(self.places)]
+
+    def send(self) -> list[int]:
+        """Return the sequence numbers that may be sent now."""
+        first, self.sent = self.sent + 1, max(self.sent, min(self.last + self.window, self.total))
+        return list(range(first, self.sent + 1))
+
+    def take(self, packet: AtpPacket) -> list[int]:
+        """Take an acknowledgement or a request for floats; return the sequence numbers to resend."""
+        at = packet.sequence
+        if packet.key != self.key or not 0 < at <= self.total:
+            return []
+        if packet.has(OVERFLOW) and not packet.has(RESEND):
+            self.floats.add(at)
+            return []
+        if at in self.results:
+            return []
+        if packet.has(COLLISION) and packet.length not in self.declared:
+            self.places[(at - 1) % len(self.places)] = packet.length
+        self.results[at] = packet.values
+        while self.last + 1 in self.results:
+            self.last += 1
+        if self.is_adaptive and at == self.end_of_window:
+            self.window = adapted(self.window, packet.has(ECN), len(self.places))
+            self.end_of_window += self.window
+        return self._gap()
+
+    def _gap(self) -> list[int]:
+        out_of_order = [at for at in self.results if at > self.last]
+        if not out_of_order or self.last < self.resent:
+            return []
+        first, self.resent = self.last + 1, min(out_of_order) - 1
+        return list(range(first, self.resent + 1))
+
+
+def adapted(window: int, is_congested: bool, max_window: int) -> int:
+    """Return the next size of a window, in packets."""
+    size = window * FRAME // 2 if is_congested else window * FRAME + GROWTH
+    return max(1, min(size // FRAME, max_window))
