@@ -11,6 +11,7 @@ CONTROL = Parts[ControllerOps[Controller, Row]](
     "controller",
     "CONTROL",
     {
+        "atp": "controller.atp",
         "hotset": "controller.hotset.control",
         "none": "controller.forwarding",
         "psdense": "controller.forwarding",

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from controller.controller import Controller
 from controller.forwarding import routes
-from controller.tables import Group, Ipv4, Mac, Replica, Row, Settings
+from controller.multicast import group_of, receiver_of, receivers
+from controller.tables import Ipv4, Row, Settings
 from foundation.designs.interface import Arm, ControllerOps, Hosts
 from foundation.designs.switchml import settings_of
 from foundation.errors import HotlineError
@@ -40,18 +41,6 @@ class Member(Row):
     """Timeout of a slot in µs; 0 disables it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver(Row):
-    """Table `receivers`: the address to which the results of a worker go."""
-
-    TABLES = ("receivers",)
-    ACTION = "set_receiver"
-    CONTROL = "HotlineEgress."
-    receiver: int
-    mac: Mac
-    addr: Ipv4
-
-
 def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
     if hosts.workers > MAX_WORKERS:
         raise HotlineError(f"switchml: expected at most {MAX_WORKERS} workers, got {hosts.workers}")
@@ -59,24 +48,20 @@ def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
 
 
 def _job(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
-    group, first, settings = number + 1, number * hosts.workers + 1, settings_of(arm)
-    replicas = []
+    settings = settings_of(arm)
     for worker in range(hosts.workers):
-        host = addressing.worker(worker + 1)
         yield Member(
-            src_addr=host.address,
+            src_addr=addressing.worker(worker + 1).address,
             dst_addr=addressing.service(1).address,
             src_port=addressing.worker_udp_port(arm.job),
-            receiver=first + worker,
-            group=group,
+            receiver=receiver_of(hosts, number, worker),
+            group=group_of(number),
             worker=1 << worker,
             worker_count=hosts.workers,
             filter_stale=settings.check,
             slot_timeout=settings.patience_us,
         )
-        yield Receiver(first + worker, host.mac, host.address)
-        replicas.append(Replica(hosts.worker_port(worker + 1), first + worker))
-    yield Group(group, tuple(replicas))
+    yield from receivers(hosts, number)
 
 
 CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)

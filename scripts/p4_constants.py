@@ -7,6 +7,7 @@ from pathlib import Path
 
 from controller.status import LaneEvent, RpcOutcome
 from controller.tables import ROWS, SLOTS, CallerKind
+from foundation.designs import atp as atp_design
 from foundation.designs.switchml import UDP_PORT
 from foundation.protocol.addressing import CPU_PORT
 from foundation.protocol.header import (
@@ -19,6 +20,7 @@ from foundation.protocol.header import (
     WINDOW_BITS,
     Op,
 )
+from hosts.atp import packet as atp
 from hosts.switchml import packet as switchml
 
 P4SRC = Path(__file__).parents[1] / "p4src"
@@ -114,7 +116,21 @@ const bit<3> SIZE = {switchml.SIZE};
 #endif
 """
 
-FILES = {"common": COMMON, "hotset": HOTSET, "switchml": SWITCHML}
+ATP = f"""\
+// Generated from Python's declarations by scripts/p4_constants.py. Change those, and run `make p4`.
+#ifndef ATP_CONSTANTS_P4
+#define ATP_CONSTANTS_P4
+
+#define LANES {atp.VALUES}        // values of a packet
+
+const bit<32> CELLS = {atp.CELLS};
+
+const bit<16> ATP_PORT = {atp_design.UDP_PORT:#06x};      // of UDP
+
+#endif
+"""
+
+FILES = {"common": COMMON, "hotset": HOTSET, "switchml": SWITCHML, "atp": ATP}
 """Folder of p4src -> text of its constants.p4."""
 
 

@@ -117,8 +117,8 @@ class SwitchModel:
             is_complete = True
         else:
             cell.bitmap |= packet.bitmap
-            cell.count = (cell.count + is_fresh) & MASK
-            is_complete = cell.count & 0xFF == packet.workers
+            cell.count = (cell.count + is_fresh) & 0xFF
+            is_complete = cell.count == packet.workers
         if is_fresh and not is_complete and seen_before == 0:
             cell.values = packet.values
         elif is_fresh:

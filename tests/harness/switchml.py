@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,38 +13,12 @@ from foundation.protocol import addressing
 from foundation.protocol.frames import UdpEndpoint, UdpFrame, build
 from foundation.protocol.frames import parse as parse_frame
 from hosts.switchml.packet import SwitchMLPacket, parse
-from simulator.row_writer import RowWriter
-from simulator.simulated_switch import compiled_config
-from softswitch.interpreter import InterpretedPipeline
-from softswitch.p4runtime.control import ControlledPipeline
-from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
-from softswitch.p4runtime.messages import p4r
 from softswitch.state.pipeline import StatePipeline
+from tests.harness.programs import pipeline_of
 
 
 def arm_with(check: bool = False, patience_us: int = 0) -> Arm:
     return Arm("tested", 9, switchml.NAME, switchml.SwitchML(check, patience_us), "#000000", about="")
-
-
-def _config_of(description: Mapping[str, Any]) -> LoadedConfig:
-    device_config = json.dumps(description).encode()
-    p4info = read_p4info(DESIGN.p4info)
-    return LoadedConfig(p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=device_config))
-
-
-def _control(
-    description: Mapping[str, Any] | None, pipeline: StatePipeline | None
-) -> ControlledPipeline[Any]:
-    compiled = compiled_config(DESIGN)
-    if pipeline is not None:
-        return ControlledPipeline(compiled.config, lambda _: pipeline, clock=lambda: 0)
-    if description is not None:
-        return ControlledPipeline(_config_of(description), InterpretedPipeline, clock=lambda: 0)
-    return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
-
-
-def described() -> dict[str, Any]:
-    return dict(json.loads(DESIGN.program.read_text()))
 
 
 class SwitchUnderTest:
@@ -56,9 +29,8 @@ class SwitchUnderTest:
         pipeline: StatePipeline | None = None,
     ) -> None:  # fmt: skip
         self.workers, self.arm = workers, arm or arm_with()
-        control = _control(description, pipeline)
-        RowWriter(control).insert(CONTROL.rows(Hosts(workers, 1), [self.arm], 0))
-        self.pipeline = control.pipeline
+        rows = CONTROL.rows(Hosts(workers, 1), [self.arm], 0)
+        self.pipeline = pipeline_of(DESIGN, rows, description, pipeline)
 
     def frame(self, worker: int, datagram: bytes) -> bytes:
         return build(UdpFrame(self.endpoint(worker), self.switch, datagram))

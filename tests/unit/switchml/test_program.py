@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,18 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller import switchml as control
-from controller.switchml import Receiver
+from controller.multicast import Receiver
 from controller.tables import Group
 from foundation.designs.interface import Hosts
+from foundation.designs.switchml import DESIGN
 from foundation.errors import HotlineError
 from hosts.switchml.packet import VALUES, SwitchMLPacket, parse
 from simulator.switchml.rules import MASK, Answer, SwitchModel
 from simulator.switchml.shortest import request
 from simulator.switchml.window import WindowModel
 from switch_harness.effort import examples
-from tests.harness.switchml import SwitchUnderTest, arm_with, described
+from tests.harness.programs import broken, described
+from tests.harness.switchml import SwitchUnderTest, arm_with
 
-ROOT = Path(__file__).parents[3]
 SLOTS = 2
 LANES = (0, 31, 63)
 
@@ -119,7 +118,7 @@ def rounds(workers: int, chunks: int) -> list[Step]:
 
 def test_the_interpreted_program_is_the_model() -> None:
     """So mutants, which are interpreted, differ from it by what is broken in them alone."""
-    hold(SwitchUnderTest(3, description=described()), SwitchModel(3, SLOTS), rounds(3, 4))
+    hold(SwitchUnderTest(3, description=described(DESIGN)), SwitchModel(3, SLOTS), rounds(3, 4))
 
 
 # -- bytes, by hand
@@ -217,40 +216,19 @@ def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total
 # -- a program that is broken in one place, which the model tells
 
 BROKEN = {
-    "the other set's bit is not cleared": ("bitmaps.p4", "cleared = meta.filter_stale", '"0x01"', '"0x00"'),
-    "multicast one worker early": ("next_step.p4", "meta.remaining == 1", '"0x01"', '"0x02"'),
-    "what comes again is added again": ("value.p4", "(!meta.is_retransmit)", ".is_retransmit", ".timed_out"),
-    "the largest exponent of another chunk": ("exponents.p4", "largest.write", "_t.index", "_t.receiver"),
+    "the other set's bit is not cleared": ("bitmaps.p4", "cleared = meta.filter_stale", ('"0x01"', '"0x00"')),
+    "multicast one worker early": ("next_step.p4", "meta.remaining == 1", ('"0x01"', '"0x02"')),
+    "what comes again is added again": (
+        "value.p4",
+        "(!meta.is_retransmit)",
+        (".is_retransmit", ".timed_out"),
+    ),
+    "the largest exponent of another chunk": ("exponents.p4", "largest.write", ("_t.index", "_t.receiver")),
 }
 
 
-def broken(file: str, text: str, old: str, new: str) -> dict[str, Any]:
-    """Return the program with another constant or field in one line of its JSON."""
-    source = (ROOT / "p4src" / "switchml" / file).read_text().splitlines()
-    [line] = [number for number, each in enumerate(source, start=1) if text in each]
-    changed = 0
-
-    def changed_if_there(piece: dict[str, Any]) -> dict[str, Any]:
-        nonlocal changed
-        at = piece.get("source_info", {"filename": "", "line": 0})
-        if not at["filename"].endswith(f"/{file}") or at["line"] != line:
-            return piece
-        at = piece.pop("source_info")
-        text_of_piece = json.dumps(piece)
-        changed += old in text_of_piece
-        return {**json.loads(text_of_piece.replace(old, new)), "source_info": at}
-
-    found = described()
-    for action in found["actions"]:
-        action["primitives"] = [changed_if_there(each) for each in action["primitives"]]
-    for pipeline in found["pipelines"]:
-        pipeline["conditionals"] = [changed_if_there(each) for each in pipeline["conditionals"]]
-    assert changed
-    return found
-
-
 @pytest.mark.parametrize("where", BROKEN.values(), ids=list(BROKEN))
-def test_a_broken_program_is_not_the_model(where: tuple[str, str, str, str]) -> None:
-    program, model = SwitchUnderTest(3, description=broken(*where)), SwitchModel(3, SLOTS)
+def test_a_broken_program_is_not_the_model(where: tuple[str, str, tuple[str, str]]) -> None:
+    program, model = SwitchUnderTest(3, description=broken(DESIGN, *where)), SwitchModel(3, SLOTS)
     with pytest.raises(AssertionError):
         hold(program, model, rounds(3, 4))

@@ -1,0 +1,63 @@
+"""ATP's tables as typed rows, and the rows of a run: routes, and each job's settings, servers and workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from controller.controller import Controller
+from controller.forwarding import routes
+from controller.multicast import group_of, receivers
+from controller.tables import Row, Settings
+from foundation.designs.atp import settings_of
+from foundation.designs.interface import LOCKSTEP_WORKERS, Arm, ControllerOps, Hosts
+from foundation.errors import HotlineError
+
+MAX_SERVERS = 4
+"""Servers of a job: two bits of a packet have the server's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtpJob(Row):
+    """Table `jobs`: a job whose packets the switch aggregates."""
+
+    TABLES = ("identify.jobs",)
+    ACTION = "identify.set_job"
+    app: int
+    check_tensor: bool
+    """Whether the switch compares the numbers of tensors."""
+    ecn_depth: int
+    """Number of packets in a queue from which on the switch marks packets."""
+
+
+@dataclass(frozen=True, slots=True)
+class AckGroup(Row):
+    """Table `groups`: the multicast group of acknowledgements from a port, which is a server's."""
+
+    TABLES = ("next_step.groups",)
+    ACTION = "next_step.set_group"
+    MATCHED = 2
+    app: int
+    ingress_port: int
+    group: int
+
+
+def _rows(hosts: Hosts, arms: Sequence[Arm], _epoch: int) -> list[Settings]:
+    minimum, maximum = LOCKSTEP_WORKERS
+    if not minimum <= hosts.workers <= maximum:
+        raise HotlineError(f"atp: expected {minimum} to {maximum} workers, got {hosts.workers}")
+    if hosts.servers > MAX_SERVERS:
+        raise HotlineError(f"atp: expected at most {MAX_SERVERS} servers, got {hosts.servers}")
+    return [*routes(hosts), *(row for number, arm in enumerate(arms) for row in job_rows(hosts, number, arm))]
+
+
+def job_rows(hosts: Hosts, number: int, arm: Arm) -> Iterator[Settings]:
+    """Yield the rows of job `number` of a switch, from 0 on."""
+    settings = settings_of(arm)
+    yield AtpJob(arm.job, settings.check, settings.ecn_depth)
+    for server in range(1, hosts.servers + 1):
+        yield AckGroup(arm.job, hosts.server_port(server), group_of(number))
+    yield from receivers(hosts, number)
+
+
+CONTROL: ControllerOps[Controller, Settings] = ControllerOps(_rows)

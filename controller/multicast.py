@@ -1,0 +1,43 @@
+"""Multicasts to the workers of a job: the group, and the address of each receiver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from controller.tables import Group, Ipv4, Mac, Replica, Row, Settings
+from foundation.designs.interface import Hosts
+from foundation.protocol import addressing
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver(Row):
+    """Table `receivers`: the address to which the multicasts for a worker go."""
+
+    TABLES = ("receivers",)
+    ACTION = "set_receiver"
+    CONTROL = "HotlineEgress."
+    receiver: int
+    """Number of the worker among those of all jobs, from 1 on."""
+    mac: Mac
+    addr: Ipv4
+
+
+def group_of(number: int) -> int:
+    """Return the multicast group of job `number`, which counts from 0."""
+    return number + 1
+
+
+def receiver_of(hosts: Hosts, number: int, worker: int) -> int:
+    """Return the receiver's number of a worker, from 0 on, in job `number`."""
+    return number * hosts.workers + worker + 1
+
+
+def receivers(hosts: Hosts, number: int) -> Iterator[Settings]:
+    """Yield the rows of job `number`: its receivers, and their group."""
+    replicas = []
+    for worker in range(hosts.workers):
+        host, receiver = addressing.worker(worker + 1), receiver_of(hosts, number, worker)
+        yield Receiver(receiver, host.mac, host.address)
+        replicas.append(Replica(hosts.worker_port(worker + 1), receiver))
+    yield Group(group_of(number), tuple(replicas))

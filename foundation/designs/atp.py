@@ -1,0 +1,59 @@
+"""Design `atp` (Lao et al., NSDI 2021): best-effort aggregation in cells that several jobs share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from foundation.designs.interface import Arm, Design
+
+NAME = "atp"
+UDP_PORT = 0x0700
+"""Their EtherType, as there is no UDP in theirs."""
+ECN_DEPTH = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Atp:
+    """The extensions of ATP that an arm uses, and its threshold; ATP as published has no check."""
+
+    check: bool = False
+    """Whether switch and servers compare the numbers of tensors, so that late packets change nothing."""
+    ecn_depth: int = ECN_DEPTH
+    """Number of packets in a queue of the switch from which on it marks packets."""
+
+    @property
+    def aggregates(self) -> bool:
+        return True
+
+    @property
+    def proxies(self) -> bool:
+        return False
+
+
+PUBLISHED = Arm(
+    "atp", 13, NAME, Atp(), "#c2571a",
+    about="in which the switch adds up dense vectors where cells are free, as published",
+)  # fmt: skip
+CHECKED = Arm(
+    "atp-checked", 14, NAME, Atp(check=True), "#8a3d12",
+    about="in which switch and servers also compare the numbers of tensors",
+    reference="atp",
+)  # fmt: skip
+
+DESIGN = Design(
+    name=NAME,
+    summary="the switch adds up dense vectors where cells are free, and servers do the rest",
+    promise="equal sums, or a stop that is reported; as published, a lost packet can make them wrong",
+    program=Path(__file__).parents[2] / "p4src" / "compiled" / "atp.json",
+    arms=(PUBLISHED, CHECKED),
+    module=__name__,
+    udp_port=UDP_PORT,
+    is_lockstep=True,
+)
+
+
+def settings_of(arm: Arm) -> Atp:
+    if not isinstance(arm.settings, Atp):
+        raise TypeError(f"arm {arm.name} is of design {arm.design}, not {NAME}")
+    return arm.settings

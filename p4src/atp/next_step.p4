@@ -1,0 +1,59 @@
+// Decides where a packet goes: nowhere, to the server that it is addressed to, or to all workers of its job.
+control NextStep(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t std) {
+    counter(PACKET_OUTCOMES, CounterType.packets) packets;
+
+    action set_group(bit<16> group) {
+        std.mcast_grp = group;
+        packets.count(PacketOutcome.ACKNOWLEDGED);
+    }
+
+    action no_group() {
+        meta.kind = PacketKind.DROPPED;
+        meta.drop_reason = DropReason.NO_GROUP;
+    }
+
+    // An acknowledgement goes to the multicast group of its job, if it comes from the port of a server.
+    table groups {
+        key = {
+            hdr.atp.app:      exact @name("app");
+            std.ingress_port: exact @name("ingress_port");
+        }
+        actions = { set_group; @defaultonly no_group; }
+        const default_action = no_group();
+        size = 1024;
+    }
+
+    apply {
+        meta.to_server = false;
+        hdr.udp.checksum = 0;
+        if (hdr.atp.is_ack == 1) {
+            groups.apply();
+        } else if (meta.is_owner && !meta.is_complete) {
+            if (meta.is_fresh) {
+                packets.count(PacketOutcome.CONSUMED);
+            } else {
+                packets.count(PacketOutcome.IGNORED);
+            }
+            mark_to_drop(std);
+        } else {
+            if (!meta.is_owner) {
+                if (hdr.atp.overflow == 1 || hdr.atp.is_resent == 1) {
+                    packets.count(PacketOutcome.PASSED);
+                } else {
+                    packets.count(PacketOutcome.COLLIDED);
+                    hdr.atp.collided = 1;
+                }
+            } else {
+                hdr.atp.bitmap = hdr.atp.bitmap | meta.seen_before;
+                if (hdr.atp.is_resent == 1) {
+                    packets.count(PacketOutcome.FLUSHED);
+                } else if (meta.is_fresh) {
+                    packets.count(PacketOutcome.COMPLETED);
+                } else {
+                    packets.count(PacketOutcome.REPEATED);
+                }
+            }
+            meta.to_server = true;
+        }
+    }
+}

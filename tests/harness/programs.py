@@ -1,0 +1,81 @@
+"""A design's P4 program in process: compiled, interpreted from a changed description, or elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from controller.tables import Row
+from foundation.designs.interface import Design
+from simulator.row_writer import RowWriter
+from simulator.simulated_switch import compiled_config
+from softswitch.interpreter import InterpretedPipeline
+from softswitch.p4runtime.control import ControlledPipeline
+from softswitch.p4runtime.loaded_config import LoadedConfig, read_p4info
+from softswitch.p4runtime.messages import p4r
+from softswitch.state.pipeline import StatePipeline
+
+ROOT = Path(__file__).parents[2]
+
+
+def pipeline_of(
+    design: Design,
+    rows: Sequence[Row],
+    description: Mapping[str, Any] | None = None,
+    pipeline: StatePipeline | None = None,
+) -> Any:  # a pipeline of either kind
+    """Return the program with `rows`: compiled, interpreted from `description`, or in an empty `pipeline`."""
+    control = _control(design, description, pipeline)
+    RowWriter(control).insert(rows)
+    return control.pipeline
+
+
+def _control(
+    design: Design, description: Mapping[str, Any] | None, pipeline: StatePipeline | None
+) -> ControlledPipeline[Any]:
+    compiled = compiled_config(design)
+    if pipeline is not None:
+        return ControlledPipeline(compiled.config, lambda _: pipeline, clock=lambda: 0)
+    if description is not None:
+        config = _config_of(design, description)
+        return ControlledPipeline(config, InterpretedPipeline, clock=lambda: 0)
+    return ControlledPipeline(compiled.config, compiled.pipeline, clock=lambda: 0)
+
+
+def _config_of(design: Design, description: Mapping[str, Any]) -> LoadedConfig:
+    device_config = json.dumps(description).encode()
+    p4info = read_p4info(design.p4info)
+    return LoadedConfig(p4r.ForwardingPipelineConfig(p4info=p4info, p4_device_config=device_config))
+
+
+def described(design: Design) -> dict[str, Any]:
+    return dict(json.loads(design.program.read_text()))
+
+
+def broken(design: Design, file: str, text: str, *changes: tuple[str, str]) -> dict[str, Any]:
+    """Return the program with other constants or fields in what p4c made of one line."""
+    source = (ROOT / "p4src" / design.name / file).read_text().splitlines()
+    [line] = [number for number, each in enumerate(source, start=1) if text in each]
+    changed = 0
+
+    def changed_if_there(piece: dict[str, Any]) -> dict[str, Any]:
+        nonlocal changed
+        at = piece.get("source_info", {"filename": "", "line": 0})
+        if not at["filename"].endswith(f"/{file}") or at["line"] != line:
+            return piece
+        at = piece.pop("source_info")
+        text_of_piece = json.dumps(piece)
+        for old, new in changes:
+            changed += old in text_of_piece
+            text_of_piece = text_of_piece.replace(old, new)
+        return {**json.loads(text_of_piece), "source_info": at}
+
+    found = described(design)
+    for action in found["actions"]:
+        action["primitives"] = [changed_if_there(each) for each in action["primitives"]]
+    for pipeline in found["pipelines"]:
+        pipeline["conditionals"] = [changed_if_there(each) for each in pipeline["conditionals"]]
+    assert changed
+    return found
