@@ -100,7 +100,7 @@ class CrashedRun:
         held = np.zeros(self.space.size, np.uint32)
         for server in servers:
             held_here = server.core.stores[job].held()
-            held[self.space.positions(held_here.keys)] += held_here.values
+            held[self.space.positions(held_here.keys)] += held_here.sums
         ledgers = [ledger.read(file) for file in self._of_job("ledger", job)]
         logs = (replay.read_unacked(file, replay.NO_SWITCH) for file in self._of_job("replay", job))
         uncertain = [*(sums.unknown for sums in ledgers), *(np.negative(log.unknown) for log in logs)]

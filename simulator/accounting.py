@@ -17,7 +17,7 @@ def account(session: SimulatedSession) -> Accounting:
         held = arm.switch.held(arm.network.arm.job, session.trace.space)
         for store in arm.network.stores:
             stored = store.held()
-            held[session.trace.space.positions(stored.keys)] += stored.values
+            held[session.trace.space.positions(stored.keys)] += stored.sums
             at_servers += int(stored.updates.sum())
         mismatched += int((held != arm.ledger.sums).sum())
     # Designs that add whole vectors do not log the lanes of each push.

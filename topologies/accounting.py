@@ -110,7 +110,7 @@ class UnreplayedUpdates:
 def held_by_servers(dumps: Iterable[dict[str, npt.NDArray[np.generic]]], job: int, space: KeySpace) -> Values:
     held = np.zeros(space.size, dtype=np.uint32)
     for dump in dumps:
-        held[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_values"].astype(
+        held[space.positions(dump[f"job{job}_keys"].astype(np.uint64))] += dump[f"job{job}_sums"].astype(
             np.uint32
         )
     return held

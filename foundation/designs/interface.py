@@ -245,13 +245,13 @@ class Agents(NamedTuple, Generic[C_co, T_co, P_co, A_co]):
     """(caller, n_ps, space, clock, window, *, largest, machine, log): return a worker's client for one job, a
     `hosts.worker.client.BaseClient`; `log` is its `hosts.worker.replay.ReplayLog`, or None."""
     server: Callable[..., T_co]
-    """(ps, n_ps, space, jobs, journal_bytes): return the state of a server that holds its whole share, all
-    values 0."""
+    """(ps, n_ps, space, jobs, journal_bytes, tables): return the state of a server that holds its whole
+    share, all values 0; `tables`, its `TableOptimiser`s, are given only if the design `optimises`."""
     store: Callable[..., P_co]
     """(state, job, replayed): return the parameters of a job at a server, a `hosts.ps.store.Store`."""
     core: Callable[..., A_co]
-    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state): return a server with its
-    Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
+    """(ps, n_ps, space, epochs, clock, as_plain, *, journal_bytes, replayed, state, tables): return a server
+    with its Python part, a `hosts.ps.core.Core`; `state` is an existing state, or None."""
     scapy: str
     """Name of the module that is the `ScapyLayer`."""
 
@@ -380,6 +380,8 @@ class Design:
     udp_port: int = HOTLINE_PORT
     is_durable: bool = False
     """Whether servers can write a journal, and workers a replay log."""
+    optimises: bool = False
+    """Whether servers apply optimisers to gradients (`foundation.optimisers`)."""
     is_lockstep: bool = False
     """Whether all workers push together and wait for each other, and each holds all parameters. Such a design
     trains the hottest parameters of a workload (`top_k`), as one vector, in a closed loop."""

@@ -27,4 +27,5 @@ DESIGN = Design(
     program=Path(__file__).parents[2] / "p4src" / "compiled" / "none.json",
     arms=(NONE, NONE_REPEAT),
     module=__name__,
+    optimises=True,
 )

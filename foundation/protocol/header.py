@@ -35,6 +35,12 @@ SLOT_MASK = WINDOW - 1
 RESPONSE = 0x0001
 KEYS = 0x0002
 VALUES = 0x0004
+SET = 0x0008
+"""A push sets words at the server instead of adding to a parameter: its value and, with a flag of `STATE`, a
+word of its optimiser's state. A value that is set restarts that state."""
+FIRST, SECOND = 0x0010, 0x0020
+STATE = FIRST | SECOND
+"""The words of an optimiser's state; such a pull or SET is of that word instead of the value."""
 
 KEY_BYTES = 8
 VALUE_BYTES = 4
@@ -117,12 +123,17 @@ SHAPES: dict[tuple[int, int], int] = {
     for op, allowed in _SHAPES.items()
     for flags in allowed
 }
-"""Bytes of a lane by (op, flags), for all allowed combinations but CONTROL's."""
+"""Bytes of a lane by (op, flags), for all allowed combinations but CONTROL's and those of `WORD_SHAPES`."""
+WORD_SHAPES: dict[tuple[int, int], int] = {
+    **{(int(Op.PULL), KEYS | word): KEY_BYTES for word in (FIRST, SECOND)},
+    **{(int(Op.PUSH), KEYS | VALUES | SET | word): KEY_BYTES + VALUE_BYTES for word in (0, FIRST, SECOND)},
+}
+"""As `SHAPES`, of the RPCs that set and read words at servers with optimisers; no switch serves them."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
 _NO_SHAPE, _OF_CONTROL = -1, -2
-_LANE_BYTES = np.full((max(Op) + 1, (RESPONSE | KEYS | VALUES) + 1), _NO_SHAPE, np.int64)
-for _shape, _bytes in (SHAPES | dict.fromkeys(CONTROL_SHAPES, _OF_CONTROL)).items():
+_LANE_BYTES = np.full((max(Op) + 1, 2 * SECOND), _NO_SHAPE, np.int64)
+for _shape, _bytes in (SHAPES | WORD_SHAPES | dict.fromkeys(CONTROL_SHAPES, _OF_CONTROL)).items():
     _LANE_BYTES[_shape] = _bytes
 _EMPTY, _ALL_LANES = int(Op.EMPTY), (1 << LANES) - 1
 
@@ -169,7 +180,7 @@ _FAULTS = (
 def check(header: Header, length: int) -> None:
     """Raise `MalformedDatagram` for the first rule that the header of a datagram of `length` bytes breaks."""
     if fault := first_fault(header, length):
-        wanted = HEADER_BYTES + header.count * SHAPES.get((header.op, header.flags), 0)
+        wanted = HEADER_BYTES + header.count * (SHAPES | WORD_SHAPES).get((header.op, header.flags), 0)
         message = _FAULTS[fault - 1].format(
             h=header, length=length, wanted=wanted, VERSION=VERSION, LANES=LANES
         )

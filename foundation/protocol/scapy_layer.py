@@ -87,7 +87,7 @@ def _field(name: str) -> Field[Any, Any]:  # as above
         case "op":
             return ByteEnumField(name, default, {op.value: op.name.lower() for op in Op})
         case "flags":
-            return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES"])
+            return FlagsField(name, default, bits, ["RESPONSE", "KEYS", "VALUES", "SET", "FIRST", "SECOND"])
         case "live" | "served" | "refused":
             return XBitField(name, default, bits)
     return _NUMBERS[bits](name, default)

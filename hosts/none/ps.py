@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from foundation.designs.interface import NEVER, NO_REPLY, ServerOps, register_server_ops
+from foundation.optimisers import TableOptimiser
 from foundation.protocol.header import SLOT_MASK
 from foundation.protocol.rpc import PULL, PUSH, Rpc, decode
 from hosts.keys import KeySpace
+from hosts.ps.optimise import Batch, Rule, make_rules, width_of
 from hosts.ps.rpcs import (
     CALLERS,
     CONTACTS,
@@ -42,20 +44,30 @@ class Holder(NamedTuple):
     callers: Records[CallerRow]
     cells: RecordTable[Cell]
     contacts: Records[Contact]
+    rules: Records[Rule]
+    batch: Batch
     share: Share
 
 
-def make_holder(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Holder:
+def make_holder(
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
+    tables: Sequence[TableOptimiser] = (),
+) -> Holder:  # fmt: skip
     """Make a server of `n_ps` that owns its whole share, all values 0; it keeps no journal."""
     share = make_share(space, ps, n_ps)
     header = one(ValuesHeader)
     header.ps, header.due = ps, NEVER
+    rules = make_rules(tables)
+    cells = make_cells(len(jobs), share, rules)
+    header.width = width_of(rules)
     return Holder(
         header,
         make_jobs(jobs),
         records(CALLERS, CallerRow),
-        make_cells(len(jobs), share),
+        cells,
         records(CONTACTS, Contact),
+        rules,
+        one(Batch),
         share,
     )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from foundation.designs.interface import Agents
+from foundation.optimisers import TableOptimiser
 from hosts.config import AgentConfigError
 from hosts.keys import KeySpace
 from hosts.ps.rpcs import JobsState
@@ -82,9 +83,11 @@ def agents_of(
     def core(
         ps: int, n_ps: int, space: KeySpace, epochs: Mapping[int, int], clock: Callable[[], int],
         as_plain: bool = False, *, journal_bytes: int = 0, replayed: bool = False,
-        state: AgentState | None = None,
+        state: AgentState | None = None, tables: Sequence[TableOptimiser] = (),
     ) -> Core[tuple[str, int]]:  # fmt: skip
-        made = state or make(ps, n_ps, space, list(epochs))
+        # Servers of designs that do not optimise take no tables.
+        more = {"tables": tables} if tables else {}
+        made = state or make(ps, n_ps, space, list(epochs), **more)
         return Core(made, {job: Store(made, job) for job in epochs}, clock, as_plain)
 
     return Agents(client, make, _store, core, scapy)

@@ -27,20 +27,19 @@ _TURNS_AT, _ADDED_AT = (int(CALLER.fields[name][1]) for name in ("turns", "added
 def prefetch_index(server: ValuesState, rpc: Rpc) -> None:
     """Prefetch the turns of a request's caller, and the index of its keys' places."""
     _prefetch_caller(server, rpc)
-    share, j, left = server.share, find_job(server, swap16(rpc.job)), _unserved_lanes(rpc)
+    share, j, left = server.share, max(find_job(server, swap16(rpc.job)), 0), _unserved_lanes(rpc)
     ranks, table = int64(share.ranks.ctypes.data), int64(share.table.ctypes.data)
-    cells = int64(server.cells[max(j, 0)].ctypes.data)
     for lane in range(min(int64(rpc.count), LANES)):
         if left >> lane & 1:
             key = swap64(rpc.keys[lane])
             if len(share.table):  # without a collision the cell has the same index
                 slot = first_slot_of(share, key)
                 prefetch(table + slot * _KEY_BYTES)
-                prefetch(cells + slot * _CELL_BYTES)
+                _prefetch_parameter(server, j, slot)
             elif len(share.ranks):
                 prefetch(ranks + int64(key >> np.uint64(5)) * _RANK_BYTES)
             else:
-                prefetch(cells + int64(key) * _CELL_BYTES)
+                _prefetch_parameter(server, j, int64(key))
 
 
 @compiled
@@ -48,11 +47,15 @@ def prefetch_values(server: ValuesState, rpc: Rpc) -> None:
     """Prefetch the cells of a request's keys if their places depend on the ranks."""
     if len(server.share.ranks) == 0:
         return
-    j, left = find_job(server, swap16(rpc.job)), _unserved_lanes(rpc)
-    cells = int64(server.cells[max(j, 0)].ctypes.data)
+    j, left = max(find_job(server, swap16(rpc.job)), 0), _unserved_lanes(rpc)
     for lane in range(min(int64(rpc.count), LANES)):
         if left >> lane & 1:
-            prefetch(cells + locate(server.share, swap64(rpc.keys[lane])) * _CELL_BYTES)
+            _prefetch_parameter(server, j, locate(server.share, swap64(rpc.keys[lane])))
+
+
+@compiled
+def _prefetch_parameter(server: ValuesState, j: int, at: int) -> None:
+    prefetch(int64(server.cells[j].ctypes.data) + at * int64(server.header.width) * _CELL_BYTES)
 
 
 @compiled

@@ -21,6 +21,8 @@ class Held(NamedTuple):
     values: Values
     owned: NDArray[np.bool_]
     updates: NDArray[np.uint32]
+    sums: Values
+    """Sums of the updates applied here, mod 2^32; without an optimiser these are the values."""
 
 
 class SharedState(Protocol):
@@ -42,7 +44,9 @@ class Store:
     def __init__(self, server: SharedState, job: int) -> None:
         self._share = server.share
         self._j = server.jobs["job"].tolist().index(job)
-        self._cells = server.cells[self._j]
+        cells = server.cells[self._j]
+        self._width = len(cells) // (self._share.header.places + 1)
+        self._cells, self._all_cells = cells[:: self._width], cells
 
     def locate(self, keys: Keys) -> Places:
         """Return the place of each key [n]."""
@@ -56,4 +60,5 @@ class Store:
         """Return all parameters, owned or given to the switch."""
         places, keys = keys_of(self._share)
         cells = self._cells[places]
-        return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1))
+        sums = cells.value if self._width == 1 else self._all_cells.applied[places * self._width + 1]
+        return Held(keys, cells.value, cells.updates < AWAY, cells.updates & np.uint32(AWAY - 1), sums)

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from typing import Annotated, Protocol
 
-from foundation.protocol.header import LANES, VALUES, Header
-from foundation.protocol.rpc import ALL, Rpc
+import numpy as np
+
+from foundation.protocol.header import FIRST, LANES, SET, STATE, VALUES, Header
+from foundation.protocol.rpc import ALL, Key, Rpc
+from hosts.ps.optimise import (
+    ADD,
+    IS_FTRL,
+    Batch,
+    Rule,
+    end_of,
+    first_for,
+    gradient_of,
+    rule_of,
+    step_all,
+    width_of,
+)
 from hosts.ps.rpcs import PsHeader, PsState
-from hosts.ps.share import Share, locate
+from hosts.ps.share import Share, keys_of, locate
 from nativekit.bits import popcount, swap32, swap64
 from nativekit.compile import compiled, int64
-from nativekit.records import Ints, RecordTable, UInt32, dtype_of, records
+from nativekit.records import Ints, Records, RecordTable, UInt32, checked, records
 
 AWAY = 1 << 31
 """Bit of a cell's `updates`: the switch owns the key. A cell of zeros is owned, and takes no memory yet."""
@@ -19,17 +33,31 @@ AWAY = 1 << 31
 class ValuesHeader(PsHeader):
     """The header of a server's state with values."""
 
-    at: Annotated[Ints, LANES]  # places of the keys of the current RPC
+    at: Annotated[Ints, LANES]  # cells of the keys of the current RPC
+    width: int  # number of cells of a parameter
 
 
 class Cell:
-    """The value of a parameter."""
+    """The value of a parameter, or a word of its optimiser's state."""
 
-    value: UInt32
+    value: UInt32  # in fixed point, or the bits of `number`
     updates: UInt32  # number of updates; with the bit AWAY if the switch owns the key
+    number: np.float32  # the same word as `value`: the value with an optimiser, and words of state
+    applied: UInt32
+    """The same word as `updates`: in the first word of state, the sum of the updates in units, mod 2^32."""
 
 
-CELL = dtype_of(Cell)
+CELL = checked(
+    np.dtype(
+        {
+            "names": list(Cell.__annotations__),
+            "formats": ["u4", "u4", "f4", "u4"],
+            "offsets": [0, 4, 0, 4],
+            "itemsize": 8,
+        }
+    )
+)
+_NO_RULES = records(0, Rule)
 
 
 class ValuesState(PsState, Protocol):
@@ -40,16 +68,32 @@ class ValuesState(PsState, Protocol):
 
     @property
     def cells(self) -> RecordTable[Cell]:
-        """Cell[jobs, places + 1]; the last one stands for keys of other shares."""
+        """Cell[jobs, (places + 1) * width]: of each `width` ones the first is a parameter's value.
+
+        The others are words of its optimiser's state (`hosts.ps.optimise`). The last parameter stands for
+        keys of other shares.
+        """
 
     @property
     def share(self) -> Share: ...
 
+    @property
+    def rules(self) -> Records[Rule]:
+        """The rules of tables in the order of their keys; empty if no table has an optimiser."""
 
-def make_cells(jobs: int, share: Share) -> RecordTable[Cell]:
-    """Make the cells of a share, all owned and 0; the last one stands for keys of other shares."""
-    cells = records((jobs, share.header.places + 1), Cell)
-    cells["updates"][:, -1] = AWAY
+    @property
+    def batch(self) -> Batch: ...
+
+
+def make_cells(jobs: int, share: Share, rules: Records[Rule] = _NO_RULES) -> RecordTable[Cell]:
+    """Make the cells of a share, all owned and 0; the last parameter stands for keys of other shares."""
+    width = width_of(rules)
+    cells: RecordTable[Cell] = records((jobs, (share.header.places + 1) * width), CELL)
+    cells["updates"][:, -width] = AWAY
+    if len(rules) and rules["initial"].any():
+        places, keys = keys_of(share)
+        rule = np.searchsorted(rules["first"], keys, side="right") - 1
+        cells["number"][:, places * width + 1] = rules["initial"][rule]
     return cells
 
 
@@ -60,11 +104,13 @@ def lanes_to_serve(h: Header) -> int:
 
 @compiled
 def locate_lanes(server: ValuesState, rpc: Rpc, count: int, wanted: int) -> None:
-    """Write the places of wanted keys to `header.at`. All look-ups come first: cache misses overlap."""
+    """Write the cells of wanted keys to `header.at`. All look-ups come first: cache misses overlap."""
     # Unwanted lanes and keys of other shares get the place behind the share, whose keys are refused.
-    at, outside = server.header.at, int64(server.share.header.places)
+    at, width = server.header.at, int64(server.header.width)
+    outside = int64(server.share.header.places)
     for lane in range(count):
-        at[lane] = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else outside
+        place = locate(server.share, swap64(rpc.keys[lane])) if wanted >> lane & 1 else outside
+        at[lane] = place * width
 
 
 @compiled
@@ -81,7 +127,19 @@ def pull(server: ValuesState, j: int, h: Header, rpc: Rpc, answer: Rpc) -> int:
             answer.words[lane] = swap32(cell.value)
             if cell.updates >= AWAY:
                 refused |= 1 << lane
+    if h.flags & STATE:
+        _pull_state(server, j, h, answer)
     return refused & lanes_to_serve(h)
+
+
+@compiled
+def _pull_state(server: ValuesState, j: int, h: Header, answer: Rpc) -> None:
+    """Write a word of the optimiser's state of each lane; 0 without an optimiser."""
+    for lane in range(h.count):
+        answer.words[lane] = 0
+        word = 1 if h.flags & FIRST else 2
+        if word < server.header.width:
+            answer.words[lane] = swap32(server.cells[j, server.header.at[lane] + word].value)
 
 
 @compiled
@@ -89,15 +147,109 @@ def push(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
     """Add the deltas of keys that this PS owns; return the bitmap of added lanes."""
     wanted, added, overflow = lanes_to_serve(h), int64(0), int64(0)
     locate_lanes(server, rpc, h.count, wanted)
+    if h.flags & SET:
+        return _set_words(server, j, h, rpc)
+    if len(server.rules):
+        return _optimise(server, j, h, rpc)
     for lane in range(h.count):
         cell = server.cells[j, server.header.at[lane]]
         if cell.updates < AWAY:
-            held, delta = int64(cell.value), swap32(rpc.words[2 * h.count + lane])
-            total = held + delta & ALL
-            overflow |= (held ^ total) & (delta ^ total)
-            cell.value = total
-            cell.updates += 1
+            overflow |= _add(cell, swap32(rpc.words[2 * h.count + lane]))
             added |= 1 << lane
     server.jobs[j].applied_lanes += popcount(added)
     server.jobs[j].overflows += overflow >> 31
     return added
+
+
+@compiled
+def _add(cell: Cell, delta: int) -> int:
+    """Add a delta to a value; bit 31 of the result tells whether the sum has overflowed."""
+    held = int64(cell.value)
+    total = held + delta & ALL
+    cell.value = total
+    cell.updates += 1
+    return (held ^ total) & (delta ^ total)
+
+
+@compiled
+def _optimise(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
+    """Apply the gradients of located lanes that this PS owns; return the bitmap of applied lanes."""
+    owned = int64(0)
+    for lane in range(h.count):
+        if server.cells[j, server.header.at[lane]].updates < AWAY:
+            owned |= 1 << lane
+    left = owned
+    while left:
+        left = _optimise_table(server, j, h, rpc, left)
+    server.jobs[j].applied_lanes += popcount(owned)
+    return owned
+
+
+@compiled
+def _optimise_table(server: ValuesState, j: int, h: Header, rpc: Rpc, left: int) -> int:
+    """Apply gradients of one table, each key once; return the bitmap of lanes that are left."""
+    batch, first_lane = server.batch, popcount((left & -left) - 1)
+    rule_at = rule_of(server.rules, swap64(rpc.keys[first_lane]))
+    rule, begin, end = server.rules[rule_at], server.rules[rule_at].first, end_of(server.rules, rule_at)
+    n, overflow, cells = int64(0), int64(0), server.cells
+    for lane in range(h.count):
+        key, at = swap64(rpc.keys[lane]), int64(server.header.at[lane])
+        cell = cells[j, at]
+        # A cell of this batch has the bit AWAY until it is written back.
+        if left >> lane & 1 and begin <= key and key <= end and cell.updates < AWAY:
+            left &= ~(1 << lane)
+            units = swap32(rpc.words[2 * h.count + lane])
+            cells[j, at + 1].applied += units
+            if rule.kind == ADD:
+                overflow |= _add(cell, units)
+            else:
+                cell.updates |= AWAY
+                batch.at[n] = at
+                batch.gradient[n] = gradient_of(rule, units)
+                batch.value[n] = cell.number
+                batch.first[n] = cells[j, at + 1].number
+                if rule.kind >= IS_FTRL:
+                    batch.second[n] = cells[j, at + 2].number
+                n += 1
+    server.jobs[j].overflows += overflow >> 31
+    step_all(rule, h.iteration + 1, batch, n)
+    for k in range(n):
+        at = int64(batch.at[k])
+        cell = cells[j, at]
+        cell.updates = (cell.updates & AWAY - 1) + 1
+        cell.number = batch.value[k]
+        cells[j, at + 1].number = batch.first[k]
+        if rule.kind >= IS_FTRL:
+            cells[j, at + 2].number = batch.second[k]
+    return left
+
+
+@compiled
+def _set_words(server: ValuesState, j: int, h: Header, rpc: Rpc) -> int:
+    """Set a word of located lanes that this PS owns; return the bitmap of lanes that were set."""
+    done = int64(0)
+    for lane in range(h.count):
+        at = server.header.at[lane]
+        cell = server.cells[j, at]
+        if cell.updates < AWAY:
+            key, bits = swap64(rpc.keys[lane]), swap32(rpc.words[2 * h.count + lane])
+            _set_word(server, j, int64(at), h.flags & STATE, key, bits)
+            done |= 1 << lane
+    return done
+
+
+@compiled
+def _set_word(server: ValuesState, j: int, at: int, word: int, key: Key, bits: int) -> None:
+    if word == 0:
+        server.cells[j, at].value = bits
+    if server.header.width == 1:
+        return
+    if word == 0:
+        first = first_for(server.rules[rule_of(server.rules, key)], server.cells[j, at].number)
+        server.cells[j, at + 1].number = first
+        if server.header.width > 2:
+            server.cells[j, at + 2].value = 0
+    elif word == FIRST:
+        server.cells[j, at + 1].value = bits
+    elif server.header.width > 2:
+        server.cells[j, at + 2].value = bits

@@ -13,7 +13,7 @@ from foundation.errors import MalformedDatagram
 from foundation.protocol import codec
 from foundation.protocol.codec import MAX_U32, Keys, Values
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import RESPONSE, SLOT_MASK, WINDOW, WINDOW_BITS, Header, Op
+from foundation.protocol.header import RESPONSE, SET, SLOT_MASK, STATE, WINDOW, WINDOW_BITS, Header, Op
 from hosts.keys import KeySpace
 from tests.harness.wire import MODULUS, bitmap_of, lanes_in, reply
 
@@ -141,6 +141,8 @@ class ModelServer:
         store = self._stores[job]
         at = store.locate(keys)
         values = store.values[at]
+        if header.flags & STATE:  # there is no optimiser
+            values = np.zeros(len(at), np.uint32)
         if header.served and carried is not None:
             values = np.where(lanes_in(header.served, header.count), carried, values)
         return header.live & ~header.served & ~bitmap_of(store.owned[at]), values
@@ -163,6 +165,10 @@ class ModelServer:
         if added != (1 << header.count) - 1:
             lanes = lanes_in(added, header.count)
             at, deltas = at[lanes], deltas[lanes]
+        if header.flags & SET:
+            if not header.flags & STATE:
+                store.values[at] = deltas
+            return added
         store.add(at, deltas)
         self.counters[job].applied_lanes += added.bit_count()
         return added

@@ -11,11 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from foundation.protocol import codec
 from foundation.protocol.codec import Caller, Keys, Message, Values
 from foundation.protocol.header import (
+    FIRST,
     HEADER_BYTES,
     KEYS,
     LANES,
     NO_KEY,
     RESPONSE,
+    SECOND,
+    SET,
     VALUES,
     VERSION,
     Header,
@@ -33,6 +36,8 @@ _LANE_BYTES = {
     (Op.PULL, RESPONSE | VALUES): 4,
     (Op.PUSH, KEYS | VALUES): 12,
     (Op.PUSH, RESPONSE): 0,
+    **{(Op.PULL, KEYS | word): 8 for word in (FIRST, SECOND)},
+    **{(Op.PUSH, KEYS | VALUES | SET | word): 12 for word in (0, FIRST, SECOND)},
     (Op.EMPTY, 0): 0,
     (Op.EMPTY, RESPONSE): 0,
 }

@@ -83,7 +83,7 @@ def held(servers: list[Agent], directory: Path, job: int) -> np.ndarray[tuple[in
         file = directory / f"dump-{n}.npz"
         assert server.call(cmd="dump", file=str(file)) == {"ok": True}
         with np.load(file) as dump:
-            values[KeySpace(SIZE).positions(dump[f"job{job}_keys"])] += dump[f"job{job}_values"]
+            values[KeySpace(SIZE).positions(dump[f"job{job}_keys"])] += dump[f"job{job}_sums"]
     return values
 
 

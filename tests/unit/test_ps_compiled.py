@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from foundation.errors import MalformedDatagram
 from foundation.protocol.hashing import ps_ids_of
-from foundation.protocol.header import LANES, NO_KEY, RESPONSE, Op, unpack
+from foundation.protocol.header import FIRST, KEYS, LANES, NO_KEY, RESPONSE, SECOND, SET, VALUES, Op, unpack
 from hosts.hotset.ps.state import make_server
 from hosts.hotset.ps.store import HotsetStore
 from hosts.keys import KeySpace
@@ -69,7 +69,7 @@ class Twins:
             held, model = self.stores[job].held(), self.models[job]
             at = self.space.positions(held.keys)
             assert sorted(at.tolist()) == np.flatnonzero(model.mine).tolist()
-            for column, expected in zip(held[1:], (model.values, model.owned, model.updates), strict=True):
+            for column, expected in zip(held[1:4], (model.values, model.owned, model.updates), strict=True):
                 assert column.tolist() == expected[at].tolist()
         contacts = np.concatenate(self.server.take_contacts())
         logged = np.array(self.model.contacts).reshape(-1, 3)
@@ -102,6 +102,10 @@ def request(random: Random, space: KeySpace) -> bytes:
         fields["t0"] = random.choice([1, 2, 3])
     if random.random() < 0.02:
         fields["flags"] = RESPONSE
+    elif op in (Op.PULL, Op.PUSH) and random.random() < 0.05:
+        fields["served"] = 0
+        words = random.choice([0, FIRST, SECOND])
+        fields["flags"] = KEYS | VALUES | SET | words if op == Op.PUSH else KEYS | words
     values = [random.choice([1, 2**31 - 1, random.getrandbits(32)]) for _ in range(count)]
     has_values = op == Op.PUSH or (op == Op.PULL and fields["served"])
     return rpc(op, keys, values if has_values else None, **fields)

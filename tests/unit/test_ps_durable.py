@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foundation.optimisers import TableOptimiser
 from foundation.protocol import control
 from foundation.protocol.control import Command, Control
 from foundation.protocol.hashing import ps_ids_of, ps_of
@@ -25,6 +26,7 @@ from hosts.keys import KeySpace
 from hosts.ps.durable import DurabilityError, DurabilityPaused, Durable
 from hosts.ps.journal import FROM_CONTROLLER, FROM_SWITCH, FROM_WORKER, JOURNAL_BYTES, add_note, read_note
 from switch_harness.effort import examples
+from tests.harness.model_optimisers import table
 from tests.harness.wire import reply, rpc
 from tests.unit.test_ps_compiled import DENSE, JOBS, N_PS, PS, SPARSE, request
 
@@ -51,17 +53,18 @@ def file(tmp_path: Path) -> Iterator[PsFile]:
 class Kept:
     """A PS that commits its notes before it sends, as its loop does."""
 
-    def __init__(self, space: KeySpace, durable: Durable) -> None:
+    def __init__(self, space: KeySpace, durable: Durable, tables: Sequence[TableOptimiser] = ()) -> None:
         self.now = 0
-        self.space, self.durable = space, durable
+        self.space, self.durable, self.tables = space, durable, tables
         self.core = self.made()
         self.core.recover(durable.parts(), durable.notes())
 
     def made(self) -> ParameterServer[str]:
         jobs = dict.fromkeys(JOBS, 1)
         return ParameterServer(
-            PS, N_PS, self.space, jobs, lambda: self.now, journal_bytes=JOURNAL_BYTES, replayed=True
-        )
+            PS, N_PS, self.space, jobs, lambda: self.now, journal_bytes=JOURNAL_BYTES, replayed=True,
+            tables=self.tables,
+        )  # fmt: skip
 
     def keep(self) -> list[bytes]:
         """Commit the notes; return the datagrams that may leave then."""
@@ -104,17 +107,24 @@ def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]
 
 
 @settings(max_examples=examples(25), deadline=None)
-@given(seed=st.integers(0, 2**32), is_sparse=st.booleans(), fsync=st.sampled_from(["never", "checkpoint"]))
+@given(
+    seed=st.integers(0, 2**32), is_sparse=st.booleans(), fsync=st.sampled_from(["never", "checkpoint"]),
+    optimiser=st.sampled_from([None, "sgd(lr=0.1)", "adagrad(initial=0.5)", "ftrl(l1=0.01)", "adam"]),
+)  # fmt: skip
 def test_a_ps_that_comes_back_is_what_it_was(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync
+    tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync, optimiser: str | None
 ) -> None:
+    """Its values and its optimisers' states, to the bit."""
+    tables = [table(0, optimiser, 1000.0), table(100, None, 1000.0)]
     with PsFile(tmp_path_factory.mktemp("ps") / "ps.db") as file:
-        check_restart(Random(seed), SPARSE if is_sparse else DENSE, file, fsync)
+        check_restart(Random(seed), SPARSE if is_sparse else DENSE, file, fsync, tables)
 
 
-def check_restart(random: Random, space: KeySpace, file: PsFile, fsync: Fsync) -> None:
+def check_restart(
+    random: Random, space: KeySpace, file: PsFile, fsync: Fsync, tables: Sequence[TableOptimiser] = ()
+) -> None:
     """Check that a PS that opens the file of one with random changes has its state, and goes on alike."""
-    ps = Kept(space, file.open(fsync))
+    ps = Kept(space, file.open(fsync), tables)
     mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
     pulls: set[tuple[Any, ...]] = set()
     waiting: list[bytes] = []
@@ -141,7 +151,7 @@ def check_restart(random: Random, space: KeySpace, file: PsFile, fsync: Fsync) -
         waiting += [each for each in ps.keep() if unpack(each).op != Op.CONTROL]
     before = ps.standing()
     # Killed: nothing is closed, and another process opens the file.
-    again = Kept(space, file.open(fsync))
+    again = Kept(space, file.open(fsync), tables)
     assert without_pulls(again.standing(), pulls) == without_pulls(before, pulls)
     # Both go on alike.
     for each in (ps, again):

@@ -36,7 +36,7 @@ class Bench:
         """Return the PS's state of these keys of its share."""
         held = self.ps.stores[1].held()
         at = [held.keys.tolist().index(key) for key in keys]
-        return Held(held.keys[at], held.values[at], held.owned[at], held.updates[at])
+        return Held(held.keys[at], held.values[at], held.owned[at], held.updates[at], held.sums[at])
 
     def values(self, keys: list[int]) -> list[int]:
         return list(self.held(keys).values)

@@ -25,13 +25,10 @@ def take_checkpoint(server: Server, movers: Mapping[int, Mover[ReplyTo]]) -> Ite
     yield "callers", server.callers[server.callers.known == 1].tobytes()
     yield _SNAPSHOTS, json.dumps({str(job): mover.snapshot() for job, mover in movers.items()}).encode()
     for j in range(len(server.jobs)):
-        for start in range(0, server.cells.shape[1], _CHUNK):
-            at = slice(start, start + _CHUNK)
-            parts: dict[str, NDArray[np.generic]] = {
-                "cells": server.cells[j, at],
-                "lent": server.at_switch[j, at],
-            }
-            for name, part in parts.items():
+        arrays: dict[str, NDArray[np.generic]] = {"cells": server.cells[j], "lent": server.at_switch[j]}
+        for name, array in arrays.items():
+            for start in range(0, len(array), _CHUNK):
+                part = array[start : start + _CHUNK]
                 if np.frombuffer(part, np.uint8).any():
                     yield f"{name} {j} {start}", part.tobytes()
 

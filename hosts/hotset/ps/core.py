@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from foundation.errors import MalformedDatagram
+from foundation.optimisers import TableOptimiser
 from foundation.protocol import control
 from foundation.protocol.header import HEADER_BYTES, Op, offset_of, unpack
 from hosts.hotset.ps.checkpoint import restore_checkpoint, take_checkpoint
@@ -26,8 +27,8 @@ _OP_AT = offset_of("op")
 class ParameterServer(Core[ReplyTo]):
     """One PS of `n_ps`. `epochs` has the epoch of its own row in the switch for each job.
 
-    With a journal it is durable. `replayed` says that workers keep replay logs. `state` is the state of a new
-    PS; None makes one.
+    With a journal it is durable. `replayed` says that workers keep replay logs, `tables` has optimisers.
+    `state` is the state of a new PS; None makes one.
     """
 
     stores: Mapping[int, HotsetStore]
@@ -44,9 +45,10 @@ class ParameterServer(Core[ReplyTo]):
         journal_bytes: int = 0,
         replayed: bool = False,
         state: Server | None = None,
+        tables: Sequence[TableOptimiser] = (),
     ) -> None:
         self._clock = clock
-        made = state or make_server(ps, n_ps, space, list(epochs), journal_bytes)
+        made = state or make_server(ps, n_ps, space, list(epochs), journal_bytes, tables)
         super().__init__(made, {job: HotsetStore(made, job, replayed) for job in epochs}, clock, as_plain)
         machine = plain_machine() if as_plain else COMPILED
         self._movers: dict[int, Mover[ReplyTo]] = {

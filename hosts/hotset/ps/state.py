@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from foundation.designs.interface import NEVER
+from foundation.optimisers import TableOptimiser
 from hosts.keys import KeySpace
 from hosts.ps.journal import NOTE_BYTES
+from hosts.ps.optimise import Batch, Rule, make_rules, width_of
 from hosts.ps.rpcs import CALLERS, CONTACTS, CallerRow, Contact, Job, make_jobs
 from hosts.ps.rpcs import needs_room as lacks_room
 from hosts.ps.share import Share, make_share
@@ -35,18 +37,26 @@ class Server(NamedTuple):
     """uint32[jobs, places + 1]: what was given to the switch of each value and not given back."""
     contacts: Records[Contact]
     journal: Octets
+    rules: Records[Rule]
+    batch: Batch
     share: Share
 
 
-def make_server(ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0) -> Server:
+def make_server(
+    ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
+    tables: Sequence[TableOptimiser] = (),
+) -> Server:  # fmt: skip
     """Make a PS that owns its whole share in every job, all values 0; one with a journal is durable."""
     share = make_share(space, ps, n_ps)
     header = one(HotsetHeader)
     header.ps, header.is_durable, header.due = ps, journal_bytes > 0, NEVER
-    cells = make_cells(len(jobs), share)
+    rules = make_rules(tables)
+    cells = make_cells(len(jobs), share, rules)
+    header.width = width_of(rules)
     return Server(
-        header, make_jobs(jobs), records(CALLERS, CallerRow), cells, np.zeros(cells.shape, np.uint32),
-        records(CONTACTS, Contact), np.zeros(journal_bytes, np.uint8), share,
+        header, make_jobs(jobs), records(CALLERS, CallerRow), cells,
+        np.zeros((len(jobs), share.header.places + 1), np.uint32), records(CONTACTS, Contact),
+        np.zeros(journal_bytes, np.uint8), rules, one(Batch), share,
     )  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def test_an_unknown_push_that_came_twice_is_found() -> None:
 def test_shares_of_servers_are_put_together_by_key() -> None:
     space = KeySpace(3, np.array([10, 20, 2**63], dtype=np.uint64))
     dumps: list[dict[str, np.ndarray]] = [
-        {"job4_keys": np.array(keys, np.uint64), "job4_values": np.array(values, np.uint32)}
+        {"job4_keys": np.array(keys, np.uint64), "job4_sums": np.array(values, np.uint32)}
         for keys, values in (([10], [1]), ([2**63, 20], [2**32 - 1, 3]))
     ]
     assert held_by_servers(dumps, 4, space).tolist() == [1, 3, 2**32 - 1]

@@ -1,0 +1,126 @@
+"""Optimisers that servers apply to a table's gradients, and their one text form: `adagrad(lr=0.1)`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from typing_extensions import Self
+
+from foundation.errors import HotlineError
+from foundation.settings import Strict
+
+_Rate: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Decay: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+
+
+class OptimiserError(HotlineError):
+    """A text is no optimiser, or has a parameter that is wrong."""
+
+
+class _Declaration(Strict):
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={value:g}" for name, value in self if name != "name")
+        return f"{next(value for name, value in self if name == 'name')}({given})"
+
+
+class SGD(_Declaration):
+    """value -= lr · gradient."""
+
+    name: Literal["sgd"] = "sgd"
+    lr: _Rate
+
+
+class Adagrad(_Declaration):
+    """Adagrad by element (Duchi et al., 2011), as `torch.optim.Adagrad`."""
+
+    name: Literal["adagrad"] = "adagrad"
+    lr: _Rate = 0.01
+    eps: _NotNegative = 1e-10
+    initial: _NotNegative = 0.0
+    """Value that the sum of squared gradients begins with."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.eps and not self.initial:
+            raise ValueError("eps and initial are 0: a gradient of 0 would make a parameter NaN")
+        return self
+
+
+class FTRL(_Declaration):
+    """FTRL-proximal by element (McMahan et al., *Ad click prediction*, KDD 2013)."""
+
+    name: Literal["ftrl"] = "ftrl"
+    alpha: _Rate = 0.1
+    beta: _Rate = 1.0
+    l1: _NotNegative = 0.0
+    l2: _NotNegative = 0.0
+
+
+class Adam(_Declaration):
+    """Lazy Adam, which changes only the elements it gets gradients of, as `torch.optim.SparseAdam`."""
+
+    name: Literal["adam"] = "adam"
+    lr: _Rate = 0.001
+    beta1: _Decay = 0.9
+    beta2: _Decay = 0.999
+    eps: _Rate = 1e-8
+
+
+_KINDS: Mapping[str, type[_Declaration]] = {"sgd": SGD, "adagrad": Adagrad, "ftrl": FTRL, "adam": Adam}
+_EXAMPLES = "sgd(lr=0.1), adagrad, ftrl or adam, with parameters in parentheses"
+
+
+def _from_text(given: object) -> object:
+    return parse(given) if isinstance(given, str) else given
+
+
+Optimiser: TypeAlias = Annotated[
+    Annotated[SGD | Adagrad | FTRL | Adam, Field(discriminator="name")], BeforeValidator(_from_text)
+]
+"""A setting with an optimiser: its text, or an instance."""
+
+
+class TableOptimiser(Strict):
+    """The optimiser of the parameters from key `first` up to the next table; gradients are units / `scale`.
+
+    Without an optimiser pushes are added to the values, both in fixed point.
+    """
+
+    first: int = Field(ge=0, lt=2**64)
+    scale: float = Field(gt=0, allow_inf_nan=False)
+    optimiser: Optimiser | None
+
+
+def parse(text: str) -> SGD | Adagrad | FTRL | Adam:
+    """Return the optimiser of a text such as `adagrad` or `adagrad(lr=0.1)`; raise `OptimiserError`."""
+    try:
+        name, given = _call_of(ast.parse(text.strip(), mode="eval").body)
+        kind = _KINDS[name]
+    except (SyntaxError, ValueError, KeyError, RecursionError, MemoryError):
+        raise OptimiserError(f"expected {_EXAMPLES}, got {text!r}") from None
+    try:
+        made: Any = kind.model_validate(given)  # of one of `_KINDS`
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0]) if first["loc"] else ""
+        names = ", ".join(each for each in kind.model_fields if each != "name")
+        what = {"missing": f"expected {field}", "extra_forbidden": f"has no {field}, but {names}"}.get(
+            first["type"], f"{field}: {first['msg']}".removeprefix(": ").replace("Value error, ", "")
+        )
+        raise OptimiserError(f"{text}: {name} {what}") from None
+    result: SGD | Adagrad | FTRL | Adam = made
+    return result
+
+
+def _call_of(node: ast.expr) -> tuple[str, dict[str, object]]:
+    """Return the name and the keyword arguments of a call, or of a bare name; raise `ValueError`."""
+    if isinstance(node, ast.Name):
+        return node.id, {}
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
+        raise ValueError("no call")
+    given = {each.arg or "": ast.literal_eval(each.value) for each in node.keywords if each.arg != "name"}
+    return node.func.id, given

@@ -1,0 +1,209 @@
+"""The update rules of optimisers at a server: float32 parameters and state, compiled without fast math.
+
+A rule uses only +, -, *, / and √, which IEEE 754 rounds alike everywhere, and what is in the RPC, so the
+replay of a journal restores identical bits. `foundation.optimisers` declares the optimisers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.optimisers import FTRL, SGD, Adagrad, Adam, TableOptimiser
+from foundation.protocol.header import LANES
+from foundation.protocol.rpc import NO_KEY_U64, Key
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Records, records
+
+ADD, IS_SGD, IS_ADAGRAD, IS_FTRL, IS_ADAM = 0, 1, 2, 3, 4
+"""Kinds of rules; ADD is wrapping addition in fixed point, without an optimiser."""
+_SIGN = 1 << 31
+_ZERO = np.float32(0)
+
+Floats: TypeAlias = NDArray[np.float32]
+
+
+class Rule:
+    """The rule of the keys from `first` up to the next rule's."""
+
+    kind: int
+    first: np.uint64
+    unit: float
+    """Gradient of one unit on the wire."""
+    rate: np.float32
+    """lr, or FTRL's alpha."""
+    eps: np.float32
+    """eps, or FTRL's beta."""
+    initial: np.float32
+    """Value of the first word of state before any gradient."""
+    l1: np.float32
+    l2: np.float32
+    beta1: float
+    beta2: float
+    rest1: np.float32
+    """1 - beta1; `rest2` is 1 - beta2."""
+    rest2: np.float32
+    lr: float
+
+
+class Batch:
+    """Parameters that get gradients together, each once: their cells, values, words of state and gradients.
+
+    A parameter has two words of state, or one with SGD and Adagrad. The first is Adagrad's sum of squares,
+    FTRL's z or Adam's m; the second is FTRL's n or Adam's v.
+    """
+
+    at: Annotated[Ints, LANES]
+    value: Annotated[Floats, LANES]
+    first: Annotated[Floats, LANES]
+    second: Annotated[Floats, LANES]
+    gradient: Annotated[Floats, LANES]
+
+
+def make_rules(tables: Sequence[TableOptimiser]) -> Records[Rule]:
+    """Make the rules of tables in the order of their keys; none if no table has an optimiser."""
+    if all(table.optimiser is None for table in tables):
+        return records(0, Rule)
+    rules = records(len(tables), Rule)
+    for rule, table in zip(rules, sorted(tables, key=lambda table: table.first), strict=True):
+        rule.first, rule.unit = np.uint64(table.first), 1 / table.scale
+        _declare(rule, table)
+    return rules
+
+
+def width_of(rules: Records[Rule]) -> int:
+    """Return the number of cells of a parameter: a power of 2, so that it is in one cache line."""
+    if not len(rules):
+        return 1
+    return 4 if rules["kind"].max() >= IS_FTRL else 2
+
+
+def _declare(rule: Rule, table: TableOptimiser) -> None:
+    match table.optimiser:
+        case None:
+            rule.kind = ADD
+        case SGD(lr=lr):
+            rule.kind, rule.rate = IS_SGD, np.float32(lr)
+        case Adagrad(lr=lr, eps=eps, initial=initial):
+            rule.kind, rule.rate = IS_ADAGRAD, np.float32(lr)
+            rule.eps, rule.initial = np.float32(eps), np.float32(initial)
+        case FTRL(alpha=alpha, beta=beta, l1=l1, l2=l2):
+            rule.kind, rule.rate, rule.eps = IS_FTRL, np.float32(alpha), np.float32(beta)
+            rule.l1, rule.l2 = np.float32(l1), np.float32(l2)
+        case Adam(lr=lr, beta1=beta1, beta2=beta2, eps=eps):
+            rule.kind, rule.lr, rule.eps = IS_ADAM, lr, np.float32(eps)
+            rule.beta1, rule.rest1 = beta1, np.float32(1 - beta1)
+            rule.beta2, rule.rest2 = beta2, np.float32(1 - beta2)
+
+
+@compiled
+def rule_of(rules: Records[Rule], key: Key) -> int:
+    """Return the index of a key's rule."""
+    low, high = int64(0), len(rules) - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if rules[middle].first <= key:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@compiled
+def end_of(rules: Records[Rule], at: int) -> Key:
+    """Return the last key of a rule."""
+    return rules[at + 1].first - np.uint64(1) if at + 1 < len(rules) else NO_KEY_U64
+
+
+@compiled
+def step_all(rule: Rule, step: int, batch: Batch, n: int) -> None:
+    """Apply the gradients of the first n parameters of a batch, of push number `step` (from 1) to a table."""
+    if rule.kind == IS_SGD:
+        _sgd(rule, batch, n)
+    elif rule.kind == IS_ADAGRAD:
+        _adagrad(rule, batch, n)
+    elif rule.kind == IS_FTRL:
+        _ftrl(rule, batch, n)
+    else:
+        _adam(rule, adam_rate(rule, step), batch, n)
+
+
+@compiled
+def gradient_of(rule: Rule, units: int) -> np.float32:
+    """Return the gradient of a lane, 32 bits in two's complement, rounded once."""
+    return np.float32(((units ^ _SIGN) - _SIGN) * rule.unit)
+
+
+@compiled
+def _sgd(rule: Rule, batch: Batch, n: int) -> None:
+    rate = rule.rate
+    for k in range(n):
+        batch.value[k] -= rate * batch.gradient[k]
+
+
+@compiled
+def _adagrad(rule: Rule, batch: Batch, n: int) -> None:
+    rate, eps = rule.rate, rule.eps
+    for k in range(n):
+        gradient = batch.gradient[k]
+        squares = batch.first[k] + gradient * gradient
+        batch.first[k] = squares
+        batch.value[k] -= rate * (gradient / (np.sqrt(squares) + eps))
+
+
+@compiled
+def _ftrl(rule: Rule, batch: Batch, n: int) -> None:
+    alpha, beta, l1, l2 = rule.rate, rule.eps, rule.l1, rule.l2
+    for k in range(n):
+        gradient, before = batch.gradient[k], batch.second[k]
+        squares = before + gradient * gradient
+        root = np.sqrt(squares)
+        z = batch.first[k] + (gradient - (root - np.sqrt(before)) / alpha * batch.value[k])
+        batch.first[k], batch.second[k] = z, squares
+        shrunk = max(abs(z) - l1, _ZERO)
+        size = shrunk / ((beta + root) / alpha + l2)
+        batch.value[k] = -size if z > _ZERO else size
+
+
+@compiled
+def _adam(rule: Rule, rate: np.float32, batch: Batch, n: int) -> None:
+    eps, rest1, rest2 = rule.eps, rule.rest1, rule.rest2
+    for k in range(n):
+        gradient, mean, squares = batch.gradient[k], batch.first[k], batch.second[k]
+        mean += (gradient - mean) * rest1
+        squares += (gradient * gradient - squares) * rest2
+        batch.first[k], batch.second[k] = mean, squares
+        batch.value[k] -= rate * (mean / (np.sqrt(squares) + eps))
+
+
+@compiled
+def adam_rate(rule: Rule, step: int) -> np.float32:
+    """Return Adam's rate, corrected for the bias of state that began as 0."""
+    corrected = np.sqrt(1.0 - _power(float(rule.beta2), step)) / (1.0 - _power(float(rule.beta1), step))
+    return np.float32(float(rule.lr) * corrected)
+
+
+@compiled
+def _power(base: float, exponent: int) -> float:
+    """Return a power by multiplications, so that it is the same on every machine."""
+    power = 1.0
+    while exponent:
+        if exponent & 1:
+            power *= base
+        base *= base
+        exponent >>= 1
+    return power
+
+
+@compiled
+def first_for(rule: Rule, value: np.float32) -> np.float32:
+    """Return the first word of state of a parameter that was set to a value."""
+    if rule.kind != IS_FTRL:
+        return rule.initial
+    z = -value * (rule.eps / rule.rate + rule.l2)
+    if z == _ZERO:
+        return _ZERO
+    return z + rule.l1 if z > _ZERO else z - rule.l1
