@@ -182,5 +182,6 @@ def test_what_was_run_is_told_by_name(synthetic_run: SyntheticRun) -> None:
     }
     kernel["placement"] = {"switch": 2}
     found = dict(what_was_run(record.model_copy(update=kernel), summary))
-    assert "1.5 µs of its own CPU time for a frame" in found["network"] and found["placement"] == "switch on 2"
+    assert "1.5 µs of its own CPU time for a frame" in found["network"]
+    assert found["placement"] == "switch on 2"
     assert "always" in durability(summary).title
