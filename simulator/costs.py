@@ -176,7 +176,7 @@ def shapes_of(network: Network, workers: int, servers: int) -> list[Shape]:
     if not network.traffic_manager:
         return []
     depth = byte_depth(round(network.queue_kb * 1024))
-    one, rack = _bits(network.rate_mbit), _bits(_uplink_mbit(network))
+    one, rack = _bits(network.rate_mbit), _bits(uplink_mbit(network))
     of_workers = [one if network.rack is None else rack] * workers
     return [Shape(Rate(bits=bits), depth) for bits in (*of_workers, *[one] * servers)]
 
@@ -185,7 +185,7 @@ def _bits(mbit: float) -> int:
     return round(mbit * 1e6)
 
 
-def _uplink_mbit(network: Network) -> float:
+def uplink_mbit(network: Network) -> float:
     whole = (network.rack or 1) * network.rate_mbit
     return whole if network.uplink_mbit is None else network.uplink_mbit
 
@@ -194,7 +194,7 @@ def uplinks_of(network: Network, workers: int) -> Records[Link]:
     """Return the racks' uplinks, which have no faults; none if each worker has a port."""
     if network.rack is None:
         return records(0, Link)
-    sound = {"rate_mbit": _uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
+    sound = {"rate_mbit": uplink_mbit(network), "loss": 0.0, "duplication": 0.0, "reordering": 0.0}
     return links_of(network.model_copy(update=sound), -(-workers // network.rack))
 
 

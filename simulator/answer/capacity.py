@@ -1,8 +1,9 @@
 """Capacity by size of the hot set, calculated from counted packing and calibrated by simulated sizes.
 
-Workers and servers are two stations of a closed loop. The CPU time of each is linear in a step's RPCs,
-packets and lanes. Where both are busy they wait for each other, which the p-norm of their times stands for;
-what is left, as the delay of the cables, is the ratio to simulated capacities, interpolated between these.
+Workers, servers and the uplinks of racks are the stations of a closed loop. The CPU time of workers and
+servers is linear in a step's RPCs, packets and lanes, and the time of uplinks in RPCs and lanes. Where
+several are busy they wait for each other, which the p-norm of their times stands for; what is left, as the
+delay of the cables, is the ratio to simulated capacities, interpolated between these.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from foundation.protocol.frames import FRAME_OVERHEAD
+from foundation.protocol.header import HEADER_BYTES, KEYS, SHAPES, VALUES, Op
 from simulator.answer.arm_results import ArmResult, cores_of
 from simulator.answer.sizes import PackingCounts, Size
 from simulator.config import SimulationConfig
-from simulator.costs import costs_of
+from simulator.costs import costs_of, uplink_mbit
+from softswitch.queues.fifo import WIRE_OVERHEAD
 
 WORTH = 0.03
 """Fraction of the capacity that a larger hot set has to add to be worthwhile."""
@@ -62,6 +66,7 @@ class CapacityModel:
         self._workers, self._servers = cores["workers"], cores["servers"]
         self._rpc = (int(costs.encode) + int(costs.send) + float(costs.receive.mean())) / 1e3
         self._lane = int(costs.lane) / 1e3
+        self._uplinks_mbit = _uplinks_mbit(config)
         first = self._derive(baseline, none)
         other = self._derive(offload, asked)
         if asked.to_servers < _MIN_PACKETS * none.to_servers:
@@ -73,7 +78,7 @@ class CapacityModel:
 
     def calibrate(self, counted: PackingCounts, simulated: float) -> None:
         """Correct the capacities near a size, of which this one was simulated."""
-        self._ratios[counted.served] = simulated / self._of_cores(counted)
+        self._ratios[counted.served] = simulated / self._of_stations(counted)
 
     def size(self, top_k: int, counted: PackingCounts, simulated: float | None = None) -> Size:
         return Size(
@@ -83,7 +88,7 @@ class CapacityModel:
             ps_packets_per_step=counted.to_servers,
             worker_cpu_us=self._worker_us(counted),
             ps_cpu_us=self._server_us(counted),
-            capacity=self._of_cores(counted) * _interpolated(self._ratios, counted.served),
+            capacity=self._of_stations(counted) * _interpolated(self._ratios, counted.served),
             simulated=simulated,
         )
 
@@ -101,9 +106,24 @@ class CapacityModel:
         packets = {served: each.packet for served, each in self._costs.items()}
         return _interpolated(packets, counted.served) * counted.to_servers + self._lane * counted.lanes
 
-    def _of_cores(self, counted: PackingCounts) -> float:
-        times = np.array([self._worker_us(counted) / self._workers, self._server_us(counted) / self._servers])
-        return 1e6 / float(np.linalg.norm(times, _NORM))
+    def _of_stations(self, counted: PackingCounts) -> float:
+        times = [self._worker_us(counted) / self._workers, self._server_us(counted) / self._servers]
+        if self._uplinks_mbit is not None:
+            times.append(8 * _bytes_to_switch(counted) / self._uplinks_mbit)
+        return 1e6 / float(np.linalg.norm(np.array(times), _NORM))
+
+
+def _uplinks_mbit(config: SimulationConfig) -> float | None:
+    """Return the bandwidth of all racks' uplinks together, Mbit/s; None if each worker has a port."""
+    rack = config.network.rack
+    return None if rack is None else -(-config.workers // rack) * uplink_mbit(config.network)
+
+
+def _bytes_to_switch(counted: PackingCounts) -> float:
+    """Return the bytes on the wire that workers send for a step; answers are smaller."""
+    frame = FRAME_OVERHEAD + HEADER_BYTES + WIRE_OVERHEAD
+    pull, push = SHAPES[Op.PULL, KEYS], SHAPES[Op.PUSH, KEYS | VALUES]
+    return frame * counted.rpcs + (pull + push) / 2 * counted.keys
 
 
 def _interpolated(known: dict[float, float], served: float) -> float:

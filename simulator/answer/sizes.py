@@ -32,6 +32,8 @@ class PackingCounts(NamedTuple):
     """Packets that go on to the servers."""
     lanes: float
     """Lanes of these packets that servers process."""
+    keys: float
+    """Lanes of all RPCs."""
 
 
 class Size(Strict):
@@ -76,7 +78,9 @@ class PackingCounter:
         ]
         keys, served, rpcs, to_servers = np.array(rows, np.float64).mean(axis=0).tolist()
         both = len(TRANSFERS)
-        return PackingCounts(served / keys, both * rpcs, both * to_servers, both * (keys - served))
+        return PackingCounts(
+            served / keys, both * rpcs, both * to_servers, both * (keys - served), both * keys
+        )
 
 
 def _batches(trace: Trace, first: int, end: int) -> NDArray[np.int64]:

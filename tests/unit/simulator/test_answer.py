@@ -160,8 +160,12 @@ def test_a_step_is_counted_as_it_is_packed() -> None:
     counter = PackingCounter(config, trace_of(batches))
     assert counter.known == 32 + 40 * 21
     # Twice: of a pull and of a push.
-    assert counter.count(0) == PackingCounts(served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72)
-    assert counter.count(32) == PackingCounts(served=32 / 72, rpcs=2 * 3, to_servers=2 * 2, lanes=2 * 40)
+    assert counter.count(0) == PackingCounts(
+        served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72, keys=2 * 72
+    )
+    assert counter.count(32) == PackingCounts(
+        served=32 / 72, rpcs=2 * 3, to_servers=2 * 2, lanes=2 * 40, keys=2 * 72
+    )
 
 
 def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
@@ -187,14 +191,14 @@ def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
     """
     hosts = Hosts(encode_ns=1_000, send_ns=4_000, receive_ns=1_000, lane_ns=100)
     config = SimulationConfig(workers=2, servers=4, hosts=hosts)
-    none = PackingCounts(served=0, rpcs=100, to_servers=100, lanes=6_000)
-    counted = PackingCounts(served=0.5, rpcs=100, to_servers=85, lanes=3_000)
+    none = PackingCounts(served=0, rpcs=100, to_servers=100, lanes=6_000, keys=6_000)
+    counted = PackingCounts(served=0.5, rpcs=100, to_servers=85, lanes=3_000, keys=6_000)
     # Without offload: 2,600 µs a step of workers, of which RPCs take 600; servers' packets take 20 µs, too.
     model = CapacityModel(config, side(700, 0.91, 0.455), none, side(1_000, 0.8, 0.5), counted)
     same = model.size(500, counted)
     assert (same.worker_cpu_us, same.ps_cpu_us) == pytest.approx((1_600, 2_000))
     assert same.capacity == pytest.approx(1_000) and model.size(0, none).capacity == pytest.approx(700)
-    other = model.size(900, PackingCounts(served=0.9, rpcs=50, to_servers=400, lanes=5_000))
+    other = model.size(900, PackingCounts(served=0.9, rpcs=50, to_servers=400, lanes=5_000, keys=6_000))
     assert (other.worker_cpu_us, other.ps_cpu_us) == pytest.approx((1_300, 8_500))
     # The servers limit, and the ratio at the size that was simulated is 1,000 to 1,247 of its cores.
     assert other.capacity == pytest.approx(4e6 / 8_500 * 1_000 / 1_247, rel=0.001)
@@ -207,13 +211,29 @@ def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
 def test_servers_that_get_no_packets_have_costs_without_offload() -> None:
     """All keys of the size that was simulated are hot, so the costs of servers are those of the baseline."""
     config = SimulationConfig(workers=40, servers=2)
-    none = PackingCounts(served=0, rpcs=12, to_servers=12, lanes=280)
-    every = PackingCounts(served=1, rpcs=17, to_servers=0, lanes=0)
+    none = PackingCounts(served=0, rpcs=12, to_servers=12, lanes=280, keys=280)
+    every = PackingCounts(served=1, rpcs=17, to_servers=0, lanes=0, keys=280)
     model = CapacityModel(config, side(29_000, 0.3, 0.97), none, side(97_000, 0.96, 0.0), every)
-    some = model.size(1_000, PackingCounts(served=0.6, rpcs=12, to_servers=6, lanes=140))
+    some = model.size(1_000, PackingCounts(served=0.6, rpcs=12, to_servers=6, lanes=140, keys=280))
     assert some.ps_cpu_us == pytest.approx(2e6 * 0.97 / 29_000 / 2)
     assert some.capacity == pytest.approx(2 * 29_000, rel=0.05)
     assert model.size(20_000, every).capacity == pytest.approx(97_000)
+
+
+def test_uplinks_limit_what_the_racks_carry() -> None:
+    """A step sends 100 RPCs of 42 + 56 + 24 bytes and 500 lanes each of 8 and 12 bytes: 22,200 bytes.
+
+    Two uplinks of 100 Mbit/s carry that 1,126 times a second, and the cores much more.
+    """
+    network = {"rack": 2, "uplink_mbit": 100}
+    config = SimulationConfig.model_validate({"workers": 4, "servers": 4, "network": network})
+    none = PackingCounts(served=0, rpcs=100, to_servers=100, lanes=1_000, keys=1_000)
+    most = none._replace(served=0.5, lanes=500, to_servers=50)
+    carried = 200e6 / 8 / 22_200
+    model = CapacityModel(config, side(carried / 2, 0.1, 0.99), none, side(carried, 0.1, 0.2), most)
+    # Cores alone would let it grow from one size to the next.
+    larger = model.size(100, most._replace(served=0.9, lanes=100, to_servers=10))
+    assert larger.capacity == pytest.approx(carried, rel=0.01)
 
 
 def sizes(capacities: dict[int, float]) -> list[Size]:
@@ -334,6 +354,8 @@ def test_workers_in_racks_share_uplinks() -> None:
     config = config_for(Cluster(workers=900, servers=100, racks=40, oversubscription=4))
     assert (config.network.rack, config.network.uplink_mbit) == (23, 23 * 10_000 / 4)
     assert config.network.switch_us == 1 and config_for(Cluster(workers=9, servers=1)).network.rack is None
+    chip = config_for(Cluster(workers=900, servers=100, racks=40, switch="tofino")).network
+    assert (chip.rack, chip.switch_us) == (23, DEVICES["tofino"].network["switch_us"])
 
 
 def test_full_uplinks_take_the_gain_away() -> None:
