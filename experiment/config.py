@@ -24,8 +24,8 @@ from foundation.designs.arms import arms_of, measured
 from foundation.designs.interface import LOCKSTEP_WORKERS, Arm
 from foundation.designs.registry import DEFAULT, NAMES, DesignError
 from foundation.designs.registry import design as find_design
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.logs.columns import CLOSED_LOOP, load_name
-from foundation.logs.libsvm import SAMPLES_PER_STEP
 from foundation.protocol.addressing import MAX_HOSTS_OF_A_KIND
 from foundation.protocol.header import LANES
 from foundation.renamed import find_old_arm, find_old_setting
@@ -58,6 +58,8 @@ VARIABLES = {
     "ROUNDS": "rounds",
     "PRECISE": "precise",
     "DATA": "data",
+    "COLUMNS": "columns",
+    "BATCH": "samples_per_step",
     "SCRIPT": "script",
     "CODEC": "codec",
     "DATAPATH": "datapath",
@@ -137,7 +139,11 @@ class Config(RunSettings):
     budget_s: float = Field(default=85.0, gt=0, allow_inf_nan=False)
     """Duration of all rounds in s, if their number is not given."""
     data: Path | None = None
-    """A libsvm training set or an update log; None is the built-in R1 workload."""
+    """A libsvm training set or an access log; None is the built-in R1 workload."""
+    columns: str | None = None
+    """Roles of the log's columns, such as `key=item_id,time=timestamp`; None guesses them."""
+    skip_bad: bool = False
+    """Whether bad rows of the log are skipped and counted; otherwise the first one is an error."""
     script: str | None = None
     """Command line of a Python script that is a worker (`hotline.Worker`); None is the built-in worker."""
     datapath: Literal["auto", "kernel", "sockets"] = "auto"
@@ -169,7 +175,7 @@ class Config(RunSettings):
     simulate_dedicated_switch: bool = True
     """Whether to simulate a dedicated switch after the run (about 20 s; `topologies.simulation`)."""
     samples_per_step: int = Field(default=SAMPLES_PER_STEP, ge=1)
-    """Mini-batch size for a libsvm training set."""
+    """Mini-batch size for a libsvm training set, or a log without mini-batches."""
     learning_rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Factor of the gradient of a mini-batch's mean log loss; None chooses it from the data."""
     scale: float | None = Field(default=None, gt=0, allow_inf_nan=False)
@@ -180,6 +186,11 @@ class Config(RunSettings):
     faults: Faults = Faults()
     placement: PlacementConfig = PlacementConfig()
     workload: WorkloadShape = WorkloadShape()
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """Options of reading `data`; raises `DataError`."""
+        return read_options(self.columns, self.samples_per_step, self.skip_bad)
 
     @property
     def every_arm(self) -> tuple[Arm, ...]:

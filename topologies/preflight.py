@@ -13,6 +13,9 @@ from pathlib import Path
 from experiment.config import Config
 from experiment.errors import PreflightError
 from foundation.designs.registry import design
+from foundation.errors import DataError
+from foundation.logs.access.registry import open_log
+from foundation.logs.access.source import expand
 from foundation.protocol.addressing import switch_interfaces
 from softswitch.errors import Bmv2NotFound
 from softswitch.processes import find_bmv2
@@ -119,12 +122,13 @@ def _check_cpus(config: Config) -> None:
 
 
 def _check_data(config: Config) -> None:
-    if config.data is None or config.data.is_file():
+    if config.data is None:
         return
-    if not config.data.exists():
-        raise PreflightError(f"DATA={config.data}: there is no such file")
-    kind = "a folder" if config.data.is_dir() else "a device, pipe or socket"
-    raise PreflightError(f"DATA={config.data}: expected a libsvm training set or an update log, got {kind}")
+    try:
+        for file in expand([config.data]):
+            open_log(file, config.read_options)
+    except DataError as error:
+        raise PreflightError(f"DATA={error}") from None
 
 
 def _check_script(config: Config) -> None:

@@ -32,7 +32,8 @@ def read_data(config: Config, reporter: Reporter) -> Trace | None:
         return None
     try:
         with reporter.phase("data"):
-            trace = for_design(config, files.load(config.data, config.workers, config.samples_per_step))
+            found = files.load(config.data, config.workers, config.read_options, reporter.message)
+            trace = for_design(config, found)
     except DataError as error:
         reporter.stop()
         raise PreflightError(f"DATA={error}") from None

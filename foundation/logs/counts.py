@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 import polars as pl
 
 from foundation.errors import DataError
-from foundation.logs.libsvm import read_samples
+from foundation.logs.access.steps import Steps, updates_of
 from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line
 from foundation.text import one_line, pluralize, shortened
 
@@ -18,6 +16,15 @@ PART_ROWS = 20_000_000
 """Maximum number of rows whose keys are counted at a time; it takes some 2 GB if all keys differ."""
 _COUNTS = ("key", "updates")
 _UPDATES_LIMIT = 2**63
+
+
+def has_columns_of_counts(path: Path) -> bool:
+    """Return whether a file has the columns that `Counts.of_logs` reads."""
+    try:
+        names = UpdateLog.open(path).names
+    except DataError:
+        return False
+    return any(set(form) <= set(names) for form in (_COUNTS, UPDATES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +70,11 @@ class Counts:
         return Counts(names, length, total, length // part_rows + 1, rows, logs)
 
     @staticmethod
-    def of_training_set(path: Path, samples_per_step: int) -> Counts:
-        """Return the counts of a libsvm file: a mini-batch updates each key once. Raises `DataError`."""
-        updates: Counter[int] = Counter()
-        samples = read_samples(path)
-        while batch := list(islice(samples, samples_per_step)):
-            updates.update({index for _, indices, _ in batch for index in indices})
-        if not updates:
-            raise DataError(f"{path}: no sample has a feature")
-        rows = pl.DataFrame({"key": updates.keys(), "updates": updates.values()}, SCHEMA)
-        return Counts(str(path), len(rows), updates.total(), 1, rows.lazy(), ())
+    def of_steps(steps: Steps) -> Counts:
+        """Return the counts of an access log: a mini-batch updates each key once."""
+        updates = updates_of(steps)
+        rows = pl.DataFrame({"key": steps.keys, "updates": updates}, SCHEMA)
+        return Counts(steps.name, len(rows), int(updates.sum()), 1, rows.lazy(), ())
 
     def by_key(self) -> Iterator[pl.DataFrame]:
         """Yield keys with updates, in parts that fit into memory; raises `DataError`."""

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from foundation.errors import DataError
+from foundation.logs.access.block import BadRows
+from foundation.logs.access.source import Stream, open_stream
 from foundation.protocol.header import NO_KEY
 
-SAMPLES_PER_STEP = 150
-"""Default size of a mini-batch."""
-_LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
+LABELS = {"-1": -1, "0": 0, "1": 1, "+1": 1, "-1.0": -1, "0.0": 0, "1.0": 1, "+1.0": 1}
 _LARGEST = float(np.finfo(np.float32).max)
-_TAKEN = "read as libsvm; an update log is Parquet, or CSV with iteration,worker,key in its first line"
+_TAKEN = "read as libsvm; a log is Parquet, or text with delimiters"
 Sample = tuple[int, list[int], list[float]]
 
 
-def read_samples(path: Path) -> Iterator[Sample]:
-    """Yield label (0 or 1), indices and values of each line; raises `DataError` with the line's number."""
+def read_samples(path: Path, stream: Stream | None = None, bad: BadRows | None = None) -> Iterator[Sample]:
+    """Yield label (0 or 1), indices and values of each line; raises `DataError` with the line's number.
+
+    `stream` is the file, if it is open already. If `bad` is given, bad lines are noted there and left out.
+    """
     negative: int | None = None
     try:
-        with path.open(encoding="ascii") as lines:
-            for number, line in enumerate(lines, 1):
+        with nullcontext(stream) if stream is not None else open_stream(path) as opened:
+            for number, line in enumerate(opened.lines("ascii"), 1):
                 tokens = line.partition("#")[0].split()
                 if not tokens:
                     continue
@@ -35,14 +39,17 @@ def read_samples(path: Path) -> Iterator[Sample]:
                             raise ValueError("labels 0 and -1 in one file; use 0/1 or -1/+1")
                         negative = label
                 except ValueError as error:
-                    raise DataError(f"{path}, line {number}: {error}; {_TAKEN}") from None
+                    if bad is None:
+                        raise DataError(f"{path}, line {number}: {error}; {_TAKEN}") from None
+                    bad.add(path, "line", number, str(error), "a libsvm sample")
+                    continue
                 yield max(label, 0), indices, values
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read as libsvm: {error}") from error
 
 
 def _parse(tokens: list[str]) -> Sample:
-    if tokens[0] not in _LABELS:
+    if tokens[0] not in LABELS:
         raise ValueError(f"label {tokens[0]!r} is not binary (0/1 or -1/+1)")
     indices: list[int] = []
     values: list[float] = []
@@ -64,4 +71,4 @@ def _parse(tokens: list[str]) -> Sample:
             raise ValueError(f"{token!r}: the index is not below 2^64 - 1")
         if len(indices) > 1 and indices[-1] <= indices[-2]:
             raise ValueError(f"index {indices[-1]} behind {indices[-2]}; indices must rise")
-    return _LABELS[tokens[0]], indices, values
+    return LABELS[tokens[0]], indices, values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ import polars as pl
 
 from foundation.errors import DataError
 from foundation.text import one_line, pluralize
-
-log = logging.getLogger(__name__)
 
 UPDATES = ("iteration", "worker", "key")
 """Columns of a log with one update a row."""
@@ -26,7 +23,6 @@ _LARGEST = 2**64 - 1
 _HEAD = 4096
 _COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 """Magic numbers of gzip, Zstandard and zlib, which Polars decompresses."""
-_DATA = f"expected a libsvm training set, or an update log in Parquet or in CSV with {','.join(UPDATES)}"
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 
 
@@ -113,27 +109,6 @@ def read_head(path: Path) -> bytes:
             return file.read(_HEAD)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
-
-
-def is_compressed(path: Path) -> bool:
-    return read_head(path).startswith(_COMPRESSED)
-
-
-def is_update_log(path: Path) -> bool:
-    """Return whether a file is an update log (Parquet, or a head with its columns), not a training set."""
-    head = read_head(path)
-    if head.startswith(PARQUET_MAGIC):
-        log.info("%s: taken for an update log, as it is Parquet", path)
-        return True
-    check_text(path, head, _DATA)
-    line = head.partition(b"\n")[0].decode("utf-8-sig", "replace").partition("#")[0]
-    is_log = not set(UPDATES).isdisjoint(re.findall(r"\w+", line))
-    names = ", ".join(UPDATES)
-    if is_log:
-        log.info("%s: taken for an update log, as its first line has names of %s", path, names)
-    else:
-        log.info("%s: taken for a libsvm training set, as its first line has none of %s", path, names)
-    return is_log
 
 
 def check_text(path: Path, head: bytes, right: str) -> None:

@@ -1,35 +1,42 @@
-"""Data files as workloads: libsvm training sets, and users' update logs.
+"""Data files as workloads: libsvm training sets, and users' access logs.
 
-An update log is replayed: the same keys in the same mini-batches, with synthetic deltas. It is Parquet or CSV
-with the columns iteration, worker, key; all rows of one iteration and worker are one mini-batch. Keys are
-unchanged, so their lanes and shares are the real ones.
+A log is replayed: the same keys in the same mini-batches, with synthetic deltas. Integer keys of one table
+are unchanged, so their lanes and shares are the real ones.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
 from foundation.errors import DataError
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.formats.libsvm import LibsvmLog
+from foundation.logs.access.registry import open_log
+from foundation.logs.access.source import expand
+from foundation.logs.access.steps import KEY, Steps, read_steps
 from foundation.logs.libsvm import read_samples
-from foundation.logs.update_log import UNREADABLE, UPDATES, UpdateLog, first_line, is_update_log
-from foundation.protocol.header import NO_KEY
 from foundation.text import pluralize
 from hosts.keys import KeySpace
 from hosts.workload.trace import Samples, Trace
 
+Note = Callable[[str], None]
+
 log = logging.getLogger(__name__)
 
 
-def load(path: Path, workers: int, samples_per_step: int) -> Trace:
-    """Return the trace of an update log, or of mini-batches of a training set. Raises `DataError`."""
-    if is_update_log(path):
-        return load_update_log(path, workers)
-    return load_training_set(path, workers, samples_per_step)
+def load(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
+    """Return the trace of an access log, or of mini-batches of a training set. Raises `DataError`."""
+    files = expand([path])
+    if len(files) == 1 and isinstance(open_log(path, options), LibsvmLog):
+        return load_training_set(path, workers, options.batch)
+    return load_log(path, workers, options, note)
 
 
 def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
@@ -82,53 +89,47 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
     )
 
 
-def load_update_log(path: Path, workers: int) -> Trace:
-    """Return a trace of an update log: mini-batches in order of iteration, dealt to the workers in turn.
+def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.info) -> Trace:
+    """Return a trace of an access log: mini-batches in the order of time, dealt to the workers in turn.
 
-    The log may have another number of workers. An incomplete last round is left out. Raise `DataError` if the
-    log has fewer mini-batches than there are workers.
+    The log may have another number of workers. An incomplete last round is left out. `note` gets what the log
+    was taken for. Raises `DataError`, also if the log has fewer mini-batches than there are workers.
     """
-    updates = _read_updates(path)
-    keys, position = np.unique(updates["key"].to_numpy(), return_inverse=True)
-    if len(keys) and keys[-1] == NO_KEY:
-        raise DataError(f"{path}: key {NO_KEY} means 'no key' on the wire")
-    sizes = updates.group_by("iteration", "worker", maintain_order=True).len()["len"].to_numpy()
-    steps = len(sizes) // workers
-    if not steps:
-        found = pluralize(len(sizes), "mini-batch", "mini-batches")
-        raise DataError(f"{path}: {found} (iteration, worker) for {pluralize(workers, 'worker')}")
-    if len(sizes) % workers:
-        rest = pluralize(len(sizes) % workers, "mini-batch is", "mini-batches are")
-        log.warning("%s: the last %s left out", path, rest)
+    with TemporaryDirectory() as scratch:
+        found = read_steps([path], options, Path(scratch), lambda done, total: None)
+        for sentence in found.notes:
+            note(sentence)
+        return _trace_of(found, path, workers)
 
-    start = _starts(sizes)
+
+def _trace_of(found: Steps, path: Path, workers: int) -> Trace:
+    steps = len(found) // workers
+    if not steps:
+        batches = pluralize(len(found), "mini-batch", "mini-batches")
+        raise DataError(f"{path}: {batches} for {pluralize(workers, 'worker')}")
+    if len(found) % workers:
+        rest = pluralize(len(found) % workers, "mini-batch is", "mini-batches are")
+        log.warning("%s: the last %s left out", path, rest)
+    accesses, start = np.array(found.accesses), np.array(found.starts)
+    if found.has_pulls:
+        accesses, start = _without_operations(accesses, start)
     order = np.arange(steps * workers).reshape(steps, workers).T.ravel()
     return Trace(
-        name=path.name,
+        name=found.name,
         workers=workers,
         steps=steps,
-        space=KeySpace(len(keys), keys),
-        key_start=_starts(sizes[order]),
-        position=np.concatenate([position[start[b] : start[b + 1]] for b in order]).astype(np.uint32),
+        space=KeySpace(len(found.keys), found.keys),
+        key_start=_starts(np.diff(start)[order]),
+        position=np.concatenate([accesses[start[b] : start[b + 1]] for b in order]),
     )
 
 
-def _read_updates(path: Path) -> pl.DataFrame:
-    updates = UpdateLog.open(path)
-    missing = [name for name in UPDATES if name not in updates.names]
-    if missing:
-        raise DataError(
-            f"{path}: lacks the column {', '.join(missing)}; an update log has {', '.join(UPDATES)}"
-        )
-    try:
-        rows = updates.scan(UPDATES).unique().sort(*UPDATES).collect()
-    except UNREADABLE as error:
-        raise DataError(updates.fault(UPDATES) or f"{path}: cannot be read: {first_line(error)}") from error
-    if rows.is_empty():
-        raise DataError(f"{path}: expected a row for each update, got none")
-    if rows.null_count().sum_horizontal().item():
-        raise DataError(updates.fault(UPDATES) or f"{path}: a row lacks its iteration, worker or key")
-    return rows
+def _without_operations(
+    accesses: NDArray[np.uint32], start: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return the distinct keys of each step, whether they are pulled or pushed."""
+    steps = [np.unique(accesses[a:b] & KEY) for a, b in pairwise(start.tolist())]
+    return np.concatenate(steps), _starts([len(step) for step in steps])
 
 
 def _starts(sizes: ArrayLike) -> NDArray[np.int64]:

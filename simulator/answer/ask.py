@@ -23,6 +23,8 @@ _MAX_CHECKS = 3
 class ClusterAnswer(Strict):
     cluster: Cluster
     keys_per_step: float
+    notes: tuple[str, ...]
+    """Sentences on the format and columns that the data were taken for."""
     headline: str
     sentences: tuple[str, ...]
     sides: OffloadComparison
@@ -38,7 +40,8 @@ class ClusterAnswer(Strict):
 def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
     """Simulate a cluster (100 hosts: ten seconds); raises `SimulationError`, `ConfigError`, `DataError`."""
     config = config_for(cluster)
-    trace = trace_for(config, reporter)
+    notes = list[str]()
+    trace = trace_for(config, reporter, notes.append)
     with temporary_run(config, trace, reporter) as made:
         sides = compare_arms(config, made.record, made.summary)
     counter = PackingCounter(config, trace)
@@ -50,6 +53,7 @@ def answer(cluster: Cluster, reporter: Reporter) -> ClusterAnswer:
     return ClusterAnswer(
         cluster=cluster,
         keys_per_step=keys,
+        notes=tuple(notes),
         headline=headline(sides, asked),
         sentences=tuple(sentences(cluster, config, keys, sides, sizes, stops, checks)),
         sides=sides,

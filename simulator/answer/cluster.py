@@ -9,6 +9,7 @@ from experiment.phases.workload import generate_trace
 from experiment.progress import Reporter
 from foundation.designs.arms import judged
 from foundation.designs.registry import DEFAULT
+from foundation.logs.access.block import SAMPLES_PER_STEP
 from foundation.protocol.addressing import PORTS
 from foundation.settings import Strict
 from hosts.workload import files
@@ -33,6 +34,12 @@ class Cluster(Strict):
     skew: float = Field(default=R1.hot_share, gt=0, lt=1)
     """Share of all updates to the hottest 20,000 of 900,000 parameters, in the built-in data."""
     data: Path | None = None
+    """Access log or libsvm training set; None is the built-in data."""
+    columns: str | None = None
+    """Roles of the log's columns; None guesses them."""
+    batch: int = Field(default=SAMPLES_PER_STEP, ge=1)
+    """Rows of a mini-batch, in data without mini-batches."""
+    skip_bad: bool = False
     rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Steps/s wanted of all workers together; None is half of the lower capacity, with the switch or
     without."""
@@ -72,6 +79,9 @@ def config_for(cluster: Cluster) -> SimulationConfig:
         "rate": cluster.rate,
         "max_load": MAX_LOAD,
         "data": cluster.data,
+        "columns": cluster.columns,
+        "skip_bad": cluster.skip_bad,
+        "samples_per_step": cluster.batch,
         "workload": {"keys_per_step": cluster.keys_per_step, "hot_share": cluster.skew},
         "network": {**DEVICES[cluster.switch].network, **_racks(cluster)},
         "hosts": on_dedicated_cores(cluster.hosts or Hosts()).model_dump(),
@@ -105,9 +115,9 @@ def _racks(cluster: Cluster) -> dict[str, object]:
     return {"rack": rack, "uplink_mbit": rack * Network().rate_mbit / cluster.oversubscription}
 
 
-def trace_for(config: SimulationConfig, reporter: Reporter) -> Trace:
-    """Read or generate the mini-batches; raise `DataError`."""
+def trace_for(config: SimulationConfig, reporter: Reporter, note: files.Note) -> Trace:
+    """Read or generate the mini-batches; `note` gets what data were taken for. Raises `DataError`."""
     with reporter.phase("data", 1.0) as phase:
         if config.data is not None:
-            return files.load(config.data, config.workers, config.samples_per_step)
+            return files.load(config.data, config.workers, config.read_options, note)
         return generate_trace(config, phase.update)

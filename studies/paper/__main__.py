@@ -13,6 +13,7 @@ import click
 
 from foundation.concurrency import run_interruptibly
 from foundation.errors import HotlineError
+from foundation.logs.access.block import SAMPLES_PER_STEP, read_options
 from foundation.text import pluralize
 
 if TYPE_CHECKING:
@@ -55,10 +56,15 @@ def all_(quick: bool, into: Path | None) -> None:
 @_into
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Your update log or training set, marked on the map.",
+    type=click.Path(path_type=Path),
+    help="Your access log or training set, marked on the map.",
 )
-def map_(quick: bool, into: Path | None, data: Path | None) -> None:
+@click.option("--columns", metavar="ROLE=NAME,...", help="Columns of the log. [default: guessed]")
+@click.option("--batch", type=click.IntRange(min=1), default=SAMPLES_PER_STEP, help="Rows of a mini-batch.")
+@click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
+def map_(
+    quick: bool, into: Path | None, data: Path | None, columns: str | None, batch: int, skip_bad: bool
+) -> None:
     """Draw the map of when offload pays, with your data on it."""
     from studies.paper.map import marker_of
     from studies.paper.measured import read_measured
@@ -70,7 +76,8 @@ def map_(quick: bool, into: Path | None, data: Path | None) -> None:
     folder = into or Path("runs/paper-quick" if quick else "runs/paper")
     stages = map_stages(quick)
     with _one_line_errors():
-        markers = [] if data is None else [run_interruptibly(lambda: marker_of(data))]
+        options = read_options(columns, batch, skip_bad)
+        markers = [] if data is None else [run_interruptibly(lambda: marker_of(data, options, click.echo))]
         _run(stages, folder)
         runs = {stage.name: read_measured(result_of(stage, folder)) for stage in stages}
         offload_map, page = run_interruptibly(lambda: write_map(runs, folder, markers))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from analysis.figures.model import Axis, Fact, Figure, Panel, Series
-from foundation.logs.libsvm import SAMPLES_PER_STEP
+from foundation.logs.access.block import ReadOptions
 from hosts.workload import files
 from studies.paper.costs import METRICS, Costs, MeasuredPoint, measured_point, prediction_errors
 from studies.paper.measured import MeasuredRun
@@ -56,9 +56,9 @@ class DataMarker(Marker):
         return {title: relative_change(what, self.packing, costs) for what, title in TITLES.items()}
 
 
-def marker_of(data: Path) -> DataMarker:
-    """Mark an update log (iteration, worker, key) or a libsvm training set; raises `DataError`."""
-    trace = files.load(data, 1, SAMPLES_PER_STEP)
+def marker_of(data: Path, options: ReadOptions, note: Callable[[str], None]) -> DataMarker:
+    """Mark an access log or a libsvm training set; `note` gets what it was taken for. Raises `DataError`."""
+    trace = files.load(data, 1, options, note)
     packing = pack_trace(trace, max(1, round(TOP_SHARE * trace.space.size)), _SERVERS)
     return DataMarker(data.name, skew_of(trace), packing.keys, packing)
 

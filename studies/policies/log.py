@@ -1,13 +1,9 @@
-"""A log of accesses in the order of time, in arrays that may be on disk: memory use is bounded.
-
-An access is the index of one of the log's distinct keys, with the highest bit set for a pull. A step is one
-mini-batch of one worker; its keys are distinct, and a worker pulls them before it pushes them.
-"""
+"""A log of accesses for the replay of policies, as `foundation.logs.access.steps` has it, and its counts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -15,17 +11,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from foundation.logs.access.steps import KEY as KEY
+from foundation.logs.access.steps import PULL as PULL
+from foundation.logs.access.steps import Accesses as Accesses
 from nativekit.compile import int64
 from nativekit.records import Ints, Words
 from studies.compile import entry_point
 
-Accesses = NDArray[np.uint32]
-PULL = 1 << 31
-"""Bit that is set in the access of a pull; other accesses are updates."""
-KEY = PULL - 1
-"""Mask of an access's key index."""
-MAX_KEYS = PULL - 1
-MAX_ACCESSES = 2**32 - 2
 NO_NEXT_ACCESS = 2**32 - 1
 """Value in `Log.next_access` of the last access of a key."""
 _CHUNK = 1 << 18
@@ -46,6 +38,12 @@ class Log:
     has_pulls: bool = False
     folder: Path | None = None
     """Folder for derived arrays; None keeps them in memory."""
+    tables: tuple[str, ...] = ()
+    """Names of the tables that the keys are of; empty if there is one."""
+    table_of: NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))
+    """[distinct]: table of each key, if there are tables."""
+    notes: tuple[str, ...] = ()
+    """Sentences on the format and columns that the files were taken for."""
 
     @property
     def steps(self) -> int:

@@ -26,6 +26,8 @@ class ReplayResult:
     """[sizes, bins, kinds]: scored accesses that found their key in the switch."""
     accesses: NDArray[np.int64]
     """[bins, kinds]: scored accesses."""
+    table_hits: NDArray[np.int64]
+    """[sizes, tables]: scored updates that found their key in the switch."""
     moves: NDArray[np.int64]
     """[2, sizes]: installs and evictions in the scored part."""
     sampled_levels: dict[int, NDArray[np.uint8]]
@@ -54,6 +56,7 @@ def replay(
     cpu_s, accesses_replayed = time.thread_time() - began, 0
     scored_steps = log.steps - log.training_steps
     tally = np.zeros((min(BINS, scored_steps), 2, len(sizes) + 1), np.int64)
+    by_table = np.zeros((len(log.tables), len(sizes) + 1), np.int64)
     sampled_levels: dict[int, NDArray[np.uint8]] = {}
     before = policy.moves.copy()
     for first, last in log.spans(0 if spec.warms_up else log.training_steps, period):
@@ -69,6 +72,8 @@ def replay(
         if first >= log.training_steps:
             starts = starts - starts[0]
             _tally(tally, levels, accesses, starts, first - log.training_steps, scored_steps)
+            if log.tables:
+                _tally_tables(by_table, levels, accesses, log.table_of)
             for step in sampled:
                 if first <= step < last:
                     sampled_levels[step] = levels[starts[step - first] : starts[step - first + 1]]
@@ -76,9 +81,18 @@ def replay(
             before = policy.moves.copy()
         progress(len(accesses))
     hits = np.cumsum(tally[:, :, :-1], axis=2).transpose(2, 0, 1)
+    table_hits = np.cumsum(by_table[:, :-1], axis=1).T
     return ReplayResult(
-        hits, tally.sum(axis=2), policy.moves - before, sampled_levels, cpu_s, accesses_replayed
+        hits, tally.sum(axis=2), table_hits, policy.moves - before, sampled_levels, cpu_s, accesses_replayed
     )
+
+
+def updates_by_table(log: Log) -> NDArray[np.int64]:
+    """Return the scored updates of each table."""
+    updates = np.zeros((len(log.tables), 1), np.int64)
+    for chunk in log.chunks(log.split, len(log.accesses)) if log.tables else ():
+        _tally_tables(updates, np.zeros(len(chunk), np.uint8), chunk, log.table_of)
+    return updates[:, 0]
 
 
 def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
@@ -86,6 +100,15 @@ def _compile(spec: PolicySpec, sizes: Sequence[int]) -> None:
     policy = spec.make(log, sizes)
     policy.serve(log.accesses, np.empty(len(log.accesses), np.uint8))
     policy.end_period()
+
+
+@entry_point
+def _tally_tables(
+    by_table: NDArray[np.int64], levels: Levels, accesses: Accesses, table_of: NDArray[np.uint16]
+) -> None:
+    for i in range(len(accesses)):
+        if accesses[i] < PULL:
+            by_table[int64(table_of[accesses[i]]), int64(levels[i])] += 1
 
 
 @entry_point

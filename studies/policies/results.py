@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from foundation.logs.access.block import SAMPLES_PER_STEP, ReadOptions, read_options
 from foundation.settings import Strict
 from studies.policies.packets import RpcMeans
 
@@ -32,7 +33,15 @@ class Settings(Strict):
     writes_per_s: float = WRITES_PER_S
     """Table writes/s that the control plane can make."""
     servers: int = 2
-    samples_per_step: int = 150
+    samples_per_step: int = SAMPLES_PER_STEP
+    columns: str | None = None
+    """Roles of the log's columns; None guesses them."""
+    skip_bad: bool = False
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """Options of reading the log; raises `DataError`."""
+        return read_options(self.columns, self.samples_per_step, self.skip_bad)
 
     def period(self, steps: int) -> int:
         if self.every is not None:
@@ -52,6 +61,11 @@ class Facts(Strict):
     """Steps after which the top k of a window have lost half of their lead; None without drift."""
     without: RpcMeans
     shift_at: int | None = None
+    tables: tuple[str, ...] = ()
+    table_updates: tuple[int, ...] = ()
+    """Scored updates of each table."""
+    notes: tuple[str, ...] = ()
+    """Sentences on the format and columns that the files were taken for."""
 
     @property
     def steps_after_shift(self) -> int | None:
@@ -83,6 +97,8 @@ class Outcome(Strict):
     follows: bool | None
     """Whether the control plane can write the moves; None if the switch makes them by itself."""
     updates_per_cpu_s: float
+    table_hits: tuple[int, ...] = ()
+    """Updates that hit, of each table."""
     follows_after: int | None = None
     """Steps after a shift until 95 % of the share were recovered; None if never, or without a shift."""
 

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from foundation.concurrency import run_interruptibly
 from foundation.errors import DataError, reason_of
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.source import expand
 from foundation.logs.parts import write_into_folder
 from foundation.settings import Strict
 from studies.compile import sources
@@ -20,7 +22,7 @@ from studies.policies.ingest import prepare
 from studies.policies.log import PULL, Log
 from studies.policies.packets import Sample, rpcs_with_policy, rpcs_without_offload, sample_steps
 from studies.policies.policy import PolicySpec
-from studies.policies.replay import PULLS, UPDATES, ReplayResult, replay
+from studies.policies.replay import PULLS, UPDATES, ReplayResult, replay, updates_by_table
 from studies.policies.results import Facts, Outcome, Settings, Study, can_follow
 from studies.policies.rules import BY_NAME, POLICIES
 
@@ -100,11 +102,9 @@ def _log(
         return lambda done, total: progress(activity, done, total)
 
     if log_spec is None:
-        return prepare(files, scratch, settings.learn, settings.samples_per_step, progress_of("reading"))
+        return prepare(files, scratch, settings.learn, settings.read_options, progress_of("reading"))
     parts = write_parts(log_spec, scratch, progress_of("generating"))
-    return prepare(
-        parts, scratch, settings.learn, settings.samples_per_step, progress_of("reading"), name_of(log_spec)
-    )
+    return prepare(parts, scratch, settings.learn, ReadOptions(), progress_of("reading"), name_of(log_spec))
 
 
 def name_of(log_spec: LogSpec) -> str:
@@ -148,6 +148,9 @@ def _facts(log: Log, log_spec: LogSpec | None, sampled: Sample, settings: Settin
         half_life=half_life(log),
         without=rpcs_without_offload(sampled, settings.servers),
         shift_at=None if log_spec is None else log_spec.shift_at,
+        tables=log.tables,
+        table_updates=tuple(updates_by_table(log).tolist()),
+        notes=log.notes if log_spec is None else (),
     )
 
 
@@ -187,6 +190,7 @@ def _outcome(
         spared=1 - rpcs.to_servers / facts.without.to_servers,
         seconds=seconds,
         follows=can_follow(installs + evictions, seconds, spec.by_switch, settings.writes_per_s),
+        table_hits=tuple(done.table_hits[number].tolist()),
         updates_per_cpu_s=done.accesses_replayed / max(done.cpu_s, 1e-9),
         follows_after=_follows_after(over_time, facts),
     )
@@ -207,7 +211,7 @@ def _file_of(into: Path, spec: PolicySpec, sizes: Sequence[int]) -> Path:
 def _fingerprint(files: Sequence[Path], log_spec: LogSpec | None, settings: Settings) -> str:
     """Return a digest of the data, the settings except the choice of policies, and the code."""
     parts = [settings.model_copy(update={"policies": ()}).model_dump_json(), repr(log_spec)]
-    for file in files:
+    for file in expand(files):
         try:
             status = file.stat()
         except OSError as error:

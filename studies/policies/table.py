@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -40,6 +40,36 @@ def cells(study: Study, outcome: Outcome) -> list[str]:
     return [*texts, f"over {study.facts.steps_after_shift:,}" if after is None else f"{after:,}"]
 
 
+_BY_TABLE = ("belady", "top-k", "window", "tinylfu", "lru")
+
+
+def table_columns(study: Study, size: int) -> list[str]:
+    """Return the titles of the policies that are shown by table."""
+    return [each.title for name, each in study.at(size).items() if name in _BY_TABLE]
+
+
+def by_table(study: Study, size: int) -> Iterator[list[str]]:
+    """Yield a row for each table: its name, its updates, and the share that hits by policy."""
+    shown = [each for name, each in study.at(size).items() if name in _BY_TABLE]
+    for index, (table, updates) in enumerate(zip(study.facts.tables, study.facts.table_updates, strict=True)):
+        shares = [f"{each.table_hits[index] / updates:.1%}" if updates else "–" for each in shown]
+        yield [table, f"{updates:,}", *shares]
+
+
+def frame_by_table(study: Study) -> pl.DataFrame:
+    return pl.DataFrame(
+        [
+            (each.policy, each.size, table, updates, hits)
+            for each in study.outcomes
+            for table, updates, hits in zip(
+                study.facts.tables, study.facts.table_updates, each.table_hits, strict=True
+            )
+        ],
+        schema=["policy", "size", "table", "updates", "hits"],
+        orient="row",
+    )
+
+
 def frame(study: Study) -> pl.DataFrame:
     return pl.DataFrame(
         {
@@ -76,6 +106,9 @@ def write_table(study: Study, folder: Path) -> list[Path]:
     csv, pdf = folder / "table.csv", folder / "table.pdf"
     with whole(csv) as partial:
         frame(study).write_csv(partial)
+    if study.facts.tables:
+        with whole(folder / "tables.csv") as partial:
+            frame_by_table(study).write_csv(partial)
     rows = [
         [each.title, f"{size:,}", *cells(study, each)]
         for size in printed_sizes(study)

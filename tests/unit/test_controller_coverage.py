@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from controller.hotset.choice import MAX_KEYS
 from controller.hotset.coverage import Coverage, coverage, table_limit
 from controller.tables import SLOTS
-from foundation.errors import DataError
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.steps import read_steps
 from foundation.logs.counts import Counts
 from foundation.protocol.hashing import lane_of
 from foundation.protocol.header import LANES
@@ -96,10 +97,9 @@ def test_progress_counts_the_parts(tmp_path: Path) -> None:
 def test_a_mini_batch_of_a_training_set_updates_its_keys_once(tmp_path: Path) -> None:
     data = tmp_path / "train.svm"
     data.write_text("1 1:1 5:1\n0 1:2\n1 1:1 7:0.5\n")
-    counts = Counts.of_training_set(data, 2)
+    folder = tmp_path / "arrays"
+    folder.mkdir()
+    counts = Counts.of_steps(read_steps([data], ReadOptions(batch=2), folder, lambda done, total: None))
     assert counts.total == 4
     (by_key,) = counts.by_key()
     assert dict(by_key.iter_rows()) == {1: 2, 5: 1, 7: 1}
-    data.write_text("1\n0\n")
-    with pytest.raises(DataError, match=r"train\.svm: no sample has a feature"):
-        Counts.of_training_set(data, 2)

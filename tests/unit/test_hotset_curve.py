@@ -88,8 +88,8 @@ def test_the_points(log: Path, tmp_path: Path) -> None:
 def test_a_training_set_and_a_compressed_log(tmp_path: Path) -> None:
     data = tmp_path / "train.svm"
     data.write_text("1 1:1 5:1\n0 1:2\n1 1:1 7:0.5\n")
-    assert curve(data, "--samples-per-step", 2).output.startswith(f"{data}: 4 updates of 3 keys\n")
-    assert curve(data).output.startswith(f"{data}: 3 updates of 3 keys\n")
+    assert curve(data, "--samples-per-step", 2).stdout.startswith(f"{data}: 4 updates of 3 keys\n")
+    assert curve(data).stdout.startswith(f"{data}: 3 updates of 3 keys\n")
     packed = tmp_path / "log.csv.gz"
     packed.write_bytes(gzip.compress(b"key,updates\n1,2\n3,4\n"))
     assert curve(packed).output.startswith(f"{packed}: 6 updates of 2 keys\n")

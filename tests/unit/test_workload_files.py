@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,8 @@ import polars as pl
 import pytest
 
 from foundation.errors import DataError
-from foundation.logs.update_log import is_update_log
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.registry import EXPECTED, open_log
 from hosts.model.logistic import to_fixed_point
 from hosts.workload import files
 from hosts.workload.generator import R1, generate
@@ -57,7 +57,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 1:nan\n", "the value is not finite"),
         ("1 1:1e39\n", "line 1: '1:1e39': the value is beyond 32-bit floats, which reach to 3.403e"),
         ("1 1:-1e39\n", "line 1: '1:-1e39': the value is beyond"),
-        ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; an update log is Parquet, or CSV with"),
+        ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; a log is Parquet, or text with delimiters"),
         ("1 2:1 1:1\n", "index 1 behind 2; indices must rise"),
         ("1 18446744073709551615:1\n", "not below 2"),
         ("1 1:1\n", "1 sample; 2 mini-batches take 4"),
@@ -84,8 +84,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"log.{kind}"
     frame = pl.DataFrame(LOG, schema_overrides={"key": pl.UInt64})
     frame.write_parquet(path) if kind == "parquet" else frame.write_csv(path)
-    assert is_update_log(path)
-    trace = files.load_update_log(path, workers=2)
+    trace = files.load_log(path, 2, ReadOptions())
     keys = [[trace.space.keys(trace.batch(w, s).positions).tolist() for s in range(2)] for w in (1, 2)]
     assert keys == [[[3, 2**63], [9]], [[3], [4]]]
     trace.save(tmp_path / "trace")
@@ -96,54 +95,34 @@ def test_replay(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("iteration,key\n1,2\n", "lacks the column worker"),
         ("iteration,worker,key\n1,2,x\n", "log.csv, line 2: column key is 'x'"),
         ("iteration,worker,key\n1,,2\n", "line 2: column worker is empty"),
-        ("iteration,worker,key\n1,2,18446744073709551615\n", "means 'no key'"),
-        ("iteration,worker,key\n1,2,3\n", "1 mini-batch .* for 2 workers"),
-        ("iteration,worker,key\n", "log.csv: expected a row for each update, got none$"),
+        (
+            "iteration,worker,key\n1,2,18446744073709551615\n",
+            "line 2: column key is '18446744073709551615'; .* to 2.64 - 2",
+        ),
+        ("iteration,worker,key\n1,2,3\n", "1 mini-batch for 2 workers"),
+        ("iteration,worker,key\n", "log.csv: no access in it; expected at least one$"),
     ],
 )
-def test_what_is_no_update_log(tmp_path: Path, text: str, message: str) -> None:
+def test_what_is_no_log(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
-        files.load_update_log(path, workers=2)
-
-
-@pytest.mark.parametrize(
-    ("text", "is_log"),
-    [
-        ("\ufeffiteration,worker,key\n1,1,1\n", True),
-        ("iteration; worker; key\n", True),
-        ("iteration,key\n", True),
-        ("worker,time:ms\n", True),
-        ("1 1:1 # key 1\n", False),
-    ],
-)
-def test_the_format_of_a_file(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str, is_log: bool
-) -> None:
-    path = tmp_path / "log[1].csv"
-    path.write_text(text)
-    with caplog.at_level("INFO"):
-        assert is_update_log(path) == is_log
-    taken = "an update log" if is_log else "a libsvm training set"
-    assert f"log[1].csv: taken for {taken}" in caplog.text
+        files.load_log(path, 2, ReadOptions())
 
 
 def test_a_file_of_either_format_is_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_text("iteration,worker,key\n1,1,4\n1,2,5\n")
-    replayed = files.load(path, workers=2, samples_per_step=7)
+    replayed = files.load(path, 2, ReadOptions(batch=7))
     assert replayed.samples is None and replayed.space.all().tolist() == [4, 5]
     path.write_text(SET)
-    trained = files.load(path, workers=2, samples_per_step=2)
+    trained = files.load(path, 2, ReadOptions(batch=2))
     assert trained.samples is not None and trained.space.all().tolist() == [1, 2, 5, 18446744073709551000]
 
 
-NEITHER = "is neither text nor Parquet, which begins with PAR1"
-RIGHT = "expected a libsvm training set, or an update log in Parquet or in CSV with iteration,worker,key"
+NEITHER = "is neither text nor Parquet, which begins with PAR1, nor oracleGeneral"
 
 
 @pytest.mark.parametrize("name", ["x.parquet", "x.svm"])
@@ -152,25 +131,24 @@ RIGHT = "expected a libsvm training set, or an update log in Parquet or in CSV w
     [
         (random.Random(1).randbytes(1000), NEITHER),
         ("iteration,worker,key\n1,1,1\n".encode("utf-16"), NEITHER),
-        (gzip.compress(b"1 1:1\n"), NEITHER),
         (b"", "is empty"),
         (b" \n\n", "is empty"),
     ],
-    ids=["random", "UTF-16", "compressed", "empty", "blank"],
+    ids=["random", "UTF-16", "empty", "blank"],
 )
 def test_what_is_neither(tmp_path: Path, name: str, content: bytes, what: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(DataError, match=exactly(f"{path}: {what}; {RIGHT}")):
-        is_update_log(path)
+    with pytest.raises(DataError, match=exactly(f"{path}: {what}; {EXPECTED}")):
+        open_log(path, ReadOptions())
 
 
 def test_file_names_and_byte_order_marks_do_not_matter(tmp_path: Path) -> None:
     path = tmp_path / "log[1]*.csv"
     path.write_text("\ufeffiteration,worker,key\n1,1,4\n")
-    assert files.load_update_log(path, workers=1).space.all().tolist() == [4]
+    assert files.load_log(path, 1, ReadOptions()).space.all().tolist() == [4]
     with pytest.raises(DataError, match="/dev/null: not a regular file"):
-        is_update_log(Path("/dev/null"))
+        open_log(Path("/dev/null"), ReadOptions())
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -186,7 +164,7 @@ def test_fixed_point_is_clipped() -> None:
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none: cannot be read: No such file"):
-        is_update_log(tmp_path / "none")
+        open_log(tmp_path / "none", ReadOptions())
 
 
 def test_more_keys_a_step_than_the_hottest_allows() -> None:

@@ -9,7 +9,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from hotline.cli.common import Number, json_option, one_line_errors, plain_table
+from hotline.cli.common import (
+    Number,
+    json_option,
+    log_options,
+    one_line_errors,
+    plain_table,
+    print_notes,
+)
 
 if TYPE_CHECKING:
     from simulator.answer.ask import ClusterAnswer
@@ -33,9 +40,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--data",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Your update log (iteration,worker,key; Parquet or CSV) or libsvm training set.",
+    type=click.Path(path_type=Path),
+    help="Your access log (docs/logs.md) or libsvm training set: a file, folder or pattern.",
 )
+@log_options
 @click.option(
     "--skew",
     type=Number(0, 1, min_open=True, max_open=True),
@@ -72,9 +80,9 @@ if TYPE_CHECKING:
 )
 @json_option
 def answer(
-    workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None, skew: float,
-    top_k: int, racks: int | None, oversubscription: float | None, hosts_of: Path | None, switch: str,
-    as_json: bool,
+    workers: int, servers: int, keys_per_step: int, rate: float | None, data: Path | None,
+    columns: str | None, batch: int, skip_bad: bool, skew: float, top_k: int, racks: int | None,
+    oversubscription: float | None, hosts_of: Path | None, switch: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell what a switch would do for a cluster.
 
@@ -95,6 +103,9 @@ def answer(
             keys_per_step=keys_per_step,
             rate=rate,
             data=data,
+            columns=columns,
+            batch=batch,
+            skip_bad=skip_bad,
             skew=skew,
             top_k=top_k,
             racks=racks,
@@ -102,6 +113,7 @@ def answer(
             hosts=None if hosts_of is None else load_hosts(hosts_of),
             switch=switch,
         )
+    print_notes(found.notes)
     if as_json:
         click.echo(found.model_dump_json(indent=2))
     else:

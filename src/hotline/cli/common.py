@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from pathlib import Path
@@ -19,7 +19,8 @@ from rich.text import Text
 from controller.client import DEFAULT_ADDRESS
 from controller.controller import Controller
 from foundation.errors import HotlineError
-from foundation.logs.libsvm import SAMPLES_PER_STEP
+from foundation.logs.access.block import SAMPLES_PER_STEP
+from foundation.logs.access.columns import ROLES
 from hotline.cli.interruption import INTERRUPTED, interrupted
 
 ON_OFF = {True: "on", False: "off"}
@@ -44,14 +45,33 @@ processes_option = click.option(
     default=lambda: os.cpu_count() or 1,
     help="Number of processes that simulate side by side, without --scheduler. [default: one per CPU]",
 )
-samples_per_step_option = click.option(
-    "--samples-per-step",
-    type=click.IntRange(min=1),
-    default=SAMPLES_PER_STEP,
-    show_default=True,
-    help="Size of a mini-batch of DATA.",
-)
 job_option = click.option("--job", type=click.IntRange(0, 0xFFFF), required=True, help="Id of the job.")
+
+
+def log_options(function: F) -> F:
+    """Add the options of reading an access log: `columns`, `batch` and `skip_bad`."""
+    columns = click.option(
+        "--columns",
+        metavar="ROLE=NAME,...",
+        help=f"Columns of the log: {', '.join(ROLES)}; each of several keys is a table. [default: guessed]",
+    )
+    batch = click.option(
+        "--batch",
+        "--samples-per-step",
+        "batch",
+        type=click.IntRange(min=1),
+        default=SAMPLES_PER_STEP,
+        show_default=True,
+        help="Rows of a mini-batch, for a log that has none.",
+    )
+    skip_bad = click.option("--skip-bad", is_flag=True, help="Skip and count bad rows.")
+    return columns(batch(skip_bad(function)))
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Print what a log was taken for, to stderr."""
+    for note in notes:
+        click.echo(note, err=True)
 
 
 def into_option(help: str, default: Path | None = None) -> Callable[[F], F]:

@@ -17,16 +17,17 @@ from hotline.cli.common import (
     Number,
     into_option,
     json_option,
+    log_options,
     one_line_errors,
     plain_table,
-    samples_per_step_option,
+    print_notes,
 )
 
 if TYPE_CHECKING:
     from studies.policies.generated import LogSpec
     from studies.policies.results import Study
 
-_FILE = click.Path(path_type=Path, dir_okay=False)
+_FILE = click.Path(path_type=Path)
 _WIDTH = 120
 """Columns of the output if it is not a terminal."""
 
@@ -81,7 +82,7 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
     show_default=True,
     help="Number of parameter servers.",
 )
-@samples_per_step_option
+@log_options
 @into_option(
     "Folder of the results; those of the same log, settings and code are reused.", Path("runs/policies")
 )
@@ -89,13 +90,14 @@ _above_0 = partial(click.option, type=Number(min=0, min_open=True))
 def policies(
     files: tuple[Path, ...], built_in: str | None, steps: int, half_life: float | None, shift: bool,
     sizes: str | None, only: str | None, train_share: float, rate: float, period_s: float | None,
-    writes_per_s: float | None, servers: int, samples_per_step: int, into: Path, as_json: bool,
+    writes_per_s: float | None, servers: int, columns: str | None, batch: int, skip_bad: bool,
+    into: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare cache policies for the keys in the switch.
 
-    Prints hits, moves, and the share of the packets to servers that each policy saves. LOGs are merged:
-    Parquet or CSV with iteration, worker, key, and op (pull or push) if pulls are logged, too. DATA are
-    libsvm training sets, concatenated. Needs no switch, no run and no root.
+    Prints hits, moves, and the share of the packets to servers that each policy saves. LOGs, folders and
+    patterns are merged; docs/logs.md has their formats. DATA are libsvm training sets, concatenated.
+    Needs no switch, no run and no root.
     """
     from studies.policies.page import write_page
     from studies.policies.results import WRITES_PER_S, Settings
@@ -113,12 +115,15 @@ def policies(
             every=period_s,
             writes_per_s=writes_per_s or WRITES_PER_S,
             servers=servers,
-            samples_per_step=samples_per_step,
+            columns=columns,
+            samples_per_step=batch,
+            skip_bad=skip_bad,
         )
         with _progress_bar() as progress:
             results = study(files, log_spec, settings, into, progress)
             progress("drawing", 1, 1)
             page = run_interruptibly(lambda: write_page(results, into))
+    print_notes(results.facts.notes)
     if as_json:
         click.echo(results.model_dump_json(indent=2))
     else:
@@ -166,7 +171,7 @@ def _progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 def _print(results: Study) -> None:
     from studies.policies.figures import shown_size
     from studies.policies.findings import findings, headline
-    from studies.policies.table import cells, columns
+    from studies.policies.table import by_table, cells, columns, table_columns
 
     size = shown_size(results)
     console = Console()
@@ -180,6 +185,13 @@ def _print(results: Study) -> None:
     table = plain_table(["policy", *columns(results)], rows)
     table.columns[0].no_wrap = True
     console.print(table)
+    if facts.tables:
+        console.print("\nShare of each table's updates that hit")
+        rows = [
+            [cell if at == 0 else Text(cell) for at, cell in enumerate(row)]
+            for row in by_table(results, size)
+        ]
+        console.print(plain_table(["table", "updates", *table_columns(results, size)], rows))
     click.echo(f"\n{headline(results)}")
     for sentence in findings(results):
         click.echo(f"• {sentence}")

@@ -12,6 +12,7 @@ from experiment.config import Config
 from experiment.hotset import profile
 from experiment.phases.workload import read_data
 from experiment.progress import Reporter
+from foundation.logs.access.block import ReadOptions
 from hosts.workload import files
 from tests.unit.experiment.test_measure import WORKERS, PlayedSession
 
@@ -34,7 +35,9 @@ def log_of(path: Path, iterations: int, keys: int) -> Path:
 async def test_profiling_takes_the_lanes_it_needs_and_one_pass_at_most(
     tmp_path: Path, lanes: int, steps: int
 ) -> None:
-    trace = files.load_update_log(log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS)
+    trace = files.load_log(
+        log_of(tmp_path / "log.csv", iterations=25 * WORKERS, keys=1), WORKERS, ReadOptions()
+    )
     session = PlayedSession(Config(profile_lanes=lanes, workers=WORKERS))
     await profile(session, trace)
     [played] = session.played

@@ -12,6 +12,7 @@ import pytest
 from experiment.config import Config, WorkloadShape
 from experiment.phases import workload
 from experiment.phases.workload import choose_training, describe
+from foundation.logs.access.block import ReadOptions
 from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload import files
 
@@ -41,7 +42,7 @@ def test_what_is_configured_is_taken_and_told(tmp_path: Path, caplog: pytest.Log
 
 def test_a_log_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("iteration,worker,key\n1,1,5\n")
-    trace = files.load_update_log(tmp_path / "log.csv", 1)
+    trace = files.load_log(tmp_path / "log.csv", 1, ReadOptions())
     assert choose_training(Config(), trace) is None
     assert "learning_rate" not in describe(trace, None, 1_000)
 

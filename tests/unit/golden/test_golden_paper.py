@@ -10,6 +10,7 @@ import pytest
 
 from analysis.record import read_record
 from analysis.report import write_report
+from foundation.logs.access.block import ReadOptions
 from studies.paper import map as maps
 from studies.paper.connections.figure import delay_against_connections
 from studies.paper.map import marker_of
@@ -99,7 +100,7 @@ def test_a_users_log_is_marked_on_the_map(folder: Path) -> None:
     log = folder / "updates.csv"
     rows = [f"{step},1,{key}" for step in range(50) for key in (1, 2, 100 + step, 200 + step)]
     log.write_text("\n".join(["iteration,worker,key", *rows]))
-    own = marker_of(log)
+    own = marker_of(log, ReadOptions(), lambda note: None)
     # 102 keys, of which the top 2 take 100 of 200 updates.
     assert (own.name, own.skew, own.keys) == ("updates.csv", 0.5, 4)
     runs = [stage for stage in STAGES if stage.name.startswith(("map-", "scale-"))]

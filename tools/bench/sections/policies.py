@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import R1
 from studies.policies.generated import LogSpec, write_parts
 from studies.policies.ingest import prepare
@@ -38,7 +39,7 @@ def policies(stage: Stage) -> list[Result]:
 
 def _log(folder: Path, steps: int) -> Log:
     parts = write_parts(LogSpec(R1, steps), folder, lambda done, total: None)
-    return prepare(parts, folder, 0.5, 1, lambda done, total: None)
+    return prepare(parts, folder, 0.5, ReadOptions(), lambda done, total: None)
 
 
 def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:

@@ -9,15 +9,14 @@ from collections import Counter
 from collections.abc import Hashable
 from contextlib import suppress
 
-from foundation.logs.counts import Counts
-from foundation.logs.update_log import is_update_log
+from foundation.logs.counts import Counts, has_columns_of_counts
 from tools.fuzz.target import Target, scratch
 
 
 def run(data: bytes) -> Hashable:
     path = scratch() / "log.csv"
     path.write_bytes(data)
-    is_log = is_update_log(path)
+    is_log = has_columns_of_counts(path)
     counts = Counts.of_logs([path])
     found = {key: updates for part in counts.by_key() for key, updates in part.iter_rows()}
     assert sum(found.values()) == counts.total

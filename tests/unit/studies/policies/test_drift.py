@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from foundation.logs.access.block import ReadOptions
 from hosts.workload.generator import Shape
 from studies.policies.drift import half_life, recovery_time
 from studies.policies.generated import LogSpec, write_parts
@@ -21,7 +22,7 @@ WITHOUT_DRIFT = LogSpec(SHAPE, 2_000)
 
 def written(spec: LogSpec, folder: Path) -> tuple[Log, pl.DataFrame]:
     parts = write_parts(spec, folder, lambda done, total: None)
-    log = prepare(parts, folder, 0.5, 1, lambda done, total: None)
+    log = prepare(parts, folder, 0.5, ReadOptions(), lambda done, total: None)
     return log, pl.concat(pl.read_parquet(part) for part in parts)
 
 

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from foundation.errors import DataError
-from studies.policies import ingest
+from foundation.logs.access import steps
+from foundation.logs.access.block import ReadOptions
 from studies.policies.ingest import prepare
 from studies.policies.log import KEY, PULL, Log
 
@@ -17,7 +18,7 @@ from studies.policies.log import KEY, PULL, Log
 def prepared(*files: Path, learn: float = 0.5, samples: int = 2) -> Log:
     folder = files[0].parent / f"arrays-{len(list(files[0].parent.iterdir()))}"
     folder.mkdir()
-    return prepare(files, folder, learn, samples, lambda done, total: None)
+    return prepare(files, folder, learn, ReadOptions(batch=samples), lambda done, total: None)
 
 
 def steps_of(log: Log) -> list[list[int]]:
@@ -39,7 +40,7 @@ HEAD = "iteration,worker,key\n"
 def test_rows_of_any_order_become_steps_in_the_order_of_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, rows_at_once: int
 ) -> None:
-    monkeypatch.setattr(ingest, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(steps, "ROWS_AT_ONCE", rows_at_once)
     big = 2**63 + 5
     log = csv(tmp_path / "log.csv", f"{HEAD}7,2,5\n3,1,{big}\n3,2,9\n3,1,5\n7,2,5\n900,1,1\n3,1,9\n")
     if form == "parquet":
@@ -83,19 +84,19 @@ def test_the_next_access_of_each_key(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("name", "text", "message"),
     [
         ("log.csv", "key,updates\n1,2\n", "counts without their order.*hotset curve"),
-        ("log.csv", "iteration,key\n1,2\n", "lacks the column worker"),
-        ("log.csv", f"{HEAD}1,1,2\n1,x,3\n", "line 3: column worker is 'x'; an integer"),
-        ("log.csv", f"{HEAD}1,1,2\n1,,3\n", "line 3: column worker is empty; an integer"),
-        ("log.csv", f"{HEAD}1,1,2\n2,1,{2**64 - 1}\n", "line 3: key 18446744073709551615 means 'no key'"),
+        ("log.csv", "iteration,weight\n1,2\n", "no column looks like a key.*one of iteration, weight"),
+        ("log.csv", f"{HEAD}1,1,2\n1,x,3\n", "line 3: column worker is 'x'; expected an integer"),
+        ("log.csv", f"{HEAD}1,1,2\n1,,3\n", "line 3: column worker is empty; expected an integer"),
+        ("log.csv", f"{HEAD}1,1,2\n2,1,{2**64 - 1}\n", "line 3: column key is '1844.*5'; .* to 2.64 - 2"),
         (
             "log.csv",
             "iteration,worker,key,op\n1,1,2,push\n1,1,2,get\n",
-            "line 3: column op is 'get'; pull or",
+            "line 3: column op is 'get'; expected pull or",
         ),
-        ("log.csv", HEAD, "has 0 rows"),
+        ("log.csv", HEAD, "no access in it"),
         ("log.csv", f"{HEAD}1,1,2\n1,1,3\n", "one mini-batch"),
         ("log.svm", "1 1:1\n2 1:1\n", "line 2: label '2' is not binary"),
-        ("log.svm", "1\n0\n", "no sample has a feature"),
+        ("log.svm", "1\n0\n", "no access in it"),
         ("log.svm", "", "is empty"),
     ],
 )

@@ -209,6 +209,6 @@ def test_a_bad_log_leaves_nothing(tmp_path: Path) -> None:
     result = policies(log, "--into", tmp_path / "out")
     assert result.exit_code == 1
     assert result.output == (
-        f"Error: {log}, line 3: column key is 'minus'; an integer from 0 to 2^64 - 1 expected\n"
+        f"Error: {log}, line 3: column key is 'minus'; expected an integer from 0 to 2^64 - 2\n"
     )
     assert list((tmp_path / "out").iterdir()) == []

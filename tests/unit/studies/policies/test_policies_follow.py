@@ -15,6 +15,7 @@ from controller.controller import Controller
 from controller.hotset.follower import Follower
 from controller.hotset.selection import Rule
 from controller.tables import HotParam, State
+from foundation.logs.access.block import ReadOptions
 from foundation.protocol.hashing import lane_of
 from hosts.workload.generator import Shape
 from studies.policies.generated import LogSpec, write_parts
@@ -75,7 +76,7 @@ async def followed(log: Log) -> list[float]:
 async def test_a_window_is_what_follow_does(tmp_path: Path, half_life: float | None) -> None:
     shape = Shape("small", 20_000, TOP_K, 0.5, 200, 4)
     parts = write_parts(LogSpec(shape, 1_000, half_life=half_life), tmp_path, lambda done, total: None)
-    log = prepare(parts, tmp_path, 0.5, 1, lambda done, total: None)
+    log = prepare(parts, tmp_path, 0.5, ReadOptions(), lambda done, total: None)
     done = replay(log, WINDOW, (TOP_K,), PERIOD)
     counts = done.hits[0, :, 0], done.accesses[:, 0]
     hits, accesses = (of_bins.reshape(10, -1).sum(axis=1) for of_bins in counts)

@@ -1,0 +1,135 @@
+"""What readers of access logs yield, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import DataError
+from foundation.logs.access.columns import Columns, parse_columns
+from foundation.protocol.header import NO_KEY
+
+Keys = NDArray[np.uint64]
+KEY_EXPECTED = "an integer from 0 to 2^64 - 2"
+ROW_EXPECTED = "an integer from 0 to 2^64 - 1"
+MAX_TABLES = 2**16
+SAMPLES_PER_STEP = 150
+"""Default size of a mini-batch."""
+
+
+class Block(NamedTuple):
+    """Consecutive accesses of a log: [n] each."""
+
+    keys: Keys
+    tables: NDArray[np.uint16] | None
+    """Index of each access's table in `Tables`; None for a log without tables."""
+    order: Keys | None
+    """Time or iteration; None if the log is in the order of time."""
+    group: Keys
+    """Worker of a log with mini-batches; otherwise the row."""
+    pulls: NDArray[np.bool_] | None
+
+
+class BadRows:
+    """Bad rows of a log: the first one is an error, or all are counted and skipped."""
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self.count = 0
+        self._found: list[tuple[int, str]] = []
+
+    def add(self, path: Path, unit: str, number: int, problem: str, expected: str) -> None:
+        """Note that a line, row or record (`unit`) is bad."""
+        self._found.append((number, f"{path}, {unit} {number}: {problem}; expected {expected}"))
+
+    @property
+    def noted(self) -> list[str]:
+        """Where each row since the last `settle` is, what is wrong and what was expected, in order."""
+        return [text for _, text in sorted(self._found)]
+
+    def settle(self) -> None:
+        """Count the rows since the last call; raise `DataError` for the first unless they are skipped."""
+        if self._found and not self.skip:
+            raise DataError(self.noted[0])
+        self.count += len(self._found)
+        self._found.clear()
+
+
+class Tables:
+    """Names of a log's tables in the order of their first access, and the keys that stand for their rows."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._index: dict[str, int] = {}
+
+    def index(self, name: str) -> int:
+        """Return a table's index; raise `DataError` if there are too many."""
+        if name not in self._index:
+            if len(self.names) == MAX_TABLES:
+                raise DataError(f"table {name!r}: expected at most {MAX_TABLES:,} tables")
+            self._index[name] = len(self.names)
+            self.names.append(name)
+        return self._index[name]
+
+
+def key_in_table(values: Keys, table: str) -> Keys:
+    """Return keys that differ between tables: a bijection of 64 bits for each table (splitmix64)."""
+    seed = int.from_bytes(table.encode()[:8].ljust(8, b"\0"), "little") ^ hash_of_name(table)
+    mixed = values ^ np.uint64(seed)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    # One value in 2^64 would mean "no key" on the wire.
+    found: Keys = np.minimum(mixed, np.uint64(NO_KEY - 1))
+    return found
+
+
+def hash_of_name(name: str) -> int:
+    """Return FNV-1a of a name in 64 bits, the same on every machine."""
+    value = 0xCBF29CE484222325
+    for octet in name.encode():
+        value = (value ^ octet) * 0x100000001B3 % 2**64
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    columns: Columns = field(default_factory=Columns)
+    batch: int = SAMPLES_PER_STEP
+    """Rows of a mini-batch of a log without mini-batches."""
+    skip_bad: bool = False
+    """Whether bad rows are skipped and counted; otherwise the first one is an error."""
+
+
+def read_options(
+    columns: str | None = None, batch: int = SAMPLES_PER_STEP, skip_bad: bool = False
+) -> ReadOptions:
+    """Return the options for columns as `--columns` has them; raises `DataError`."""
+    return ReadOptions(Columns() if columns is None else parse_columns(columns), batch, skip_bad)
+
+
+class AccessLog(Protocol):
+    """One file of an access log, whose header has been read."""
+
+    @property
+    def description(self) -> str:
+        """Format, and what each column is taken for."""
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether mini-batches are in the log: groups of the same order and worker."""
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file that have been read."""
+
+    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+        """Yield the accesses; rows are counted from `first_row`. Raises `DataError`.
+
+        Bad rows are noted before the block they would be in is yielded.
+        """

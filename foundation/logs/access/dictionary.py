@@ -1,0 +1,104 @@
+"""Indices of distinct keys in the order of their first access, by a compiled hash table of bounded memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import DataError
+from foundation.logs.access.block import Keys
+from nativekit.compile import cached_entry_point, compiled, int64
+
+_HERE = Path(__file__).parent
+SOURCES = (Path(__file__), _HERE / "steps.py")
+_FREE = np.int32(-1)
+_MAX_LOAD = 0.75
+_FIRST_SLOTS = 1 << 16
+MAX_KEYS = 2**31 - 1
+
+
+class Dictionary:
+    """Distinct keys with their tables; some 25 bytes a key at most, and twice that while it grows."""
+
+    def __init__(self) -> None:
+        self._slots = np.full(_FIRST_SLOTS, _FREE, np.int32)
+        self._keys = np.empty(int(_FIRST_SLOTS * _MAX_LOAD), np.uint64)
+        self._tables = np.empty(len(self._keys), np.uint16)
+        self._used = 0
+
+    def __len__(self) -> int:
+        return self._used
+
+    @property
+    def keys(self) -> Keys:
+        return self._keys[: self._used]
+
+    @property
+    def tables(self) -> NDArray[np.uint16]:
+        return self._tables[: self._used]
+
+    def encode(self, keys: Keys, tables: NDArray[np.uint16] | None) -> NDArray[np.uint32]:
+        """Return the index of each key; `tables` are theirs. Raises `DataError` for too many keys."""
+        found = np.empty(len(keys), np.uint32)
+        given = np.zeros(0, np.uint16) if tables is None else tables
+        at = 0
+        while True:
+            arrays = self._slots, self._keys, self._tables
+            at, self._used = _encode(*arrays, self._used, keys, given, found, at)
+            if at == len(keys):
+                return found
+            self._grow()
+
+    def _grow(self) -> None:
+        if self._used >= MAX_KEYS:
+            raise DataError(f"more than {MAX_KEYS:,} keys; expected at most as many")
+        slots = 2 * len(self._slots)
+        self._slots = np.full(0, _FREE, np.int32)
+        capacity = min(int(slots * _MAX_LOAD), MAX_KEYS)
+        self._keys = np.concatenate([self._keys, np.empty(capacity - len(self._keys), np.uint64)])
+        self._tables = np.concatenate([self._tables, np.empty(capacity - len(self._tables), np.uint16)])
+        self._slots = np.full(slots, _FREE, np.int32)
+        _rehash(self._slots, self.keys)
+
+
+@compiled
+def _slot(key: np.uint64, mask: int) -> int:
+    mixed = key * np.uint64(0x9E3779B97F4A7C15)
+    return int64(mixed >> np.uint64(32)) & mask
+
+
+def _encode_all(
+    slots: NDArray[np.int32], known: Keys, tables_of: NDArray[np.uint16], used: int, keys: Keys,
+    tables: NDArray[np.uint16], found: NDArray[np.uint32], begin: int,
+) -> tuple[int, int]:  # fmt: skip
+    """Fill in `found` from `begin` on; return where it ended, as `known` is full, and its number of keys."""
+    mask = len(slots) - 1
+    for i in range(begin, len(keys)):
+        key = keys[i]
+        slot = _slot(key, mask)
+        while slots[slot] != _FREE and known[slots[slot]] != key:
+            slot = (slot + 1) & mask
+        if slots[slot] == _FREE:
+            if used == len(known):
+                return i, used
+            slots[slot] = used
+            known[used] = key
+            tables_of[used] = tables[i] if len(tables) else 0
+            used += 1
+        found[i] = slots[slot]
+    return len(keys), used
+
+
+def _rehash_all(slots: NDArray[np.int32], keys: Keys) -> None:
+    mask = len(slots) - 1
+    for index in range(len(keys)):
+        slot = _slot(keys[index], mask)
+        while slots[slot] != _FREE:
+            slot = (slot + 1) & mask
+        slots[slot] = index
+
+
+_encode = cached_entry_point(_encode_all, _HERE, SOURCES)
+_rehash = cached_entry_point(_rehash_all, _HERE, SOURCES)

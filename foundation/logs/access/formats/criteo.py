@@ -1,0 +1,37 @@
+"""Criteo's click logs: TSV without a header; a label, 13 counts, and 26 hexadecimal categories or empty."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.columns import Columns, resolve
+from foundation.logs.access.formats.delimited import DelimitedLog, head_lines, sample_of
+from foundation.logs.access.rows import layout_of
+from foundation.logs.access.values import HEX_KEY
+
+COUNTS, CATEGORIES = 13, 26
+NAMES = (
+    "label",
+    *(f"I{number}" for number in range(1, COUNTS + 1)),
+    *(f"C{number}" for number in range(1, CATEGORIES + 1)),
+)
+_HEX = re.compile(r"[0-9a-fA-F]*")
+_COUNT = re.compile(r"(-?\d+)?")
+
+
+def open_criteo(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
+    """Return the log if its first line has a label, 13 counts and 26 categories."""
+    lines = head_lines(head)
+    fields = lines[0].split("\t") if lines else []
+    if len(fields) != len(NAMES) or fields[0] not in ("0", "1"):
+        return None
+    counts, categories = fields[1 : COUNTS + 1], fields[-CATEGORIES:]
+    if not all(map(_COUNT.fullmatch, counts)) or not all(map(_HEX.fullmatch, categories)):
+        return None
+    given = options.columns if options.columns.key else Columns(key=NAMES[-CATEGORIES:])
+    columns = resolve(given, NAMES, (), str(path))
+    kinds = {name: HEX_KEY for name in columns.key if name.startswith("C")}
+    layout = layout_of(columns, sample_of(lines, NAMES, "\t"), {}, kinds)
+    return DelimitedLog(path, "\t", NAMES, False, layout, "Criteo's TSV")

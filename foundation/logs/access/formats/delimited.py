@@ -1,0 +1,194 @@
+"""CSV, TSV and other delimited text, with a header or without: columns are then named by their number."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from foundation.errors import DataError
+from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
+from foundation.logs.access.columns import Columns, looks_like_key, resolve
+from foundation.logs.access.rows import Layout, describe, has_bad_rows, layout_of, to_block
+from foundation.logs.access.source import Stream, line_blocks, open_stream
+from foundation.logs.access.values import INTEGER_KEY
+from foundation.logs.update_log import UNREADABLE, UPDATES
+from foundation.text import pluralize
+
+_DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "text with vertical bars"}
+_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*", re.IGNORECASE)
+_SAMPLE_LINES = 1000
+
+
+def delimiter_of(line: str) -> str | None:
+    """Return the most frequent delimiter of a line; None if it has none."""
+    counts = {each: line.count(each) for each in _DELIMITERS}
+    best = max(counts, key=lambda each: counts[each])
+    return best if counts[best] else None
+
+
+def head_lines(head: bytes) -> list[str]:
+    """Return the whole lines of a file's head that are not blank."""
+    text = head.decode("utf-8-sig", "replace")
+    lines = text.splitlines()
+    if len(lines) > 1 and len(head) >= len(text) and not text.endswith("\n") and len(head) > 1 << 15:
+        lines.pop()
+    return [line for line in lines if line.strip()][:_SAMPLE_LINES]
+
+
+@dataclass
+class DelimitedLog:
+    """A text file with columns; `layout` has those that are read."""
+
+    path: Path
+    delimiter: str
+    names: tuple[str, ...]
+    has_header: bool
+    layout: Layout
+    format: str
+    _stream: Stream | None = field(default=None, init=False)
+
+    @property
+    def description(self) -> str:
+        return describe(self.format, self.layout)
+
+    @property
+    def has_batches(self) -> bool:
+        return self.layout.columns.iteration is not None
+
+    @property
+    def position(self) -> int:
+        return 0 if self._stream is None else self._stream.position
+
+    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+        line, row = 1, first_row
+        with open_stream(self.path) as stream:
+            self._stream = stream
+            for data in line_blocks(stream):
+                block, rows = self._block(data, line, tables, bad, row)
+                line += data.count(b"\n")
+                row += rows
+                yield block
+
+    def _block(self, data: bytes, line: int, tables: Tables, bad: BadRows, row: int) -> tuple[Block, int]:
+        has_header = self.has_header and line == 1
+        frame = self._parse(data, has_header)
+        if frame is not None and not has_bad_rows(frame, self.layout):
+            return to_block(frame, self.layout, tables, _no_bad_row, row), frame.height
+        frame, lines = self._parse_slowly(data, line, has_header, bad)
+
+        def note(at: int, problem: str, expected: str) -> None:
+            bad.add(self.path, "line", lines[at], problem, expected)
+
+        return to_block(frame, self.layout, tables, note, row), frame.height
+
+    def _parse(self, data: bytes, has_header: bool) -> pl.DataFrame | None:
+        """Return the columns as texts; None if a row has another number of values than the header."""
+        try:
+            frame = pl.read_csv(
+                io.BytesIO(data),
+                has_header=False,
+                skip_rows=int(has_header),
+                new_columns=list(self.names),
+                separator=self.delimiter,
+                infer_schema=False,
+                encoding="utf8",
+            )
+        except pl.exceptions.NoDataError:
+            return self._frame([])
+        except UNREADABLE:
+            return None
+        if frame.width != len(self.names):
+            return None
+        if b'"' not in data:
+            expected = (frame.height + has_header) * (len(self.names) - 1)
+            if data.count(self.delimiter.encode()) != expected:
+                return None
+        return frame.select(self.layout.columns.names)
+
+    def _parse_slowly(
+        self, data: bytes, line: int, has_header: bool, bad: BadRows
+    ) -> tuple[pl.DataFrame, list[int]]:
+        """Return the columns of rows that have as many values as the header, and the line of each row."""
+        texts = data.decode("utf-8-sig" if line == 1 else "utf-8", "replace").splitlines(keepends=True)
+        reader = csv.reader(texts, delimiter=self.delimiter)
+        rows, lines = [], []
+        try:
+            for values in reader:
+                if has_header and values:
+                    has_header = False
+                    continue
+                if not values:
+                    continue
+                if len(values) != len(self.names):
+                    found, expected = (
+                        pluralize(len(values), "value"),
+                        f"{len(self.names)}, one for each column",
+                    )
+                    bad.add(self.path, "line", line + reader.line_num - 1, found, expected)
+                    continue
+                rows.append(values)
+                lines.append(line + reader.line_num - 1)
+        except csv.Error as error:
+            raise DataError(f"{self.path}, line {line + reader.line_num - 1}: {error}") from None
+        return self._frame(rows), lines
+
+    def _frame(self, rows: Sequence[Sequence[str]]) -> pl.DataFrame:
+        wanted = [(name, self.names.index(name)) for name in self.layout.columns.names]
+        return pl.DataFrame(
+            {name: [row[at].strip() or None for row in rows] for name, at in wanted},
+            schema=dict.fromkeys((name for name, _ in wanted), pl.String),
+        )
+
+
+def open_delimited(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
+    """Return a log of delimited text; raises `DataError` if no column can be its key."""
+    lines = head_lines(head)
+    if not lines:
+        return None
+    delimiter = delimiter_of(lines[0])
+    if delimiter is None and not options.columns.key and not _is_column_of_keys(lines[0]):
+        return None
+    first = next(csv.reader(lines[:1], delimiter=delimiter or ","))
+    has_header = not any(_NUMBER.fullmatch(value) for value in first)
+    names = tuple(name.strip() for name in first) if has_header else tuple(map(str, range(1, len(first) + 1)))
+    _check_names(path, names)
+    columns = options.columns
+    if not has_header and not columns.key and len(names) == 1:
+        columns = Columns(key=names)
+    where = f"{path}, line 1"
+    columns = resolve(columns, names, (), where if has_header else f"{where}, which is no header")
+    sample = sample_of(lines[int(has_header) :], names, delimiter or ",")
+    format = _DELIMITERS[delimiter or ","] + ("" if has_header else " without a header")
+    is_update_log = set(UPDATES) <= set(columns.names)
+    layout = layout_of(columns, sample, {}, {"key": INTEGER_KEY} if is_update_log else {})
+    return DelimitedLog(path, delimiter or ",", names, has_header, layout, format)
+
+
+def sample_of(lines: Sequence[str], names: Sequence[str], delimiter: str) -> pl.DataFrame:
+    """Return the rows of a file's head that have as many values as there are columns."""
+    rows = [row for row in csv.reader(lines, delimiter=delimiter) if len(row) == len(names)]
+    return pl.DataFrame(
+        {name: [row[at].strip() or None for row in rows] for at, name in enumerate(names)},
+        schema=dict.fromkeys(names, pl.String),
+    )
+
+
+def _no_bad_row(at: int, problem: str, expected: str) -> None:
+    raise AssertionError(f"row {at}: {problem}; it was checked")
+
+
+def _is_column_of_keys(line: str) -> bool:
+    """Return whether a line without a delimiter is a key, or the name of a column of keys."""
+    return line.strip().isdecimal() or looks_like_key(line.strip())
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise DataError(f"{path}, line 1: expected the column {name!r} once, got it twice")

@@ -1,0 +1,57 @@
+"""libsvm training sets: the indices of a sample are its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
+from foundation.logs.access.columns import Columns
+from foundation.logs.access.formats.delimited import delimiter_of, head_lines
+from foundation.logs.access.source import Stream, open_stream
+from foundation.logs.libsvm import LABELS, read_samples
+
+_SAMPLE = re.compile(r"\s*[-+]?\d+(\.\d*)?(\s+[^\s:,;|]+:\S*)*\s*")
+_SAMPLES_AT_ONCE = 1 << 14
+
+
+@dataclass
+class LibsvmLog:
+    path: Path
+    description: str = "libsvm; keys are indices"
+    has_batches: bool = False
+    _stream: Stream | None = field(default=None, init=False)
+
+    @property
+    def position(self) -> int:
+        return 0 if self._stream is None else self._stream.position
+
+    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+        row = first_row
+        with open_stream(self.path) as stream:
+            self._stream = stream
+            samples = read_samples(self.path, stream, bad if bad.skip else None)
+            while part := [indices for _, indices, _ in islice(samples, _SAMPLES_AT_ONCE)]:
+                lengths = [len(indices) for indices in part]
+                keys = np.array([index for indices in part for index in indices], np.uint64)
+                rows = np.arange(row, row + len(part), dtype=np.uint64)
+                yield Block(keys, None, None, np.repeat(rows, lengths), None)
+                row += len(part)
+
+
+def open_libsvm(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
+    """Return the log if its first line is a sample."""
+    line = next((text for each in head_lines(head) if (text := each.partition("#")[0]).strip()), "")
+    is_sample = _SAMPLE.fullmatch(line) and (":" in line or line.strip() in LABELS)
+    return LibsvmLog(path) if is_sample and options.columns == Columns() else None
+
+
+def open_unknown(path: Path, head: bytes, options: ReadOptions) -> LibsvmLog | None:
+    """Take text without delimiters for libsvm, whose error names its first line."""
+    lines = head_lines(head)
+    return None if not lines or delimiter_of(lines[0]) else LibsvmLog(path)

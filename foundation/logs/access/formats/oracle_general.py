@@ -1,0 +1,70 @@
+"""libCacheSim's `oracleGeneral`: records of time, object, size, and the index of the object's next access."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import DataError
+from foundation.logs.access.block import KEY_EXPECTED, BadRows, Block, ReadOptions, Tables
+from foundation.logs.access.columns import Columns
+from foundation.logs.access.source import Stream, open_stream
+from foundation.protocol.header import NO_KEY
+
+RECORD = np.dtype([("time", "<u4"), ("object", "<u8"), ("size", "<u4"), ("next", "<i8")])
+_NEVER = (-1, 2**63 - 1)
+_MAX_ACCESSES = 2**40
+"""Length of the longest trace; more is taken for another format."""
+_RECORDS_AT_ONCE = 1 << 18
+
+
+@dataclass
+class OracleGeneralLog:
+    path: Path
+    description: str = "libCacheSim's oracleGeneral; keys are objects"
+    has_batches: bool = False
+    _stream: Stream | None = field(default=None, init=False)
+
+    @property
+    def position(self) -> int:
+        return 0 if self._stream is None else self._stream.position
+
+    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+        record = 1
+        with open_stream(self.path) as stream:
+            self._stream = stream
+            while data := stream.read(_RECORDS_AT_ONCE * RECORD.itemsize):
+                rest = len(data) % RECORD.itemsize
+                records = np.frombuffer(data[: len(data) - rest], RECORD)
+                if rest:
+                    number, length = record + len(records), str(RECORD.itemsize)
+                    bad.add(self.path, "record", number, f"{rest} bytes", length)
+                keys = records["object"].astype(np.uint64)
+                wrong = np.flatnonzero(keys == NO_KEY)
+                for row in wrong.tolist():
+                    bad.add(self.path, "record", record + row, f"object is {NO_KEY}", KEY_EXPECTED)
+                rows = np.arange(len(keys), dtype=np.uint64) + np.uint64(first_row + record - 1)
+                yield Block(np.delete(keys, wrong), None, None, np.delete(rows, wrong), None)
+                record += len(records)
+
+
+def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> OracleGeneralLog | None:
+    """Return the log if the times of its first records do not fall, and next accesses lie behind them."""
+    records = np.frombuffer(head[: len(head) // RECORD.itemsize * RECORD.itemsize], RECORD)
+    if not len(records) or not is_plausible(records):
+        return None
+    if options.columns != Columns():
+        raise DataError(f"{path}: --columns {options.columns}; expected none, as oracleGeneral has its own")
+    return OracleGeneralLog(path)
+
+
+def is_plausible(records: NDArray[np.void]) -> bool:
+    following = records["next"]
+    behind = (following > np.arange(len(records))) & (following < _MAX_ACCESSES)
+    return bool(
+        (np.diff(records["time"].astype(np.int64)) >= 0).all() and (behind | np.isin(following, _NEVER)).all()
+    )

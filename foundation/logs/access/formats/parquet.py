@@ -1,0 +1,116 @@
+"""Parquet with any columns, lists among them; HugeCTR's `_metadata.json` beside it says which are keys."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import polars as pl
+
+from foundation.errors import DataError
+from foundation.logs.access.block import BadRows, Block, ReadOptions, Tables
+from foundation.logs.access.columns import Columns, resolve
+from foundation.logs.access.rows import Layout, describe, layout_of, to_block
+from foundation.logs.access.source import open_stream
+from foundation.logs.update_log import PARQUET_MAGIC, UNREADABLE, first_line
+
+_ROWS_AT_ONCE = 1 << 18
+_SAMPLE_ROWS = 1000
+_METADATA = "_metadata.json"
+
+
+@dataclass
+class ParquetLog:
+    path: Path
+    layout: Layout
+    format: str
+    _frame: pl.LazyFrame
+    _rows: int
+    _done: int = field(default=0, init=False)
+
+    @property
+    def description(self) -> str:
+        return describe(self.format, self.layout)
+
+    @property
+    def has_batches(self) -> bool:
+        return self.layout.columns.iteration is not None
+
+    @property
+    def position(self) -> int:
+        return self.path.stat().st_size * self._done // max(self._rows, 1)
+
+    def blocks(self, tables: Tables, bad: BadRows, first_row: int) -> Iterator[Block]:
+        wanted = self._frame.select(self.layout.columns.names)
+        self._done = 0
+        try:
+            for frame in wanted.collect_batches(chunk_size=_ROWS_AT_ONCE):
+                begin = self._done
+
+                def note(at: int, problem: str, expected: str, begin: int = begin) -> None:
+                    bad.add(self.path, "row", begin + at + 1, problem, expected)
+
+                self._done += frame.height
+                yield to_block(frame, self.layout, tables, note, first_row + begin)
+        except UNREADABLE as error:
+            raise DataError(f"{self.path}: cannot be read: {first_line(error)}") from error
+
+
+def open_parquet(path: Path, head: bytes, options: ReadOptions) -> ParquetLog | None:
+    """Return the log; raises `DataError` if it is damaged, or no column can be its key."""
+    if not head.startswith(PARQUET_MAGIC):
+        return None
+    try:
+        frame = _scan(path)
+        schema = frame.collect_schema()
+        sample = frame.head(_SAMPLE_ROWS).collect()
+        rows = int(frame.select(pl.len()).collect().item())
+    except UNREADABLE as error:
+        raise DataError(f"{path}: cannot be read: {first_line(error)}") from error
+    given, format = options.columns, "Parquet"
+    cats = _hugectr_keys(path)
+    if cats and not given.key:
+        given, format = replace(given, key=cats), "HugeCTR's Parquet"
+    lists = [name for name, kind in schema.items() if isinstance(kind, pl.List) and kind.inner.is_integer()]
+    columns = resolve(given, schema.names(), lists, str(path))
+    _check_types(path, columns, schema)
+    return ParquetLog(path, layout_of(columns, sample, {}), format, frame, rows)
+
+
+def _scan(path: Path) -> pl.LazyFrame:
+    with path.open("rb") as file:
+        if file.read(len(PARQUET_MAGIC)) == PARQUET_MAGIC:
+            return pl.scan_parquet(path, glob=False)
+    with open_stream(path) as stream:  # compressed as a whole, which is rare: in memory
+        return pl.scan_parquet(io.BytesIO(stream.read()))
+
+
+def _hugectr_keys(path: Path) -> tuple[str, ...]:
+    file = path.with_name(_METADATA)
+    try:
+        found = json.loads(file.read_text()).get("cats", [])
+        return tuple(str(each["col_name"]) for each in found)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{file}: expected HugeCTR's JSON with cats of a col_name each: {error}") from None
+
+
+def _check_types(path: Path, columns: Columns, schema: pl.Schema) -> None:
+    for name in columns.names:
+        kind = schema[name]
+        inner = kind.inner if isinstance(kind, pl.List) else kind
+        if name in columns.key or name == columns.table:
+            if not (inner.is_integer() or inner.is_float() or inner in (pl.String, pl.Categorical, pl.Enum)):
+                raise DataError(f"{path}: expected integers or texts in column {name}, got {kind}")
+        elif name == columns.op:
+            if kind not in (pl.String, pl.Categorical):
+                raise DataError(f"{path}: expected pull or push in column {name}, got {kind}")
+        elif name == columns.time:
+            if not (kind.is_numeric() or kind.is_temporal() or kind == pl.String):
+                raise DataError(f"{path}: expected times in column {name}, got {kind}")
+        elif not kind.is_integer():
+            raise DataError(f"{path}: expected integers in column {name}, got {kind}")

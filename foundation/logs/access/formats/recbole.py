@@ -1,0 +1,43 @@
+"""RecBole's atomic files (`.inter`, `.user`, ...): TSV whose header has the type of each column.
+
+`token` is a key, `token_seq` a list of keys separated by spaces, `float` and `float_seq` are no keys
+(https://recbole.io/docs/user_guide/data/atomic_files.html).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from foundation.errors import DataError
+from foundation.logs.access.block import ReadOptions
+from foundation.logs.access.columns import Columns, resolve
+from foundation.logs.access.formats.delimited import DelimitedLog, head_lines, sample_of
+from foundation.logs.access.rows import layout_of
+
+_FIELD = re.compile(r"(.+):(token|token_seq|float|float_seq)")
+_TIMES = ("timestamp", "time", "ts")
+
+
+def open_recbole(path: Path, head: bytes, options: ReadOptions) -> DelimitedLog | None:
+    """Return the log of an atomic file; raises `DataError` if it has no key."""
+    lines = head_lines(head)
+    fields = [_FIELD.fullmatch(name) for name in lines[0].split("\t")] if lines else []
+    if not any(fields):
+        return None
+    types: dict[str, str] = {}
+    for name, field in zip(lines[0].split("\t"), fields, strict=True):
+        if field is None or field[1] in types:
+            kinds = "token, token_seq, float or float_seq"
+            raise DataError(f"{path}, line 1: column {name!r}; expected NAME:TYPE once, of type {kinds}")
+        types[field[1]] = field[2]
+    names = tuple(types)
+    given = options.columns
+    tokens = tuple(name for name in names if types[name].startswith("token"))
+    time = next((name for name in _TIMES if name in types), None)
+    if not given.key and given.table is None and given.iteration is None:
+        given = Columns(key=tokens, time=given.time or time)
+    columns = resolve(given, names, (), f"{path}, line 1")
+    separators = {name: " " for name in columns.key if types[name].endswith("_seq")}
+    layout = layout_of(columns, sample_of(lines[1:], names, "\t"), separators)
+    return DelimitedLog(path, "\t", names, True, layout, "RecBole's atomic file")

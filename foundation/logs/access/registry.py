@@ -1,0 +1,42 @@
+"""Formats of access logs: the first one whose `open` function takes the head of a file reads it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from foundation.errors import DataError
+from foundation.logs.access.block import AccessLog, ReadOptions
+from foundation.logs.access.formats.criteo import open_criteo
+from foundation.logs.access.formats.delimited import open_delimited
+from foundation.logs.access.formats.libsvm import open_libsvm, open_unknown
+from foundation.logs.access.formats.oracle_general import open_oracle_general
+from foundation.logs.access.formats.parquet import open_parquet
+from foundation.logs.access.formats.recbole import open_recbole
+from foundation.logs.access.source import read_head
+
+Open = Callable[[Path, bytes, ReadOptions], AccessLog | None]
+"""Returns the log if the head of a file, decompressed, is of the format; `DataError` for a bad header."""
+BINARY: tuple[Open, ...] = (open_parquet, open_oracle_general)
+TEXT: tuple[Open, ...] = (open_criteo, open_recbole, open_libsvm, open_delimited, open_unknown)
+EXPECTED = (
+    "expected a log in CSV, TSV, Parquet, Criteo's TSV, RecBole's atomic files or libCacheSim's "
+    "oracleGeneral, or a libsvm training set"
+)
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+
+
+def open_log(path: Path, options: ReadOptions) -> AccessLog:
+    """Open a file of any format; raises `DataError`."""
+    head = read_head(path)
+    if not head.strip():
+        raise DataError(f"{path}: is empty; {EXPECTED}")
+    is_binary = head.startswith(b"PAR1") or _CONTROL.search(head) is not None
+    for open_format in BINARY if is_binary else TEXT:
+        if (log := open_format(path, head, options)) is not None:
+            return log
+    problem = "is of no known format"
+    if is_binary:
+        problem = "is neither text nor Parquet, which begins with PAR1, nor oracleGeneral"
+    raise DataError(f"{path}: {problem}; {EXPECTED}")

@@ -1,0 +1,133 @@
+"""Files of a log: folders and patterns, gzip, Zstandard and zlib, and blocks of whole lines."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import zstandard
+
+from foundation.errors import DataError
+
+BLOCK_BYTES = 8 << 20
+"""Bytes of text parsed at a time."""
+HEAD_BYTES = 1 << 16
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+_DAMAGED = (OSError, EOFError, zlib.error, zstandard.ZstdError)
+_PATTERN = re.compile(r"[*?\[]")
+_NOT_DATA = re.compile(r"[._].*|.*\.(json|md|yaml|yml)|.*file_list.*\.txt", re.IGNORECASE)
+
+
+def expand(paths: Sequence[Path]) -> list[Path]:
+    """Return the data files that paths, folders and patterns (`day_*`) stand for, in natural order."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found = [
+                each for each in path.rglob("*") if each.is_file() and not _NOT_DATA.fullmatch(each.name)
+            ]
+        elif _PATTERN.search(str(path)) and not path.exists():
+            root = Path(path.anchor)
+            found = [each for each in root.glob(str(path.relative_to(root))) if each.is_file()]
+        else:
+            files.append(path)
+            continue
+        if not found:
+            raise DataError(f"{path}: expected data files, found none")
+        files += sorted(found, key=_natural)
+    return files
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"(\d+)", str(path))]
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file, decompressed; raise `DataError` unless it is regular and readable."""
+    try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path}: not a regular file; a log or training set is read more than once")
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
+    with open_stream(path) as stream:
+        return stream.read(HEAD_BYTES)
+
+
+class Stream:
+    """A file's decompressed bytes, and how much of the file has been read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("rb")
+        magic = self._file.read(4)
+        self._file.seek(0)
+        self._bytes = cast(BinaryIO, self._file)
+        self._text: io.TextIOWrapper | None = None
+        if magic.startswith(GZIP):
+            self._bytes = cast(BinaryIO, gzip.GzipFile(fileobj=self._file))
+        elif magic.startswith(ZSTD):
+            reader = zstandard.ZstdDecompressor().stream_reader(self._file, read_across_frames=True)
+            self._bytes = cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, reader), 1 << 20))
+        elif magic.startswith(ZLIB):
+            self._bytes = io.BytesIO(zlib.decompress(self._file.read()))
+
+    @property
+    def position(self) -> int:
+        """Compressed bytes read so far."""
+        return 0 if self._file.closed else self._file.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        """Return `size` bytes, or fewer at the end. Raises `DataError`."""
+        try:
+            return self._bytes.read(size)
+        except _DAMAGED as error:
+            raise DataError(f"{self._path}: cannot be decompressed: {error}") from error
+
+    def lines(self, encoding: str) -> Iterator[str]:
+        """Yield lines, however they end. Raises `DataError`, and `UnicodeDecodeError`."""
+        self._text = io.TextIOWrapper(self._bytes, encoding)
+        try:
+            yield from self._text
+        except _DAMAGED as error:
+            raise DataError(f"{self._path}: cannot be decompressed: {error}") from error
+
+    def close(self) -> None:
+        if self._text is not None:
+            self._text.close()
+        self._file.close()
+
+
+@contextmanager
+def open_stream(path: Path) -> Iterator[Stream]:
+    """Open a file, decompressed by its magic number; raises `DataError`."""
+    try:
+        stream = Stream(path)
+    except _DAMAGED as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        raise DataError(f"{path}: cannot be read: {reason or error}") from error
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def line_blocks(stream: Stream, size: int | None = None) -> Iterator[bytes]:
+    """Yield blocks of whole lines; a line break within quotes ends none."""
+    rest = b""
+    while data := stream.read(size or BLOCK_BYTES):
+        rest += data
+        end = rest.rfind(b"\n")
+        if rest.count(b'"', 0, end + 1) % 2:
+            end = rest.rfind(b"\n", 0, rest.rfind(b'"', 0, end + 1))
+        if end >= 0:
+            yield rest[: end + 1]
+            rest = rest[end + 1 :]
+    if rest:
+        yield rest

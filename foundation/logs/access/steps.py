@@ -1,0 +1,308 @@
+"""An access log of any format as steps in the order of time, in arrays on disk: memory use is bounded.
+
+An access is the index of one of the log's distinct keys, with the highest bit set for a pull. A step is one
+mini-batch; its keys are distinct, and pulls come before updates. A log whose times go back is sorted by
+ranges of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.errors import DataError, reason_of
+from foundation.logs.access.block import AccessLog, BadRows, Block, Keys, ReadOptions, Tables
+from foundation.logs.access.dictionary import SOURCES, Dictionary
+from foundation.logs.access.registry import open_log
+from foundation.logs.access.source import expand
+from foundation.text import pluralize
+from nativekit.compile import cached_entry_point, int64
+from nativekit.records import Ints
+
+Accesses = NDArray[np.uint32]
+Progress = Callable[[int, int], None]
+"""Callback with the work done and the total, in bytes."""
+PULL = 1 << 31
+"""Bit that is set in the access of a pull; other accesses are updates."""
+KEY = PULL - 1
+"""Mask of an access's key index."""
+MAX_ACCESSES = 2**32 - 2
+ROWS_AT_ONCE = 8_000_000
+"""Accesses sorted at a time, which takes about 0.5 GB."""
+_CHUNK = 1 << 20
+_RECORD = np.dtype([("order", np.uint64), ("group", np.uint64), ("access", np.uint32)])
+_SAMPLE_EVERY = 997
+
+
+@dataclass(frozen=True)
+class Steps:
+    name: str
+    accesses: Accesses
+    """[n]: accesses in the order of time; ascending by key in a step, pulls first."""
+    starts: NDArray[np.int64]
+    """[steps + 1]: index of the first access of each step, and of the end."""
+    keys: NDArray[np.uint64]
+    """[distinct]: the keys, ascending."""
+    has_pulls: bool
+    tables: tuple[str, ...]
+    """Names of the tables; empty for a log without tables."""
+    table_of: NDArray[np.uint16]
+    """[distinct]: table of each key."""
+    notes: tuple[str, ...]
+    """Sentences on the format and columns that the files were taken for, and on skipped rows."""
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+
+def updates_of(steps: Steps) -> NDArray[np.int64]:
+    """Return the updates of each key, without its pulls: [distinct]."""
+    counts = np.zeros(len(steps.keys), np.int64)
+    for at in range(0, len(steps.accesses), _CHUNK):
+        _count(np.array(steps.accesses[at : at + _CHUNK]), counts)
+    return counts
+
+
+class _OutOfOrder(Exception):
+    """The times of a log go back."""
+
+
+def read_steps(paths: Sequence[Path], options: ReadOptions, folder: Path, progress: Progress) -> Steps:
+    """Read files, folders and patterns into arrays in `folder`, which must be empty. Raises `DataError`."""
+    files = expand(paths)
+    logs = [open_log(file, options) for file in files]
+    first = logs[0]
+    for file, log in zip(files, logs, strict=True):
+        if log.has_batches != first.has_batches:
+            raise DataError(f"{file}: {log.description}; expected what {files[0]} is: {first.description}")
+    name = ", ".join(path.name for path in paths)
+    notes = [f"{name}: {first.description}"]
+    if not first.has_batches:
+        notes.append(f"mini-batches of {pluralize(options.batch, 'row')} (--batch), as the log has none")
+    rows_of_step = 1 if first.has_batches else options.batch
+    try:
+        reading, writer = _Reading(files, logs, options, progress), _Writer(folder, rows_of_step)
+        try:
+            with writer:
+                for block, accesses in reading.blocks():
+                    writer.add(block.order, block.group, accesses, must_be_ordered=True)
+        except _OutOfOrder:
+            notes.append("sorted by time, as its rows are not in that order")
+            reading, writer = _Reading(files, logs, options, progress), _Writer(folder, rows_of_step)
+            with writer:
+                for records in _sorted_records(reading, folder):
+                    writer.add(records["order"], records["group"], records["access"], must_be_ordered=False)
+        if not writer.length:
+            raise DataError(f"{name}: no access in it; expected at least one")
+        if reading.bad.count:
+            notes.append(f"{pluralize(reading.bad.count, 'bad row')} skipped")
+        keys, table_of, length = _canonical(writer, reading.dictionary)
+    except OSError as error:
+        raise DataError(f"{folder}: cannot be written: {reason_of(error)}") from error
+    return Steps(
+        name,
+        np.memmap(writer.accesses, np.uint32, "r", shape=(length,)),
+        np.memmap(writer.starts, np.int64, "r"),
+        keys,
+        reading.has_pulls,
+        tuple(reading.tables.names),
+        table_of,
+        tuple(notes),
+    )
+
+
+class _Reading:
+    """One pass over the files."""
+
+    def __init__(
+        self, files: Sequence[Path], logs: Sequence[AccessLog], options: ReadOptions, progress: Progress
+    ) -> None:
+        self.bad = BadRows(options.skip_bad)
+        self.dictionary = Dictionary()
+        self.tables = Tables()
+        self.has_pulls = False
+        self._sizes = [file.stat().st_size for file in files]
+        self._logs = logs
+        self._progress = progress
+
+    def blocks(self) -> Iterator[tuple[Block, Accesses]]:
+        first_row, done, total, length = 0, 0, sum(self._sizes), 0
+        for log, size in zip(self._logs, self._sizes, strict=True):
+            for block in log.blocks(self.tables, self.bad, first_row):
+                self.bad.settle()
+                accesses = self.dictionary.encode(block.keys, block.tables)
+                length += len(accesses)
+                if length > MAX_ACCESSES:
+                    raise DataError(f"more than {MAX_ACCESSES:,} accesses; expected at most as many")
+                if block.pulls is not None:
+                    self.has_pulls = True
+                    accesses |= np.where(block.pulls, np.uint32(PULL), np.uint32(0))
+                if len(block.group):
+                    last_row = int(block.group[-1])
+                yield block, accesses
+                self._progress(done + log.position, total)
+            self.bad.settle()
+            if length and not log.has_batches:
+                first_row = last_row + 1
+            done += size
+
+
+class _Last(NamedTuple):
+    order: int
+    group: int
+
+
+class _Writer:
+    """Writes accesses in the order of time, and the start of each step, to files."""
+
+    def __init__(self, folder: Path, rows_of_step: int) -> None:
+        self.accesses, self.starts = folder / "accesses.u32", folder / "starts.i64"
+        self._accesses, self._starts = self.accesses.open("wb"), self.starts.open("wb")
+        self._rows_of_step = rows_of_step
+        self._last: _Last | None = None
+        self._rows = 0
+        self.length = 0
+
+    def add(
+        self,
+        order: Keys | None,
+        group: Keys,
+        accesses: Accesses,
+        *,
+        must_be_ordered: bool,
+    ) -> None:
+        """Add accesses; raise `_OutOfOrder` if they are not in the order of time but must be."""
+        if not len(accesses):
+            return
+        if order is None:
+            order = np.zeros_like(group)
+        first = _Last(int(order[0]), int(group[0]))
+        last = self._last
+        is_new = np.empty(len(group), np.bool_)
+        is_new[0] = first != last
+        is_new[1:] = (group[1:] != group[:-1]) | (order[1:] != order[:-1])
+        if must_be_ordered:
+            falls = (order[1:] < order[:-1]) | ((order[1:] == order[:-1]) & (group[1:] < group[:-1]))
+            if falls.any() or (last is not None and first < last):
+                raise _OutOfOrder
+        row = np.cumsum(is_new) + self._rows - 1
+        starts = np.flatnonzero(is_new & (row % self._rows_of_step == 0)) + self.length
+        accesses.tofile(self._accesses)
+        starts.astype(np.int64).tofile(self._starts)
+        self._rows = int(row[-1]) + 1
+        self.length += len(accesses)
+        self._last = _Last(int(order[-1]), int(group[-1]))
+
+    def __enter__(self) -> _Writer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._accesses, self._starts:
+            np.array([self.length], np.int64).tofile(self._starts)
+
+
+def _sorted_records(reading: _Reading, folder: Path) -> Iterator[NDArray[np.void]]:
+    """Yield records in the order of time, a range of times at once, by way of files."""
+    staged, samples = folder / "unsorted.records", []
+    with staged.open("wb") as out:
+        for block, accesses in reading.blocks():
+            records = np.empty(len(accesses), _RECORD)
+            records["order"] = 0 if block.order is None else block.order
+            records["group"], records["access"] = block.group, accesses
+            records.tofile(out)
+            samples.append(records["order"][::_SAMPLE_EVERY].copy())
+    every = np.sort(np.concatenate(samples)) if samples else np.zeros(0, np.uint64)
+    total = staged.stat().st_size // _RECORD.itemsize
+    parts = -(-total // ROWS_AT_ONCE)
+    cuts = np.unique(every[np.arange(1, parts) * len(every) // max(parts, 1)]) if parts > 1 else every[:0]
+    files = [folder / f"range-{number}.records" for number in range(len(cuts) + 1)]
+    _distribute(staged, files, cuts)
+    staged.unlink()
+    for file in files:
+        records = np.fromfile(file, _RECORD)
+        file.unlink()
+        yield records[np.lexsort((records["group"], records["order"]))]
+
+
+def _distribute(staged: Path, files: Sequence[Path], cuts: NDArray[np.uint64]) -> None:
+    if len(files) == 1:
+        files[0].hardlink_to(staged)
+        return
+    outs = [file.open("wb") for file in files]
+    try:
+        with staged.open("rb") as source:
+            while len(records := np.fromfile(source, _RECORD, _CHUNK)):
+                part = np.searchsorted(cuts, records["order"], side="right")
+                for number in np.unique(part).tolist():
+                    records[part == number].tofile(outs[number])
+    finally:
+        for out in outs:
+            out.close()
+
+
+def _canonical(
+    written_by: _Writer, dictionary: Dictionary
+) -> tuple[NDArray[np.uint64], NDArray[np.uint16], int]:
+    """Make indices ascend with keys, sort each step and drop its repeated keys, in place.
+
+    Returns the keys, the table of each, and the number of accesses.
+    """
+    accesses = np.memmap(written_by.accesses, np.uint32, "r+")
+    starts = np.memmap(written_by.starts, np.int64, "r+")
+    order = np.argsort(dictionary.keys)
+    keys, table_of = dictionary.keys[order], dictionary.tables[order]
+    rank = np.empty(len(order), np.uint32)
+    rank[order] = np.arange(len(order), dtype=np.uint32)
+    del order
+    steps, at, written = len(starts) - 1, 0, 0
+    while at < steps:
+        end = max(int(np.searchsorted(starts, starts[at] + _CHUNK, side="right")) - 1, at + 1)
+        end = min(end, steps)
+        bounds = np.array(starts[at : end + 1])
+        part = np.array(accesses[bounds[0] : bounds[-1]])
+        kept = _sort_steps(part, bounds - bounds[0], rank)
+        accesses[written : written + kept[-1]] = part[: kept[-1]]
+        starts[at:end] = written + kept[:-1]
+        written += int(kept[-1])
+        at = end
+    starts[steps] = written
+    return keys, table_of, written
+
+
+def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
+    """Renumber and sort the accesses of each step, move them to the front, and return their new starts."""
+    kept = np.empty(len(starts), np.int64)
+    written = int64(0)
+    for step in range(len(starts) - 1):
+        kept[step] = written
+        keys = part[starts[step] : starts[step + 1]]
+        for i in range(len(keys)):
+            access = int64(keys[i])
+            # Pulls sort before updates.
+            keys[i] = int64(rank[access & KEY]) | ((access & PULL) ^ PULL)
+        if len(keys) > 1:
+            keys.sort()
+        last = int64(-1)
+        for i in range(len(keys)):
+            key = int64(keys[i])
+            if key != last:
+                part[written] = key ^ PULL
+                written += 1
+            last = key
+    kept[len(starts) - 1] = written
+    return kept
+
+
+def _count_all(accesses: Accesses, counts: Ints) -> None:
+    for access in accesses:
+        if access < PULL:
+            counts[int64(access)] += 1
+
+
+_count = cached_entry_point(_count_all, Path(__file__).parent, SOURCES)
+_sort_steps = cached_entry_point(_sort_steps_all, Path(__file__).parent, SOURCES)

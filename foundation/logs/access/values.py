@@ -1,0 +1,97 @@
+"""Kinds of values in a column, and their conversion; what cannot be converted becomes null."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from foundation.logs.access.block import KEY_EXPECTED, ROW_EXPECTED
+from foundation.logs.columns import TRANSFERS
+from foundation.protocol.header import NO_KEY
+
+_SIGN = np.uint64(1 << 63)
+_DATETIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.fZ", "%Y-%m-%d")
+_TEXT_SEED = 0x686F746C696E65
+
+
+class Kind(NamedTuple):
+    expected: str
+    convert: Callable[[pl.Series], pl.Series]
+
+
+def _integers(values: pl.Series) -> pl.Series:
+    """Return UInt64; of a float only whole numbers."""
+    if values.dtype.is_float():
+        values = values.set(values != values.floor(), None)
+    return values.cast(pl.UInt64, strict=False)
+
+
+def _integer_keys(values: pl.Series) -> pl.Series:
+    found = _integers(values)
+    return found.set(found == NO_KEY, None)
+
+
+def _text_keys(values: pl.Series) -> pl.Series:
+    texts = values.cast(pl.String)
+    hashed = texts.hash(_TEXT_SEED)
+    return pl.select(pl.when(texts.is_not_null()).then(hashed)).to_series()
+
+
+def _hexadecimal(values: pl.Series) -> pl.Series:
+    return values.str.to_integer(base=16, dtype=pl.UInt64, strict=False)
+
+
+def _numbers(values: pl.Series) -> pl.Series:
+    found = values.cast(pl.Float64, strict=False)
+    return found.set(~found.is_finite(), None)
+
+
+def _datetimes(values: pl.Series) -> pl.Series:
+    if values.dtype == pl.String:
+        parsed = [pl.lit(values).str.to_datetime(form, time_unit="us", strict=False) for form in _DATETIMES]
+        values = pl.select(pl.coalesce(parsed)).to_series()
+    return values.cast(pl.Datetime("us")).to_physical().cast(pl.Float64)
+
+
+def _pulls(values: pl.Series) -> pl.Series:
+    known = values.is_in(list(TRANSFERS))
+    return pl.select(pl.when(known).then(values == "pull")).to_series()
+
+
+INTEGER = Kind(ROW_EXPECTED, _integers)
+INTEGER_KEY = Kind(KEY_EXPECTED, _integer_keys)
+TEXT_KEY = Kind("a text", _text_keys)
+HEX_KEY = Kind("a hexadecimal number of up to 64 bits", _hexadecimal)
+NUMBER = Kind("a number", _numbers)
+DATETIME = Kind("a date and time", _datetimes)
+TEXT = Kind("a name", lambda values: values.cast(pl.String))
+OPERATION = Kind(" or ".join(TRANSFERS), _pulls)
+
+
+def kind_of_keys(sample: pl.Series) -> Kind:
+    """Return whether keys are integers or texts, by the head of their column."""
+    if sample.dtype.is_numeric():
+        return INTEGER_KEY
+    present = sample.drop_nulls().str.strip_chars().str.strip_prefix("+")
+    bad = present.str.contains(r"^\d+$").not_().sum()
+    return INTEGER_KEY if 2 * bad <= len(present) else TEXT_KEY
+
+
+def kind_of_times(sample: pl.Series) -> Kind:
+    if sample.dtype.is_temporal():
+        return DATETIME
+    if sample.dtype != pl.String:
+        return NUMBER
+    return DATETIME if DATETIME.convert(sample).count() > NUMBER.convert(sample).count() else NUMBER
+
+
+def sortable(values: NDArray[np.generic]) -> NDArray[np.uint64]:
+    """Return integers that sort as these numbers do."""
+    if values.dtype == np.uint64:
+        return values.astype(np.uint64, copy=False)
+    bits = values.astype(np.float64).view(np.uint64)
+    return np.where(bits & _SIGN, ~bits, bits | _SIGN)

@@ -1,0 +1,73 @@
+"""Access logs for tests: generated files of each format, and MovieLens-100k from a package of the index."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from foundation.logs.access.block import read_options
+from foundation.logs.access.formats.oracle_general import RECORD
+from foundation.logs.access.steps import KEY, PULL, Steps, read_steps
+from nativekit.cache import user_cache
+
+RECBOLE = "recbole==1.2.1"
+_MOVIELENS = "recbole/dataset_example/ml-100k/ml-100k.inter"
+
+
+def read(
+    folder: Path, *paths: Path, columns: str | None = None, batch: int = 1, skip_bad: bool = False
+) -> Steps:
+    """Read a log into a new folder in `folder`."""
+    scratch = folder / f"arrays-{len(list(folder.iterdir()))}"
+    scratch.mkdir()
+    return read_steps(paths, read_options(columns, batch, skip_bad), scratch, lambda done, total: None)
+
+
+def keys_by_step(steps: Steps) -> list[list[int]]:
+    """Return the keys of each step; those of pulls are negative."""
+    keys = steps.keys[steps.accesses & KEY].tolist()
+    signed = [
+        -key if access & PULL else key for key, access in zip(keys, steps.accesses.tolist(), strict=True)
+    ]
+    return [signed[a:b] for a, b in zip(steps.starts[:-1], steps.starts[1:], strict=True)]
+
+
+def accesses_by_table(steps: Steps) -> dict[str, int]:
+    counts = np.bincount(steps.table_of[steps.accesses & KEY], minlength=len(steps.tables))
+    return dict(zip(steps.tables, counts.tolist(), strict=True))
+
+
+def oracle_general(objects: Sequence[int], times: Sequence[int] | None = None) -> bytes:
+    """Return a trace of these objects, with the index of each one's next access."""
+    records = np.zeros(len(objects), RECORD)
+    records["time"] = range(len(objects)) if times is None else times
+    records["object"], records["size"], records["next"] = objects, 1, -1
+    last: dict[int, int] = {}
+    for index, key in enumerate(objects):
+        if key in last:
+            records["next"][last[key]] = index
+        last[key] = index
+    return records.tobytes()
+
+
+def movielens() -> Path:
+    """Return MovieLens-100k of the package recbole, downloaded once; skip the test without an index."""
+    folder = user_cache() / "tests" / RECBOLE
+    file = folder / _MOVIELENS
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+        done = subprocess.run(
+            [*pip, "--no-deps", "--dest", folder, RECBOLE], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            pytest.skip(f"no package index has {RECBOLE}: {done.stderr.strip().splitlines()[-1]}")
+        with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+            wheel.extract(_MOVIELENS, folder)
+    return file
