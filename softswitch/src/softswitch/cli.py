@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -17,7 +17,7 @@ from softswitch.p4runtime.tls import load_credentials
 from softswitch.ports.impairment import parse_impairment
 from softswitch.ports.shaping import parse_port_queue, parse_port_rate, shapes_of
 from softswitch.running import run
-from softswitch.settings import HOOKS, TCX, Datapath, Settings, by_port, parse_interface
+from softswitch.settings import HOOKS, TCX, Datapath, FrameTransport, Settings, by_port, parse_interface
 from softswitch.v1model import DROP_PORT
 
 
@@ -123,6 +123,11 @@ from softswitch.v1model import DROP_PORT
     metavar="NAME=PATTERN",
     help="Only these events, as table=ipv4_lpm or kind=drop; repeat it for more.",
 )
+@click.option(
+    "--dp-grpc-server-addr",
+    metavar="HOST:PORT",
+    help="Frames come and go over gRPC, served there as BMv2 does; this needs no root and no -i.",
+)
 @click.option("--busy-poll", is_flag=True, help="Spin for frames: lower latency for a whole core.")
 @click.option(
     "-L",
@@ -154,6 +159,7 @@ def command(
     unpin: Path | None,
     trace: Path | None,
     trace_filters: Sequence[str],
+    dp_grpc_server_addr: str | None,
     busy_poll: bool,
     log_level: str,
 ) -> None:
@@ -194,6 +200,20 @@ def command(
         raise click.UsageError(
             f"--trace goes with sockets, not with {'--pin' if pin else '--datapath kernel'}"
         )
+    if dp_grpc_server_addr is not None:
+        _refuse_with_frames(
+            {
+                "-i": interfaces,
+                "--impair": impairments,
+                "--port-rate": port_rates,
+                "--port-queue": port_queues,
+                "--datapath": wanted is not Datapath.AUTO,
+                "--pin": pin,
+                "--trace": trace,
+                "--rps-cpu": rps_cpu is not None,
+                "--busy-poll": busy_poll,
+            }
+        )
     run(
         Settings(
             program=program,
@@ -214,6 +234,7 @@ def command(
             busy_poll=busy_poll,
             trace=trace,
             trace_filters=tuple(trace_filters),
+            frames=None if dp_grpc_server_addr is None else FrameTransport("grpc", dp_grpc_server_addr),
         )
     )
 
@@ -225,6 +246,13 @@ def main() -> None:
         command.main(arguments, prog_name="softswitch")
     except SwitchError as error:
         sys.exit(f"softswitch: error: {error}")
+
+
+def _refuse_with_frames(options: Mapping[str, object]) -> None:
+    """Raise UsageError for the first option that is given and is about interfaces."""
+    for flag, given in options.items():
+        if given:
+            raise click.UsageError(f"{flag} goes with interfaces, not with --dp-grpc-server-addr")
 
 
 def _credentials(cert: Path | None, key: Path | None, ca: Path | None) -> grpc.ServerCredentials | None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
+from dataclasses import replace
 
 from softswitch import ir
+from softswitch.hashing import Crc
 from softswitch.jit import MachineCode
 from softswitch.memory.output import WAITING, read_records
 from softswitch.memory.process import DEPARTS
@@ -36,6 +38,7 @@ class CompiledPipeline(StatePipeline):
         priority_queues: int = 1,
         buffered: bool = False,
     ) -> None:
+        self._priority_queues = priority_queues
         self.code = code or MachineCode(program, priority_queues, buffered)
         self.process_address = self.code.process_address
         self.waiting_bytes = self.code.waiting_bytes
@@ -53,6 +56,15 @@ class CompiledPipeline(StatePipeline):
         assert code.state_bytes == self.code.state_bytes
         self.code, self.program = code, program
         self.process_address, self.waiting_bytes = code.process_address, code.waiting_bytes
+
+    def code_with_crc(self, calculation: str, crc: Crc) -> tuple[MachineCode, ir.Program]:
+        """Return code and program for `use_code` with other parameters of a custom CRC."""
+        calculations = tuple(
+            replace(each, custom=crc) if each.name == calculation else each
+            for each in self.program.calculations
+        )
+        program = replace(self.program, calculations=calculations)
+        return MachineCode(program, self._priority_queues, buffered=self.waiting_bytes > 0), program
 
     def memory_image(self) -> Words:
         """Return a copy of all state, such as tables and registers."""

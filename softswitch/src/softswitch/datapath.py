@@ -8,7 +8,6 @@ import logging
 import socket
 import struct
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -287,14 +286,9 @@ class SwitchPorts:
         loop = self._need_sockets("parameters of CRCs")
         assert self._running is not None
         running = _need_compiled(self._running, "parameters of CRCs")
-        changed = tuple(
-            replace(each, custom=crc) if each.name == calculation else each
-            for each in running.program.calculations
-        )
-        program = replace(running.program, calculations=changed)
-        code = MachineCode(program, self._priority_queues, buffered=running.waiting_bytes > 0)
+        code = running.code_with_crc(calculation, crc)
         loop.stop()
-        running.use_code(code, program)
+        running.use_code(*code)
         loop.start(running)
 
     def _need_sockets(self, what: str) -> PortLoop:

@@ -14,6 +14,10 @@ from typing import TYPE_CHECKING
 from softswitch.cache import compile_lock
 from softswitch.datapath import LivePipeline, SwitchPorts
 from softswitch.errors import KernelError, ProgramError, SwitchError
+from softswitch.frames.grpc_stream import GrpcStream
+from softswitch.frames.nanomsg import Nanomsg
+from softswitch.frames.pcap_files import PcapFiles
+from softswitch.frames.ports import FramePorts, Transport
 from softswitch.kernel.hooks import Hook
 from softswitch.load import load_program
 from softswitch.p4runtime import P4RuntimeServer
@@ -23,7 +27,7 @@ from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal
 from softswitch.ports.report import SwitchCounters, describe
 from softswitch.runtime.device import SwitchRuntime
-from softswitch.settings import Datapath, Settings
+from softswitch.settings import Datapath, FrameTransport, Settings
 from softswitch.warm import is_cold, warm
 
 if TYPE_CHECKING:
@@ -45,27 +49,14 @@ class Machine:
             trace = self._open_trace()
             if trace is not None:
                 opened.callback(trace.close)
-            self.ports = SwitchPorts(
-                settings.ports,
-                settings.cpu_port,
-                settings.impairments,
-                settings.busy_poll,
-                settings.datapath,
-                settings.priority_queues,
-                Hook(settings.hook),
-                settings.pin,
-                settings.shapes,
-                settings.pcap,
-                trace,
-                settings.rps_cpu,
-            )
+            self.ports = self._open_ports(trace)
             opened.callback(self.ports.close)
             server.attach(self.ports, self.ports.make, self.ports.folder_of)
             self.runtime = SwitchRuntime[LivePipeline](server.pipelines, self.ports, settings.device_id)
             self._load()
             self._write(self.counters())
             self._opened = opened.pop_all()
-        if settings.datapath is not Datapath.SOCKETS:
+        if settings.datapath is not Datapath.SOCKETS or settings.frames is not None:
             _say(self.ports.describe_datapath())
 
     def counters(self) -> SwitchCounters:
@@ -92,6 +83,27 @@ class Machine:
         finally:
             self._opened.close()
 
+    def _open_ports(self, trace: Trace | None) -> SwitchPorts | FramePorts:
+        settings = self._settings
+        if settings.frames is not None:
+            transport = _transport(settings.frames, settings)
+            names = settings.ports if settings.frames.kind == "files" else {}
+            return FramePorts(transport, settings.cpu_port, settings.priority_queues, names)
+        return SwitchPorts(
+            settings.ports,
+            settings.cpu_port,
+            settings.impairments,
+            settings.busy_poll,
+            settings.datapath,
+            settings.priority_queues,
+            Hook(settings.hook),
+            settings.pin,
+            settings.shapes,
+            settings.pcap,
+            trace,
+            settings.rps_cpu,
+        )
+
     def _open_trace(self) -> Trace | None:
         file, program = self._settings.trace, self._settings.program
         if file is None:
@@ -116,8 +128,9 @@ class Machine:
 
     def _load(self) -> None:
         program, p4info = self._settings.program, self._settings.p4info
-        if self.ports.pinned_folder is not None:
-            self._resume_pinned(self.ports.pinned_folder, program, p4info)
+        ports = self.ports
+        if isinstance(ports, SwitchPorts) and ports.pinned_folder is not None:
+            self._resume_pinned(ports, ports.pinned_folder, program, p4info)
         elif program is not None:
             self._load_first(program, p4info)
 
@@ -134,7 +147,9 @@ class Machine:
             with_p4info = "" if p4info is None else f" with {p4info}"
             raise SwitchError(f"{program}{with_p4info}: {error}") from error
 
-    def _resume_pinned(self, folder: Path, program: Path | None, p4info: Path | None) -> None:
+    def _resume_pinned(
+        self, ports: SwitchPorts, folder: Path, program: Path | None, p4info: Path | None
+    ) -> None:
         """Resume the program in a pinned data path; it must be the one that is asked for."""
         pinned = Journal(folder)
         config = pinned.config()
@@ -149,10 +164,18 @@ class Machine:
                 f"{p4info}: expected the P4Info pinned in {folder.parent}: omit it; {unpin_hint}"
             )
         try:
-            self._server.resume(pinned, self.ports.make_pinned)
+            self._server.resume(pinned, ports.make_pinned)
         except (KernelError, Refusal) as error:
             raise SwitchError(f"--pin {folder.parent}: {error}; {unpin_hint}") from error
         _say(f"resumed the program pinned in {folder.parent}")
+
+
+def _transport(frames: FrameTransport, settings: Settings) -> Transport:
+    if frames.kind == "grpc":
+        return GrpcStream(frames.argument, settings.device_id)
+    if frames.kind == "nanomsg":
+        return Nanomsg(frames.argument)
+    return PcapFiles(settings.ports, int(frames.argument))
 
 
 def _say(text: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import grpc
 
@@ -31,6 +31,13 @@ class Datapath(Enum):
 TCX = "tcx"
 HOOKS = (TCX, "xdp", "xdp-generic")
 """Values of `softswitch.kernel.hooks.Hook`, which is slow to import."""
+
+
+class FrameTransport(NamedTuple):
+    """A transport of frames instead of interfaces (`softswitch.frames`), with its address or delay in s."""
+
+    kind: Literal["grpc", "nanomsg", "files"]
+    argument: str
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,13 @@ class Settings:
     trace_filters: tuple[str, ...] = ()
     pcap: Path | None = None
     """Folder for pcap files of each port, in the format of BMv2's `--pcap`."""
+    frames: FrameTransport | None = None
+    """Frames come over this instead of interfaces; for "files", `ports` has the names of the files."""
 
 
 def parse_interface(text: str) -> tuple[int, str]:
     """Parse PORT@INTERFACE, such as `1@s1-eth1`; raises SwitchError."""
-    found = re.fullmatch(r"(\d+)@(\S+)", text)
+    found = re.fullmatch(r"\s*(\d+)@(\S+)", text)  # p4c's STF runner writes a space
     if found is None:
         raise SwitchError(f"expected PORT@INTERFACE, as 1@s1-eth1, got {text!r}")
     return int(found[1]), found[2]

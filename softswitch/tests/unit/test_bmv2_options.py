@@ -11,7 +11,7 @@ from softswitch.bmv2 import command, options
 from softswitch.bmv2.command import settings_of
 from softswitch.bmv2.options import GENERAL, GRPC, TARGET, THRIFT, parse
 from softswitch.errors import SwitchError
-from softswitch.settings import Settings
+from softswitch.settings import FrameTransport, Settings
 
 PROGRAM = str(Path(__file__).parents[1] / "programs" / "compiled" / "ecn.json")
 
@@ -70,6 +70,20 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
             assert said == ([] if option.lacking is None else [option.names[-1]]), option
 
 
+def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
+    grpc, lacking = asked(
+        PROGRAM, "-i", "1@a", "--pcap", str(tmp_path), "--", "--dp-grpc-server-addr", "[::1]:5"
+    )
+    assert grpc.frames == FrameTransport("grpc", "[::1]:5")
+    assert [line.partition(":")[0] for line in lacking] == ["--pcap", "--interface"]
+    assert asked(PROGRAM, "--packet-in", "ipc:///a")[0].frames == FrameTransport("nanomsg", "ipc:///a")
+    files, lacking = asked(
+        "--use-files", "0", "-i 1@pcap1", PROGRAM, program=THRIFT
+    )  # as p4c's runner has it
+    assert (files.frames, files.ports, lacking) == (FrameTransport("files", "0"), {1: "pcap1"}, [])
+    assert asked(PROGRAM)[0].frames is None
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
@@ -84,6 +98,7 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
         ([PROGRAM, "--device-id", "-1"], "--device-id -1: expected 0 or more"),
         ([PROGRAM, "--pcap", "/nowhere"], "--pcap /nowhere: there is no such folder"),
         ([PROGRAM, "-i", "1@a", "-i", "1@b"], "-i 1@b: that port has one already"),
+        ([PROGRAM, "--use-files", "0", "--packet-in", "a"], "--use-files and --packet-in are exclusive"),
         ([PROGRAM, "-i", "s1-eth1"], "expected PORT@INTERFACE, as 1@s1-eth1, got 's1-eth1'"),
         (
             [PROGRAM, "--", "--grpc-server-ssl"],

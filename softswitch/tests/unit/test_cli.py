@@ -175,6 +175,10 @@ def test_errors_are_one_line(monkeypatch: pytest.MonkeyPatch, arguments: list[st
             ["--no-p4", "--pin", "/nowhere", "--trace", "trace.jsonl"],
             "--trace goes with sockets, not with --pin",
         ),
+        (
+            ["--no-p4", "--dp-grpc-server-addr", "127.0.0.1:0", "-i", "1@veth0"],
+            "-i goes with interfaces, not with --dp-grpc-server-addr",
+        ),
         (["--no-p4", "--trace-filter", "kind=drop"], "--trace-filter goes with --trace"),
         (["--no-p4", "--tls-cert", "cert.pem"], "TLS needs --tls-cert and --tls-key"),
         (["--no-p4", "--tls-ca", "ca.pem"], "TLS needs --tls-cert and --tls-key"),

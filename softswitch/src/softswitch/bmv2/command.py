@@ -15,7 +15,7 @@ from softswitch.bmv2.options import GRPC, GRPC_ADDRESS, TARGET, THRIFT_PORT, par
 from softswitch.errors import SwitchError
 from softswitch.p4runtime.tls import load_credentials
 from softswitch.running import run
-from softswitch.settings import Settings, by_port, parse_interface
+from softswitch.settings import FrameTransport, Settings, by_port, parse_interface
 from softswitch.v1model import DROP_PORT
 
 VERSION, JSON_VERSION = "1.15.5", "2.24"
@@ -69,7 +69,24 @@ def settings_of(name: str, values: argparse.Namespace) -> Settings:
         priority_queues=min(values.priority_queues or 1, MAX_PRIORITY_QUEUES),
         cpu_port=cpu_port,
         pcap=_folder(values.pcap),
+        frames=_frames(values),
     )
+
+
+def _frames(values: argparse.Namespace) -> FrameTransport | None:
+    """Return what frames come over, as BMv2 chooses it; None for interfaces."""
+    address, nanomsg, delay = getattr(values, "dp_grpc_server_addr", None), values.packet_in, values.use_files
+    if nanomsg is not None and delay is not None:
+        raise SwitchError("--use-files and --packet-in are exclusive")
+    if address is None and nanomsg is None and delay is None:
+        return None
+    if values.pcap is not None:
+        values.lacking.append("--pcap: only frames of interfaces are captured")
+    if values.interface and (address is not None or nanomsg is not None):
+        values.lacking.append("--interface: frames do not come from interfaces")
+    if address is not None:
+        return FrameTransport("grpc", address)
+    return FrameTransport("files", str(delay)) if nanomsg is None else FrameTransport("nanomsg", nanomsg)
 
 
 def _check(option: str, value: int | None, low: int, high: int | None = None) -> None:

@@ -68,8 +68,13 @@ GENERAL = (
         "Without effect: fields of invalid headers always read as 0.",
     ),
     Option(("--warn-on-invalid-hdr-read",), None, lacking="reads of invalid headers are not logged"),
-    Option(("--use-files",), "SECONDS", lacking="frames come from the interfaces", more={"type": int}),
-    Option(("--packet-in",), "ADDRESS", lacking="frames come from the interfaces"),
+    Option(
+        ("--use-files",),
+        "SECONDS",
+        "Read frames from INTERFACE_in.pcap, SECONDS after the start, and write INTERFACE_out.pcap.",
+        more={"type": int},
+    ),
+    Option(("--packet-in",), "ADDRESS", "Frames come and go over nanomsg at ADDRESS; needs pynng."),
 )
 _REPLICAS = "there is room for 65535 groups and 65536 replicas"
 _COMMON = (
@@ -94,7 +99,7 @@ TARGET = {
         Option(("--grpc-server-key",), "FILE", "Its private key."),
         Option(("--grpc-server-with-client-auth",), None, "Clients need a certificate."),
         Option(("--cpu-port",), "N", "Number of the controller's port, 1 to 510.", more={"type": int}),
-        Option(("--dp-grpc-server-addr",), "HOST:PORT", lacking="frames come from the interfaces"),
+        Option(("--dp-grpc-server-addr",), "HOST:PORT", "Frames come and go over gRPC, served there."),
     ),
 }
 

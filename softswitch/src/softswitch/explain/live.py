@@ -25,7 +25,7 @@ from softswitch.explain.filters import Filter, select
 from softswitch.explain.record import Recorder
 from softswitch.interpreter import InterpretedPipeline
 from softswitch.jit import PROCESS_CTYPE
-from softswitch.memory.output import DIGEST, HEAD, HEAD_BYTES, LOG, WAITING, read_head, record_bytes
+from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, WAITING, read_head, record_bytes, record_head
 from softswitch.memory.process import DEPARTS
 from softswitch.memory.waiting import QUEUE_HEAD, QUEUE_HEAD_BYTES
 from softswitch.pipeline import (
@@ -175,8 +175,7 @@ def _depths(record: bytes) -> QueueDepths:
 
 
 def _record(kind: int, data: bytes) -> bytes:
-    head = np.array([(kind, len(data))], HEAD).tobytes()
-    return (head + data).ljust(record_bytes(len(data)), b"\0")
+    return (record_head(kind, len(data)) + data).ljust(record_bytes(len(data)), b"\0")
 
 
 def _notice(notice: Notice) -> bytes:

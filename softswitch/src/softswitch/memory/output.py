@@ -29,6 +29,10 @@ def record_bytes(length: int) -> int:
     return HEAD_BYTES + (length + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
+def record_head(kind: int, length: int) -> bytes:
+    return np.array([(kind, length)], HEAD).tobytes()
+
+
 def read_head(record: memoryview | bytes) -> tuple[int, int]:
     kind, length = np.frombuffer(record, HEAD, 1)[0].tolist()
     return kind, length

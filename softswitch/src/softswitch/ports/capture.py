@@ -20,6 +20,11 @@ _RECORD_BYTES = 16
 NO_FILE = -1
 
 
+def file_header() -> bytes:
+    """Return the beginning of a pcap file of Ethernet frames, with times in µs."""
+    return _HEADER.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _SNAPLEN, _ETHERNET)
+
+
 def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tuple[int, int]:
     """Create an interface's files; return descriptors (IN, OUT), which `opened` closes. Raises PortError."""
     made = []
@@ -30,7 +35,7 @@ def open_files(folder: Path, interface: str, opened: contextlib.ExitStack) -> tu
                 path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644
             )
             opened.callback(os.close, descriptor)
-            os.write(descriptor, _HEADER.pack(_MAGIC, _MAJOR, _MINOR, 0, 0, _SNAPLEN, _ETHERNET))
+            os.write(descriptor, file_header())
         except OSError as error:
             raise PortError(f"{path}: {error.strerror}") from None
         made.append(descriptor)

@@ -144,6 +144,10 @@ class ControlSockets:
     def _all(self) -> tuple[socket.socket, ...]:
         return self.cpu_socket, self.switch_end, self.notice_socket, self.notice_end
 
+    def end_receive(self) -> None:
+        """Wake a thread that waits for a frame at `switch_end`."""
+        self.switch_end.shutdown(socket.SHUT_RD)
+
     def close(self) -> None:
         """Close all four sockets; closing twice is harmless."""
         for end in self._all():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from softswitch import ir
 from softswitch.memory.layout import Layout
-from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, read_head, read_values
+from softswitch.memory.output import DIGEST, HEAD_BYTES, LOG, read_head, read_values, record_head
 from softswitch.memory.rows import Words
 from softswitch.messages import format_message
 from softswitch.pipeline import (
@@ -42,7 +42,7 @@ class StatePipeline:
         self._entries = Entries(program, layout, memory, self._profiles)
         self._replication = Replication(layout.replication, memory)
         self._cells = Cells(program, layout, memory)
-        self._notices: list[Notice] = []
+        self._notices: list[bytes] = []  # records without padding
 
     # -- output records
 
@@ -51,17 +51,21 @@ class StatePipeline:
         outputs: list[Output] = []
         for kind, data in records:
             if is_notice(kind):
-                self._notices.append(decode_notice(self.program, kind, data))
+                self._notices.append(record_head(kind, len(data)) + data)
             else:
                 outputs.append(Output(kind, data))
         return outputs
 
     def take_notices(self) -> list[Notice]:
+        return [self.decode_notice(record) for record in self.take_notice_records()]
+
+    def take_notice_records(self) -> list[bytes]:
+        """Return the notices since the last call as records, which `decode_notice` decodes."""
         taken, self._notices = self._notices, []
         return taken
 
     def decode_notice(self, record: bytes) -> Notice:
-        """Decode a notice from the ports: a record without padding."""
+        """Decode a record without padding."""
         kind, _ = read_head(record)
         return decode_notice(self.program, kind, record[HEAD_BYTES:])
 

@@ -1,0 +1,76 @@
+"""Frames over a PAIR socket of nanomsg, in the messages of BMv2's `--packet-in` (dev_mgr_packet_in.cpp)."""
+
+from __future__ import annotations
+
+import logging
+import struct
+import threading
+from typing import Any
+
+from softswitch.errors import SwitchError
+from softswitch.frames.ports import FramePorts
+
+_LOG = logging.getLogger(__name__)
+_HEAD = struct.Struct("=iii")  # type, port, and the length of a frame, the status of a port, or no meaning
+_INFO_REPLY = struct.Struct("=iiii")
+PORT_ADD, PORT_REMOVE, PORT_SET_STATUS, PACKET_IN, PACKET_OUT, INFO_REQUEST, INFO_REPLY = range(7)
+_NOT_SUPPORTED = 1
+_BUFFERED = 1024  # messages that the peer has not taken yet
+
+
+class Nanomsg:
+    name = "nanomsg"
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._ports: FramePorts
+        self._socket: Any = None  # of pynng, which has no types
+        self._thread = threading.Thread(target=self._receive, name="nanomsg", daemon=True)
+
+    def open(self, ports: FramePorts) -> None:
+        try:
+            import pynng  # an extra of the distribution
+        except ImportError:
+            raise SwitchError("--packet-in needs pynng: pip install 'hotline-softswitch[nanomsg]'") from None
+        self._ports, self._closed, self._full = ports, pynng.Closed, pynng.TryAgain
+        try:
+            self._socket = pynng.Pair0(
+                listen=self.address, send_buffer_size=_BUFFERED, recv_buffer_size=_BUFFERED, recv_max_size=0
+            )
+        except pynng.NNGException as error:
+            raise SwitchError(f"--packet-in {self.address}: {error}") from None
+        self._thread.start()
+
+    def send(self, port: int, frame: bytes, tag: int) -> bool:
+        return self._send(_HEAD.pack(PACKET_OUT, port, len(frame)) + frame)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._thread.join()
+
+    def _send(self, message: bytes) -> bool:
+        try:
+            self._socket.send(message, block=False)
+        except (self._full, self._closed):
+            return False
+        return True
+
+    def _receive(self) -> None:
+        while True:
+            try:
+                message = self._socket.recv()
+            except self._closed:
+                return
+            if len(message) < _HEAD.size:
+                _LOG.error("--packet-in: expected %d bytes or more, got %r", _HEAD.size, message)
+            else:
+                kind, port, more = _HEAD.unpack_from(message)
+                self._handle(kind, port, more, message[_HEAD.size :])
+
+    def _handle(self, kind: int, port: int, more: int, data: bytes) -> None:
+        if kind == PACKET_IN:
+            self._ports.receive(port, data[:more])
+        elif kind == INFO_REQUEST:
+            self._send(_INFO_REPLY.pack(INFO_REPLY, port, more, _NOT_SUPPORTED))
+        elif kind not in (PORT_ADD, PORT_REMOVE, PORT_SET_STATUS):  # all ports are there, as in BMv2
+            _LOG.error("--packet-in: type %d is not that of a message to the switch", kind)

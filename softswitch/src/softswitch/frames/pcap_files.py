@@ -1,0 +1,116 @@
+"""Frames from and to files, as BMv2's `--use-files` has it: INTERFACE_in.pcap and INTERFACE_out.pcap.
+
+Inputs may be pipes. Frames are read in order of their times, without waiting for these; as in BMv2 the next
+frame of every file is read before any is processed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+from softswitch.errors import SwitchError
+from softswitch.frames.ports import FramePorts
+from softswitch.ports.capture import file_header
+
+_LOG = logging.getLogger(__name__)
+_FORMATS = {
+    struct.pack(order + "I", magic): (order, unit)
+    for order in "<>"
+    for magic, unit in ((0xA1B2C3D4, 1000), (0xA1B23C4D, 1))
+}
+"""Byte order and unit of times in ns, by the first bytes of a file."""
+_HEADER_BYTES = 24
+_RECORD = "IIII"
+_RECORD_BYTES = 16
+
+
+def read_frames(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield time in ns and bytes of each frame. Raises SwitchError for what is no pcap file."""
+    header = file.read(_HEADER_BYTES)
+    if len(header) < _HEADER_BYTES or header[:4] not in _FORMATS:
+        raise SwitchError(f"{name}: expected a pcap file, got {header[:4].hex() or 'an empty one'}")
+    order, unit = _FORMATS[header[:4]]
+    while record := file.read(_RECORD_BYTES):
+        if len(record) < _RECORD_BYTES:
+            raise SwitchError(f"{name}: the last frame is incomplete")
+        seconds, fraction, captured, length = struct.unpack(order + _RECORD, record)
+        frame = file.read(captured)
+        if captured < length or len(frame) < captured:
+            raise SwitchError(f"{name}: expected a frame of {length} bytes, got {len(frame)} of them")
+        yield seconds * 10**9 + fraction * unit, frame
+
+
+class PcapFiles:
+    """Files for each port, named after its interface in `names`, read `delay_s` after the program runs."""
+
+    name = "pcap files"
+
+    def __init__(self, names: Mapping[int, str], delay_s: int = 0, folder: Path = Path()) -> None:
+        self._names, self._delay_s, self._folder = names, max(0, delay_s), folder
+        self.address = str(folder.absolute())
+        self._outputs: dict[int, int] = {}
+        self._opened = ExitStack()
+        self._closing = threading.Event()
+        self._ports: FramePorts
+        self._thread = threading.Thread(target=self._run, name="pcap-files", daemon=True)
+
+    def open(self, ports: FramePorts) -> None:
+        self._ports = ports
+        with ExitStack() as undo:
+            undo.callback(self._opened.close)
+            for port, name in self._names.items():
+                if not (path := self._folder / f"{name}_in.pcap").exists():
+                    raise SwitchError(f"--use-files: {path}: there is no such file")
+                self._outputs[port] = self._create(self._folder / f"{name}_out.pcap")
+            undo.pop_all()
+        self._thread.start()
+
+    def _create(self, path: Path) -> int:
+        try:
+            made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise SwitchError(f"--use-files: {path}: {error.strerror}") from None
+        self._opened.callback(os.close, made)
+        os.write(made, file_header())
+        return made
+
+    def send(self, port: int, frame: bytes, tag: int) -> bool:
+        if port not in self._outputs:
+            return False
+        at = time.time_ns()
+        head = struct.pack("<IIII", at // 10**9, at % 10**9 // 1000, len(frame), len(frame))
+        return os.write(self._outputs[port], head + frame) == len(head) + len(frame)
+
+    def close(self) -> None:
+        """End; a thread that waits for a pipe's writer is left to the process's end."""
+        self._closing.set()
+        self._opened.close()
+
+    def _run(self) -> None:
+        try:
+            with ExitStack() as opened:
+                paths = {port: self._folder / f"{name}_in.pcap" for port, name in self._names.items()}
+                files = {port: opened.enter_context(path.open("rb")) for port, path in paths.items()}
+                self._ports.started.wait()
+                if not self._closing.wait(self._delay_s):
+                    self._merge({port: read_frames(file, file.name) for port, file in files.items()})
+        except (SwitchError, OSError) as error:
+            _LOG.error("--use-files: %s", error)
+
+    def _merge(self, readers: Mapping[int, Iterator[tuple[int, bytes]]]) -> None:
+        heads = {port: next(reader, None) for port, reader in readers.items()}
+        while not self._closing.is_set():
+            left = {port: head for port, head in heads.items() if head is not None}
+            if not left:
+                return
+            port = min(left, key=lambda each: left[each][0])  # of equal times the first port's
+            self._ports.receive(port, left[port][1])
+            heads[port] = next(readers[port], None)

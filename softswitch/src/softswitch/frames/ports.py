@@ -1,0 +1,220 @@
+"""The datapath whose frames come from and go to a transport; it needs neither root nor interfaces."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from softswitch import ir
+from softswitch.compiled import CompiledPipeline
+from softswitch.errors import SwitchError
+from softswitch.hashing import Crc
+from softswitch.pipeline import ControlPlane
+from softswitch.ports.report import PortCounters, SwitchCounters, describe
+from softswitch.ports.sockets import ControlSockets
+
+MAX_FRAME = 65536
+"""Bytes of the largest frame that is processed."""
+
+
+class Transport(Protocol):
+    """A connection to another process that brings frames (`FramePorts.receive`) and takes others."""
+
+    name: str
+    address: str
+
+    def open(self, ports: FramePorts) -> None:
+        """Receive frames from now on; raises SwitchError."""
+        ...
+
+    def send(self, port: int, frame: bytes, tag: int) -> bool:
+        """Send a frame that leaves, with the tag of the frame that caused it; return whether it was sent."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class FramePorts:
+    """The switch's ports (`softswitch.p4runtime.pipelines.Ports`) on a transport, open until `close`.
+
+    Any port number has frames in and out. A frame is processed, with all its copies, in the thread that
+    delivers it, so queues before egress are always empty. `names` are interfaces that the transport knows.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        cpu_port: int | None = None,
+        priority_queues: int = 1,
+        names: Mapping[int, str] = {},
+    ) -> None:
+        self._transport, self._cpu_port, self._priority_queues = transport, cpu_port, priority_queues
+        self._names = dict(names)
+        self._start_ns = time.time_ns()
+        self._lock = threading.RLock()
+        self._pipeline: CompiledPipeline | None = None
+        self._received, self._sent = Counter[int](), Counter[int]()
+        self._discarded, self._unsent, self._oversize = Counter[int](), Counter[int](), Counter[int]()
+        self._lost_notices = 0
+        self._down = set[int]()
+        self.started = threading.Event()
+        """Set when the first program runs."""
+        self._control = ControlSockets()
+        self.cpu_socket, self.notice_socket = self._control.cpu_socket, self._control.notice_socket
+        self._closing = False
+        self._cpu_thread = threading.Thread(target=self._serve_cpu_port, name="cpu-port", daemon=True)
+        try:
+            transport.open(self)
+        except BaseException:
+            self._control.close()
+            raise
+        self._cpu_thread.start()
+
+    def __enter__(self) -> FramePorts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- packets
+
+    def receive(self, port: int, frame: bytes, tag: int = 0) -> None:
+        """Process a frame and send what leaves, each with `tag`; without a program the frame is dropped."""
+        with self._lock:
+            self._received[port] += 1
+            if self._pipeline is None:
+                self._discarded[port] += 1
+                return
+            if len(frame) > MAX_FRAME:
+                self._oversize[port] += 1
+                return
+            now = self.now()
+            for number, data in self._pipeline.process(port, frame, now, now):
+                is_sent = (
+                    self._to_controller(data)
+                    if number == self._cpu_port
+                    else self._transport.send(number, data, tag)
+                )
+                (self._sent if is_sent else self._unsent)[number] += 1
+            for record in self._pipeline.take_notice_records():
+                self._notify(record)
+
+    def _to_controller(self, frame: bytes) -> bool:
+        return _send(self._control.switch_end, frame)
+
+    def _notify(self, record: bytes) -> None:
+        self._lost_notices += not _send(self._control.notice_end, record)
+
+    def _serve_cpu_port(self) -> None:
+        while True:
+            frame = self._control.switch_end.recv(MAX_FRAME + 1)
+            if self._closing:
+                return
+            if self._cpu_port is not None:
+                self.receive(self._cpu_port, frame)
+
+    # -- programs
+
+    def make(self, program: ir.Program) -> CompiledPipeline:
+        return CompiledPipeline(program, priority_queues=self._priority_queues)
+
+    @staticmethod
+    def folder_of(_pipeline: ControlPlane) -> Path | None:
+        """Return None: control planes are not persisted."""
+        return None
+
+    def start(self, pipeline: ControlPlane) -> None:
+        """Process frames by a pipeline of `make`."""
+        assert isinstance(pipeline, CompiledPipeline)
+        with self._lock:
+            self._pipeline = pipeline
+        self.started.set()
+
+    def stop(self) -> None:
+        """Drop frames from now on; none is being processed afterwards."""
+        with self._lock:
+            self._pipeline = None
+
+    def close(self) -> None:
+        """Close the transport and the sockets; closing twice is harmless."""
+        self.stop()
+        if self._closing:
+            return
+        self._closing = True
+        self._transport.close()
+        self.started.set()  # a transport may wait for it
+        self._control.end_receive()
+        self._cpu_thread.join()
+        self._control.close()
+
+    def now(self) -> int:
+        return (time.time_ns() - self._start_ns) // 1000
+
+    def set_up(self, port: int, is_up: bool) -> None:
+        """Set the operational status of a port, which is up by default."""
+        (self._down.discard if is_up else self._down.add)(port)
+
+    # -- what reports and commands ask for
+
+    def counters(self) -> SwitchCounters:
+        with self._lock:
+            used = sorted({*self._names, *self._received, *self._sent, *self._unsent})
+            ports = {number: self._count(number) for number in used}
+            return SwitchCounters(ports, 0, self._lost_notices, datapath=self._transport.name)
+
+    def _count(self, port: int) -> PortCounters:
+        return PortCounters(
+            name="CPU" if port == self._cpu_port else self._names.get(port, self._transport.name),
+            rx=self._received[port],
+            tx=self._sent[port],
+            rx_dropped=self._discarded[port],
+            tx_dropped=self._unsent[port],
+            rx_oversize=self._oversize[port],
+            tx_oversize=0,
+            lost=0,
+            duplicated=0,
+            reordered=0,
+        )
+
+    def describe(self) -> list[str]:
+        return describe(self.counters())
+
+    def describe_datapath(self) -> str:
+        return f"datapath: frames over {self._transport.name}, {self._transport.address}"
+
+    def names(self) -> dict[int, str]:
+        return dict(self._names)
+
+    def is_up(self, port: int) -> bool:
+        return port not in self._down
+
+    def add(self, port: int, interface: str) -> None:
+        raise self._without("interfaces")
+
+    def remove(self, port: int) -> None:
+        raise self._without("interfaces")
+
+    def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
+        raise self._without("rates and depths of queues")
+
+    def set_crc(self, calculation: str, crc: Crc) -> None:
+        with self._lock:
+            assert self._pipeline is not None
+            self._pipeline.use_code(*self._pipeline.code_with_crc(calculation, crc))
+
+    def _without(self, what: str) -> SwitchError:
+        return SwitchError(f"Error: a switch with frames over {self._transport.name} has no {what}")
+
+
+def _send(end: socket.socket, data: bytes) -> bool:
+    """Send a datagram; return false if the control plane has not taken those before in time."""
+    try:
+        end.send(data, socket.MSG_DONTWAIT)
+    except OSError:
+        return False
+    return True

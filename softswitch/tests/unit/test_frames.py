@@ -1,0 +1,312 @@
+"""Frames over gRPC, nanomsg and pcap files instead of interfaces, in process and without privileges."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import pytest
+
+from softswitch.compiled import CompiledPipeline
+from softswitch.errors import SwitchError
+from softswitch.frames.dataplane import (
+    STATUS_DOWN,
+    STATUS_UP,
+    Packet,
+    PortStatus,
+    packet_stream,
+    set_port_status,
+)
+from softswitch.frames.grpc_stream import GrpcStream
+from softswitch.frames.nanomsg import PACKET_IN, PACKET_OUT, PORT_ADD, Nanomsg
+from softswitch.frames.pcap_files import PcapFiles, read_frames
+from softswitch.frames.ports import MAX_FRAME, FramePorts
+from softswitch.load import load_program
+from softswitch.pipeline import ActionCall, Change, DigestMessage, EntryWrite, LogRecord
+from softswitch.ports.capture import file_header
+from switch_harness import PROGRAMS
+from switch_harness.waiting import PATIENCE_S
+
+DEVICE, CPU, TAG = 3, 255, 2**63
+FRAME = bytes.fromhex("00000000000b 00000000000a 0800") + bytes(46)
+
+
+def pipeline(name: str) -> CompiledPipeline:
+    return CompiledPipeline(load_program((PROGRAMS / f"{name}.json").read_bytes()))
+
+
+class Queue:
+    """A transport that remembers what leaves."""
+
+    name, address = "queue", "here"
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, bytes, int]] = []
+
+    def open(self, _ports: FramePorts) -> None:
+        pass
+
+    def send(self, port: int, frame: bytes, tag: int) -> bool:
+        self.sent.append((port, frame, tag))
+        return port < 100
+
+    def close(self) -> None:
+        pass
+
+
+def test_frames_of_any_port_and_length_are_processed() -> None:
+    queue = Queue()
+    with FramePorts(queue) as ports:
+        ports.receive(1, b"early")
+        ports.start(pipeline("wire"))  # sends all to port 2
+        frames = [bytes(range(length)) for length in range(1, 12)]
+        for number, frame in enumerate(frames):
+            ports.receive(500, frame, number)
+        ports.receive(1, bytes(MAX_FRAME + 1))
+        ports.stop()
+        ports.receive(1, b"late")
+        assert queue.sent == [(2, frame, number) for number, frame in enumerate(frames)]
+        counters = ports.counters().ports
+        assert (counters[1].rx, counters[1].rx_dropped, counters[1].rx_oversize) == (3, 2, 1)
+        assert (counters[500].rx, counters[2].tx) == (len(frames), len(frames))
+
+
+def test_the_controller_has_the_cpu_port_and_notices() -> None:
+    queue = Queue()
+    with FramePorts(queue, CPU) as ports:
+        ports.cpu_socket.settimeout(PATIENCE_S)
+        made = pipeline("l2")
+        entries = [(0x0B, 7), (0x0C, CPU), (0x0D, 200)]
+        writes = [
+            EntryWrite(Change.INSERT, "L2Ingress.hosts", (mac,), forward(port)) for mac, port in entries
+        ]
+        assert made.write_entries(writes) == [None] * len(entries)
+        ports.start(made)
+        to_cpu = bytes(5) + b"\x0c" + FRAME[6:]
+        ports.receive(1, to_cpu)
+        assert ports.cpu_socket.recv(100) == to_cpu
+        ports.receive(1, bytes(5) + b"\x0d" + FRAME[6:])
+        ports.cpu_socket.send(FRAME)
+        ports.cpu_socket.send(to_cpu)
+        assert ports.cpu_socket.recv(100) == to_cpu  # and the frame before it has been processed
+        assert [port for port, _, _ in queue.sent] == [200, 7]
+        counters = ports.counters().ports
+        assert (counters[CPU].rx, counters[CPU].tx, counters[200].tx_dropped) == (2, 2, 1)
+
+
+def forward(port: int) -> ActionCall:
+    return ActionCall("L2Ingress.forward", (port,))
+
+
+def test_digests_and_log_records_reach_the_controller() -> None:
+    with FramePorts(Queue()) as ports:
+        ports.notice_socket.settimeout(PATIENCE_S)
+        made = pipeline("digests_logs")
+        ports.start(made)
+        probe = bytes([1 | 4]) + bytes(30)  # learn and log
+        ports.receive(1, probe)
+        expected = pipeline("digests_logs")
+        expected.process(1, probe, 0, 0)
+        notices = expected.take_notices()
+        assert {type(each) for each in notices} == {DigestMessage, LogRecord}
+        assert [made.decode_notice(ports.notice_socket.recv(1000)) for _ in notices] == notices
+
+
+def test_what_needs_interfaces_is_refused() -> None:
+    with FramePorts(Queue()) as ports:
+        calls: list[Callable[[], None]] = [
+            lambda: ports.add(1, "veth0"),
+            lambda: ports.remove(1),
+            lambda: ports.set_queues(None, None, 1, None),
+        ]
+        for call in calls:
+            with pytest.raises(SwitchError, match="a switch with frames over queue has no"):
+                call()
+
+
+# -- gRPC
+
+
+@pytest.fixture
+def stream() -> Iterator[tuple[FramePorts, grpc.Channel]]:
+    transport = GrpcStream("127.0.0.1:0", DEVICE)
+    with FramePorts(transport) as ports, grpc.insecure_channel(transport.address) as channel:
+        yield ports, channel
+
+
+def packet(port: int, frame: bytes, tag: int = 0, device: int = DEVICE) -> Any:  # a generated message
+    return Packet(id=tag, device_id=device, port=port, packet=frame)
+
+
+def exchange(channel: grpc.Channel, *packets: Any) -> list[Any]:
+    return list(packet_stream(channel)(iter(packets), timeout=PATIENCE_S))
+
+
+def test_a_stream_ends_when_all_its_frames_are_processed(stream: tuple[FramePorts, grpc.Channel]) -> None:
+    ports, channel = stream
+    ports.start(pipeline("wire"))
+    sent = [
+        packet(1, b"ab", TAG),
+        packet(1, b"no", device=DEVICE + 1),
+        packet(1, b""),
+        packet(9, bytes(1500)),
+    ]
+    for _ in range(3):  # one client after the other
+        assert exchange(channel, *sent) == [packet(2, b"ab", TAG), packet(2, bytes(1500))]
+
+
+def test_streams_are_refused_before_a_program_and_beside_a_client(
+    stream: tuple[FramePorts, grpc.Channel],
+) -> None:
+    ports, channel = stream
+    assert code(lambda: exchange(channel)) is grpc.StatusCode.UNAVAILABLE
+    ports.start(pipeline("wire"))
+    requests: SimpleQueue[Any] = SimpleQueue()
+    requests.put(packet(1, b"first"))
+    first = packet_stream(channel)(iter(requests.get, None), timeout=PATIENCE_S)
+    assert next(first).packet == b"first"
+    assert code(lambda: exchange(channel)) is grpc.StatusCode.RESOURCE_EXHAUSTED
+    ports.receive(4, b"from elsewhere")  # as a packet-out
+    assert next(first) == packet(2, b"from elsewhere")
+    requests.put(None)
+    assert list(first) == []
+
+
+def test_a_client_that_leaves_makes_room_for_another(stream: tuple[FramePorts, grpc.Channel]) -> None:
+    ports, channel = stream
+    ports.start(pipeline("wire"))
+    requests: SimpleQueue[Any] = SimpleQueue()
+    requests.put(packet(1, b"first"))
+    first = packet_stream(channel)(iter(requests.get, None))
+    next(first)
+    first.cancel()
+    requests.put(None)
+    while code(lambda: exchange(channel)) is grpc.StatusCode.RESOURCE_EXHAUSTED:
+        pass
+    assert exchange(channel, packet(1, b"second")) == [packet(2, b"second")]
+
+
+def code(call: Callable[[], object]) -> grpc.StatusCode | None:
+    try:
+        call()
+    except grpc.RpcError as error:
+        return error.code()
+    return None
+
+
+def test_ports_go_down_and_up(stream: tuple[FramePorts, grpc.Channel]) -> None:
+    ports, channel = stream
+
+    def set_status(status: int, device: int = DEVICE) -> grpc.StatusCode | None:
+        request = PortStatus(device_id=device, port=4, oper_status=status)
+        return code(lambda: set_port_status(channel)(request, timeout=PATIENCE_S))
+
+    assert ports.is_up(4)
+    assert (set_status(STATUS_DOWN), ports.is_up(4)) == (None, False)
+    assert (set_status(STATUS_UP), ports.is_up(4)) == (None, True)
+    assert set_status(0) is set_status(STATUS_UP, DEVICE + 1) is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_an_address_in_use_is_named(stream: tuple[FramePorts, grpc.Channel]) -> None:
+    transport = stream[0]._transport
+    assert isinstance(transport, GrpcStream)
+    with pytest.raises(SwitchError, match=f"--dp-grpc-server-addr {transport.address}: cannot listen"):
+        FramePorts(GrpcStream(transport.address, DEVICE))
+
+
+# -- nanomsg
+
+
+def test_frames_over_nanomsg(tmp_path: Path) -> None:
+    pynng = pytest.importorskip("pynng")
+    address = f"ipc://{tmp_path}/frames.ipc"
+    with (
+        FramePorts(Nanomsg(address)) as ports,
+        pynng.Pair0(dial=address, recv_timeout=PATIENCE_S * 1000) as peer,
+    ):
+        ports.start(pipeline("wire"))
+        peer.send(struct.pack("=iii", PORT_ADD, 1, 0))
+        peer.send(b"short")
+        for frame in (b"ab", bytes(1500)):
+            peer.send(struct.pack("=iii", PACKET_IN, 1, len(frame)) + frame)
+            assert peer.recv() == struct.pack("=iii", PACKET_OUT, 2, len(frame)) + frame
+        peer.send(struct.pack("=iii", 5, 1, 1))  # INFO_REQ
+        assert struct.unpack("=iiii", peer.recv()) == (6, 1, 1, 1)  # not supported
+        with pytest.raises(SwitchError, match="--packet-in tcp://nowhere"):
+            FramePorts(Nanomsg("tcp://nowhere.invalid"))
+
+
+# -- pcap files
+
+
+def capture(*frames: tuple[float, bytes]) -> bytes:
+    records = (
+        struct.pack("<IIII", int(t), round(t % 1 * 1e6), len(frame), len(frame)) + frame
+        for t, frame in frames
+    )
+    return file_header() + b"".join(records)
+
+
+def test_files_are_merged_by_time(tmp_path: Path) -> None:
+    (tmp_path / "a_in.pcap").write_bytes(capture((1.0, b"first"), (3.5, b"third")))
+    (tmp_path / "b_in.pcap").write_bytes(capture((1.0, b"second"), (3.6, b"fourth")))
+    files = PcapFiles({1: "a", 2: "b"}, folder=tmp_path)
+    with FramePorts(files) as ports:
+        ports.start(pipeline("wire"))
+        files._thread.join(PATIENCE_S)
+        with (tmp_path / "b_out.pcap").open("rb") as written:
+            assert [frame for _, frame in read_frames(written, "")] == [
+                b"first",
+                b"second",
+                b"third",
+                b"fourth",
+            ]
+    assert (tmp_path / "a_out.pcap").read_bytes() == file_header()
+
+
+def test_pipes_are_read_as_they_are_written(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a_in.pcap")
+    files = PcapFiles({2: "a"}, folder=tmp_path)
+    with FramePorts(files) as ports:
+        ports.start(pipeline("wire"))
+        with (tmp_path / "a_in.pcap").open("wb", buffering=0) as pipe:
+            pipe.write(capture((1.0, b"first")))
+            pipe.write(capture((2.0, b"second"))[len(file_header()) :])
+        files._thread.join(PATIENCE_S)
+    with (tmp_path / "a_out.pcap").open("rb") as out:
+        assert [frame for _, frame in read_frames(out, "")] == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize(("magic", "unit"), [(0xA1B2C3D4, 1000), (0xA1B23C4D, 1)])
+def test_pcap_files_of_every_form(tmp_path: Path, order: str, magic: int, unit: int) -> None:
+    header = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, 1)
+    (tmp_path / "file").write_bytes(header + struct.pack(order + "IIII", 5, 7, 2, 2) + b"ab")
+    with (tmp_path / "file").open("rb") as file:
+        assert list(read_frames(file, "file")) == [(5 * 10**9 + 7 * unit, b"ab")]
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", "file: expected a pcap file, got an empty one"),
+        (b"\x0a\x0d\x0d\x0a" + bytes(30), "file: expected a pcap file, got 0a0d0d0a"),
+        (capture((1.0, b"frame"))[:-1], "file: expected a frame of 5 bytes, got 4 of them"),
+        (capture((1.0, b"frame"))[:-6], "file: the last frame is incomplete"),
+    ],
+)
+def test_what_is_no_capture_is_refused(tmp_path: Path, content: bytes, error: str) -> None:
+    (tmp_path / "file").write_bytes(content)
+    with (tmp_path / "file").open("rb") as file, pytest.raises(SwitchError) as refused:
+        list(read_frames(file, "file"))
+    assert str(refused.value) == error
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SwitchError, match=r"a_in\.pcap: there is no such file"):
+        FramePorts(PcapFiles({1: "a"}, folder=tmp_path))
