@@ -82,7 +82,7 @@ class ProgramUse(_Model):
         return self.workers + self.servers + self.on_workers + self.on_servers + self.apart
 
     @property
-    def is_its_senders(self) -> bool:
+    def is_on_senders_cpus(self) -> bool:
         """Whether the program ran on its senders' CPUs, except for stray frames."""
         return self.workers + self.servers >= (1 - _STRAY) * self.total
 

@@ -54,18 +54,18 @@ def answers(summary: Summary) -> list[AnswerText]:
 
 def measured_answer(summary: Summary) -> AnswerText:
     found, context = answer(summary), {"summary": summary, "run": facts(summary)}
-    said = sentences("answer_sentences", found, **context)
+    lines = sentences("answer_sentences", found, **context)
     if not summary.is_sound:
         headline = _line("broken", **context)
-    elif found.lead is None and said:
-        headline = text_of(said.pop(0))
+    elif found.lead is None and lines:
+        headline = text_of(lines.pop(0))
     else:
         headline = _line("headline", found, **context)
     return AnswerText(
         title=_line("title", found, **context),
         headline=headline,
         is_trusted=summary.is_sound,
-        sentences=tuple(said),
+        sentences=tuple(lines),
     )
 
 

@@ -46,7 +46,7 @@ class Planned:
     be faster than expected."""
 
 
-class Ran(BaseModel):
+class BlockResult(BaseModel):
     """A worker's report of the steps it has run."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -131,7 +131,7 @@ class Session(ABC):
     # -- steps
 
     @abstractmethod
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         """Let every worker run the planned steps; return the workers' reports."""
 
     def has_ended(self, arm: Arm) -> bool:

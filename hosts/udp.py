@@ -48,7 +48,7 @@ class MessageHeader:
 
 
 class _Buffers:
-    """Message headers, addresses and ancillary data of both boxes, and counters."""
+    """Message headers, addresses and ancillary data of inbox and outbox, and counters."""
 
     offset: int  # Unix time minus the monotonic clock, ns
     queued: int

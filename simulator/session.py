@@ -15,7 +15,7 @@ from analysis import record as records
 from analysis.record import ProgramUse, ServerUse
 from experiment.designs import rows
 from experiment.progress import Reporter
-from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
+from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
 from foundation.designs.interface import Arm
 from foundation.designs.registry import design
 from hosts.model import LogisticRegression, Model, SyntheticGradient
@@ -70,7 +70,7 @@ class SimulatedSession(Session):
         """Return what counts against `budget_s`: RPCs, so that a run does not depend on the machine."""
         return self.rpcs() * RPC_S
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         arm, period_ns = planned.arm, planned.period_ns
         network, ledger = self.arms[arm.name].network, self.arms[arm.name].ledger
         pass_time(network, self.now_ns)
@@ -107,7 +107,7 @@ class SimulatedSession(Session):
         self.logs.write(log, origin, measured_from, [trainer.operations for trainer in trainers])
         worker_ns, retransmissions = network.worker_used_ns(), network.retransmissions()
         return [
-            Ran(
+            BlockResult(
                 steps=len(trainer.losses),
                 max_lateness_ns=trainer.max_lateness_ns,
                 cpu_s=(worker_ns[w] - worker_ns_before[w]) / 1e9,

@@ -44,7 +44,7 @@ def closed_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def kept_signal_handlers() -> Iterator[None]:
+def restored_signal_handlers() -> Iterator[None]:
     """Check that a test leaves Ctrl-C to Python; after `STOP.listen` later tests would not be interrupted."""
     before = signal.getsignal(signal.SIGINT)
     yield
@@ -54,7 +54,7 @@ def kept_signal_handlers() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def kept_log_handlers() -> Iterator[None]:
+def restored_log_handlers() -> Iterator[None]:
     """Check that a test leaves no log handler: it would write to a stream that pytest has closed by then."""
     root = logging.getLogger()
     before, level = set(root.handlers), root.level

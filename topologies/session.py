@@ -17,7 +17,7 @@ from controller.controller import Controller
 from controller.errors import ControllerError
 from experiment.config import Faults
 from experiment.liveness import Liveness
-from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran, Reading, Session
+from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned, Reading, Session
 from experiment.sizes import STEP_PATIENCE_S
 from foundation.concurrency import gather_or_cancel
 from foundation.designs.hotset import PROFILE
@@ -60,7 +60,7 @@ class RealSession(Session):
     def spent_s(self) -> float:
         return self.clock_ns() / 1e9
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         start_ns = self.clock_ns() + START_AHEAD_NS
         command: dict[str, object] = {
             "cmd": "run",
@@ -82,7 +82,7 @@ class RealSession(Session):
             worker.call({**command, "start_ns": start_ns + offset}, patience, on_progress)
             for worker, offset in zip(self.workers, planned.offsets_ns or repeat(0), strict=False)
         )
-        return [Ran.model_validate(answer) for answer in answers]
+        return [BlockResult.model_validate(answer) for answer in answers]
 
     async def load(self, keys: Sequence[int]) -> None:
         """Load the hot set for the profile job while it trains, then for the offloaded arms; hint workers."""

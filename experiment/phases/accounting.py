@@ -26,7 +26,7 @@ class Lanes(NamedTuple):
 
 def settle(lanes: Lanes, is_logged: bool) -> Accounting:
     """Return the accounting of all lanes; `is_logged` tells whether logs have all that the switch served."""
-    # After a worker's death or with dropped rows they do not; then only mismatched values reveal lost lanes.
+    # After a worker's death or dropped rows, logs are incomplete: only wrong values reveal lost lanes.
     applied = lanes.at_servers + lanes.served
     lost = lanes.mismatched_keys
     if is_logged:

@@ -14,7 +14,7 @@ from experiment.config import Config
 from experiment.phases.interim import so_far
 from experiment.phases.rounds import RoundCount
 from experiment.progress import Phase
-from experiment.session import Planned, Ran, Session
+from experiment.session import BlockResult, Planned, Session
 from foundation.designs.arms import leading
 from foundation.logs.columns import load_name
 
@@ -173,7 +173,7 @@ async def _run(
     return block, after
 
 
-def _mean_loss(answers: list[Ran]) -> float | None:
+def _mean_loss(answers: list[BlockResult]) -> float | None:
     losses = [answer.loss for answer in answers if answer.loss is not None]
     return sum(losses) / len(losses) if losses else None
 

@@ -1,7 +1,7 @@
-"""Check that the times of a cluster's RPCs are in µs, by what a cluster can have done in them.
+"""Check that the times in a cluster's logs are in µs: other units imply too many RPCs at a time.
 
-By Little's law, the time that RPCs took together, by the time in which they were sent and answered, is the
-mean number of RPCs outstanding. A wrong unit of either makes that a thousand times too large, or more.
+By Little's law, the sum of all latencies divided by the duration of the log is the mean number of outstanding
+RPCs. A wrong unit of either makes it at least a thousand times too large.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_units(file: Path, rpc: pl.LazyFrame) -> None:
     if unit == "ns" or outstanding > (_MAX_OUTSTANDING_IF_UNIX if unit else _MAX_OUTSTANDING):
         raise DataError(
             f"{file}: column t_send_us spans {row['span']:,}, in which each worker has {outstanding:,.0f} "
-            f"RPCs at a time, of {row['mean']:,.0f} µs on average; expected µs in all times, got "
+            f"outstanding RPCs, of {row['mean']:,.0f} µs on average; expected µs in all times, got "
             f"{f't_send_us in {unit}, by its size' if unit else 'another unit in some'}"
         )
 

@@ -53,12 +53,12 @@ class Op(IntEnum):
     CONTROL = 4
 
 
-_A_BIT_A_LANE = 0
+_ONE_BIT_PER_LANE = 0
 U8: TypeAlias = Annotated[int, 8]
 U16: TypeAlias = Annotated[int, 16]
 U32: TypeAlias = Annotated[int, 32]
 U64: TypeAlias = Annotated[int, 64]
-Bitmap: TypeAlias = Annotated[int, _A_BIT_A_LANE]
+Bitmap: TypeAlias = Annotated[int, _ONE_BIT_PER_LANE]
 
 
 class Header(NamedTuple):
@@ -157,7 +157,7 @@ def first_fault(h: Header, length: int) -> int:
     if length != HEADER_BYTES + h.count * lane_bytes:
         return 5
     may_refuse = h.live & ~h.served if h.flags & RESPONSE else 0
-    if h.op == _EMPTY and h.flags & RESPONSE:  # of the push that was asked about
+    if h.op == _EMPTY and h.flags & RESPONSE:  # `refused` is about the lanes of an earlier push
         may_refuse = _ALL_LANES
     if h.live >> h.count or h.served & ~h.live or h.refused & ~may_refuse:
         return 6

@@ -35,7 +35,7 @@ class LockstepHeader(ClientHeader, Protocol):
 class VectorClient(DesignClient):
     """All workers of a job make the same calls, in the same order, and wait for each other.
 
-    A pull reads the worker's own model; a push adds what all push to it.
+    A pull reads the worker's own model; a push adds the sum of all workers' vectors to it.
     """
 
     _header: LockstepHeader

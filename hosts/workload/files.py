@@ -54,8 +54,8 @@ def load_training_set(path: Path, workers: int, samples_per_step: int) -> Trace:
     steps = len(labels) // (workers * samples_per_step)
     if not steps:
         raise DataError(
-            f"{path}: {pluralize(len(labels), 'sample')}; "
-            f"{pluralize(workers, 'mini-batch takes', 'mini-batches take')} {workers * samples_per_step}"
+            f"{path}: expected at least {workers * samples_per_step} samples for "
+            f"{pluralize(workers, 'mini-batch', 'mini-batches')}, got {len(labels)}"
         )
     if not indices:
         raise DataError(f"{path}: no sample has a feature")
@@ -105,8 +105,9 @@ def load_log(path: Path, workers: int, options: ReadOptions, note: Note = log.in
 def _trace_of(found: Steps, path: Path, workers: int) -> Trace:
     steps = len(found) // workers
     if not steps:
-        batches = pluralize(len(found), "mini-batch", "mini-batches")
-        raise DataError(f"{path}: {batches} for {pluralize(workers, 'worker')}")
+        raise DataError(
+            f"{path}: expected at least {workers} mini-batches, one for each worker, got {len(found)}"
+        )
     if len(found) % workers:
         rest = pluralize(len(found) % workers, "mini-batch is", "mini-batches are")
         log.warning("%s: the last %s left out", path, rest)

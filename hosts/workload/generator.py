@@ -19,7 +19,7 @@ from hosts.model.logistic import sigmoid
 from hosts.workload.trace import Samples, Trace, distinct_columns
 
 _SHIFT = 10.0
-"""Flattens the law's head, so that no feature is in every sample: click data has no such feature left in."""
+"""Shift that flattens the law's head, so that no feature is in every sample, as in cleaned click data."""
 _PLANTED_SPREAD = 0.7  # standard deviation of the planted weights
 _CHUNK_DRAWS = 2_000_000
 _EXACT_RANKS = 1_000

@@ -9,7 +9,7 @@ from experiment.faults import SERVER_KILLED, SWITCH_KILLED, WORKER_KILLED, Proce
 
 _GAPS = (0.0, 0.2, 0.6, 1.2)
 _MAX_KILLS = 5
-_A_WORKER_TOO = 0.25
+_WORKER_PROBABILITY = 0.25
 
 
 class Kill(NamedTuple):
@@ -27,10 +27,10 @@ class Kill(NamedTuple):
 def draw_kills(seed: int, workers: int, servers: int) -> tuple[Kill, ...]:
     """Draw two to five kills of switch and servers, one of the switch, and perhaps a last one of a worker."""
     random = Random(f"kills {seed}")
-    everybody = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
-    victims = [everybody[0], *random.choices(everybody, k=random.randint(1, _MAX_KILLS - 1))]
+    processes = [(SWITCH_KILLED, 0), *((SERVER_KILLED, p) for p in range(servers))]
+    victims = [processes[0], *random.choices(processes, k=random.randint(1, _MAX_KILLS - 1))]
     random.shuffle(victims)
-    if random.random() < _A_WORKER_TOO:
+    if random.random() < _WORKER_PROBABILITY:
         victims.append((WORKER_KILLED, random.randrange(workers)))
     return tuple(
         Kill(kind, target, random.choice(_GAPS) * (0.5 + random.random())) for kind, target in victims

@@ -49,7 +49,7 @@ class _Arm(NamedTuple):
 
 
 def costs_of_run(run: Path, record: RunRecord, summary: Summary) -> Hosts:
-    """Return the costs of a run; raise `AnalysisError` if it lacks one of these arms, and `DataError`."""
+    """Return the costs of a run; raise `AnalysisError` if it lacks an arm or its RPCs, and `DataError`."""
     baseline, lead = (_arm(run, record, summary, arm.name) for arm in judged(record.design))
     return Hosts.model_validate(
         {
@@ -69,7 +69,7 @@ def _arm(run: Path, record: RunRecord, summary: Summary, arm: str) -> _Arm:
         raise AnalysisError(f"{run}: has measured no step of arm {arm}")
     of_step = of_blocks(blocks, (WORKER_CPU, PS_CPU))
     # If the program does not run on its senders' cores, it costs them nothing, as a dedicated switch.
-    programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_its_senders]
+    programs = [block.program_s for block in blocks if block.program_s and block.program_s.is_on_senders_cpus]
     program_s = sum(program.total for program in programs)
     return _Arm(
         worker_us=of_step[WORKER_CPU.name],
@@ -85,7 +85,7 @@ def _waits_us(run: Path) -> float:
     found: tuple[float | None, float | None] = alone.select(_WAITS.median()).collect().row(0)
     worker_us, server_us = found
     if worker_us is None or server_us is None:
-        raise AnalysisError(f"{run}: has no RPC without lanes (empty_rpcs), by which idle cores are known")
+        raise AnalysisError(f"{run}: expected empty RPCs (empty_rpcs), which measure idle cores, got none")
     return (worker_us + server_us) / 2
 
 

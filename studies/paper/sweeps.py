@@ -56,11 +56,11 @@ def by_workers(runs: Sequence[MeasuredRun]) -> Figure:
         "map-workers",
         "What offload changes, by the number of workers",
         Axis("workers", is_log=True),
-        Axis("change, in % of what it is without", is_share=True),
+        Axis("change, in % of the baseline", is_share=True),
         [Panel(TITLES[what], [_change(ordered, metric)]) for what, metric in CHANGED.items()],
         kind="points",
-        caption="Each worker packs alike, however many there are: what changes along this line is how long "
-        "requests and answers wait. Bars are 95 % intervals; below 0 offload gains.",
+        caption="Packing does not depend on the number of workers; what changes with it is how long requests "
+        "and answers wait. Bars are 95 % intervals; below 0 offload gains.",
     )
 
 
@@ -97,10 +97,10 @@ def sweep(
         name,
         title,
         Axis(along, is_log=True),
-        Axis("see above each", is_log=True),
+        Axis("unit: title of the panel", is_log=True),
         [Panel(what, _series(ordered, x, metric)) for metric, what in METRICS.items()],
         kind="points",
-        caption="At half of what the arm that carries least does in each run; bars are 95 % intervals of the "
+        caption="Each run is at half the capacity of its slowest arm; bars are 95 % intervals of the "
         f"difference to {BASELINE.name}.",
     )
 

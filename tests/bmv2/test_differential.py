@@ -58,12 +58,12 @@ def write(both: Twins, entries: list[EntryWrite]) -> None:
 def exchange(both: Twins, port: int, frame: bytes, what: str) -> None:
     """Send a frame through both."""
     ours, _ = both.expect(port, frame)
-    theirs = both.observe(port, frame)
+    reference = both.observe(port, frame)
     to_cpu = sum(output.port == CPU_PORT for output in ours)
     for packet in both.packets_in(to_cpu):
         ingress_port = int.from_bytes(packet.metadata[0].value, "big")
-        theirs.append(Output(CPU_PORT, (ingress_port << 7).to_bytes(2, "big") + packet.payload))
-    assert masked(ours) == masked(theirs), f"{what} into port {port}: {frame.hex()}"
+        reference.append(Output(CPU_PORT, (ingress_port << 7).to_bytes(2, "big") + packet.payload))
+    assert masked(ours) == masked(reference), f"{what} into port {port}: {frame.hex()}"
 
 
 def pull_all(both: Twins, keys: list[int]) -> None:
@@ -101,8 +101,8 @@ def test_bmv2_agrees() -> None:
                 assert isinstance(key, int)
                 write(both, [testnet.hot_entry(Change.MODIFY, key, state, slot, lane)])
         pull_all(both, list(range(KEYS)))
-        ours, theirs = both.counters()
-        assert ours == theirs
+        ours, reference = both.counters()
+        assert ours == reference
         assert both.unseen() == 0
 
 

@@ -41,8 +41,8 @@ def test_bmv2_agrees(check: bool) -> None:
             step = drawn(random)
             frame = frames.frame(step.worker, step.packet.build())
             ours, _ = both.expect(step.worker + 1, frame)
-            theirs = both.observe(step.worker + 1, frame)
-            assert by_port(ours) == by_port(theirs), f"packet {number}: {step}"
+            reference = both.observe(step.worker + 1, frame)
+            assert by_port(ours) == by_port(reference), f"packet {number}: {step}"
             answers += len(ours)
         assert answers > PACKETS // 6  # sums of chunks, to one or to all
         ours_counted, theirs_counted = both.counters()

@@ -1,1 +1,1 @@
-"""Designs of somebody else's, for tests."""
+"""Designs outside the registry, for tests."""

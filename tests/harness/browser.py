@@ -48,7 +48,8 @@ def opened(started: Browser, page: Path, width: int, scheme: str) -> Iterator[tu
         shown, errors = context.new_page(), list[str]()
         shown.on("pageerror", lambda error: errors.append(str(error)))
         shown.on(
-            "console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None
+            "console",
+            lambda message: errors.append(message.text) if message.type in ("error", "warning") else None,
         )
         shown.goto(page.resolve().as_uri())
         yield shown, errors

@@ -23,7 +23,7 @@ from nativekit.plain import plain
 MS = 1_000_000
 
 
-class Bed:
+class DenseTestbed:
     """Workers, servers (plain Python unless `machine` is given), and the datagrams between them."""
 
     def __init__(

@@ -35,7 +35,7 @@ class _Server:
         self._core = AGENTS.of(design(chosen)).core(
             ps, n_ps, KeySpace(parameters), {JOB: epoch}, time.monotonic_ns
         )
-        self._core.server.handle(b"", 0, 0)  # compiles, before anybody waits for an answer
+        self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.settimeout(_TICK_S)

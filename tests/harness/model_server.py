@@ -26,9 +26,9 @@ class ModelStore:
 
     def __init__(self, space: KeySpace, ps: int, n_ps: int) -> None:
         self.space = space
-        self.mine = np.append(ps_ids_of(space.all(), n_ps) == ps, np.False_)
+        self.in_share = np.append(ps_ids_of(space.all(), n_ps) == ps, np.False_)
         """[size + 1]: in this PS's share, wherever it is now."""
-        self.owned = self.mine.copy()
+        self.owned = self.in_share.copy()
         """[size + 1]: held here."""
         self.values: Values = np.zeros(space.size + 1, dtype=np.uint32)
         """[size + 1]: 0 where not owned."""

@@ -39,15 +39,15 @@ def _end(host: addressing.Endpoint, port: int) -> UdpEndpoint:
 
 
 class WorkerHost:
-    def __init__(self, bed: Testbed, worker: int, epoch: int) -> None:
+    def __init__(self, testbed: Testbed, worker: int, epoch: int) -> None:
         self.worker = worker
         self.epoch = epoch
         self.end = _end(addressing.worker(worker), addressing.worker_udp_port(JOB))
         self.port = addressing.worker_port(worker)
         self.client = HotsetClient(
-            Caller(JOB, worker, epoch), SERVERS, bed.space, lambda: bed.now, window=bed.window
+            Caller(JOB, worker, epoch), SERVERS, testbed.space, lambda: testbed.now, window=testbed.window
         )
-        self.ledger = Ledger(JOB, epoch, bed.space.size, bed.space.size)
+        self.ledger = Ledger(JOB, epoch, testbed.space.size, testbed.space.size)
         self._is_pushing = False
         self._step = 0
 
@@ -168,8 +168,8 @@ class Testbed:
             return
         ps = self.random.randrange(SERVERS)
         is_arriving = self.random.random() < 0.6
-        mine = [key for key in self.space.all().tolist() if ps_of(key, SERVERS) == ps]
-        keys = [key for key in mine if (key not in self.hot) == is_arriving]
+        first = [key for key in self.space.all().tolist() if ps_of(key, SERVERS) == ps]
+        keys = [key for key in first if (key not in self.hot) == is_arriving]
         keys = self.random.sample(keys, min(len(keys), self.random.randint(1, 20)))
         if not keys:
             return
@@ -358,9 +358,9 @@ class SteppedTestbed(Testbed):
         if state == "reserved":
             return
         for ps in range(SERVERS):
-            mine = [key for key in keys if ps_of(key, SERVERS) == ps]
-            if mine:
-                self.move_all(Command.SEED, ps, mine)
+            first = [key for key in keys if ps_of(key, SERVERS) == ps]
+            if first:
+                self.move_all(Command.SEED, ps, first)
 
     def unload(self, *keys: int) -> None:
         """Move the keys of one PS back to it."""

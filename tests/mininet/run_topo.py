@@ -28,7 +28,7 @@ SMALL: dict[str, object] = {
     "empty_rpcs": 20,
     "budget_s": 2.0,  # so that on a busy machine no block is run again
 }  # fmt: skip
-# Of the switch, one a run: below those that the kernel gives to whoever asks for any.
+# P4Runtime ports, one for each run, below the kernel's ephemeral ports.
 _PORTS = count(9_600)
 
 
@@ -79,7 +79,7 @@ def run_topo(
     small: Mapping[str, object] = SMALL,
     **settings: object,
 ) -> Iterator[Run]:
-    """`hotline run` with the small configuration, other settings, TOML tables and variables."""
+    """Start `hotline run` with the small configuration, other settings, TOML tables and variables."""
     config = folder / "run.toml"
     runs = folder / "runs"
     port = next(_PORTS)
@@ -103,7 +103,7 @@ def run_topo(
 
 
 def finished_run(folder: Path, *variables: str, **settings: Any) -> Run:
-    """Return a run as of `run_topo` when it has ended well."""
+    """Start a run as `run_topo` does, and return it when it has succeeded."""
     with run_topo(folder, *variables, **settings) as run:
         assert run.wait() == 0, run.errors
     return run
@@ -120,9 +120,9 @@ def record_of(folder: Path) -> dict[str, Any]:
 
 
 def rpcs_to_servers(folder: Path) -> dict[str, float]:
-    """RPCs a step, of each arm's rounds, that a PS had to answer, however often they were sent.
+    """Return the RPCs per step that reached a PS, by arm, without retransmissions.
 
-    A step, since blocks that were disturbed have run again, and are in the logs as often.
+    They are per step because blocks that were run again are in the logs, too.
     """
     arm = pl.col("arm").cast(pl.String)
     rpcs = pl.read_parquet(folder / "rpc.parquet").filter(
@@ -136,7 +136,7 @@ def rpcs_to_servers(folder: Path) -> dict[str, float]:
 
 
 def update_log(folder: Path, hot: int = 20, others: int = 40) -> Path:
-    """300 iterations that update the same hot keys, from 0 on, and others of 5,000 from 1,000 on."""
+    """Write 300 iterations that update the hot keys 0, 1, ..., and others of the keys 1,000 to 5,999."""
     lines = ["iteration,worker,key"]
     for iteration in range(300):
         lines += [f"{iteration},0,{key}" for key in range(hot)]

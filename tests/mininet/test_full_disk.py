@@ -31,14 +31,14 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     try:
         filler = disk / "filler"
         filler.write_bytes(bytes(7_800 * 1024))
-        told = tmp_path / "told"
-        with told.open("w") as errors:
+        reported = tmp_path / "told"
+        with reported.open("w") as errors:
             configs = [ps_config(logs, ps, durable={"file": str(disk / f"{ps}.db")}) for ps in range(2)]
             servers = [Agent("hosts.ps", config, logs, errors) for config in configs]
             worker = Agent("hosts.worker", worker_config(logs), logs)
             try:
                 worker.send(cmd="run", job=JOB, first_step=0, steps=60, start_ns=0, period_ns=0)
-                wait_for(lambda: "nothing is answered" in told.read_text())
+                wait_for(lambda: "nothing is answered" in reported.read_text())
                 # Commands are heard all the while.
                 assert all(server.call(cmd="stats")["ok"] for server in servers)
                 filler.unlink()
@@ -54,7 +54,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
                 assert sent.any() and (values == sent).all()
             finally:
                 assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]
-        assert told.read_text().count("nothing is answered") <= len(servers) * 3
+        assert reported.read_text().count("nothing is answered") <= len(servers) * 3
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 

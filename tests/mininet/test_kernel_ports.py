@@ -1,4 +1,4 @@
-"""Our program in the kernel on real veths, in a network namespace of the test's own."""
+"""Hotline's program in the kernel on real veths, in a separate network namespace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.mininet
 UDP = 14 + 20 + 8
 BEFORE = struct.calcsize(LAYOUT.format[: 1 + Header._fields.index("residence")])
 RESIDENCE = {UDP + BEFORE + shift + at for shift in (0, 2) for at in range(4)}
-"""Bytes that tell time; a packet-in has two before its frame."""
+"""Positions of the bytes of `residence`, which differs; a packet-in has two bytes before its frame."""
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def stack(kernel_datapath: None) -> Iterator[ExitStack]:
 
 
 def take_redirected(net: Net) -> None:
-    """The driver of a veth takes frames from XDP at its peer only if it receives in batches."""
+    """Turn on GRO: a veth takes frames from XDP at its peer only if it receives in batches."""
     for number in net.hosts:
         subprocess.run(["ethtool", "-K", f"h{number}", "gro", "on"], check=True, capture_output=True)
 
@@ -68,9 +68,9 @@ def test_our_program(stack: ExitStack, hook: Hook) -> None:
     assert sum(each.tx for each in counters.ports.values()) == sent
 
 
-def same(came: bytes, expected: bytes) -> bool:
-    return len(came) == len(expected) and differing(came, expected) <= RESIDENCE
+def same(arrived: bytes, expected: bytes) -> bool:
+    return len(arrived) == len(expected) and differing(arrived, expected) <= RESIDENCE
 
 
-def differing(came: bytes, expected: bytes) -> set[int]:
-    return {at for at, pair in enumerate(zip(came, expected, strict=True)) if pair[0] != pair[1]}
+def differing(arrived: bytes, expected: bytes) -> set[int]:
+    return {at for at, pair in enumerate(zip(arrived, expected, strict=True)) if pair[0] != pair[1]}

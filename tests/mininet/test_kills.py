@@ -27,34 +27,35 @@ RECOVERY = '[recovery]\njournal_sync = "checkpoint"\nreplay_log = true\n'
 WORKERS, SERVERS = int(str(SMALL["workers"])), 2
 PARAMETER_SERVERS = [f"{SERVER_KILLED.process}{SERVER_KILLED.first + number}" for number in range(SERVERS)]
 RESTORED_S = 3.0
-"""In which a switch is restored here."""
+"""Time within which a switch is restored here."""
 IN_ROUNDS, WHILE_LOADING = "parts/operations-worker-1-12.parquet", "hotset.parquet"
-"""Files by which a run has come to its first rounds, and to its hot set."""
+"""Files that exist once a run is in its first rounds, and once it has chosen its hot set."""
 ROUNDS_A_KILL = 4
-"""So that a run goes on behind its last kill."""
+"""Rounds per kill, so that a run continues after its last kill."""
 S1, PS_0, PS_1 = Kill(SWITCH_KILLED, 0, 0.5), Kill(SERVER_KILLED, 0, 0.5), Kill(SERVER_KILLED, 1, 0.5)
 WORKER_1 = Kill(WORKER_KILLED, 0, 0.0)
-ONCE_FATAL = (
+REGRESSIONS = (
     (PS_0, S1, PS_1),
     (PS_0, S1, PS_0),
     (PS_0, S1, PS_0, S1),
     (S1, PS_0, S1),
     (PS_0, S1, PS_1, WORKER_1),
 )
-"""That once ended runs, or lost what a worker's file had; each killed while the one before comes back."""
+"""Sequences that ended runs, or lost a worker's file, in earlier versions. Each process is killed while the
+previous one restarts."""
 
 
-def process_of(run: Run, who: str) -> int | None:
-    if who == SWITCH_NAME:
+def process_of(run: Run, name: str) -> int | None:
+    if name == SWITCH_NAME:
         return next(iter(run.agents("softswitch")), None)
-    agents = run.agents("hosts.worker" if who.startswith("worker") else "hosts.ps")
-    return next((pid for pid in agents if command_line(pid).endswith(f"/{who}.json\0")), None)
+    agents = run.agents("hosts.worker" if name.startswith("worker") else "hosts.ps")
+    return next((pid for pid in agents if command_line(pid).endswith(f"/{name}.json\0")), None)
 
 
-def kill(run: Run, who: str) -> None:
+def kill(run: Run, name: str) -> None:
     """Kill a process as soon as it exists, and wait for its end, so that no later kill meets it again."""
-    run.wait_for(lambda: process_of(run, who) is not None)
-    if (pid := process_of(run, who)) is not None:
+    run.wait_for(lambda: process_of(run, name) is not None)
+    if (pid := process_of(run, name)) is not None:
         os.kill(pid, signal.SIGKILL)
         run.wait_for(lambda: not is_alive(pid))
 
@@ -77,12 +78,12 @@ def has_come(due: float) -> bool:
 
 def wait_until_all_serve(run: Run) -> None:
     """Wait for later blocks than those that the kill may have ended."""
-    run.wait_for(lambda: all(process_of(run, who) is not None for who in (SWITCH_NAME, *PARAMETER_SERVERS)))
+    run.wait_for(lambda: all(process_of(run, name) is not None for name in (SWITCH_NAME, *PARAMETER_SERVERS)))
     wanted = blocks_done(run) + 3
     run.wait_for(lambda: blocks_done(run) >= wanted)
 
 
-def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_ROUNDS) -> None:
+def check_sums_after(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_ROUNDS) -> None:
     """Play sequences of kills in one run, each when what was killed before is back; check the sums."""
     number = sum(map(len, sequences))
     with run_topo(
@@ -110,12 +111,12 @@ def all_is_there(folder: Path, *sequences: Sequence[Kill], from_file: str = IN_R
         assert json.loads(ran.stdout)["keys_that_differ"] == 0
 
 
-def shared_runs(seeds: Iterable[int], most: int) -> list[list[int]]:
+def shared_runs(seeds: Iterable[int], maximum: int) -> list[list[int]]:
     """Group sequences into runs; the death of a worker ends one."""
     runs: list[list[int]] = [[]]
     for seed in seeds:
         runs[-1].append(seed)
-        if len(runs[-1]) == most or draw(seed)[-1].kind is WORKER_KILLED:
+        if len(runs[-1]) == maximum or draw(seed)[-1].kind is WORKER_KILLED:
             runs.append([])
     return [run for run in runs if run]
 
@@ -125,23 +126,23 @@ def draw(seed: int) -> tuple[Kill, ...]:
 
 
 def test_kills_that_overlap_end_nothing(tmp_path: Path) -> None:
-    all_is_there(tmp_path, ONCE_FATAL[0])
+    check_sums_after(tmp_path, REGRESSIONS[0])
 
 
 @pytest.mark.soak
-def test_all_that_once_ended_a_run_ends_nothing(tmp_path: Path) -> None:
-    all_is_there(tmp_path, *ONCE_FATAL)
+def test_regressions_end_no_run(tmp_path: Path) -> None:
+    check_sums_after(tmp_path, *REGRESSIONS)
 
 
 @pytest.mark.soak
 def test_a_switch_may_die_while_the_hot_set_is_loaded(tmp_path: Path) -> None:
     """Kill it during the profile's load, the arms' loads and the load of a restore."""
-    all_is_there(tmp_path, (S1, S1, S1), from_file=WHILE_LOADING)
+    check_sums_after(tmp_path, (S1, S1, S1), from_file=WHILE_LOADING)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    "seeds", shared_runs(range(200), most=6), ids=lambda seeds: " ".join(map(str, seeds))
+    "seeds", shared_runs(range(200), maximum=6), ids=lambda seeds: " ".join(map(str, seeds))
 )
 def test_any_sequences_of_kills(tmp_path: Path, seeds: list[int]) -> None:
-    all_is_there(tmp_path, *map(draw, seeds))
+    check_sums_after(tmp_path, *map(draw, seeds))

@@ -1,4 +1,4 @@
-"""Designs whose workers push together, on a network: every worker has what all have pushed."""
+"""Designs whose workers push together, on a network: every worker gets the sum of all pushes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nothing_is_lost_and_the_report_says_what_it_is(tmp_path: Path, name: st
 
 @pytest.mark.soak
 def test_what_is_lost_on_the_way_is_sent_again(tmp_path: Path) -> None:
-    """Frames of a cable stay in order, so that no copy is late, and integers are exact as published."""
+    """Frames of a cable stay in order, so no copy is late, and sums of integers are exact."""
     run = finished_run(tmp_path, "DESIGN=switchml", small=SMALL, tables="[faults]\nloss = 0.01\n")
     record = record_of(run.folder)
     assert record["accounting"]["lost"] == record["accounting"]["mismatched_keys"] == 0

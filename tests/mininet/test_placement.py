@@ -45,8 +45,8 @@ def test_a_run_has_its_switch_where_it_is_placed(tmp_path: Path, datapath: str) 
         assert uses == [None] * len(uses)
         return
     for port in ports.values():
-        elsewhere = [frames for cpu, frames in enumerate(port["program_runs"]) if cpu != switch]
-        assert not any(elsewhere) and port["program_runs"][switch] > 100
+        other_options = [frames for cpu, frames in enumerate(port["program_runs"]) if cpu != switch]
+        assert not any(other_options) and port["program_runs"][switch] > 100
     for use in uses:
         assert use["apart"] > 0
         assert [use[name] for name in use if name != "apart"] == [0, 0, 0, 0]

@@ -1,4 +1,4 @@
-"""The main job end to end: what it leaves in the run folder, and what it says when something is wrong."""
+"""The main job end to end: the files of its run folder, and its error messages."""
 
 from __future__ import annotations
 
@@ -197,10 +197,10 @@ def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path,
     assert summary["updates"]["lost"] == summary["overflows"] == 0
     assert summary["loads"]["0.5"]["rounds"] == summary["loads"]["0.8"]["rounds"] >= 1
     assert set(summary["agents"]) == {"fast", "scapy"}
-    for who in ("worker_us", "server_us"):
-        assert summary["agents"]["scapy"][who] > 50 * summary["agents"]["fast"][who]
-    for told in (run.output, (run.folder / "report.html").read_text()):
-        assert re.search(r"\d times slower", " ".join(told.split()))
+    for cost in ("worker_us", "server_us"):
+        assert summary["agents"]["scapy"][cost] > 50 * summary["agents"]["fast"][cost]
+    for reported in (run.output, (run.folder / "report.html").read_text()):
+        assert re.search(r"\d times slower", " ".join(reported.split()))
     if design == "hotset":
         assert 0.4 < summary["hot_update_share"] < 0.6
         assert rpcs_to_servers(run.folder)["offload"] < rpcs_to_servers(run.folder)["baseline"]

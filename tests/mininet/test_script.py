@@ -101,10 +101,10 @@ def test_a_script_that_raises_in_one_worker_ends_the_run_and_says_why(tmp_path: 
     before = Traces.look()
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, more=raises)) as run:
         assert run.wait() == 1
-    told = run.errors[run.errors.index("hotline: script") :]
-    assert "worker 2 (rank 1) in arm offload" in told and "status 1" in told
-    assert "AssertionError: no such column: price" in told
-    assert "script-offload-2.log" in told
+    reported = run.errors[run.errors.index("hotline: script") :]
+    assert "worker 2 (rank 1) in arm offload" in reported and "status 1" in reported
+    assert "AssertionError: no such column: price" in reported
+    assert "script-offload-2.log" in reported
     accounting = record_of(run.folder)["accounting"]
     assert accounting["lost"] == 0 and accounting["sent"] > 0
     assert Traces.look() == before

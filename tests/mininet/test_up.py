@@ -1,4 +1,4 @@
-"""`hotline up`, scripts of nobody's on it, a hot set meanwhile, and `hotline down`, which leaves nothing."""
+"""`hotline up`, scripts of an unprivileged user, a hot set meanwhile, and `hotline down`, which cleans up."""
 
 from __future__ import annotations
 
@@ -176,8 +176,8 @@ def reported(file: Path) -> list[float]:
 
 def test_what_a_killed_one_has_left_is_removed(settings: Path) -> None:
     up = json.loads(hotline("up", str(settings), "--json").stdout)
-    told = hotline("up", str(settings)).stderr
-    process = int(told.partition("process ")[2].partition(",")[0])
+    printed = hotline("up", str(settings)).stderr
+    process = int(printed.partition("process ")[2].partition(",")[0])
     os.kill(process, signal.SIGKILL)
     assert rules() != []
     down = hotline("down")
@@ -205,5 +205,5 @@ def machine_code_for_nobody(cache: Path) -> None:
 
 
 def rules() -> list[str]:
-    told = subprocess.run(["ip", "rule"], capture_output=True, text=True).stdout
-    return [line for line in told.splitlines() if line.startswith("9590:")]
+    printed = subprocess.run(["ip", "rule"], capture_output=True, text=True).stdout
+    return [line for line in printed.splitlines() if line.startswith("9590:")]

@@ -1,4 +1,4 @@
-"""One run that ends well: what it leaves in its folder, and says."""
+"""One successful run: the files of its folder, and its output."""
 
 from __future__ import annotations
 

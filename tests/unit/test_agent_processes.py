@@ -128,7 +128,7 @@ def test_a_run_is_logged_and_accounted_for(worker: Agent, servers: list[Agent], 
     assert rpcs["class"].cast(pl.String).unique().to_list() == ["cold"]
     parts = ["w_proc_us", "w_queue_us", "ps_proc_us", "ps_queue_us", "n_tx_us"]
     off = (rpcs.select(pl.sum_horizontal(parts)).to_series() - rpcs["latency_us"]).abs()
-    assert off.max() < 1.0  # type: ignore[operator]  # a float, whatever polars says of Series.max
+    assert off.max() < 1.0  # type: ignore[operator]  # a float; polars types Series.max more widely
     assert (rpcs.select(pl.min_horizontal(parts)).to_series() >= 0).mean() > 0.95  # type: ignore[operator]  # same
     paced = operations.filter(pl.col("round") == 3)
     assert paced["measured"].sum() == 2 * 3 * 8
@@ -180,9 +180,9 @@ def test_a_durable_server_that_is_killed_loses_nothing(log_dir: Path, job: int) 
                     pass
             assert answer["steps"] == 30
         assert max(recovered) > 0
-        # Each burst is kept by one commit, and waits for it; pulls among them wait, too.
-        kept = servers[1].call(cmd="stats")["durability"]
-        assert 0 < kept["commits"] <= kept["delayed"] and 0 < kept["commit_ns"] < kept["delay_ns"]
+        # Each burst waits for one commit; pulls among them wait, too.
+        stored = servers[1].call(cmd="stats")["durability"]
+        assert 0 < stored["commits"] <= stored["delayed"] and 0 < stored["commit_ns"] < stored["delay_ns"]
         assert_sent(worker, servers, log_dir, job)
     finally:
         assert [agent.close() for agent in (worker, *servers)] == [0, 0, 0]

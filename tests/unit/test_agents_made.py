@@ -59,9 +59,13 @@ BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("config", "good", "place", "least", "most"), BOUNDS)
+@pytest.mark.parametrize(("config", "good", "place", "least", "maximum"), BOUNDS)
 def test_settings_have_bounds(
-    config: type[BaseModel], good: dict[str, Any], place: tuple[str | int, ...], least: int, most: int | None
+    config: type[BaseModel],
+    good: dict[str, Any],
+    place: tuple[str | int, ...],
+    least: int,
+    maximum: int | None,
 ) -> None:
     def read(value: object) -> None:
         changed: Any = deepcopy(good)
@@ -71,10 +75,10 @@ def test_settings_have_bounds(
         inner[place[-1]] = value
         config.model_validate(changed)
 
-    for value in (least, most):
+    for value in (least, maximum):
         if value is not None:
             read(value)
-    beyond = [least - 1, None if most is None else most + 1]
+    beyond = [least - 1, None if maximum is None else maximum + 1]
     # Instead of a number of parameters there may be keys.
     for wrong in beyond[:1] if place == ("parameters",) else [*beyond, None]:
         with pytest.raises(ValidationError) as refused:

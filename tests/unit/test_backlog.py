@@ -28,8 +28,8 @@ class Disk:
 def test_what_does_not_fit_is_dropped_and_counted() -> None:
     disk = Disk()
     with closing(Backlog[list[int]](limit=3)) as backlog:
-        kept = [backlog.put([number] * 10, disk.write) for number in range(5)]
-        assert (kept, disk.written) == ([True] * 3 + [False] * 2, [])
+        stored = [backlog.put([number] * 10, disk.write) for number in range(5)]
+        assert (stored, disk.written) == ([True] * 3 + [False] * 2, [])
         disk.gate.set()
         assert backlog.settle() == [[0] * 10, [1] * 10, [2] * 10]
         assert (disk.written, backlog.dropped) == ([0] * 10 + [1] * 10 + [2] * 10, 20)

@@ -43,8 +43,10 @@ def test_latencies_name_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     hit = "our program, 32 lanes hit"
     rate = results[hit].value(SOFTSWITCH)
     assert rate is not None and 58_000 <= rate <= 60_000
-    told = {what: result.value(SOFTSWITCH) for what, result in results.items() if what.startswith(f"{hit}: ")}
-    assert told == {
+    reported = {
+        what: result.value(SOFTSWITCH) for what, result in results.items() if what.startswith(f"{hit}: ")
+    }
+    assert reported == {
         f"{hit}: p50 at 1,000/s": 1_049.5,
         f"{hit}: p99 at 1,000/s": pytest.approx(1_098.01),
         f"{hit}: p50 at 5,000/s": 5_049.5,

@@ -22,7 +22,7 @@ from switch_bench.results import SWITCHES, Result
 from switch_bench.scale import FULL, QUICK
 from switch_bench.switches import BMV2, KERNEL, SOFTSWITCH
 from switch_harness.waiting import PATIENCE_S
-from tools.bench.alone import batches_of, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
+from tools.bench.alone import batches_of, bytes_needed, server_of, space_of, us_per_operation, us_per_rpc
 from tools.bench.callers import Callers, Trial
 from tools.bench.echo import echoing
 from tools.bench.requests import make_requests
@@ -65,7 +65,7 @@ def test_requests_are_rpcs_of_all_lanes(op: Op) -> None:
 def test_a_ps_alone_does_all_that_it_is_timed_for(op: Op, hashed: bool) -> None:
     space = space_of(SIZE, hashed)
     server = server_of(space)
-    values = us_an_rpc(server, make_requests(op, keys_of(space, 100)))
+    values = us_per_rpc(server, make_requests(op, keys_of(space, 100)))
     job, timed = server.jobs[0], len(values) + 1  # one has warmed up
     assert (job.rpcs, job.duplicates, job.stale, job.refused_lanes) == (100 * timed, 0, 0, 0)
     assert job.applied_lanes == (LANES * 100 * timed if op == Op.PUSH else 0)
@@ -75,7 +75,7 @@ def test_a_measurement_of_rpcs_that_are_not_answered_is_refused() -> None:
     server = server_of(KeySpace(SIZE))
     server.header.ps = 1
     with pytest.raises(BenchError, match="0 of 10 RPCs were answered"):
-        us_an_rpc(server, make_requests(Op.PULL, keys_of(KeySpace(SIZE), 10)))
+        us_per_rpc(server, make_requests(Op.PULL, keys_of(KeySpace(SIZE), 10)))
 
 
 @pytest.mark.parametrize(("parameters", "hashed"), [(SIZE, False), (SIZE, True), (700, True)])
@@ -97,7 +97,7 @@ def test_hashed_keys_are_distinct_and_sorted() -> None:
 
 @pytest.mark.soak
 def test_an_operation_is_issued_whole() -> None:
-    assert all(value > 0 for value in us_an_operation(Op.PUSH, SIZE, 100))
+    assert all(value > 0 for value in us_per_operation(Op.PUSH, SIZE, 100))
     batches = batches_of(SIZE, 100)
     assert all(len(set(batch)) == 100 for batch in batches.tolist())
 
@@ -137,10 +137,10 @@ def test_a_ps_process_answers_callers_and_a_worker_that_logs_each_rpc(tmp_path: 
 
 
 def test_a_ps_that_does_not_start() -> None:
-    elsewhere = ("192.0.2.1", HOTLINE_PORT)
+    other_options = ("192.0.2.1", HOTLINE_PORT)
     with (
         pytest.raises(BenchError, match=r"the PS did not start: .*assign"),
-        parameter_server(elsewhere, SIZE, CORE),
+        parameter_server(other_options, SIZE, CORE),
     ):
         pass
 
@@ -173,11 +173,11 @@ def goals(line: Result) -> list[bool | None]:
 
 
 def test_lines_are_of_pairs_with_the_echo() -> None:
-    told = {
+    reported = {
         line.what: (line.unit, line.value(AGENT), line.value(ECHO), line.ratio(ECHO), goals(line))
         for line in results_of(TRIALS)
     }
-    assert told == LINES
+    assert reported == LINES
 
 
 def test_goals_are_those_of_the_sizes_that_are_measured() -> None:

@@ -95,7 +95,7 @@ def test_each_pass_runs_all_settings_in_another_order(
     orders = {tuple(str(sorted(settings.items())) for settings in asked[at : at + 5]) for at in (0, 5, 10)}
     assert len(orders) == 3 and ran.stderr.count("pass ") == 3
 
-    told = CliRunner().invoke(main, options, catch_exceptions=False).stdout
+    reported = CliRunner().invoke(main, options, catch_exceptions=False).stdout
     assert all(
-        each in told for each in ("push, p50, offload-proxy", "+100% [+100%, +100%]", "-10% [-10%, -10%]")
+        each in reported for each in ("push, p50, offload-proxy", "+100% [+100%, +100%]", "-10% [-10%, -10%]")
     )

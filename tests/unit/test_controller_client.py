@@ -78,7 +78,7 @@ class Switch:
 
     def _fail(self) -> None:
         if isinstance(self.error, AssertionError):
-            # So finsy says that it has closed the connection.
+            # finsy reports a closed connection this way.
             type(self).is_up = False
         if self.error is not None:
             raise self.error
@@ -117,7 +117,7 @@ def connect(**settings: Any) -> None:
     on(lambda _: asyncio.sleep(0), **settings)
 
 
-def told(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
+def reported(scenario: Scenario, kind: type[DeviceError] = DeviceError) -> str:
     with pytest.raises(DeviceError) as failure:
         on(scenario)
     assert type(failure.value) is kind
@@ -171,7 +171,7 @@ def test_a_switch_that_ends_while_a_connection_is_made(switch: type[Switch]) -> 
     """The client of finsy also asks for ports, by gNMI."""
     error = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), "why")
     for switch.entering in (fy.P4ClientError(error, "an RPC"), GNMIClientError(error)):
-        assert told(_check) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
+        assert reported(_check) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
 
 
 def failed(code: grpc.StatusCode, *details: p4r.Error) -> fy.P4ClientError:
@@ -194,19 +194,19 @@ ASKING: list[tuple[str, Scenario]] = [
 @pytest.mark.parametrize(("what", "scenario"), ASKING)
 def test_an_rpc_that_fails_is_one_clear_error(switch: type[Switch], what: str, scenario: Scenario) -> None:
     switch.error = failed(grpc.StatusCode.INTERNAL)
-    assert told(scenario) == f"switch {ADDRESS}: {what} failed: INTERNAL: why"
+    assert reported(scenario) == f"switch {ADDRESS}: {what} failed: INTERNAL: why"
     switch.error = failed(grpc.StatusCode.UNAVAILABLE)
-    assert told(scenario) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
+    assert reported(scenario) == f"no switch answers at {ADDRESS}; is it running, and is the address right?"
     switch.error = failed(grpc.StatusCode.PERMISSION_DENIED)
-    assert told(scenario, NotPrimary) == LOST
+    assert reported(scenario, NotPrimary) == LOST
     switch.error = grpc.aio.UsageError()
-    assert told(scenario) == CLOSED
+    assert reported(scenario) == CLOSED
 
     for switch.error in (asyncio.CancelledError(), AssertionError()):
-        assert told(scenario) == CLOSED
+        assert reported(scenario) == CLOSED
     # The second one closed the connection, which is asked nothing then.
     switch.asked.clear()
-    assert told(scenario) == CLOSED
+    assert reported(scenario) == CLOSED
     assert switch.asked == []
 
 
@@ -215,7 +215,7 @@ def test_refused_updates_are_counted_and_the_first_is_named(switch: type[Switch]
     there = p4r.Error(canonical_code=rpc_code.ALREADY_EXISTS, message="is there")
     full = p4r.Error(canonical_code=rpc_code.RESOURCE_EXHAUSTED, message="is full")
     switch.error = failed(grpc.StatusCode.UNKNOWN, fine, there, full)
-    assert told(lambda c: c.write(ROUTES)) == (
+    assert reported(lambda c: c.write(ROUTES)) == (
         f"switch {ADDRESS} refused 2 of 3 updates, first: insert of "
         "Route(dst_addr='02:00:00:00:00:01', port=1): ALREADY_EXISTS: is there"
     )
@@ -254,7 +254,7 @@ def test_a_stream_that_takes_nothing_is_closed(switch: type[Switch], monkeypatch
 
     monkeypatch.setattr(switch, "write", wait)
     monkeypatch.setattr(client, "_SEND_SECONDS", 0.01)
-    assert told(lambda c: c.send(b"frame", 1)) == CLOSED
+    assert reported(lambda c: c.send(b"frame", 1)) == CLOSED
 
 
 def test_packet_ins(switch: type[Switch]) -> None:
@@ -295,7 +295,7 @@ async def _check(opened: SwitchClient) -> None:
 def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
     on(_check)
     switch.schema = fy.P4Schema()
-    assert told(_check, PipelineError) == (
+    assert reported(_check, PipelineError) == (
         f"switch {ADDRESS} has no pipeline: under `hotline up` it gets one within seconds, also after the "
         "last worker has left; otherwise it was restarted and has lost its tables and registers, or was "
         "never set up: start the testbed again"
@@ -304,18 +304,18 @@ def test_a_pipeline_that_is_none_or_another(switch: type[Switch]) -> None:
 
 def test_a_pipeline_of_another_design_is_named(switch: type[Switch]) -> None:
     switch.schema = fy.P4Schema(design("none").p4info)
-    assert told(_check, PipelineError) == (
+    assert reported(_check, PipelineError) == (
         f"switch {ADDRESS} runs the design none, and this needs hotset; nothing was changed"
     )
 
 
-@pytest.mark.parametrize(("said", "wire"), [("", "1"), ("7", "7")])
-def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], said: str, wire: str) -> None:
+@pytest.mark.parametrize(("line", "wire"), [("", "1"), ("7", "7")])
+def test_our_pipeline_of_another_version_of_the_wire(switch: type[Switch], line: str, wire: str) -> None:
     """Version 1 did not name itself."""
     other = fy.P4Schema(OURS.p4info)
-    other.p4info.pkg_info.version = said
+    other.p4info.pkg_info.version = line
     switch.schema = other
-    assert told(_check, PipelineError) == (
+    assert reported(_check, PipelineError) == (
         f"switch {ADDRESS} runs a program of wire version {wire} and this is version {VERSION}: it would "
         "drop all RPCs of agents of this version; nothing was changed; start switch, agents and controller "
         "from one Hotline"
@@ -336,7 +336,7 @@ def test_a_pipeline_that_was_not_built(switch: type[Switch], monkeypatch: pytest
     client._schema.cache_clear()
     missing = replace(OURS, program=OURS.program.with_name("missing.json"))
     monkeypatch.setattr(client, "find_design", lambda _name: missing)
-    assert told(_check, PipelineError) == (
+    assert reported(_check, PipelineError) == (
         f"{missing.p4info}: cannot be read: No such file or directory; `make p4` builds it"
     )
 

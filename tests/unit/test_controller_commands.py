@@ -138,8 +138,8 @@ def test_load_takes_the_hot_sets_keys(played: type[Played], hot_set: str) -> Non
 def test_load_as_a_dry_run_becomes_no_primary(played: type[Played], hot_set: str) -> None:
     assert output("load", hot_set, "--job", "4", "--dry-run") == "would do: " + TOLD
     assert played.calls == [READER, ("plan", 4, [5, 9]), END]
-    told = json.loads(output("load", hot_set, "--job", "4", "--dry-run", "--json"))
-    assert told == {"dry_run": True, **SUMMARY}
+    reported = json.loads(output("load", hot_set, "--job", "4", "--dry-run", "--json"))
+    assert reported == {"dry_run": True, **SUMMARY}
 
 
 def test_unload_loads_nothing(played: type[Played]) -> None:
@@ -163,8 +163,8 @@ def test_offload(played: type[Played]) -> None:
     assert output("offload", "on", "--job", "4") == "done: " + TOLD
     assert played.calls == [PRIMARY, ("job", 4), ("set_offload", 4, True), END]
     played.calls.clear()
-    told = json.loads(output("offload", "off", "--job", "4", "--dry-run", "--json"))
-    assert told == {"dry_run": True, "offload": "off", **SUMMARY}
+    reported = json.loads(output("offload", "off", "--job", "4", "--dry-run", "--json"))
+    assert reported == {"dry_run": True, "offload": "off", **SUMMARY}
     assert played.calls == [READER, ("job", 4), ("plan_offload", 4, False), END]
     # A setting that stays as it is, is no change.
     assert json.loads(output("offload", "on", "--job", "4", "--json"))["offload"] is None
@@ -234,7 +234,7 @@ def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[in
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "reported"),
     [
         ("unload --job 4", "; unload again to finish"),
         ("unload --job 4 --dry-run", ""),
@@ -246,10 +246,10 @@ def test_registers(played: type[Played], given: tuple[str, ...], asked: tuple[in
         ("registers --job 4", ""),
     ],
 )
-def test_ctrl_c_says_how_to_finish_what_was_begun(played: type[Played], command: str, told: str) -> None:
+def test_ctrl_c_says_how_to_finish_what_was_begun(played: type[Played], command: str, reported: str) -> None:
     played.error = KeyboardInterrupt()
     result = run(*command.split())
-    assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: interrupted{told}\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", f"hotline: interrupted{reported}\n")
 
 
 @pytest.fixture

@@ -89,9 +89,9 @@ def test_keys_that_are_all_alike(tmp_path: Path) -> None:
 def test_progress_counts_the_parts(tmp_path: Path) -> None:
     log = tmp_path / "log.parquet"
     pl.DataFrame({"key": range(10), "updates": [1] * 10}).write_parquet(log)
-    told: list[tuple[int, int]] = []
-    coverage(Counts.of_logs([log], part_rows=4), progress=lambda done, total: told.append((done, total)))
-    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    reported: list[tuple[int, int]] = []
+    coverage(Counts.of_logs([log], part_rows=4), progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 def test_a_mini_batch_of_a_training_set_updates_its_keys_once(tmp_path: Path) -> None:

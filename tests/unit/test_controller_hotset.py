@@ -204,9 +204,9 @@ def test_fewer_keys_than_requested(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 def test_a_header_of_many_columns_is_cut_short(tmp_path: Path) -> None:
-    for length, told in ((200, "c" * 200), (201, "c" * 200 + "...")):
+    for length, reported in ((200, "c" * 200), (201, "c" * 200 + "...")):
         log = csv(tmp_path / "log.csv", "c" * length + "\n1\n")
-        text = f"{log}: has the columns {told}; an update log has key, updates or iteration, worker, key"
+        text = f"{log}: has the columns {reported}; an update log has key, updates or iteration, worker, key"
         with pytest.raises(DataError, match=exactly(text)):
             hotset.build([log], 5)
 
@@ -235,7 +235,7 @@ def test_the_output_is_checked_before_the_logs_are_read(tmp_path: Path) -> None:
     long = tmp_path / ("x" * 300)
     with pytest.raises(HotSetError, match=exactly(f"{long}: cannot be written: File name too long")):
         hotset.check_output(long, [log])
-    # A log that is not there is told when it is read.
+    # A missing log is an error when it is read.
     hotset.check_output(tmp_path / "new", [tmp_path / "gone.csv"])
 
 

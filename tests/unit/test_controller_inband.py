@@ -166,8 +166,8 @@ def test_the_busiest_keys_of_a_ps_come_page_by_page(number: int) -> None:
         return [framed(control.build(control.parse(frame.payload).page(ranked, counts)))]
 
     switch = Played(answer)
-    keys, told = on(switch, lambda inband: inband.busiest(SERVERS[1], number))
-    assert (keys.tolist(), told.tolist()) == (ranked.tolist(), counts.tolist())
+    keys, reported = on(switch, lambda inband: inband.busiest(SERVERS[1], number))
+    assert (keys.tolist(), reported.tolist()) == (ranked.tolist(), counts.tolist())
     asked = [control.parse(frame.payload) for frame, _ in switch.sent]
     assert {(command.command, command.ps) for command in asked} == {(Command.BUSIEST, 1)}
     pages = 1 + (number + 1) // MAX_VALUES_KEYS
@@ -204,9 +204,9 @@ def test_what_does_not_answer_is_not_taken_for_an_answer(caplog: pytest.LogCaptu
 
     caplog.set_level(logging.DEBUG, "controller.inband")
     on(Played(answer), lambda inband: inband.move(Command.SEED, SERVERS[0], [1]))
-    told = Counter(message.partition(":")[0] for message in caplog.messages)
+    reported = Counter(message.partition(":")[0] for message in caplog.messages)
     # No frame and no RPC; another epoch, and a request.
-    assert told == {"packet-in that is no RPC": 2, "packet-in that is no answer to this controller": 2}
+    assert reported == {"packet-in that is no RPC": 2, "packet-in that is no answer to this controller": 2}
 
 
 def _fields(command: Control) -> dict[str, Any]:

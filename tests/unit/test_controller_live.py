@@ -180,13 +180,18 @@ async def test_an_interrupted_move_says_how_it_is_finished(net: LiveNet, tmp_pat
         return process.returncode, errors.decode()
 
     file = hot_file(tmp_path, range(KEYS))
-    returned, told = await interrupt(net, "load", file)
-    assert returned == 130 and "interrupted" in told and "load again" in told and told.count("\n") == 1
+    returned, reported = await interrupt(net, "load", file)
+    assert (
+        returned == 130
+        and "interrupted" in reported
+        and "load again" in reported
+        and reported.count("\n") == 1
+    )
     code, _, errors = await hotline(net, "load", "--job", str(JOB), file)
     assert (code, errors) == (0, "")
-    returned, told = await interrupt(net, "offload", "off")
-    assert returned == 130 and "interrupted" in told and "offload off again" in told
-    assert told.count("\n") == 1
+    returned, reported = await interrupt(net, "offload", "off")
+    assert returned == 130 and "interrupted" in reported and "offload off again" in reported
+    assert reported.count("\n") == 1
 
 
 @live(offload=False)

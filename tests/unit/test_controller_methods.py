@@ -194,10 +194,10 @@ def test_a_job(switch: type[Switch]) -> None:
         switch.rows.clear()
 
 
-@pytest.mark.parametrize(("ids", "told"), [([], "none"), ([1], "1"), ([0, 2], "0, 2")])
-def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[int], told: str) -> None:
+@pytest.mark.parametrize(("ids", "reported"), [([], "none"), ([1], "1"), ([0, 2], "0, 2")])
+def test_a_jobs_servers_are_numbered_from_0_on(switch: type[Switch], ids: list[int], reported: str) -> None:
     switch.rows[:] = [Job(4, True, False), *(server(4, ps) for ps in ids), server(5, 0)]
-    text = f"job 4: expected the parameter servers 0, 1, ... on the switch, got {told}"
+    text = f"job 4: expected the parameter servers 0, 1, ... on the switch, got {reported}"
     with pytest.raises(UnknownJob, match=exactly(text)):
         on(lambda c: c.load(4, [1]))
     assert switch.written == []

@@ -136,8 +136,8 @@ def test_registers_in_the_models_units_by_the_latest_runs_scale(held: Path) -> N
     held.parent.symlink_to("20261120-120000")
     assert weights() == [-0.5, None]
     output = run("registers", "--job", "4")
-    told = "weight = value / 1048576, the scale of 20261120-120000; --scale for another run\n"
-    assert output.endswith(told)
+    reported = "weight = value / 1048576, the scale of 20261120-120000; --scale for another run\n"
+    assert output.endswith(reported)
     rows = [re.split(r" *[│┃] *", line)[1:-1] for line in output.splitlines() if line[0] in "│┃"]
     assert rows == [
         ["key", "lane", "slot", "state", "value", "weight"],

@@ -18,32 +18,32 @@ from tests.harness.testnet import new_switch, program
 SPARSE = np.sort(np.random.default_rng(4).integers(0, 2**63, 40, dtype=np.uint64) * np.uint64(2))
 
 
-def play(bed: Testbed, stimuli: int) -> None:
+def play(network: Testbed, stimuli: int) -> None:
     """Play a random schedule; mostly frames arrive."""
-    random = bed.random
+    random = network.random
     for _ in range(stimuli):
         choice = random.random()
-        worker = random.randrange(len(bed.workers))
+        worker = random.randrange(len(network.workers))
         if choice < 0.80:
-            bed.deliver(random.getrandbits(30))
+            network.deliver(random.getrandbits(30))
         elif choice < 0.90:
-            bed.begin(worker)
-            bed.transmit()
+            network.begin(worker)
+            network.transmit()
         elif choice < 0.94:
-            bed.pass_time(random.choice([1, 30, 200]) * MS)
+            network.pass_time(random.choice([1, 30, 200]) * MS)
         elif choice < 0.97:
-            bed.start_move()
+            network.start_move()
         elif choice < 0.98:
-            bed.hint(worker)
+            network.hint(worker)
         elif choice < 0.985:
-            bed.restart(worker)
+            network.restart(worker)
         else:
-            bed.command()
+            network.command()
 
 
 def played(switch: PipelineSwitch, seed: int, stimuli: int) -> Testbed:
     random = Random(seed)
-    bed = Testbed(
+    network = Testbed(
         switch,
         random,
         loss=random.choice([0.0, 0.05, 0.3]),
@@ -52,10 +52,10 @@ def played(switch: PipelineSwitch, seed: int, stimuli: int) -> Testbed:
         window=random.choice([2, 8, 64]),
         sparse=random.choice([None, SPARSE]),
     )
-    play(bed, stimuli)
-    bed.quiesce()
-    assert not any(core.malformed for core in bed.cores())
-    return bed
+    play(network, stimuli)
+    network.quiesce()
+    assert not any(core.malformed for core in network.cores())
+    return network
 
 
 @settings(max_examples=examples(60))

@@ -263,8 +263,13 @@ async def test_ctrl_c_between_periods_and_in_a_move(net: LiveNet) -> None:
         server.mute_after = 1
     process = await start_hotline(net, *everything)
     await all_muted(net)
-    returned, told = await interrupted(process)
-    assert returned == 130 and "interrupted" in told and "follow again" in told and told.count("\n") == 1
+    returned, reported = await interrupted(process)
+    assert (
+        returned == 130
+        and "interrupted" in reported
+        and "follow again" in reported
+        and reported.count("\n") == 1
+    )
     for server in net.servers:
         server.mute_after = None
     process = await start_hotline(net, *everything, "--period-s", "3600")

@@ -308,14 +308,14 @@ class ByHand:
         warm_worker()
         warm_ps()
         ours = opened.enter_context(closing(open_udp((WORKER, 0))))
-        theirs = opened.enter_context(closing(open_udp((server_at(0), 0))))
+        expected = opened.enter_context(closing(open_udp((server_at(0), 0))))
         poll = opened.enter_context(select.epoll())
-        poll.register(theirs.fileno(), select.EPOLLIN)
+        poll.register(expected.fileno(), select.EPOLLIN)
         wait_for(lambda: is_stamped(ours))
         # Between the two clocks that it reads this process may have to wait.
         self.offset, no_file = max(clock_offset() for _ in range(9)), -1
         self.client = HotsetClient(Caller(QUICK, 1, 1), 1, KeySpace(KEYS), time.monotonic_ns)
-        wire = make_wire(ours.fileno(), [theirs.getsockname()], no_file, no_file)
+        wire = make_wire(ours.fileno(), [expected.getsockname()], no_file, no_file)
         self._worker = make_udp(self.offset), wire
         self._server = make_server(0, 1, KeySpace(KEYS), [QUICK]), make_service()
         self._at_server = make_udp(self.offset), make_sources(poll.fileno())
@@ -341,8 +341,8 @@ def is_stamped(sock: socket.socket) -> bool:
 
 
 def assert_between(waited_us: float, first: Turn, second: Turn) -> None:
-    least, most = second.began - first.ended, second.ended - first.began
-    assert least <= 1000 * waited_us <= most
+    least, maximum = second.began - first.ended, second.ended - first.began
+    assert least <= 1000 * waited_us <= maximum
 
 
 def test_what_lies_in_a_socket_is_in_its_reader_s_queue(tmp_path: Path) -> None:

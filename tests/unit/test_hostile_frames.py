@@ -1,7 +1,7 @@
 """A hostile or mutated frame raises one drop counter by one, and changes nothing else.
 
 The PS trusts the switch for the caller. A turn far ahead is hostile at the switch only: of the RPCs that the
-switch has answered a PS sees a gap. A hot key is added whatever PS the header names, as its sum is its own.
+switch has answered a PS sees a gap. A hot key is added for any PS in the header: a sum is per key.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def test_without_an_environment_it_says_how_to_make_one(tmp_path: Path) -> None:
     assert ran.stderr == f"hotline: nothing is installed yet: run 'make setup' in {tmp_path}\n"
 
 
-def elsewhere(words: Sequence[str]) -> list[str]:
+def other_options(words: Sequence[str]) -> list[str]:
     """Return options for a switch that does not exist; the default address may be that of a run."""
     found: click.Command = hotline
     for word in words:
@@ -89,7 +89,7 @@ def test_shown_commands_are_right(command: str, tmp_path: Path, monkeypatch: pyt
     """There is neither a run nor a switch: commands fail for that only."""
     monkeypatch.chdir(tmp_path)
     words = shlex.split(command)
-    result = CliRunner().invoke(hotline, [*words, *elsewhere(words)])
+    result = CliRunner().invoke(hotline, [*words, *other_options(words)])
     if result.exit_code == 0:  # needs neither
         assert words[0] in NEED_NOTHING, result.output
         return

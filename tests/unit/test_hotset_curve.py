@@ -46,10 +46,10 @@ def test_what_it_shows(log: Path) -> None:
 
 
 def test_as_json(log: Path) -> None:
-    told = json.loads(curve(log, "--json", "--top-k", 2, "--jobs", 3).stdout)
+    reported = json.loads(curve(log, "--json", "--top-k", 2, "--jobs", 3).stdout)
     points = [{"top_k": k, "share": pytest.approx(share)} for k, share in ((1, 0.6), (2, 0.75), (3, 0.9))]
-    assert told.pop("curve")[:3] == points
-    assert told == {
+    assert reported.pop("curve")[:3] == points
+    assert reported == {
         "updates": 100,
         "keys": 13,
         "jobs": 3,

@@ -172,6 +172,8 @@ def test_without_a_collector(path: Path | None, tmp_path: Path, caplog: pytest.L
     logs.send_updates(core.stores)
     logs.close()
     assert sum(added_up(tmp_path).values()) == 4
-    told = [record.getMessage() for record in caplog.records]
+    reported = [record.getMessage() for record in caplog.records]
     why = f"log collector {tmp_path / 'missing'}: [Errno 2] No such file or directory"
-    assert told == ([] if path is None else [f"{why}; the updates of PS 0 are written to a part of the log"])
+    assert reported == (
+        [] if path is None else [f"{why}; the updates of PS 0 are written to a part of the log"]
+    )

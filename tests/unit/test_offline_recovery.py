@@ -96,8 +96,8 @@ class Run:
         for ps in range(N_PS):
             core, durable = self._server(ps)
             core.recover(durable.parts(), durable.notes())
-            mine = core.stores[JOB].held()
-            held[mine.keys.astype(int)] = mine.values
+            own = core.stores[JOB].held()
+            held[own.keys.astype(int)] = own.values
             durable.close()
         return held
 
@@ -112,8 +112,8 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     assert [(each.worker, each.job) for each in unreplayed] == [("worker-1", JOB), ("worker-2", JOB)]
     missing, keys = np.count_nonzero(run.pushed - run.held()), [each.keys for each in unreplayed]
     assert max(keys) <= missing <= sum(keys)
-    told = json.loads(recover(tmp_path, "--json").stdout)
-    assert told == {"unreplayed": [each._asdict() for each in unreplayed]}
+    reported = json.loads(recover(tmp_path, "--json").stdout)
+    assert reported == {"unreplayed": [each._asdict() for each in unreplayed]}
     for _ in range(2):  # which has nothing left to do
         ran = recover(tmp_path, "--apply")
         assert ran.exit_code == 0, ran.output

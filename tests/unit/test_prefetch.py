@@ -66,17 +66,17 @@ def test_a_server_has_its_cells_and_its_caller_fetched(space: KeySpace, n_ps: in
     rpc = make_requests(Op.PUSH, keys[np.newaxis]).rpcs[0]
     places = places_of(server.share, keys)
     cells = server.cells[1].ctypes.data + places * server.cells.itemsize
-    mine = cells[places < server.share.header.places]
+    own = cells[places < server.share.header.places]
     before = contents(server)
     first, then = (
         touched(of_server.prefetch_index, server, rpc),
         touched(of_server.prefetch_values, server, rpc),
     )
     if space is DENSE:
-        assert lines(mine) <= lines(first + then)
+        assert lines(own) <= lines(first + then)
         assert bool(then) == (n_ps > 1)
     else:  # some keys are not at home in the table
-        assert len(lines(mine) & lines(first)) > 0.6 * len(lines(mine)) and not then
+        assert len(lines(own) & lines(first)) > 0.6 * len(lines(own)) and not then
     plain(find_caller)(server, JOB, FIRST_WORKER, EPOCH)
     [caller] = np.flatnonzero(server.callers.known)
     assert server.callers[caller : caller + 1].ctypes.data in first

@@ -64,11 +64,11 @@ class Twins:
         for job in JOBS:
             row, counters = self.server.counters[job], self.model.counters[job]
             counters.overflows = self.models[job].overflows
-            told = {name: int(row[name]) for name in JOB_COUNTERS}
-            assert told == {name: getattr(counters, name) for name in JOB_COUNTERS}
+            reported = {name: int(row[name]) for name in JOB_COUNTERS}
+            assert reported == {name: getattr(counters, name) for name in JOB_COUNTERS}
             held, model = self.stores[job].held(), self.models[job]
             at = self.space.positions(held.keys)
-            assert sorted(at.tolist()) == np.flatnonzero(model.mine).tolist()
+            assert sorted(at.tolist()) == np.flatnonzero(model.in_share).tolist()
             for column, expected in zip(held[1:4], (model.values, model.owned, model.updates), strict=True):
                 assert column.tolist() == expected[at].tolist()
         contacts = np.concatenate(self.server.take_contacts())
@@ -82,9 +82,9 @@ class Twins:
 def request(random: Random, space: KeySpace) -> bytes:
     """Return an RPC of any shape, of a few callers and slots, so that turns repeat."""
     op = random.choice([Op.PULL, Op.PULL, Op.PUSH, Op.PUSH, Op.PUSH, Op.EMPTY])
-    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
-    count = 0 if op == Op.EMPTY else min(random.randint(1, LANES), len(mine))
-    keys = random.sample(mine, count)
+    own = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    count = 0 if op == Op.EMPTY else min(random.randint(1, LANES), len(own))
+    keys = random.sample(own, count)
     if count and random.random() < 0.1:
         keys[random.randrange(count)] = random.choice([SIZE, NO_KEY - 1, int(space.all()[0])])
     live = (1 << count) - 1
@@ -120,13 +120,13 @@ def is_control(datagram: bytes) -> bool:
 
 def exchange(seed: int, space: KeySpace, as_plain: bool, datagrams: int) -> Twins:
     random, twins = Random(seed), Twins(space, as_plain)
-    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    own = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
     for step in range(datagrams):
         datagram = request(random, space)
         if random.random() < 0.3:
             datagram = mutate(datagram, random)
         if random.random() < 0.05:
-            keys = np.array(random.sample(mine, 5), dtype=np.uint64)
+            keys = np.array(random.sample(own, 5), dtype=np.uint64)
             twins.move(random.choice(JOBS), keys, home=random.random() < 0.5)
         if not is_control(datagram):
             twins.handle(datagram, 10 * step, 10 * step + random.randrange(2**33))

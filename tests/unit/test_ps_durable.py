@@ -97,13 +97,13 @@ def answered_by_switch(sent: bytes, random: Random) -> bytes:
 
 def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]:
     cells, lent, turned = standing
-    kept = {
+    stored = {
         (*caller, slot): turn
         for caller, slots in turned.items()
         for slot, turn in enumerate(slots)
         if turn != (0, 0) and (*caller, slot) not in pulls
     }
-    return [cells, lent, kept]
+    return [cells, lent, stored]
 
 
 @settings(max_examples=examples(25), deadline=None)
@@ -125,7 +125,7 @@ def check_restart(
 ) -> None:
     """Check that a PS that opens the file of one with random changes has its state, and goes on alike."""
     ps = Kept(space, file.open(fsync), tables)
-    mine = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
+    own = space.all()[ps_ids_of(space.all(), N_PS) == PS].tolist()
     pulls: set[tuple[Any, ...]] = set()
     waiting: list[bytes] = []
     for step in range(random.randrange(120)):
@@ -137,7 +137,7 @@ def check_restart(
                 pulls.add((h.job, h.worker, h.epoch, h.seq & SLOT_MASK))
             ps.core.handle(datagram, 0, 0, "worker")
         elif chance < 0.8:
-            keys = np.array(random.sample(mine, random.randint(1, 20)), np.uint64)
+            keys = np.array(random.sample(own, random.randint(1, 20)), np.uint64)
             command = random.choice([Command.SEED, Command.SEED, Command.COLLECT, Command.RENEW])
             if command is Command.RENEW:
                 keys = np.array([random.choice([1, 2, 3])], np.uint64)

@@ -209,8 +209,8 @@ def test_commands_wait_for_each_other() -> None:
     assert hello.command is Command.HELLO and hello.status is Status.OK
 
 
-def busiest(bench: Bench, rank: int, most: int, seq: int) -> list[tuple[int, int]]:
-    bench.command(Command.BUSIEST, [rank, most], seq)
+def busiest(bench: Bench, rank: int, maximum: int, seq: int) -> list[tuple[int, int]]:
+    bench.command(Command.BUSIEST, [rank, maximum], seq)
     (answer,) = bench.answers()
     assert answer.command is Command.BUSIEST and answer.status is Status.OK and answer.values is not None
     return list(zip(answer.keys.tolist(), answer.values.tolist(), strict=True))

@@ -101,15 +101,15 @@ def test_runs_without_intervals_show_nothing() -> None:
     assert printed(print_null, [a_summary(repeat={"pull_mean": comparison(1, None)})])[0] is False
 
 
-def said(runs: list[Summary]) -> list[tuple[str, int, int]]:
+def message(runs: list[Summary]) -> list[tuple[str, int, int]]:
     return [(each.metric, each.sentences, each.claimed) for each in said_of_null(runs)]
 
 
 def test_what_the_report_would_say_of_again_is_counted_by_metric() -> None:
     """Equal RPC counts make a sentence, too; the mean of steps is not in the answer."""
-    assert said([null(True), null(False)]) == [("pull_mean", 2, 1), ("rpcs_per_step", 2, 0)]
+    assert message([null(True), null(False)]) == [("pull_mean", 2, 1), ("rpcs_per_step", 2, 0)]
     learnt = null(False).model_copy(update={"learning": {"repeat": comparison(50, 20)}})
-    assert said([learnt])[-1] == ("loss", 1, 1)
+    assert message([learnt])[-1] == ("loss", 1, 1)
 
 
 def test_at_most_8_of_100_sentences_may_claim_a_difference() -> None:
@@ -138,8 +138,8 @@ def test_what_is_tight_has_to_be_claimed_by_every_run() -> None:
     assert missing(a_summary(offload={})) == ["packets to PS a step", "PS CPU a step"]
     is_met, text = printed(print_default, [one, one, silent])
     assert not is_met
-    told = " ".join(text.split())
-    [claim] = re.findall(r"2 of 3 runs claim .*?missed", told)
+    reported = " ".join(text.split())
+    [claim] = re.findall(r"2 of 3 runs claim .*?missed", reported)
     less = ("packets to PS a step", "PS CPU a step", "less with offload", "run 3: PS CPU a step")
     assert all(each in claim for each in less)
     is_met, text = printed(print_default, [one, one])

@@ -47,8 +47,8 @@ def test_lost_answers_lose_and_double_nothing(changed: Path) -> None:
     subprocess.run(compile_it, check=True)
     program = load_program(compiled.read_bytes())
     pipeline = CompiledPipeline(program, MachineCode(program))
-    bed = Testbed(PipelineSwitch(pipeline), Random(1), loss=0.0, doubling=0.0)
-    play(bed, 8_000)
-    bed.quiesce()
-    bed.check()
+    network = Testbed(PipelineSwitch(pipeline), Random(1), loss=0.0, doubling=0.0)
+    play(network, 8_000)
+    network.quiesce()
+    network.check()
     assert pipeline.read_counter(INGRESS + "drops", LOST_ANSWER, LOST_ANSWER + 1)[0].packets > 0

@@ -35,8 +35,8 @@ def test_a_folder_without_reports_gets_one_line(
     shutil.copytree(REPORTS, tmp_path / "out")
     (tmp_path / "out" / "pipe" / "logs" / missing).unlink()
     assert main([str(tmp_path / "out")]) == 1
-    said = capsys.readouterr()
-    assert said.out == "" and len(said.err.splitlines()) == 1 and missing in said.err
+    message = capsys.readouterr()
+    assert message.out == "" and len(message.err.splitlines()) == 1 and missing in message.err
 
 
 def test_a_program_that_does_not_fit_has_no_row(tmp_path: Path) -> None:

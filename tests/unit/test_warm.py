@@ -45,7 +45,7 @@ def in_own_process(work: Callable[[Path], None], folder: Path) -> None:
 
 
 def test_a_worker_compiles_nothing_else(tmp_path: Path) -> None:
-    """Not for mapped keys, a ledger in a file, two PSs or an array for its rows."""
+    """Mapped keys, a ledger in a file, two PSs and an array for its rows need no other machine code."""
     in_own_process(run_a_worker, tmp_path)
 
 
@@ -80,7 +80,7 @@ PS: list[Any] = [*CALLED, serve, share.locate_all, share.fill_ranks, share.count
 
 
 def test_a_ps_compiles_nothing_else(tmp_path: Path) -> None:
-    """Not for mapped keys, several jobs, a given service time or more room."""
+    """Mapped keys, several jobs, a configured service time and more room need no other machine code."""
     in_own_process(run_a_ps, tmp_path)
 
 

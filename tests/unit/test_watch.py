@@ -144,8 +144,8 @@ def test_without_a_run_there_is_the_switch(switch: Callable[..., None]) -> None:
     switch(FIRST, SECOND)
     assert run("--count", "2").stdout == f"{SO_FAR}\n{LATER}\n"
     switch(FIRST)
-    told = json.loads(run("--count", "1", "--json").stdout)
-    assert (told["run"], told["blocks"], told["totals"]["hits"]) == (None, [], 900)
+    reported = json.loads(run("--count", "1", "--json").stdout)
+    assert (reported["run"], reported["blocks"], reported["totals"]["hits"]) == (None, [], 900)
 
 
 def test_on_a_terminal_a_reading_takes_the_place_of_the_one_before(
@@ -173,12 +173,12 @@ def test_ctrl_c_restores_the_terminal_first(
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    def told(_: str | None) -> str:
+    def reported(_: str | None) -> str:
         when_told.append(screen.getvalue())
         return "interrupted"
 
     monkeypatch.setattr("hotline.cli.watch.asyncio.sleep", interrupt)
-    monkeypatch.setattr("hotline.cli.common.interrupted", told)
+    monkeypatch.setattr("hotline.cli.common.interrupted", reported)
     switch(FIRST)
     result = run()
     assert (result.exit_code, result.stderr) == (130, "interrupted\n")
@@ -187,12 +187,12 @@ def test_ctrl_c_restores_the_terminal_first(
 
 
 def test_a_switch_that_goes(switch: Callable[..., None]) -> None:
-    told = "the switch has gone\n"
+    reported = "the switch has gone\n"
     switch(FIRST)
-    assert outcome() == (0, f"{SO_FAR}\n{told}", "")
+    assert outcome() == (0, f"{SO_FAR}\n{reported}", "")
     switch(FIRST)
     code, output, errors = outcome("--json")
-    assert (code, json.loads(output)["totals"]["hits"], errors) == (0, 900, told)
+    assert (code, json.loads(output)["totals"]["hits"], errors) == (0, 900, reported)
 
 
 def test_a_switch_that_refuses_has_not_gone(switch: Callable[..., None]) -> None:
@@ -220,19 +220,19 @@ def nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
 
 
 def test_no_switch_is_an_error_and_not_the_end_of_a_run(nowhere: Path) -> None:
-    told = f"Error: no switch answers at {NOWHERE}; is it running, and is the address right?\n"
+    reported = f"Error: no switch answers at {NOWHERE}; is it running, and is the address right?\n"
     for folder in ((), (str(a_run(nowhere / "run")),)):
-        assert outcome("--switch", NOWHERE, *folder) == (1, "", told)
-    told = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
-    assert outcome("--switch", "nonsense", str(a_run(nowhere / "ended", None))) == (1, "", told)
+        assert outcome("--switch", NOWHERE, *folder) == (1, "", reported)
+    reported = "Error: switch address: expected HOST:PORT, as 127.0.0.1:9559, got 'nonsense'\n"
+    assert outcome("--switch", "nonsense", str(a_run(nowhere / "ended", None))) == (1, "", reported)
 
 
 def test_a_run_that_has_ended(nowhere: Path) -> None:
     folder = a_run(nowhere / "runs" / "20261121-120000", None, parts=False)
     (nowhere / "runs" / "latest").symlink_to(folder.name)
-    told = f"{folder}: the run has ended, and no switch answers at {NOWHERE}\n"
-    assert outcome("--switch", NOWHERE) == (0, told, "")
-    assert outcome("--switch", NOWHERE, "--json", str(folder)) == (0, "", told)
+    reported = f"{folder}: the run has ended, and no switch answers at {NOWHERE}\n"
+    assert outcome("--switch", NOWHERE) == (0, reported, "")
+    assert outcome("--switch", NOWHERE, "--json", str(folder)) == (0, "", reported)
 
 
 def test_a_switch_that_stays_behind_its_run_is_watched(switch: Callable[..., None], tmp_path: Path) -> None:
@@ -241,8 +241,8 @@ def test_a_switch_that_stays_behind_its_run_is_watched(switch: Callable[..., Non
 
 
 def test_a_folder_that_is_no_run(nowhere: Path) -> None:
-    told = "Error: elsewhere: not a run folder, there is no run.json\n"
-    assert outcome("--switch", NOWHERE, "elsewhere") == (1, "", told)
+    reported = "Error: elsewhere: not a run folder, there is no run.json\n"
+    assert outcome("--switch", NOWHERE, "elsewhere") == (1, "", reported)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ async def test_a_live_switch(net: LiveNet, tmp_path: Path) -> None:
     }
     assert second["per_s"]["lanes"] > 0
     assert [block["pull_p50_us"] for block in second["blocks"]] == [7]
-    # The workers are still, and both tell the same.
+    # The workers are idle, and both report the same.
     async with fy.Switch("primary", net.address, fy.SwitchOptions(initial_election_id=50)) as primary:
         outbid: list[object] = []
         primary.ee.add_listener(fy.SwitchEvent.BECOME_BACKUP, outbid.append)

@@ -101,20 +101,20 @@ def test_agents_read_all_fields(header: Header) -> None:
 
 @entry_point
 def write(rpc: Any, op: int, job: int, live: int, t0: int) -> None:
-    said = Request(
+    line = Request(
         op=op, flags=6, job=job, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, live=live, t0=t0
     )
-    encode(rpc[0], said)
+    encode(rpc[0], line)
 
 
 @given(HEADERS)
 def test_agents_write_what_a_request_says_and_no_more(header: Header) -> None:
-    said = dict(op=header.op, job=header.job, live=header.live, t0=header.t0 % 2**63)
-    wanted = Header(flags=6, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, **said)
+    line = dict(op=header.op, job=header.job, live=header.live, t0=header.t0 % 2**63)
+    wanted = Header(flags=6, worker=2, epoch=3, ps=4, count=5, seq=6, iteration=7, **line)
     for function in (write, plain(write)):
         buffer = rpcs(1)
         buffer.view(np.uint8)[:] = 0xFF
-        function(buffer, *said.values())
+        function(buffer, *line.values())
         written = buffer.view(np.uint8).tobytes()
         assert written == LAYOUT.pack(*wanted) + b"\xff" * (BUFFER_BYTES - HEADER_BYTES)
 

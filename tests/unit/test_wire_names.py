@@ -87,7 +87,7 @@ def test_what_the_controller_and_a_ps_say_to_each_other() -> None:
     assert MAX_KEYS == 128
     # The largest answer with values that an MTU of 1,500 takes: IPv4, UDP, header, 8 B, 12 B a key.
     size = FRAME_OVERHEAD - 14 + HEADER_BYTES + 8
-    assert SLOTS == 4  # who asks and who answers count alike
+    assert SLOTS == 4  # callers and answerers count alike
     assert size + 12 * MAX_VALUES_KEYS <= 1500 < size + 12 * (MAX_VALUES_KEYS + 1)
 
 

@@ -126,14 +126,14 @@ def test_a_control_comes_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "most"),
+    ("code", "maximum"),
     [(Command.SEED, MAX_KEYS), (Command.COLLECT, MAX_KEYS), (Command.VALUES, MAX_VALUES_KEYS)],
 )
-def test_a_command_has_so_many_keys_and_no_more(code: Command, most: int) -> None:
-    assert len(control.parse(command(code, most)).keys) == most
-    text = rf"^{code.name} with {most + 1} keys \(at most {most}\), status 0$"
+def test_a_command_has_so_many_keys_and_no_more(code: Command, maximum: int) -> None:
+    assert len(control.parse(command(code, maximum)).keys) == maximum
+    text = rf"^{code.name} with {maximum + 1} keys \(at most {maximum}\), status 0$"
     with pytest.raises(MalformedDatagram, match=text):
-        control.parse(command(code, most + 1))
+        control.parse(command(code, maximum + 1))
     with pytest.raises(MalformedDatagram, match=r"^HELLO with 1 keys \(at most 0\), status 0$"):
         control.parse(command(Command.HELLO, 1))
 

@@ -44,8 +44,8 @@ def shown(packet: Hotline) -> list[str]:
 def test_a_push_as_it_is_shown() -> None:
     lines = shown(Hotline(codec.build(PUSH)))
     assert lines[0] == "###[ Hotline ]###"
-    said = {f"version = {VERSION}", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1"}
-    assert said | {"seq = 64"} <= set(lines)
+    message = {f"version = {VERSION}", "op = push", "flags = KEYS+VALUES", "live = 0x1", "served = 0x1"}
+    assert message | {"seq = 64"} <= set(lines)
     assert f"keys = [7, {NO_KEY}]" in lines and "values = [5, 0]" in lines
 
 
@@ -66,8 +66,8 @@ def test_a_command_as_it_is_shown(command: Command) -> None:
     keys = np.arange(0 if command is Command.HELLO else 3, dtype=np.uint64)
     lines = shown(Hotline(control.build(Control(command, 1, 2, 3, 4, keys))))
     at = lines.index("###[ HotlineControl ]###")
-    said = [f"command = {command.name.lower()}", "status = 0", "reserved = 0", f"n = {len(keys)}"]
-    assert lines[at + 1 : at + 5] == said
+    message = [f"command = {command.name.lower()}", "status = 0", "reserved = 0", f"n = {len(keys)}"]
+    assert lines[at + 1 : at + 5] == message
     assert f"keys = {keys.tolist()}" in lines[at:]
 
 

@@ -78,8 +78,8 @@ class Three:
         for client in self.clients:
             client.hint(hot)
 
-    def transmit(self, most: int) -> None:
-        for _ in range(most):
+    def transmit(self, maximum: int) -> None:
+        for _ in range(maximum):
             self.now += self.random.choice([0, 1, 700])
             sent = [client.transmit() for client in self.clients]
             ours, *others = [None if out is None else (bytes(out[0]), out[1]) for out in sent]

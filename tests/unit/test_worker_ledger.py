@@ -1,4 +1,4 @@
-"""The ledger tells sent from unknown updates whenever the worker dies."""
+"""The ledger separates sent from unknown updates at any instant of the worker's death."""
 
 from __future__ import annotations
 

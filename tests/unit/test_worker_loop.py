@@ -107,11 +107,11 @@ def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
         yield Bench(stack, request.param)
 
 
-def test_a_wait_is_for_all_three_and_as_long_as_given() -> None:
+def test_a_wait_polls_three_descriptors_with_the_given_timeout() -> None:
     wire = make_wire(5, [("127.0.0.1", 1)], 6, 7)
-    for patience, told in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
+    for patience, reported in ((1_500_000_007, [1, 500_000_007]), (20, [0, 20]), (-3, [0, 0])):
         assert not plain(wait, {ppoll: lambda *_: 0})(wire, patience)
-        assert wire.state.patience.tolist() == told
+        assert wire.state.patience.tolist() == reported
     assert wire.state.polled.tolist() == [5, select.POLLIN, 6, select.POLLIN, 7, select.POLLIN]
 
 
@@ -176,7 +176,7 @@ def test_a_loop_that_is_never_idle_is_called_back(bench: Bench) -> None:
 
 
 def test_a_full_log_comes_back_in_time(bench: Bench) -> None:
-    """There must be room for a burst; here RPCs go one at a time."""
+    """The loop returns when the log has no room for a burst. With a window of 1 a row is added at a time."""
     bench.client = client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns, window=1)
     client.take_records(records(BURST + 2, ROW))
     client.pull(1, POSITIONS)
@@ -223,7 +223,7 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
         sockets = LoopContext(
             make_udp(clock_offset()), Commands(end), pipe, make_operate(codec, design("hotset"))
         )
-        line = JobSocket(sock, [silent.getsockname()], sockets)
+        job_socket = JobSocket(sock, [silent.getsockname()], sockets)
         client = HotsetClient(Caller(1, 2, 3), 1, KeySpace(SIZE), time.monotonic_ns)
 
         def interrupt() -> None:
@@ -233,11 +233,11 @@ def test_a_signal_ends_a_run_at_once(codec: str) -> None:
         killer = threading.Thread(target=interrupt)
         killer.start()
         with pytest.raises(Stopped):
-            line.run(OnePull(client), client, lambda: None, lambda: None)
+            job_socket.run(OnePull(client), client, lambda: None, lambda: None)
         killer.join()
 
 
-def test_scapy_disagrees_aloud(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_datagram_that_only_scapy_refuses_is_counted_as_malformed(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(datagram: Any) -> Message:
         raise MalformedDatagram("no")
 

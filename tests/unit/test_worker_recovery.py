@@ -32,8 +32,8 @@ class Bench:
 
     def __init__(self, machine: Machine, window: int = 64) -> None:
         self.now = 1_000 * MS
-        self.kept = np.zeros((2, SIZE), np.uint32)
-        self.log = ReplayLog.in_memory(self.kept, SIZE)
+        self.sums = np.zeros((2, SIZE), np.uint32)
+        self.log = ReplayLog.in_memory(self.sums, SIZE)
         self.worker = HotsetClient(
             Caller(JOB, 1, 10), 1, SPACE, lambda: self.now, window, machine=machine, log=self.log
         )
@@ -93,13 +93,13 @@ def test_what_the_switch_acknowledged_is_pushed_again(bench: Bench) -> None:
     for request in bench.push(2, 3, value=100):
         bench.take(bench.by_ps(request))
     assert bench.worker.idle and not bench.worker.has_unreplayed
-    assert bench.kept[HELD].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
+    assert bench.sums[HELD].nonzero()[0].tolist() == [1, 2] and bench.held()[1:4] == [0, 100, 100]
     bench.worker.renew(11)
-    assert bench.worker.has_unreplayed and not bench.kept[HELD].any()
+    assert bench.worker.has_unreplayed and not bench.sums[HELD].any()
     asked = bench.finish()
     assert {each.epoch for each in asked} == {11} and {each.op for each in asked} == {Op.PUSH}
     assert bench.held()[1:4] == [7, 107, 100]
-    assert not bench.kept.any() and not bench.worker.has_unreplayed
+    assert not bench.sums.any() and not bench.worker.has_unreplayed
 
 
 def test_a_push_that_reached_its_ps_is_asked_about_and_not_added_again(bench: Bench) -> None:
@@ -130,7 +130,7 @@ def test_lanes_that_a_switch_had_are_pushed_again_and_those_of_the_ps_are_not(be
     bench.worker.renew(11)
     bench.finish()
     assert bench.held()[1:4] == [5, 5, 5]
-    assert not bench.kept.any()
+    assert not bench.sums.any()
 
 
 def test_a_second_switch_may_go_while_the_first_is_asked_about(bench: Bench) -> None:
@@ -161,9 +161,9 @@ def test_what_the_new_switch_acknowledges_is_not_owed(bench: Bench) -> None:
     for request in bench.sent():
         bench.take(bench.by_switch(request))  # the new one has the key by now
     assert bench.worker.idle and requests
-    assert (bench.kept[HELD, 2], bench.kept[UNREPLAYED, 1], bench.kept[UNREPLAYED, 2]) == (9, 7, 0)
+    assert (bench.sums[HELD, 2], bench.sums[UNREPLAYED, 1], bench.sums[UNREPLAYED, 2]) == (9, 7, 0)
     bench.finish()
-    assert bench.held()[1:3] == [7, 0] and bench.kept[HELD, 2] == 9
+    assert bench.held()[1:3] == [7, 0] and bench.sums[HELD, 2] == 9
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -266,20 +266,20 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     owed = bench.log.unacked(1)
     assert not owed.sure.any()
     assert sorted(owed.unknown[1:4].tolist()) == [0] * answered + [7] * (3 - answered)
-    # With another switch what is held by this one is owed, too.
-    bench.kept[HELD, 9] = 5
+    # With another switch, the updates that this one holds are unreplayed, too.
+    bench.sums[HELD, 9] = 5
     assert bench.log.unacked(2).sure.nonzero()[0].tolist() == [9]
 
 
 def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
     """The worker is killed in the middle of the second of two writes."""
-    bench.kept[UNREPLAYED, :4] = 1, 2, 3, 4
+    bench.sums[UNREPLAYED, :4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))
-    bench.kept[UNREPLAYED, :2] = 0
+    bench.sums[UNREPLAYED, :2] = 0
     owed = bench.log.unacked(0)
     assert owed.sure[:5].tolist() == [1, 2, 3, 4, 0] and not owed.unknown.any()
     bench.log.restore(0)
-    assert bench.kept[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
+    assert bench.sums[UNREPLAYED, :5].tolist() == [1, 2, 3, 4, 0]
 
 
 def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
@@ -288,9 +288,9 @@ def test_repeated_and_late_renewals_push_nothing_again(bench: Bench) -> None:
     for request in bench.push(1, value=7):
         bench.take(bench.by_switch(request))
     replay.renew(bench.worker, bench.log, 11, switch=1)
-    assert not bench.worker.has_unreplayed and bench.kept[HELD, 1] == 7
+    assert not bench.worker.has_unreplayed and bench.sums[HELD, 1] == 7
     replay.renew(bench.worker, bench.log, 12, switch=2)
-    assert bench.worker.has_unreplayed and bench.kept[UNREPLAYED, 1] == 7
+    assert bench.worker.has_unreplayed and bench.sums[UNREPLAYED, 1] == 7
     bench.finish()
     replay.renew(bench.worker, bench.log, 11, switch=1)
     assert not bench.worker.has_unreplayed and bench.log.switch == 2

@@ -60,7 +60,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("a,b\n1,2\n", r"line 1: label 'a,b' .*; read as libsvm; a log is Parquet, or text with delimiters"),
         ("1 2:1 1:1\n", "index 1 behind 2; indices must rise"),
         ("1 18446744073709551615:1\n", "not below 2"),
-        ("1 1:1\n", "1 sample; 2 mini-batches take 4"),
+        ("1 1:1\n", "expected at least 4 samples for 2 mini-batches, got 1"),
         ("1\n1\n1\n1\n", "no sample has a feature"),
         ("1 1:\u00b2\n", "cannot be read as libsvm"),
     ],
@@ -101,7 +101,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
             "iteration,worker,key\n1,2,18446744073709551615\n",
             "line 2: column key is '18446744073709551615'; .* to 2.64 - 2",
         ),
-        ("iteration,worker,key\n1,2,3\n", "1 mini-batch for 2 workers"),
+        ("iteration,worker,key\n1,2,3\n", "expected at least 2 mini-batches, .* got 1"),
         ("iteration,worker,key\n", "log.csv: no access in it; expected at least one$"),
     ],
 )

@@ -74,28 +74,28 @@ def read(trace: Trace, has_values: bool) -> Batches:
 
 @pytest.mark.parametrize("has_values", [True, False], ids=["values", "ones"])
 @pytest.mark.parametrize("at_once", [1, 2, 256])
-@given(found=batches, most=st.integers(1, PARAMETERS + 1))
+@given(found=batches, maximum=st.integers(1, PARAMETERS + 1))
 def test_samples_keep_their_hottest_features(
-    found: Batches, most: int, at_once: int, has_values: bool
+    found: Batches, maximum: int, at_once: int, has_values: bool
 ) -> None:
     trace = trace_of(found, has_values)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BATCHES", at_once)
-        hot = restrict_to_hottest(trace, most)
+        hot = restrict_to_hottest(trace, maximum)
     counts = Counter(key for batch in found for key in parameters_of(batch))
     by_heat = sorted(range(PARAMETERS), key=lambda key: (-counts[key], key))
-    kept = set(by_heat[:most])
-    assert hot.space.size == min(most, PARAMETERS)
-    assert sorted(hot.space.all().tolist()) == sorted(7 * key for key in kept)
+    stored = set(by_heat[:maximum])
+    assert hot.space.size == min(maximum, PARAMETERS)
+    assert sorted(hot.space.all().tolist()) == sorted(7 * key for key in stored)
     assert read(hot, has_values) == [
         [
-            (label, {7 * key: x if has_values else 1.0 for key, x in sample.items() if key in kept})
+            (label, {7 * key: x if has_values else 1.0 for key, x in sample.items() if key in stored})
             for label, sample in batch
         ]
         for batch in found
     ]
     assert [hot.space.keys(hot.batch(1, step).positions).tolist() for step in range(hot.steps)] == [
-        [7 * key for key in parameters_of(batch) if key in kept] for batch in found
+        [7 * key for key in parameters_of(batch) if key in stored] for batch in found
     ]
 
 

@@ -51,7 +51,7 @@ def space_of(parameters: int, hashed: bool) -> KeySpace:
 
 def server_of(space: KeySpace) -> Server:
     server = make_server(0, 1, space, [JOB])
-    server.cells["value"] = 1  # else the kernel gives it memory while it is timed
+    server.cells["value"] = 1  # allocates the pages now, and not while the time is measured
     return server
 
 
@@ -60,7 +60,7 @@ def available_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
 
 
-def us_an_rpc(server: Server, requests: Requests) -> list[float]:
+def us_per_rpc(server: Server, requests: Requests) -> list[float]:
     """Return the CPU time of `handle` in µs, one value a repeat; every request must be answered."""
     clock, inbox, values = np.zeros(2, np.int64), rpcs(BURST), []
     count = len(requests.rpcs)
@@ -103,7 +103,7 @@ def handle_all(
     return answered, ns
 
 
-def us_an_operation(op: Op, parameters: int, lanes: int) -> list[float]:
+def us_per_operation(op: Op, parameters: int, lanes: int) -> list[float]:
     """Return the CPU time in µs to hash, pack and encode an operation's RPCs for one PS, with cold keys."""
     calls = make_calls(Caller(JOB, FIRST_WORKER, EPOCH), 1, KeySpace(parameters), lanes)
     clock, batches, values = np.zeros(2, np.int64), batches_of(parameters, lanes), []

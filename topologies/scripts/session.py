@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from experiment.errors import AgentFailed, RunFailed
-from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran
+from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned
 from experiment.sizes import STEP_PATIENCE_S
 from foundation.designs.interface import Arm
 from topologies.scripts.arm import ScriptArm
@@ -34,7 +34,7 @@ class ScriptSession(RealSession):
 
     arms: Sequence[ScriptArm]
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         """Let the arm's calls through until enough steps are done or its scripts have ended."""
         arm = self._of(planned.arm)
         wanted = planned.steps * arm.size
@@ -52,7 +52,7 @@ class ScriptSession(RealSession):
         await self._until_done(arm, wanted, on_progress)
         answers = await command_workers(there, "shut", COMMAND_S)
         left = [last for joined in there if (last := joined.final_report.pop("ran", None)) is not None]
-        return [Ran.model_validate(each) for each in (*answers, *left) if each]
+        return [BlockResult.model_validate(each) for each in (*answers, *left) if each]
 
     async def _until_done(self, arm: ScriptArm, wanted: int, on_progress: OnProgress | None) -> None:
         def show() -> None:

@@ -28,7 +28,7 @@ def installed(setup: Setup) -> CompiledPipeline:
     return control.pipeline
 
 
-def ns_a_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
+def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
     """CPU time of a call, ns, in each of a few repeats; every frame must come out."""
     numbers = FIRST_SEQ + np.arange(_REPEATS * calls, dtype=np.int64)
     runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, 4) for k in range(_REPEATS)]
@@ -37,7 +37,7 @@ def ns_a_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> l
     return [_time(pipeline, frames, *run) for run in runs]
 
 
-def ns_a_key(
+def ns_per_key(
     pipeline: CompiledPipeline, frame: bytes, keys: NDArray[np.int64], offset: int, size: int
 ) -> list[float]:
     """CPU time of a call, ns, in each of a few repeats, with another key in each frame: [calls]."""

@@ -28,8 +28,8 @@ class Stage:
     cores: Cores
     scale: Scale
     order: random.Random
-    tell: Callable[[str], None]
-    """Says on a terminal what is being done."""
+    announce: Callable[[str], None]
+    """Prints what is being measured, on a terminal."""
 
     def shuffled(self, targets: Sequence[T], times: int = 1) -> Iterator[T]:
         """Yield the targets of all rounds, or of `times` as many, in random order in each."""

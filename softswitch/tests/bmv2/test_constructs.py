@@ -1,4 +1,4 @@
-"""BMv2 gives what softswitch gives on programs that cover each construct, whatever packets and state.
+"""BMv2 gives what softswitch gives on programs that cover each construct, for random packets and state.
 
 Both get the same P4Runtime writes and the same frames, in lockstep; softswitch is its P4Runtime server on
 compiled code. Compared: whether a write is done, ports, bytes and order per port, afterwards counters, and
@@ -68,8 +68,8 @@ def exchange(both: Twins, name: str, port: int, frame: bytes, what: object) -> N
     ours, notices = both.expect(port, frame)
     if any(isinstance(notice, LogRecord) and "failed" in notice.text for notice in notices):
         return
-    theirs = both.observe(port, frame)
-    assert comparable(name, frame, ours) == comparable(name, frame, theirs), (
+    reference = both.observe(port, frame)
+    assert comparable(name, frame, ours) == comparable(name, frame, reference), (
         f"{name}, {what}: into port {port}: {frame.hex()}"
     )
 
@@ -87,8 +87,8 @@ def run(construct: Construct, one_shots: bool = False) -> None:
                 exchange(both, construct.name, port, frame, f"vector {number}")
         for frame in construct.pulls:
             exchange(both, construct.name, 1, frame, "pull")
-        ours, theirs = both.counters()
-        assert ours == theirs
+        ours, reference = both.counters()
+        assert ours == reference
 
 
 @pytest.mark.parametrize("name", CONSTRUCTS)

@@ -60,13 +60,13 @@ def both() -> Iterator[Both]:
         queues.set_depth(OUT, DEPTH)
         pipeline = CompiledPipeline(compiled("ecn"), priority_queues=PRIORITIES, buffered=True)
         ours = QueuedSwitch(pipeline, Rate(packets=RATE), packet_depth(DEPTH))
-        theirs = cast(ControlPlane, Bmv2(client, ports, config.p4info))  # as much of one as this needs
-        for target in (theirs, pipeline):
+        reference = cast(ControlPlane, Bmv2(client, ports, config.p4info))  # as much of one as this needs
+        for target in (reference, pipeline):
             ecn.mark_from(target, OUT, THRESHOLD)
         yield Both(ports, ours)
 
 
-def told(frames: list[bytes]) -> list[tuple[int, int, int, bool]]:
+def reported(frames: list[bytes]) -> list[tuple[int, int, int, bool]]:
     """Number, depths and mark of what has left, in order."""
     probes = [ecn.read(frame) for frame in frames]
     return [
@@ -76,7 +76,7 @@ def told(frames: list[bytes]) -> list[tuple[int, int, int, bool]]:
 
 
 def run(both: Both, firsts: list[bytes], burst: list[bytes]) -> list[ecn.Probe]:
-    """Frames that leave one by one, and then others, long before the next may; BMv2's probes, as ours."""
+    """Frames that leave one by one, and then reference, long before the next may; BMv2's probes, as ours."""
     outputs = []
     for k, frames in enumerate([*([first] for first in firsts), burst]):
         outputs += both.ports.process_all(IN, frames)
@@ -84,7 +84,7 @@ def run(both: Both, firsts: list[bytes], burst: list[bytes]) -> list[ecn.Probe]:
     both.ours.run()
     frames = [output.frame for output in outputs]
     assert {output.port for output in outputs} == {OUT}
-    assert told(frames) == told([frame for _, frame in both.ours.left])
+    assert reported(frames) == reported([frame for _, frame in both.ours.left])
     probes = [ecn.read(frame) for frame in frames]
     for probe in probes:
         assert probe.deq_timedelta >= probe.left - probe.enq_timestamp  # of which it reads the clock later

@@ -109,21 +109,21 @@ def test_the_calls_of_the_tutorials(stack: ExitStack, tmp_path: Path) -> None:
         sent = [ecn.frame(number, body=1000) for number in range(FRAMES)]
         for frame in sent:
             net.hosts[1].send(frame)
-        came = [net.hosts[2].recv(2000) for _ in sent]
+        arrived = [net.hosts[2].recv(2000) for _ in sent]
         wait_for(lambda: len(frames_of(pcaps / "s2_out.pcap")) == FRAMES)
         switch.terminate()
         assert switch.wait(PATIENCE_S) == 0
-    probes = [ecn.read(frame) for frame in came]
+    probes = [ecn.read(frame) for frame in arrived]
     assert [probe.number for probe in probes] == list(range(FRAMES))
     assert max(probe.enq_qdepth for probe in probes) > FRAMES // 3
     assert probes[0].enq_qdepth == probes[-1].deq_qdepth == 0
     assert frames_of(pcaps / "s1_in.pcap") == sent
-    assert frames_of(pcaps / "s2_out.pcap") == came
+    assert frames_of(pcaps / "s2_out.pcap") == arrived
     assert frames_of(pcaps / "s2_in.pcap") == frames_of(pcaps / "s1_out.pcap") == []
-    told = log.read_text()
-    assert "Traceback" not in told
-    assert re.search(rf"\[bmv2\] \[I\] \[thread \d+\] port 2 \(s2\): received 0, sent {FRAMES}\n", told)
-    assert "simple_switch_grpc: --nanolog: " in told
+    reported = log.read_text()
+    assert "Traceback" not in reported
+    assert re.search(rf"\[bmv2\] \[I\] \[thread \d+\] port 2 \(s2\): received 0, sent {FRAMES}\n", reported)
+    assert "simple_switch_grpc: --nanolog: " in reported
 
 
 def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_vlan_tags_are_kept_whatever_the_program_reads(wire: Callable[..., Wire]
 def test_programs_see_vlan_tags(wire: Callable[..., Wire], name: str) -> None:
     """As the interpreter has it, whether the program changes a frame's front or needs all of it."""
     construct, program, random = CONSTRUCTS[name], compiled(name), Random(2)
-    switch, oracle, came = wire(program, construct.prepare), InterpretedPipeline(program), 0
+    switch, oracle, got = wire(program, construct.prepare), InterpretedPipeline(program), 0
     construct.prepare(oracle)
     oracle.seed_random(7)
     for number in range(200):
@@ -133,8 +133,8 @@ def test_programs_see_vlan_tags(wire: Callable[..., Wire], name: str) -> None:
         for output in expected:
             if output.port in switch.net.hosts and len(output.frame) >= 14:
                 assert switch.receive(output.port) == output.frame, data.hex()
-                came += 1
-    assert came > 20
+                got += 1
+    assert got > 20
 
 
 @BOTH
@@ -144,9 +144,11 @@ def test_frames_up_to_the_mtu_cross_and_larger_ones_are_counted(wire: Callable[.
     switch = wire(of_bench("l2"), forwards_to_2, mtu=mtu)
     for end in ("s2", "h2"):
         ip("link", "set", end, "mtu", str(mtu - 100))
-    most = mtu - 100 + 14
-    fitting = [frame(size=most), tagged(frame(size=most), TAGS[:1])]
-    larger = [frame(size=most + more) for more in (1, 4, 5, 100)] + [tagged(frame(size=most + 1), TAGS[:1])]
+    maximum = mtu - 100 + 14
+    fitting = [frame(size=maximum), tagged(frame(size=maximum), TAGS[:1])]
+    larger = [frame(size=maximum + more) for more in (1, 4, 5, 100)] + [
+        tagged(frame(size=maximum + 1), TAGS[:1])
+    ]
     assert switch.crossed([*fitting, *larger]) == fitting
     counters = switch.counters(len(fitting) + len(larger) + 1)
     assert (counters[2].tx, counters[2].tx_oversize, counters[2].tx_dropped) == (3, len(larger), 0)
@@ -167,9 +169,9 @@ def test_segmentation_offload_is_dropped_and_named(
     assert switch.crossed([]) == []
     counters = switch.counters(3)
     assert (counters[1].rx_oversize, counters[2].tx) == (2, 1)
-    [told] = caplog.messages
-    assert told.startswith("port 1 (s1): dropped a frame of 4042 B")
-    assert "segmentation offload" in told
+    [reported] = caplog.messages
+    assert reported.startswith("port 1 (s1): dropped a frame of 4042 B")
+    assert "segmentation offload" in reported
 
 
 @BOTH

@@ -62,18 +62,18 @@ def test_constructs_that_copy(stack: ExitStack) -> None:
 
 def test_a_driver_without_xdp(stack: ExitStack) -> None:
     subprocess.run(["ip", "link", "add", "s1", "type", "bridge"], check=True)
-    said = (
+    message = (
         r"port 1 \(s1\): attach a BPF program to interface \d+: Operation not supported;"
         " a driver may have no XDP: --hook xdp-generic does without"
     )
-    with pytest.raises(PortError, match=said):
+    with pytest.raises(PortError, match=message):
         KernelPorts({1: "s1"}, hook=Hook.XDP)
     KernelPorts({1: "s1"}, hook=Hook.XDP_GENERIC).close()
 
 
 @pytest.mark.parametrize("hook", Hook)
 def test_each_port_counts_its_frames_and_their_time(stack: ExitStack, hook: Hook) -> None:
-    """What comes between two programs is dropped and counted, and the time is of who sent the frames."""
+    """Frames between two programs are dropped and counted; CPU time is counted at the sender's port."""
     net = Net(stack, range(1, 3))
     pipelines = [AttachedPipeline(compiled("lookups"), hook=hook) for _ in range(2)]
     for pipeline in pipelines:
@@ -114,8 +114,8 @@ def test_nothing_is_left_of_a_switch_that_is_killed(stack: ExitStack) -> None:
     for datapath in ("kernel", "auto"):
         with subprocess.Popen([*command, datapath], cwd=PROJECT, stderr=subprocess.PIPE, text=True) as switch:
             assert switch.stderr is not None
-            said = switch.stderr.readline()
-            assert said == "softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces\n"
+            message = switch.stderr.readline()
+            assert message == "softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces\n"
             assert switch.stderr.readline().startswith("softswitch: ready: 2 ports")
             assert [programs_at(name) for name in net.names.values()] == [1, 1]
             assert len(cpu_interfaces()) == 1

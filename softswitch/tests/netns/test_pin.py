@@ -75,7 +75,7 @@ class Traffic:
 
 
 class Lines:
-    """What a process says, by line."""
+    """The lines of a process's output."""
 
     def __init__(self, stream: IO[str] | None) -> None:
         assert stream is not None
@@ -90,14 +90,14 @@ class Lines:
         return self._said.get(timeout=PATIENCE_S)
 
     def wait_for(self, start: str) -> list[str]:
-        """What it says until a line that begins so."""
-        said = [self.next()]
-        while not said[-1].startswith(start):
-            said.append(self.next())
-        return said
+        """Return the output up to a line that begins with `start`."""
+        message = [self.next()]
+        while not message[-1].startswith(start):
+            message.append(self.next())
+        return message
 
     def skip(self) -> None:
-        """Forget what it has said up to now."""
+        """Discard the output up to now."""
         while not self._said.empty():
             self._said.get()
 
@@ -119,8 +119,8 @@ def unpin(folder: Path) -> subprocess.CompletedProcess[str]:
 def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_path: Path) -> None:
     net, folder = Net(stack, range(1, 3)), tmp_path / "pins"
     stack.callback(unpin, folder)
-    switch, said = start(stack, folder)
-    assert said[0] == (
+    switch, message = start(stack, folder)
+    assert message[0] == (
         f"softswitch: datapath kernel: BPF (tcx) at the ingress of 2 interfaces, pinned in {folder}\n"
     )
     writer = stack.enter_context(
@@ -148,8 +148,8 @@ def test_a_switch_that_is_killed_under_load_loses_nothing(stack: ExitStack, tmp_
         switch.kill()
         switch.wait()
         traffic.wait_for_more(1000)  # nobody is there
-        switch, said = start(stack, folder)
-        assert said[0] == f"softswitch: resumed the program pinned in {folder}\n"
+        switch, message = start(stack, folder)
+        assert message[0] == f"softswitch: resumed the program pinned in {folder}\n"
     wait_for_more()
     crossed = traffic.end()
     writer.stdin.close()
@@ -179,8 +179,8 @@ def test_a_program_without_control_goes_on_too(stack: ExitStack, tmp_path: Path)
     folder = tmp_path / "pins"
     stack.callback(unpin, folder)
     for number in range(2):
-        switch, said = start(stack, folder, str(PROGRAM))
-        assert (said[0] == f"softswitch: resumed the program pinned in {folder}\n") is (number == 1)
+        switch, message = start(stack, folder, str(PROGRAM))
+        assert (message[0] == f"softswitch: resumed the program pinned in {folder}\n") is (number == 1)
         switch.terminate()
         assert switch.wait() == 0
     other = PROGRAMS / "control.json"
@@ -205,8 +205,8 @@ def test_an_interface_that_was_made_anew_is_a_port_again(stack: ExitStack, tmp_p
     for name in ("s2", "h2"):
         ip("link", "set", name, "up")
     assert [programs_at(name) for name in net.names.values()] == [1, 0]
-    switch, said = start(stack, folder, str(PROGRAM))
-    assert said[0] == f"softswitch: resumed the program pinned in {folder}\n"
+    switch, message = start(stack, folder, str(PROGRAM))
+    assert message[0] == f"softswitch: resumed the program pinned in {folder}\n"
     assert [programs_at(name) for name in net.names.values()] == [1, 1]
     files = {os.readlink(file) for file in Path(f"/proc/{switch.pid}/fd").iterdir()}
     held = {file for file in files if file.startswith("anon_inode:bpf")}

@@ -49,22 +49,22 @@ def switch(net: Net, shapes: Mapping[int, Shape], threshold: int) -> Iterator[Sw
 
 
 def test_a_burst_through_a_slow_port(stack: ExitStack) -> None:
-    """Between each two lies the first one's time on the wire, and who found two waiting is marked."""
+    """Frames leave one transmission time apart; a frame that found two waiting is marked."""
     net = Net(stack, range(1, 3))
     lengths = [500, 1_000, 100, 1_500, 800, 68, 1_200]
     frames = [ecn.frame(number, body=length - ecn.LEAST) for number, length in enumerate(lengths)]
     with switch(net, shaped(["2=1mbit"], ["2=64kb"]), 2) as ports:
         for frame in frames:
             net.hosts[1].send(frame)
-        came = [net.hosts[2].recv(2000) for _ in frames]
-        probes = [ecn.read(frame) for frame in came]
+        received = [net.hosts[2].recv(2000) for _ in frames]
+        probes = [ecn.read(frame) for frame in received]
         assert [probe.number for probe in probes] == list(range(len(frames)))
         begins = probes[0].enq_timestamp
         for length, (sooner, later) in zip(lengths, pairwise(probes), strict=False):
             begins = max(begins + (length + 24) * 8, later.enq_timestamp)
             assert later.left >= begins - SLACK_US
             assert sooner.left <= later.left
-        assert [ecn.is_marked(frame) for frame in came] == [probe.enq_qdepth >= 2 for probe in probes]
+        assert [ecn.is_marked(frame) for frame in received] == [probe.enq_qdepth >= 2 for probe in probes]
         counters = ports.counters().ports
         assert (counters[1].rx, counters[2].queue_dropped) == (len(frames), 0)
         wait_for(lambda: ports.counters().ports[2].tx == len(frames))
@@ -85,8 +85,8 @@ def test_a_queue_that_is_full_for_good(stack: ExitStack) -> None:
 
 def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
     net = Net(stack, range(1, 3))
-    told = tmp_path / "counters.json"
-    options = (ECN, "--port-rate", "2=100pps", "--port-queue", "*=3", "--counters", str(told))
+    reported = tmp_path / "counters.json"
+    options = (ECN, "--port-rate", "2=100pps", "--port-queue", "*=3", "--counters", str(reported))
     with processes.softswitch(net.names, options=options) as started:
         assert "datapath sockets: rates and queues of ports" in started.log()
         for number in range(4):
@@ -95,5 +95,5 @@ def test_the_command(stack: ExitStack, tmp_path: Path) -> None:
         assert [probe.number for probe in probes] == list(range(4))
         for k, probe in enumerate(probes):
             assert probe.left >= probes[0].enq_timestamp + k * 10_000 - SLACK_US
-    counters = json.loads(told.read_text())["ports"]
+    counters = json.loads(reported.read_text())["ports"]
     assert (counters["1"]["rx"], counters["2"]["tx"], counters["2"]["queue_dropped"]) == (4, 4, 0)

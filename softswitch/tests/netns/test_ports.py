@@ -34,11 +34,11 @@ def test_frames_cross_in_order_and_unchanged(stack: ExitStack) -> None:
     loop = stack.enter_context(PortLoop(net.names))
     loop.start(Wires({1: [2], 2: [1]}))
     frames = [frame(number, 60 + 7 * (number % 200)) for number in range(500)]
-    came = []
+    received = []
     for sent in frames:
         net.hosts[1].send(sent)
-        came.append(net.hosts[2].recv(2000))
-    assert came == frames
+        received.append(net.hosts[2].recv(2000))
+    assert received == frames
     net.hosts[2].send(frames[0])
     assert net.hosts[1].recv(2000) == frames[0]
     loop.stop()
@@ -183,10 +183,12 @@ def test_impairments_work_in_both_directions(stack: ExitStack) -> None:
         return counters[1].rx == count and counters[2].tx == count - lost + duplicated
 
     wait_for(settled)
-    came = [int.from_bytes(net.hosts[2].recv(2000)[14:18], "big") for _ in range(loop.counters().ports[2].tx)]
-    assert 0 < count - len(set(came)) < 0.2 * count
-    assert len(came) > len(set(came))
-    assert came != sorted(came)
+    received = [
+        int.from_bytes(net.hosts[2].recv(2000)[14:18], "big") for _ in range(loop.counters().ports[2].tx)
+    ]
+    assert 0 < count - len(set(received)) < 0.2 * count
+    assert len(received) > len(set(received))
+    assert received != sorted(received)
 
 
 def test_every_one_of_64_ports_reaches_every_other(stack: ExitStack) -> None:

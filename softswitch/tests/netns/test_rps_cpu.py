@@ -25,7 +25,7 @@ PROGRAM = PROGRAMS / "l2.json"
 FRAMES = 200
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 RECEIVED_RPS = 9
-"""Column of /proc/net/softnet_stat: how often a CPU was told by another of frames for it."""
+"""Column of /proc/net/softnet_stat: number of inter-processor interrupts that announced frames to a CPU."""
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +54,8 @@ def masks(net: Net) -> list[int]:
     return [int(file.read_text().replace(",", ""), 16) for file in files]
 
 
-def told(cpu: int) -> int:
-    """How often the CPU was told of frames."""
+def reported(cpu: int) -> int:
+    """Return how often another CPU announced frames to this one."""
     lines = [line.split() for line in Path("/proc/net/softnet_stat").read_text().splitlines()]
     return {int(line[12], 16): int(line[RECEIVED_RPS], 16) for line in lines}[cpu]
 
@@ -92,14 +92,14 @@ def test_the_program_runs_on_its_cpu_and_else_on_its_senders(stack: ExitStack) -
         assert ran(ports, 1) == {here: FRAMES} and ran(ports, 2) == {}
         before_ns = ports.counters().ports[1].program_ns
         assert before_ns > 0
-    before = told(there)
+    before = reported(there)
     with running(net, there) as ports:
         assert masks(net) == [1 << there] * 2
         send(net, ports)
         assert ran(ports, 1) == {there: FRAMES}
         assert ports.counters().ports[1].program_ns > 0
-        # One may be told of several, and of others' frames, but not of none.
-        assert told(there) > before
+        # An interrupt may announce several frames, also of other processes.
+        assert reported(there) > before
         ports.cpu_socket.settimeout(PATIENCE_S)
         ports.cpu_socket.send(frame())
         wait_for(lambda: ran(ports, CPU) == {there: 1})

@@ -63,7 +63,7 @@ class ModelGenerator:
 
 @dataclass(frozen=True)
 class ModelStage(Stage):
-    """Without a network; the switches are those that it is told of."""
+    """It has no network; the test names the switches."""
 
     targets: Sequence[str]
 

@@ -77,11 +77,11 @@ def compare(program: Path, frames: int, seed: int) -> str:
         first = ""
         for _ in range(frames):
             port, frame = drawn.draw()
-            ours, theirs = _exchange(both, port, frame)
+            ours, reference = _exchange(both, port, frame)
             sent += bool(ours)
-            if ours != theirs:
+            if ours != reference:
                 different += 1
-                first = first or f"into port {port}: {frame.hex()}: softswitch {ours}, BMv2 {theirs}"
+                first = first or f"into port {port}: {frame.hex()}: softswitch {ours}, BMv2 {reference}"
         if different:
             return f"{different} of {frames} frames differ, the first {first}"
         return f"alike: {frames} frames, {sent} sent"

@@ -1,6 +1,6 @@
 """A controller as the tutorials of P4 have it, as a process: `bmv2_client.py HOST:PORT PROGRAM.json P4INFO`.
 
-It says nothing of TLS or roles, is device 0's, gives election ID 1, and puts the program into P4DeviceConfig.
+It has neither TLS nor roles, uses device 0 and election ID 1, and puts the program into P4DeviceConfig.
 """
 
 from __future__ import annotations

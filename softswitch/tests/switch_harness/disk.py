@@ -1,4 +1,4 @@
-"""A disk that is full, as far as one process can tell."""
+"""Make the disk appear full to one process."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _TOS = 15
 
 
 class Probe(NamedTuple):
-    """What a frame says when it has left: its number, and its metadata; times in µs."""
+    """Fields of a frame that has left: its number, and its queueing metadata; times in µs."""
 
     number: int
     enq_timestamp: int

@@ -1,6 +1,6 @@
 """A plain model of what P4Runtime writes to the program `entities.p4` do: codes, and what is read back.
 
-The state maps keys to values, both plain tuples; `entity` says what the client sees of them.
+The state maps keys to values, both plain tuples; `entity` returns what a client reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A pipeline that stores what it is told and forwards nothing.
+"""A pipeline that stores what is written and forwards nothing.
 
 It holds the server to its side of the seam: what is referred to is there, and is not removed before
 what refers to it.

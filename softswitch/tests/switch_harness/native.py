@@ -86,7 +86,7 @@ def _double(
 
 @cache
 def _in_machine_code(process: Callable[..., int]) -> Any:
-    """Compiled when it is first asked for: whoever collects tests imports this module."""
+    """Compiled at the first use, because collecting tests imports this module."""
     return cfunc(PROCESS)(process)
 
 

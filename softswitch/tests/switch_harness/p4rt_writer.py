@@ -39,7 +39,7 @@ def timeless(config: MeterConfig) -> MeterConfig:
 
 
 class P4RuntimeWriter:
-    """The writing half of a `Pipeline`. `send` takes an update and says whether it was done.
+    """The writing half of a `Pipeline`. `send` takes an update and returns whether it was applied.
 
     What is there is modified, what is not is inserted. Refusals are the target's own, and raise nothing.
     With each write of an entry its meter is reset, as a P4Runtime server has to do ("Direct resources");

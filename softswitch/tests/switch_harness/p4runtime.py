@@ -45,7 +45,7 @@ def config(cookie: int = 0, program: Path = CONTROL) -> p4r.ForwardingPipelineCo
 
 
 class Clock:
-    """A time, in µs since start, that only the test moves, by `step` whenever somebody looks."""
+    """A clock in µs since start that only the test moves: it advances by `step` at each reading."""
 
     def __init__(self) -> None:
         self.now = self.step = 0

@@ -49,10 +49,10 @@ class Twins:
 
     def write(self, data: bytes) -> Outcome:
         """What both answer, with what both have afterwards alike."""
-        told = outcome(lambda: self.short.write_bytes(Request(data)))
-        assert told == outcome(lambda: self.long.write(ours.WriteRequest.FromString(data)))
+        reported = outcome(lambda: self.short.write_bytes(Request(data)))
+        assert reported == outcome(lambda: self.long.write(ours.WriteRequest.FromString(data)))
         assert held(self.short) == held(self.long)
-        return told
+        return reported
 
 
 def outcome(write: Any) -> Outcome:

@@ -1,4 +1,4 @@
-"""Does what a trace says, and nothing else: the frames that come of it have to be those that were sent.
+"""Replay the events of a trace, and nothing else: the resulting frames must be those that were sent.
 
 Of the program it knows the widths of fields and the order in which the deparser emits headers.
 """
@@ -144,7 +144,7 @@ class ObservedPair:
         assert self.replay.frame(lines) == outputs
 
     def check_state(self) -> None:
-        """State that only packets have changed is what the trace says."""
+        """State that only packets have changed is that of the trace."""
         assert cells(self.observed) == cells(self.alone)
         for (name, index), value in self.replay.registers.items():
             assert self.observed.read_register(name, index, index + 1) == [value]

@@ -16,12 +16,12 @@ from switch_harness.p4runtime import CONTROL, Control, FakePorts, config
 
 
 class DevicePorts(FakePorts):
-    """Ports that note what they are told."""
+    """Ports that record calls."""
 
     def __init__(self) -> None:
         super().__init__()
         self.interfaces = {1: "s1-eth1", 2: "s1-eth2"}
-        self.told: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
 
     def names(self) -> dict[int, str]:
         return dict(self.interfaces)
@@ -36,10 +36,10 @@ class DevicePorts(FakePorts):
         del self.interfaces[port]
 
     def set_queues(self, port: int | None, priority: int | None, rate: int | None, depth: int | None) -> None:
-        self.told.append((port, priority, rate, depth))
+        self.calls.append((port, priority, rate, depth))
 
     def set_crc(self, calculation: str, crc: Crc) -> None:
-        self.told.append((calculation, crc))
+        self.calls.append((calculation, crc))
 
 
 class Commanded:
@@ -55,8 +55,8 @@ class Commanded:
         else:
             self.pipelines.load_bare(program.with_suffix(".json").read_bytes())
         self.runtime = SwitchRuntime[Any](self.pipelines, self.ports, 1)
-        self.said: list[str] = []
-        self.shell = Shell(self.runtime, self.said.append)
+        self.output: list[str] = []
+        self.shell = Shell(self.runtime, self.output.append)
 
     def __enter__(self) -> Commanded:
         return self
@@ -80,9 +80,9 @@ class Commanded:
     def does(self, *lines: str) -> list[str]:
         """Do commands; what the last one printed."""
         for line in lines:
-            self.said.clear()
+            self.output.clear()
             self.shell.run(line)
-        return list(self.said)
+        return list(self.output)
 
     def refuses(self, line: str) -> str:
         """The error of a command."""

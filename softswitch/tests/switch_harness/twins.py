@@ -40,15 +40,15 @@ class Twins:
 
         Codes are not compared: BMv2's are often UNKNOWN.
         """
-        ours, theirs = self.refusals(update)
-        agree = (ours is None) == (theirs is None)
-        assert agree, f"softswitch: {ours or 'done'}; BMv2: {theirs or 'done'}; {update}"
+        ours, reference = self.refusals(update)
+        agree = (ours is None) == (reference is None)
+        assert agree, f"softswitch: {ours or 'done'}; BMv2: {reference or 'done'}; {update}"
         return ours is None
 
     def codes(self, update: p4r.Update) -> tuple[int, int]:
         """Write to both; the codes that softswitch and BMv2 answer, 0 for what was done."""
-        ours, theirs = self.refusals(update)
-        return ours.number if ours else 0, theirs.code if theirs else 0
+        ours, reference = self.refusals(update)
+        return ours.number if ours else 0, reference.code if reference else 0
 
     def refusals(self, update: p4r.Update) -> tuple[Refusal | None, P4RuntimeError | None]:
         """Write to both; what softswitch and BMv2 refuse it with, None for what was done."""
@@ -61,7 +61,7 @@ class Twins:
         return ours, None
 
     def expect(self, port: int, frame: bytes) -> tuple[list[Output], list[Notice]]:
-        """What softswitch sends and tells because of a frame."""
+        """What softswitch sends, and notifies the control plane of, because of a frame."""
         self._now += STEP_US
         return self.pipeline.process(port, frame, self._now, self._now), self.pipeline.take_notices()
 
@@ -74,7 +74,7 @@ class Twins:
         return [self._client.packets.get(timeout=PATIENCE_S) for _ in range(count)]
 
     def unseen(self) -> int:
-        """Packets to the CPU port that BMv2 has sent and nobody asked for."""
+        """Unrequested packets of BMv2 to the CPU port."""
         return self._client.packets.qsize()
 
     # -- what is read
@@ -87,10 +87,10 @@ class Twins:
             if table.direct_resource_ids:
                 query.counter_data.SetInParent()
             queries.append(p4r.Entity(table_entry=query))
-        ours, theirs = self._read(queries)
-        for entity in (*ours, *theirs):
+        ours, reference = self._read(queries)
+        for entity in (*ours, *reference):
             entity.table_entry.is_const = False  # which BMv2 does not say of any
-        return sorted(map(str, ours)), sorted(map(str, theirs))
+        return sorted(map(str, ours)), sorted(map(str, reference))
 
     def counters(self) -> tuple[list[str], list[str]]:
         """Every cell and every entry that counts, of softswitch and of BMv2, in what its counter counts.
@@ -103,8 +103,8 @@ class Twins:
             units[direct.direct_table_id] = direct.spec.unit
             entry = p4r.TableEntry(table_id=direct.direct_table_id, counter_data=p4r.CounterData())
             queries.append(p4r.Entity(table_entry=entry))
-        ours, theirs = self._read(queries)
-        return _comparable(ours, units), _comparable(theirs, units)
+        ours, reference = self._read(queries)
+        return _comparable(ours, units), _comparable(reference, units)
 
     def _read(self, queries: list[p4r.Entity]) -> tuple[list[p4r.Entity], list[p4r.Entity]]:
         responses, refusals = self._ours.read(p4r.ReadRequest(entities=queries))

@@ -12,7 +12,7 @@ import pytest
 from softswitch.errors import SwitchEnded
 from switch_bench import plain, switches
 from switch_bench.baseline import C_LOOP
-from switch_bench.calls import installed, ns_a_packet
+from switch_bench.calls import installed, ns_per_packet
 from switch_bench.errors import BenchError
 from switch_bench.processes import Cores
 from switch_bench.results import Result, at_least, at_most
@@ -47,7 +47,7 @@ def test_routes_are_as_many_as_asked_for_and_all_match() -> None:
 
 def test_a_measurement_of_frames_that_are_dropped_is_refused() -> None:
     with pytest.raises(BenchError, match="0 of 10 frames came out"):
-        ns_a_packet(installed(Setup(plain.L3, [])), plain.l3(), 10)
+        ns_per_packet(installed(Setup(plain.L3, [])), plain.l3(), 10)
 
 
 def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
@@ -68,8 +68,10 @@ def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytes
     l3 = "L3 forwarding, 128 B"
     rate = results[l3].value(SOFTSWITCH)
     assert rate is not None and 58_000 <= rate <= 60_000
-    told = {what: result.value(SOFTSWITCH) for what, result in results.items() if what.startswith(f"{l3}: ")}
-    assert told == {
+    reported = {
+        what: result.value(SOFTSWITCH) for what, result in results.items() if what.startswith(f"{l3}: ")
+    }
+    assert reported == {
         f"{l3}: p50 at 1,000/s": 1_049.5,
         f"{l3}: p99 at 1,000/s": pytest.approx(1_098.01),
         f"{l3}: p50 at 5,000/s": 5_049.5,

@@ -51,8 +51,8 @@ def test_levels(tmp_path: Path, level: str, letters: str) -> None:
 def test_the_console_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     logs.begin("info", True, None)
     say_all()
-    told = capsys.readouterr()
-    assert (len(told.out.splitlines()), told.err) == (3, "")
+    reported = capsys.readouterr()
+    assert (len(reported.out.splitlines()), reported.err) == (3, "")
 
 
 def test_files_are_rotated(tmp_path: Path) -> None:

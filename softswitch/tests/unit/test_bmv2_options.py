@@ -66,8 +66,8 @@ def test_each_option_of_bmv2_is_taken_and_what_is_without_effect_says_so() -> No
             if option.more.get("choices"):
                 words[1] = option.more["choices"][0]
             values = parse(program, [PROGRAM, "--", *words] if behind else [*words, PROGRAM])
-            said = [line.partition(":")[0] for line in values.lacking]
-            assert said == ([] if option.lacking is None else [option.names[-1]]), option
+            message = [line.partition(":")[0] for line in values.lacking]
+            assert message == ([] if option.lacking is None else [option.names[-1]]), option
 
 
 def test_frames_come_over_what_bmv2_takes(tmp_path: Path) -> None:
@@ -150,5 +150,5 @@ def test_versions_and_help(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     command.main([GRPC, "--json-version"])
     assert capsys.readouterr().out == f"{command.JSON_VERSION}\n"
     assert ended(monkeypatch, GRPC, "--help") == 0
-    told = capsys.readouterr().out
-    assert all(name in told for option in (*GENERAL, *options.TARGET[GRPC]) for name in option.names)
+    reported = capsys.readouterr().out
+    assert all(name in reported for option in (*GENERAL, *options.TARGET[GRPC]) for name in option.names)

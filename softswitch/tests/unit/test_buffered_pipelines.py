@@ -1,6 +1,6 @@
 """Pipelines with queues between ingress and egress: machine code agrees with the interpreter.
 
-It does so whatever befalls a packet in its queue. If nothing does, both agree with a pipeline without queues.
+Packets may be delayed or dropped in the queue. If none is, both agree with a pipeline without queues.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def pair(construct: Construct) -> tuple[InterpretedPipeline, CompiledPipeline]:
     return made
 
 
-def told(waiting: WaitingPacket) -> tuple[int, int, int]:
+def reported(waiting: WaitingPacket) -> tuple[int, int, int]:
     return waiting.port, waiting.priority, waiting.length
 
 
@@ -63,12 +63,12 @@ class Both:
         self._agree(self.oracle.enter(*arguments), self.fast.enter(*arguments))
 
     def leave(self, place: int, depths: QueueDepths, now: int) -> None:
-        ours, theirs = self.waiting.pop(place)
-        self._agree(self.oracle.leave(ours, depths, now), self.fast.leave(theirs, depths, now))
+        ours, reference = self.waiting.pop(place)
+        self._agree(self.oracle.leave(ours, depths, now), self.fast.leave(reference, depths, now))
 
     def _agree(self, expected: PassResult, passed: PassResult) -> None:
         assert passed.outputs == expected.outputs
-        assert list(map(told, passed.waiting)) == list(map(told, expected.waiting))
+        assert list(map(reported, passed.waiting)) == list(map(reported, expected.waiting))
         assert self.fast.take_notices() == self.oracle.take_notices()
         self.last = len(passed.waiting)
         self.waiting += zip(expected.waiting, passed.waiting, strict=True)
@@ -124,7 +124,7 @@ def test_a_packet_sees_what_befell_it_in_its_queue() -> None:
         passed = pipeline.enter(1, ecn.frame(7, priority=3, body=100), 1_000, 1_010)
         assert passed.outputs == []
         [waiting] = passed.waiting
-        assert told(waiting) == (2, 3, len(ecn.frame(7, body=100)))
+        assert reported(waiting) == (2, 3, len(ecn.frame(7, body=100)))
         [output], again = pipeline.leave(waiting, QueueDepths(enq=5, deq=2), 1_500)
         assert (output.port, again) == (2, [])
         assert ecn.read(output.frame) == ecn.Probe(7, 1_010, 5, 490, 2, 1_500)

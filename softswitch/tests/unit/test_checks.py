@@ -1,4 +1,4 @@
-"""What the control plane may not do: interpreter and compiled pipeline refuse it in the same words."""
+"""Invalid control operations: interpreter and compiled pipeline raise the same errors."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def test_groups_and_sessions_share_the_room_for_replicas(make: Make) -> None:
 def test_groups_of_a_profile_share_the_room_for_members(make: Make) -> None:
     pipeline = make(PROFILES)
     pipeline.write_member(PATHS, 1, MEMBER)
-    most = GROUP_SHARE * 16
-    pipeline.write_group(PATHS, 1, [1] * (most - 1))
+    maximum = GROUP_SHARE * 16
+    pipeline.write_group(PATHS, 1, [1] * (maximum - 1))
     pipeline.write_group(PATHS, 2, [1])
-    full = f"action profile {PATHS} is full: its groups hold {most} members"
+    full = f"action profile {PATHS} is full: its groups hold {maximum} members"
     with pytest.raises(TableFull, match=full):
         pipeline.write_group(PATHS, 2, [1, 1])
     with pytest.raises(TableFull, match=full):
         pipeline.write_group(PATHS, 3, [1])
-    pipeline.write_group(PATHS, 1, [1] * (most - 2))
+    pipeline.write_group(PATHS, 1, [1] * (maximum - 2))
     pipeline.write_group(PATHS, 2, [1, 1])
 
 
@@ -181,7 +181,7 @@ def test_a_constant_default_stays(make: Make) -> None:
 
 @both
 @pytest.mark.parametrize("index", [-1, 8])
-def test_arrays_have_so_many_cells(make: Make, index: int) -> None:
+def test_an_index_outside_an_array_is_refused(make: Make, index: int) -> None:
     pipeline = make(compiled("resubmit_recirculate"))
     writes: list[Callable[[], None]] = [
         lambda: pipeline.write_counter("Send.passes", index, CounterValue(1, 1)),
@@ -197,7 +197,7 @@ def test_arrays_have_so_many_cells(make: Make, index: int) -> None:
 
 
 @both
-def test_value_sets_have_so_many_members(make: Make) -> None:
+def test_more_members_than_a_value_set_has_are_refused(make: Make) -> None:
     pipeline = make(compiled("value_sets"))
     [kinds] = [s for s in pipeline.program.value_sets if s.name == "P.kinds"]
     text = f"value set P.kinds is full: it holds {kinds.size} members, not {kinds.size + 1}"

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address that somebody listens on."""
+    """An address with a listening socket."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -82,7 +82,7 @@ def lines(switch: subprocess.Popen[str]) -> IO[str]:
 
 
 def next_line(switch: subprocess.Popen[str]) -> str:
-    """The next line but what a first start says."""
+    """Return the next line of output, without those of a first start."""
     line = lines(switch).readline()
     return lines(switch).readline() if line.startswith("softswitch: compiling the switch") else line
 

@@ -120,9 +120,9 @@ def test_a_pipe_has_prompts_as_bmv2s_scripts_expect(
     )
     piped(monkeypatch, "register_read cells 4096\nregister_read cells 1\n")
     assert run("--grpc", address, "--keep-going") == 1
-    told = [line for line in capsys.readouterr().out.splitlines() if "cells" in line]
-    assert told[0].startswith("RuntimeCmd: Invalid register operation (INVALID_INDEX): ")
-    assert told[1] == "RuntimeCmd: cells[1]= 5"
+    reported = [line for line in capsys.readouterr().out.splitlines() if "cells" in line]
+    assert reported[0].startswith("RuntimeCmd: Invalid register operation (INVALID_INDEX): ")
+    assert reported[1] == "RuntimeCmd: cells[1]= 5"
 
 
 def test_a_switch_is_found_by_its_thrift_port(
@@ -155,7 +155,7 @@ def test_a_switch_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_commands_beside_a_primary_controller() -> None:
-    """Who is primary does not matter to them, and each reads what the other writes."""
+    """Commands work beside a primary controller, and each reads what the other writes."""
     with serving() as address:
         asyncio.run(_beside(address))
 
@@ -181,7 +181,7 @@ def _add(address: str) -> int:
 
 
 def test_the_service_by_itself(address: str) -> None:
-    """JSON in, JSON out; what is wrong is told with the call's name."""
+    """Requests and answers are JSON; an error names the call."""
     with grpc.insecure_channel(address) as channel:
 
         def call(name: str, request: bytes) -> Any:

@@ -81,7 +81,7 @@ def test_ports(switch: Commanded) -> None:
 
 def test_queues(switch: Commanded) -> None:
     switch.does("set_queue_rate 100", "set_queue_rate 50 1", "set_queue_depth 8 2 0")
-    assert switch.ports.told == [(None, None, 100, None), (1, None, 50, None), (2, 0, None, 8)]
+    assert switch.ports.calls == [(None, None, 100, None), (1, None, 50, None), (2, 0, None, 8)]
     assert switch.refuses("set_queue_rate 1 9") == "Error: there is no port 9"
     assert switch.refuses("set_queue_rate x") == "Error: Bad format for rate_pps, expected integer"
 
@@ -100,7 +100,7 @@ def test_parameters_of_crcs() -> None:
     with Commanded(PROGRAMS / "hashes") as switch:
         name = next(name for name, width in switch.shell.program.crcs.items() if width == 16)
         switch.does(f"set_crc16_parameters {name} 0x1021 0xffff 0x1 false 0")
-        assert switch.ports.told == [(name, Crc(16, 0x1021, 0xFFFF, 1, reflected=False))]
+        assert switch.ports.calls == [(name, Crc(16, 0x1021, 0xFFFF, 1, reflected=False))]
         assert (
             switch.refuses(f"set_crc32_parameters {name} 1 1 1 0 0")
             == f"Error: Invalid crc32_custom name ({name})"
@@ -114,17 +114,17 @@ def test_parameters_of_crcs() -> None:
 
 
 def test_what_cannot_be_kept_is_refused(switch: Commanded, tmp_path: Path) -> None:
-    """A switch that goes on with pinned state is told again what P4Runtime can express, and no more."""
+    """A switch that continues with pinned state is given again what P4Runtime can express, and no more."""
     from softswitch.p4runtime.journal import Journal
 
     control: Control = switch.control
-    kept = Journal(tmp_path, control.config)
-    control.journal_writes(kept)
+    stored = Journal(tmp_path, control.config)
+    control.journal_writes(stored)
     switch.does("table_add forward forward_to 1 => 2")
-    assert len(list(kept.requests())) == 1
+    assert len(list(stored.requests())) == 1
     for line in ("mc_mgrp_create 1", "mirroring_add 1 2"):
         assert switch.refuses(line).endswith("cannot be persisted: start the switch without --pin")
-    kept.close()
+    stored.close()
 
 
 def test_help_and_comments(switch: Commanded) -> None:

@@ -159,7 +159,7 @@ def _do(
         done = model.modify(handle, modify[1]) if command == "modify" else model.delete(handle)
         printed = ""
     if done:
-        said = switch.does(line)
-        assert not printed or said[-1] == printed
+        message = switch.does(line)
+        assert not printed or message[-1] == printed
     else:
         assert switch.refuses(line).startswith("Invalid table operation (")

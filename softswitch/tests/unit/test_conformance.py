@@ -40,10 +40,10 @@ WIDE = (1 << 96) - 1
 
 
 class Wire:
-    """A target that sends each frame to the next port and remembers what it was told."""
+    """A target that sends each frame to the next port and records calls."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.calls: list[object] = []
         self.counter = CounterValue(0, 0)
 
     def process(self, port: int, frame: bytes, _t_in: int, _now: int) -> list[Output]:
@@ -53,13 +53,13 @@ class Wire:
     def write_entries(self, writes: Sequence[EntryWrite]) -> list[Exception | None]:
         results: list[Exception | None] = []
         for write in writes:
-            known = write in self.told
-            self.told.append(write)
+            known = write in self.calls
+            self.calls.append(write)
             results.append(EntryExists("it is there") if known else None)
         return results
 
     def set_default(self, table: str, action: EntryAction | None) -> None:
-        self.told.append((table, action))
+        self.calls.append((table, action))
 
     def entry_counter(self, _entry: EntryKey) -> CounterValue:
         return self.counter
@@ -68,22 +68,22 @@ class Wire:
         return [self.counter][start:stop]
 
     def write_counter(self, name: str, index: int, value: CounterValue) -> None:
-        self.told.append((name, index, value))
+        self.calls.append((name, index, value))
 
     def read_register(self, _name: str, start: int, stop: int) -> list[int]:
         return [0] * (stop - start)
 
     def write_register(self, name: str, index: int, value: int) -> None:
-        self.told.append((name, index, value))
+        self.calls.append((name, index, value))
 
     def write_meter(self, name: str, index: int, config: MeterConfig | None) -> None:
-        self.told.append((name, index, config))
+        self.calls.append((name, index, config))
 
     def write_multicast_group(self, group: int, replicas: Sequence[Replica]) -> None:
-        self.told.append(("group", group, tuple(replicas)))
+        self.calls.append(("group", group, tuple(replicas)))
 
     def write_clone_session(self, session: int, replicas: Sequence[Replica], length: int = 0) -> None:
-        self.told.append(("session", session, tuple(replicas), length))
+        self.calls.append(("session", session, tuple(replicas), length))
 
 
 def p4info() -> p4i.P4Info:
@@ -97,10 +97,10 @@ def p4info() -> p4i.P4Info:
 
 
 def drive(text: str) -> list[object]:
-    """What the target was told by these vectors."""
+    """Return the calls that these vectors make."""
     target = Wire()
     StfDriver(target, Names(p4info())).run(parse(text, "f.stf"))
-    return target.told
+    return target.calls
 
 
 # -- expectations
@@ -169,7 +169,7 @@ def test_fails(text: str, message: str) -> None:
     assert str(error.value) == message
 
 
-# -- what the target is told
+# -- calls of the target
 
 
 def entry(table: str, priority: int, *key: Match) -> EntryWrite:

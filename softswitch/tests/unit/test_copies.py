@@ -63,7 +63,7 @@ def test_a_header_without_egress_spec_cannot_be_dropped() -> None:
 
 
 def test_a_direct_meter_and_a_copied_header_set_standard_metadata() -> None:
-    """A program that sets `mcast_grp` so needs the traffic manager's queues."""
+    """A program that sets a field of `standard_metadata` in these ways needs the traffic manager's queues."""
     program = compiled("meters")
     assert not program.sets_standard(Standard.PRIORITY)
     table = program.tables["Measure.first"]

@@ -1,4 +1,4 @@
-"""The JSON of traces: its schema is what docs/explain.md says, and every kind comes of some program."""
+"""The JSON of traces: its schema is that of docs/explain.md, and some program produces every kind."""
 
 from __future__ import annotations
 

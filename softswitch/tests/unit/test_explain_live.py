@@ -1,4 +1,4 @@
-"""`softswitch --trace`: the ports run the interpreter, and the trace tells what they sent."""
+"""`softswitch --trace`: the ports run the interpreter, and the trace has what they sent."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_filter_chooses_events(file: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """At the start it is an error; later the switch goes on without, and says so once."""
+    """At the start it is an error; later the switch continues without a trace and prints one warning."""
     with pytest.raises(SwitchError, match="nowhere"):
         Trace(tmp_path / "nowhere" / "trace.jsonl")
     live = TracedPipeline(compiled("ecn"), Trace(Path("/dev/full")))
@@ -151,8 +151,8 @@ def test_a_traced_switch_says_so(file: Path) -> None:
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            said, datapath, ready = (process.stderr.readline() for _ in range(3))
-            assert "interpreter" in said and str(file) in said
+            message, datapath, ready = (process.stderr.readline() for _ in range(3))
+            assert "interpreter" in message and str(file) in message
             assert datapath == "softswitch: datapath sockets: packets are traced\n"
             assert ready.startswith("softswitch: ready: 0 ports")
         finally:

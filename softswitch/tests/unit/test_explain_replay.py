@@ -1,4 +1,4 @@
-"""Explaining changes nothing, and a trace tells all that happened: replayed, it gives the same frames."""
+"""Explaining changes nothing, and a trace is complete: replayed, it gives the same frames."""
 
 from __future__ import annotations
 

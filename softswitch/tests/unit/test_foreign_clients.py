@@ -32,8 +32,8 @@ def switch(program: Path) -> Iterator[str]:
     command = [sys.executable, "-m", "softswitch", str(program), "--p4info", str(p4info), *flags]
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        said, ready = process.stderr.readline(), process.stderr.readline()
-        assert said.startswith("softswitch: datapath ")
+        message, ready = process.stderr.readline(), process.stderr.readline()
+        assert message.startswith("softswitch: datapath ")
         found = re.fullmatch(r"softswitch: ready: 0 ports, P4Runtime on (127\.0\.0\.1:\d+)\n", ready)
         try:
             assert found, ready + process.stderr.read()
@@ -221,13 +221,13 @@ def shell(address: str, session: str) -> list[str]:
 
 @pytest.mark.soak
 def test_p4runtime_shell(address: str) -> None:
-    said = shell(address, SHELL_SESSION)
-    assert [line for line in said if line.startswith("ControlIngress.")] == [
+    message = shell(address, SHELL_SESSION)
+    assert [line for line in message if line.startswith("ControlIngress.")] == [
         "ControlIngress.forward",
         "ControlIngress.pairs",
         "ControlIngress.types",
     ]
-    assert [line for line in said if line.startswith("after")] == [
+    assert [line for line in message if line.startswith("after")] == [
         "after insert: 1 True",
         "after delete: 0",
     ]
@@ -297,8 +297,8 @@ exit()
 
 @pytest.mark.soak
 def test_p4runtime_shell_writes_and_reads_what_it_knows(entities: str) -> None:
-    said = shell(entities, ENTITY_SESSION)
-    assert [line for line in said if line.startswith("said")] == [
+    message = shell(entities, ENTITY_SESSION)
+    assert [line for line in message if line.startswith("said")] == [
         "said group: [(2, 3), (1, 1)]",
         "said entry: 1",
         "said members: 2",
@@ -308,4 +308,4 @@ def test_p4runtime_shell_writes_and_reads_what_it_knows(entities: str) -> None:
         "said meter: [1]",
         "said counter: [9]",
         "said digest: [5]",
-    ], said
+    ], message

@@ -105,7 +105,7 @@ def test_stacks(frame: str, expected: str) -> None:
         ("03 00 0000 0000 08 aa bbbb 00 cccc", "03 00 0009 {} 00 cccc"),
         # made valid anew: as long as before, and 0
         ("04 00 0000 0000 08 aa bbbb 00 cccc", "04 00 000d {} 00 00 0000 00 cccc"),
-        # the data alone: `bits` tells the old length
+        # the data alone: `bits` still has the old length
         ("09 00 0000 0000 08 aa bbbb 10 eeee cccc", "09 00 000f {} 08 eeee bbbb 10 eeee cccc"),
         ("86 00 0000 0000 00 bbbb 01 01 aa 02 00 ddee", "86 00 0010 {} 00 bbbb 02 00 ddee"),
         ("88 00 0000 0000 00 bbbb 01 01 aa 02 00 ddee", "88 00 0010 {} 00 bbbb 02 00 ddee 02 00 ddee"),

@@ -1,4 +1,4 @@
-"""What the interpreter tells the control plane: digests, log lines, failed assertions; its random numbers."""
+"""The interpreter's notices to the control plane: digests, log lines, failed assertions; random numbers."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def sets() -> InterpretedPipeline:
 
 
 def visited(pipeline: InterpretedPipeline, kind: int, narrow: int, wide: int, inner: int) -> tuple[int, int]:
-    """(egress port, states by bit) for a packet; port 2 tells of a parser error."""
+    """Return (egress port, states by bit) for a packet; port 2 is for parser errors."""
     head = kind.to_bytes(2, "big") + (narrow << 9 | wide).to_bytes(2, "big")
     [output] = pipeline.process(1, head + bytes([0, inner]), 0, 0)
     return output.port, output.frame[4]

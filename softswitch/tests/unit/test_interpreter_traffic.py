@@ -38,10 +38,10 @@ def probe(op: int, port: int = 1, group: int = 1, session: int = 1, cut: int = 2
     return bytes([op, port]) + numbers + bytes(8)
 
 
-def told(output: Output) -> tuple[int, int, int, int, int, int, int]:
-    """(port, instance, rid, packet length, kept, lost, ingress port) as egress saw them."""
-    instance, rid, high, low, kept, lost, source = output.frame[8:15]
-    return output.port, instance, rid, high << 8 | low, kept, lost, source
+def reported(output: Output) -> tuple[int, int, int, int, int, int, int]:
+    """Return (port, instance, rid, packet length, stored, lost, ingress port) as egress saw them."""
+    instance, rid, high, low, stored, lost, source = output.frame[8:15]
+    return output.port, instance, rid, high << 8 | low, stored, lost, source
 
 
 def send(pipeline: InterpretedPipeline, op: int, body: bytes = b"body", **fields: int) -> list[Output]:
@@ -50,20 +50,20 @@ def send(pipeline: InterpretedPipeline, op: int, body: bytes = b"body", **fields
 
 def test_a_unicast_packet_keeps_its_metadata(replication: InterpretedPipeline) -> None:
     [output] = send(replication, 0, port=3)
-    assert told(output) == (3, 0, 0, 20, 0x5A, 0x77 + 3, 2)
+    assert reported(output) == (3, 0, 0, 20, 0x5A, 0x77 + 3, 2)
 
 
 def test_a_clone_from_ingress_is_the_packet_as_it_came_with_the_listed_fields(
     replication: InterpretedPipeline,
 ) -> None:
     clone, packet = send(replication, I2E | ADD)
-    assert told(clone) == (4, 1, 0, 20, (I2E | ADD) ^ 0x5A, 0, 0)
-    assert told(packet)[:4] == (1, 0, 0, 24)
+    assert reported(clone) == (4, 1, 0, 20, (I2E | ADD) ^ 0x5A, 0, 0)
+    assert reported(packet)[:4] == (1, 0, 0, 24)
     assert clone.frame[PROBE_BYTES:] == b"body"
     assert packet.frame[PROBE_BYTES:] == b"\xde\xad\xbe\xefbody"
     clone, _ = send(replication, I2E, cut=21)
-    assert told(clone)[5] == 1  # the other list has `also` too
-    assert told(clone)[6] == 0
+    assert reported(clone)[5] == 1  # the other list has `also` too
+    assert reported(clone)[6] == 0
 
 
 def test_a_clone_from_ingress_is_parsed_with_its_ingress_port(replication: InterpretedPipeline) -> None:
@@ -79,7 +79,7 @@ def test_a_packet_that_is_dropped_is_cloned(replication: InterpretedPipeline) ->
 
 def test_a_session_makes_a_copy_for_each_replica(replication: InterpretedPipeline) -> None:
     outputs = send(replication, I2E, session=3, port=DROPPED)
-    assert [told(output)[:3] for output in outputs] == [(4, 1, 7), (5, 1, 8)]
+    assert [reported(output)[:3] for output in outputs] == [(4, 1, 7), (5, 1, 8)]
 
 
 @pytest.mark.parametrize("session", [9, 0])
@@ -94,7 +94,7 @@ def test_a_session_is_removed_by_no_replicas(replication: InterpretedPipeline) -
 
 def test_a_clone_from_egress_has_the_headers_of_egress(replication: InterpretedPipeline) -> None:
     packet, clone = send(replication, E2E | ADD)
-    assert told(clone) == (5, 0x02, 0, 24, (((E2E | ADD) ^ 0x5A) + 1) & 255, 0, 0)
+    assert reported(clone) == (5, 0x02, 0, 24, (((E2E | ADD) ^ 0x5A) + 1) & 255, 0, 0)
     assert clone.frame[PROBE_BYTES:] == packet.frame[PROBE_BYTES:] == b"\xde\xad\xbe\xefbody"
     assert packet.frame[15] == 1
     assert clone.frame[15] == 2  # went through egress twice
@@ -102,7 +102,7 @@ def test_a_clone_from_egress_has_the_headers_of_egress(replication: InterpretedP
 
 def test_multicast_takes_the_place_of_the_unicast_copy(replication: InterpretedPipeline) -> None:
     outputs = send(replication, MULTICAST)
-    assert [told(output)[:4] for output in outputs] == [(n, 5, n, 20) for n in (1, 2, 3)]
+    assert [reported(output)[:4] for output in outputs] == [(n, 5, n, 20) for n in (1, 2, 3)]
     assert send(replication, MULTICAST, group=9) == []
     replication.write_multicast_group(1, [])
     assert send(replication, MULTICAST) == []
@@ -110,7 +110,7 @@ def test_multicast_takes_the_place_of_the_unicast_copy(replication: InterpretedP
 
 def test_multicast_and_clones_come_in_order(replication: InterpretedPipeline) -> None:
     outputs = send(replication, I2E | MULTICAST | E2E)
-    assert [told(output)[:2] for output in outputs] == [
+    assert [reported(output)[:2] for output in outputs] == [
         (4, 1), (1, 5), (2, 5), (3, 5), (5, 0x52), (5, 0x52), (5, 0x52),
     ]  # fmt: skip
 

@@ -66,8 +66,8 @@ class Kinds(RuleBasedStateMachine):
     def write(self, change: Change, kind: str, key: tuple[Match, ...], priority: int) -> Exception | None:
         action = None if change is Change.DELETE else ActionCall(f"Pick.{kind}_hit", (self.value(priority),))
         entry = EntryWrite(change, f"Pick.{kind}_table", key, action, priority)
-        ours, theirs = self.fast.write_entries([entry]), self.oracle.write_entries([entry])
-        assert [type(error) for error in ours] == [type(error) for error in theirs]
+        ours, reference = self.fast.write_entries([entry]), self.oracle.write_entries([entry])
+        assert [type(error) for error in ours] == [type(error) for error in reference]
         return ours[0]
 
     def value(self, priority: int) -> int:

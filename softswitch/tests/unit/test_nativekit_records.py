@@ -192,9 +192,9 @@ def test_any_address_may_be_touched(address: int) -> None:
 
 
 def test_touched_memory_stays_as_it_is_and_every_line_is_touched() -> None:
-    kept = np.arange(1000, dtype=np.uint8)
-    _touch(kept.ctypes.data, len(kept))
-    assert (kept == np.arange(1000, dtype=np.uint8)).all()
+    stored = np.arange(1000, dtype=np.uint8)
+    _touch(stored.ctypes.data, len(stored))
+    assert (stored == np.arange(1000, dtype=np.uint8)).all()
     seen: list[int] = []
     plain(prefetch_lines, {prefetch: seen.append})(5 * LINE, 2 * LINE + 1)
     assert seen == [5 * LINE, 6 * LINE, 7 * LINE]

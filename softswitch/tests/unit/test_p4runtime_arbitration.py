@@ -1,4 +1,4 @@
-"""Arbitration without I/O: who is primary and who is told what."""
+"""Arbitration without I/O: which controller is primary, and which messages each gets."""
 
 import pytest
 from hypothesis import given
@@ -21,20 +21,20 @@ def bid(election_id: int | None, role: str = "", device_id: int = 1) -> p4r.Mast
     return message
 
 
-def told(notices: list[tuple[str, p4r.StreamMessageResponse]]) -> dict[str, tuple[int, int]]:
+def reported(notices: list[tuple[str, p4r.StreamMessageResponse]]) -> dict[str, tuple[int, int]]:
     """Controller: (status code, election ID of the primary)."""
     return {
-        who: (response.arbitration.status.code, decode_uint128(response.arbitration.election_id))
-        for who, response in notices
+        process: (response.arbitration.status.code, decode_uint128(response.arbitration.election_id))
+        for process, response in notices
     }
 
 
 def test_the_highest_election_id_is_primary_and_all_are_told() -> None:
     arbiter = Arbiter[str](1)
-    assert told(arbiter.update("a", bid(5))) == {"a": (OK, 5)}
-    assert told(arbiter.update("b", bid(3))) == {"b": (ALREADY_EXISTS, 5)}
+    assert reported(arbiter.update("a", bid(5))) == {"a": (OK, 5)}
+    assert reported(arbiter.update("b", bid(3))) == {"b": (ALREADY_EXISTS, 5)}
     high = 1 << 100
-    assert told(arbiter.update("c", bid(high))) == {
+    assert reported(arbiter.update("c", bid(high))) == {
         "a": (ALREADY_EXISTS, high),
         "b": (ALREADY_EXISTS, high),
         "c": (OK, high),
@@ -44,10 +44,10 @@ def test_the_highest_election_id_is_primary_and_all_are_told() -> None:
 
 def test_a_backup_takes_over_when_the_primary_leaves_or_steps_down() -> None:
     arbiter = Arbiter[str](1)
-    for who, election_id in (("a", 5), ("b", 3), ("c", 4)):
-        arbiter.update(who, bid(election_id))
-    assert told(arbiter.leave("a")) == {"b": (ALREADY_EXISTS, 4), "c": (OK, 4)}
-    assert told(arbiter.update("c", bid(1))) == {"b": (OK, 3), "c": (ALREADY_EXISTS, 3)}
+    for process, election_id in (("a", 5), ("b", 3), ("c", 4)):
+        arbiter.update(process, bid(election_id))
+    assert reported(arbiter.leave("a")) == {"b": (ALREADY_EXISTS, 4), "c": (OK, 4)}
+    assert reported(arbiter.update("c", bid(1))) == {"b": (OK, 3), "c": (ALREADY_EXISTS, 3)}
     assert arbiter.leave("c") == []
     assert arbiter.leave("nobody") == []
     assert arbiter.primaries == ["b"]
@@ -58,7 +58,7 @@ def test_without_election_id_a_controller_is_never_primary() -> None:
     ((_, response),) = arbiter.update("a", bid(None))
     assert response.arbitration.status.code == NOT_FOUND
     assert not response.arbitration.HasField("election_id")
-    assert told(arbiter.update("b", bid(0))) == {"a": (ALREADY_EXISTS, 0), "b": (OK, 0)}
+    assert reported(arbiter.update("b", bid(0))) == {"a": (ALREADY_EXISTS, 0), "b": (OK, 0)}
     assert not arbiter.is_primary("a")
     assert arbiter.is_primary("b")
 
@@ -84,8 +84,8 @@ def test_roles_have_primaries_of_their_own() -> None:
 )
 def test_only_the_primary_writes(role: str, election_id: int | None, code: str, message: str) -> None:
     arbiter = Arbiter[str](1)
-    for who, message_of in (("a", bid(5)), ("b", bid(2, role="reader")), ("c", bid(1, role="left"))):
-        arbiter.update(who, message_of)
+    for process, message_of in (("a", bid(5)), ("b", bid(2, role="reader")), ("c", bid(1, role="left"))):
+        arbiter.update(process, message_of)
     arbiter.leave("c")
     with pytest.raises(Refusal) as refusal:
         arbiter.check_write(role, election_id)
@@ -97,7 +97,7 @@ def test_bids_that_end_the_stream() -> None:
     arbiter.update("a", bid(5))
     with_config = bid(9, role="r")
     with_config.role.config.SetInParent()
-    for who, message, code, text in [
+    for process, message, code, text in [
         ("b", bid(5), "INVALID_ARGUMENT", "election ID 5 is used by another controller"),
         ("b", bid(1, device_id=2), "NOT_FOUND", "device 2 is not here, this is device 1"),
         ("a", bid(1, device_id=2), "FAILED_PRECONDITION", "device 2 is not here, this is device 1"),
@@ -110,7 +110,7 @@ def test_bids_that_end_the_stream() -> None:
         ),
     ]:
         with pytest.raises(Refusal) as refusal:
-            arbiter.update(who, message)
+            arbiter.update(process, message)
         assert (refusal.value.code.name, str(refusal.value)) == (code, text)
     for number in range(1, MAX_CONTROLLERS):
         arbiter.update(str(number), bid(100 + number))
@@ -129,17 +129,17 @@ def test_what_controllers_were_last_told_is_true(events: list[tuple[str, str | i
     arbiter = Arbiter[str](1)
     live: dict[str, int | None] = {}
     last: dict[str, int] = {}
-    for who, event in events:
+    for process, event in events:
         if isinstance(event, str):
-            notices = arbiter.leave(who)
-            live.pop(who, None)
-            last.pop(who, None)
-        elif event is not None and event in [i for other, i in live.items() if other != who]:
+            notices = arbiter.leave(process)
+            live.pop(process, None)
+            last.pop(process, None)
+        elif event is not None and event in [i for other, i in live.items() if other != process]:
             continue
         else:
-            notices = arbiter.update(who, bid(event))
-            live[who] = event
-        for other, (code, _) in told(notices).items():
+            notices = arbiter.update(process, bid(event))
+            live[process] = event
+        for other, (code, _) in reported(notices).items():
             last[other] = code
         best = max((i for i in live.values() if i is not None), default=None)
         for other, election_id in live.items():

@@ -80,7 +80,7 @@ def test_it_is_what_a_message_comes_to(loaded: LoadedConfig) -> None:
 def test_an_image_of_the_pipeline_has_its_plain_entries(
     control: ControlledPipeline[CompiledPipeline],
 ) -> None:
-    """No part of a plain entry is kept outside the pipeline, so a restored one takes what a new one takes."""
+    """Plain entries are stored in the pipeline only, so a restored one accepts what a new one accepts."""
     empty = control.pipeline.memory_image()
     assert write(control, 5) == ""
     one = control.pipeline.memory_image()

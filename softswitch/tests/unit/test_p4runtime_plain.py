@@ -44,15 +44,15 @@ def test_plain_writes_take_it(atomicity: Any) -> None:
     port = {kind: request(*(forward(a, 1 + a % 9, kind) for a in addresses), atomicity=atomicity)
             for kind in (INSERT, MODIFY)}  # fmt: skip
     deleted = request(*(forward(a, None, DELETE) for a in addresses), atomicity=atomicity)
-    # An entry in the place of another, as the hot set moves; the action of one that is deleted says nothing.
+    # An entry replaces another, as the hot set moves; the action of a deleted one is ignored.
     moved = [each for a in addresses for each in (forward(a, 7, DELETE), forward(a + 1, 2))]
     pairs = [update(INSERT, PAIRS, [(1, number(a, 8)), (2, b"\0\1")], (SET_TAG, [(1, b"\0\0\2"), (2, b"\3")]))
              for a in range(4)]  # fmt: skip
     for count, data in enumerate(
         (port[INSERT], port[MODIFY], deleted, port[INSERT], request(*moved, *pairs, atomicity=atomicity)), 1
     ):
-        told = twins.write(data)
-        assert not any(told)
+        reported = twins.write(data)
+        assert not any(reported)
         assert twins.shortcuts == count
     assert len(held(twins.short)) >= 1004
 
@@ -103,9 +103,9 @@ def test_what_a_request_has_beside_its_updates_is_in_its_head() -> None:
 def test_what_is_unusual_or_wrong_takes_the_long_way_with_all_of_its_batch(wrong: p4r.Update) -> None:
     for atomicity in ATOMICITIES:
         twins = Twins()
-        told = twins.write(request(forward(5), wrong, forward(9), atomicity=atomicity))
+        reported = twins.write(request(forward(5), wrong, forward(9), atomicity=atomicity))
         assert twins.shortcuts == 0
-        assert len(told) == 3
+        assert len(reported) == 3
 
 
 def test_a_table_takes_what_it_has_room_for() -> None:

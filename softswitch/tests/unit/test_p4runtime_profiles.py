@@ -1,4 +1,4 @@
-"""Action profiles: limits, weights, one-shots, and what the pipeline is told to pick from."""
+"""Action profiles: limits, weights, one-shots, and the members that the pipeline picks from."""
 
 from __future__ import annotations
 

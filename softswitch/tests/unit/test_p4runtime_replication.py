@@ -1,4 +1,4 @@
-"""Multicast groups and clone sessions: what the pipeline is told, and how many replicas there may be."""
+"""Multicast groups and clone sessions: what is written to the pipeline, and the limit of replicas."""
 
 from typing import Any
 

@@ -105,8 +105,8 @@ class Pi(RuleBasedStateMachine):
             self.numbers.remove_group(group)
 
     def purge(self, member: int) -> None:
-        most = max(weight for weight, count in self.weight_counts[member].items() if count)
-        while len(self.handles[member]) > most:
+        maximum = max(weight for weight, count in self.weight_counts[member].items() if count)
+        while len(self.handles[member]) > maximum:
             insort(self.free, self.handles[member].pop())
 
     @invariant()

@@ -395,5 +395,5 @@ def test_nothing_is_left_of_a_stopped_server() -> None:
     session()  # what gRPC keeps for the process is there afterwards
     threads, files = left()
     session()
-    # gRPC closes its sockets in threads of its own, and says nothing when it has.
+    # gRPC closes its sockets in its own threads, without notification.
     wait_for(lambda: left()[0] <= threads and left()[1] <= files)

@@ -1,4 +1,4 @@
-"""Controllers that do not read what they are told: what is lost to them is counted, and told of."""
+"""Controllers that do not read their messages: lost ones are counted and logged."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_is_lost_is_counted_and_told_of(
     assert len(read(quick)) == WAITING
     for number in range(WAITING, WAITING + 2):
         all_sessions.broadcast(packet(number))
-    # Each stream on its own; a backup is told nothing, and loses nothing.
+    # Each stream has its own queue; a backup gets no messages and loses none.
     assert (all_sessions.lost_messages, caplog.messages) == (2, [LOST])
     assert read(quick) == [b"\3", b"\4"]
     assert read(slow) == [b"\0", b"\1", b"\2"]

@@ -1,4 +1,4 @@
-"""What controllers are told unasked: digests, idle timeouts and the program's log; and roles of their own."""
+"""Unsolicited messages to controllers: digests, idle timeouts and the program's log; and roles."""
 
 import json
 import logging
@@ -61,7 +61,7 @@ async def macs(controller: Controller) -> list[int]:
 async def test_digests_are_listed_acknowledged_and_sent_again() -> None:
     async with rig(ModelPipeline) as switch:
         primary = await switch.primary(ENTITIES)
-        learn(switch.ports, 1)  # before anybody wants digests
+        learn(switch.ports, 1)  # before a controller has enabled digests
         await primary.write(digest_entry(timeout=10**15, size=2, ack=10**15))
         for mac in (7, 7, 8):
             learn(switch.ports, mac)

@@ -1,4 +1,4 @@
-"""The gRPC port with TLS: who can talk to it, and what is said of files that are wrong."""
+"""The gRPC port with TLS: which clients can connect, and errors about wrong files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

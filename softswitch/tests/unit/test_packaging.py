@@ -195,12 +195,12 @@ def fields(message: Descriptor) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.parametrize("module", ["p4d", "p4i", "p4r", "p4t", "rpc_status"])
 def test_the_messages_are_those_of_p4runtime(module: str) -> None:
-    theirs = {"p4d": p4d, "p4i": p4i, "p4r": p4r, "p4t": p4t, "rpc_status": rpc_status}[module]
+    expected = {"p4d": p4d, "p4i": p4i, "p4r": p4r, "p4t": p4t, "rpc_status": rpc_status}[module]
     ours = vars(getattr(messages, module))
-    assert set(ours) == set(theirs.DESCRIPTOR.message_types_by_name)
+    assert set(ours) == set(expected.DESCRIPTOR.message_types_by_name)
     for name, kind in ours.items():
-        assert fields(kind.DESCRIPTOR) == fields(getattr(theirs, name).DESCRIPTOR), name
-        assert kind is not getattr(theirs, name)
+        assert fields(kind.DESCRIPTOR) == fields(getattr(expected, name).DESCRIPTOR), name
+        assert kind is not getattr(expected, name)
 
 
 def test_the_messages_file_has_each_file_after_those_that_it_imports() -> None:
@@ -211,8 +211,8 @@ def test_the_messages_file_has_each_file_after_those_that_it_imports() -> None:
 
 
 def test_messages_of_others_are_adopted() -> None:
-    theirs = p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=7)))
-    ours = messages.adopt(theirs)
+    expected = p4r.Update(type=p4r.Update.MODIFY, entity=p4r.Entity(table_entry=p4r.TableEntry(table_id=7)))
+    ours = messages.adopt(expected)
     assert type(ours) is messages.p4r.Update
-    assert ours.SerializeToString() == theirs.SerializeToString()
+    assert ours.SerializeToString() == expected.SerializeToString()
     assert messages.adopt(ours) == ours

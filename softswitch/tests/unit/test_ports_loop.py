@@ -145,9 +145,9 @@ def test_frames_are_reordered_and_none_is_kept() -> None:
         frames = [b"%d" % number for number in range(200)]
         for frame in frames:
             loop.cpu_socket.send(frame)
-        came = [loop.cpu_socket.recv(100) for _ in frames]
-        assert sorted(came) == sorted(frames)
-        assert came != frames
+        arrived = [loop.cpu_socket.recv(100) for _ in frames]
+        assert sorted(arrived) == sorted(frames)
+        assert arrived != frames
         assert loop.counters().ports[CPU].reordered > 0
 
 

@@ -39,14 +39,14 @@ def test_the_loop_hands_over_what_packets_tell() -> None:
         loop.start(live)
         for frame in frames:
             loop.cpu_socket.send(frame)
-        told = [live.decode_notice(loop.notice_socket.recv(1 << 16)) for _ in expected]
+        reported = [live.decode_notice(loop.notice_socket.recv(1 << 16)) for _ in expected]
         assert loop.counters().lost_notices == 0
-    assert told == expected
+    assert reported == expected
 
 
 def test_what_nobody_reads_does_not_hold_up_the_loop_and_is_counted() -> None:
     pipeline = CompiledPipeline(compiled("digests_logs"))
-    telling, told = _telling_frame(pipeline)
+    telling, reported = _telling_frame(pipeline)
     with PortLoop({}, CPU) as loop:
         loop.start(pipeline)
         sent = _send_until(loop, telling, lambda: loop.counters().lost_notices > 0)
@@ -54,7 +54,7 @@ def test_what_nobody_reads_does_not_hold_up_the_loop_and_is_counted() -> None:
         counters = loop.counters()
         port = counters.ports[CPU]
         assert port.rx == sent
-        assert _waiting(loop) + counters.lost_notices == told * (port.rx - port.rx_dropped)
+        assert _waiting(loop) + counters.lost_notices == reported * (port.rx - port.rx_dropped)
 
 
 def test_lost_notices_are_told_at_once_and_then_seldom(
@@ -78,13 +78,13 @@ def test_lost_notices_are_told_at_once_and_then_seldom(
 
 
 def _telling_frame(pipeline: CompiledPipeline) -> tuple[bytes, int]:
-    """A frame that tells the control plane something, and in how many notices."""
+    """A frame that causes notices to the control plane, and how many."""
     construct, random = CONSTRUCTS["digests_logs"], Random(3)
     while True:
         frame = construct.frame(random)[1]
         pipeline.process(CPU, frame, 0, 0)
-        if told := len(pipeline.take_notices()):
-            return frame, told
+        if reported := len(pipeline.take_notices()):
+            return frame, reported
 
 
 def _send_until(loop: PortLoop, frame: bytes, condition: Callable[[], bool]) -> int:

@@ -93,12 +93,12 @@ def test_frames_are_lost_duplicated_and_reordered_but_never_kept(
     loss: float, duplicate: float, reorder: float, seed: int, count: int
 ) -> None:
     line = Line(Impairment(loss, duplicate, reorder, seed))
-    came = Counter(line.carry(list(range(count))))
+    received = Counter(line.carry(list(range(count))))
     assert line.buffer["held"] == 0
-    assert set(came) <= set(range(count))
-    assert count - len(came) == line.buffer["lost"]
-    assert sum(times == 2 for times in came.values()) == line.buffer["duplicated"]
-    assert max(came.values(), default=0) <= 2
+    assert set(received) <= set(range(count))
+    assert count - len(received) == line.buffer["lost"]
+    assert sum(times == 2 for times in received.values()) == line.buffer["duplicated"]
+    assert max(received.values(), default=0) <= 2
 
 
 def test_probabilities_are_met() -> None:
@@ -110,8 +110,8 @@ def test_probabilities_are_met() -> None:
 
 
 def test_a_held_frame_is_passed_by_one_to_four_later_ones() -> None:
-    came = Line(Impairment(reorder=0.05)).carry(list(range(5_000)), drain=False)
-    passed = [sum(later > frame for later in came[:position]) for position, frame in enumerate(came)]
+    received = Line(Impairment(reorder=0.05)).carry(list(range(5_000)), drain=False)
+    passed = [sum(later > frame for later in received[:position]) for position, frame in enumerate(received)]
     assert {0, 1, 2, 3, 4} <= set(passed)
     assert max(passed) <= 8  # held frames that leave together do not count as passing each other
 
@@ -127,8 +127,8 @@ def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
 
 
 def test_a_full_shelf_lets_frames_pass() -> None:
-    came = Line(Impairment(reorder=1.0)).carry(list(range(3 * REORDER_SLOTS)), drain=False)
-    assert came[0] == REORDER_SLOTS
+    received = Line(Impairment(reorder=1.0)).carry(list(range(3 * REORDER_SLOTS)), drain=False)
+    assert received[0] == REORDER_SLOTS
 
 
 def test_seed_and_place_decide() -> None:

@@ -80,16 +80,16 @@ def pytest_of_bmv2() -> tuple[int, str]:
 
 @pytest.mark.soak
 def test_tests_run_on_the_bmv2_that_is_named(fake_bmv2: Path) -> None:
-    status, said = pytest_of_bmv2()
-    assert (status, "1 error" in said) == (1, True), said
-    assert "the switch ended with code 3: fake: " in said
+    status, line = pytest_of_bmv2()
+    assert (status, "1 error" in line) == (1, True), line
+    assert "the switch ended with code 3: fake: " in line
 
 
 def test_tests_are_not_skipped_for_a_wrong_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTLINE_BMV2", "/nowhere")
-    status, said = pytest_of_bmv2()
+    status, line = pytest_of_bmv2()
     assert status == pytest.ExitCode.USAGE_ERROR
-    assert "HOTLINE_BMV2=/nowhere: /nowhere is not a program" in said
+    assert "HOTLINE_BMV2=/nowhere: /nowhere is not a program" in line
 
 
 # -- TCP ports
@@ -98,8 +98,8 @@ def test_tests_are_not_skipped_for_a_wrong_name(monkeypatch: pytest.MonkeyPatch)
 def test_a_reserved_port_is_for_a_grpc_server_alone() -> None:
     with processes.reserved_port() as port, processes.reserved_port() as other:
         assert port != other
-        with socket.socket() as somebody, pytest.raises(OSError, match="in use"):
-            somebody.bind(("127.0.0.1", port))
+        with socket.socket() as client, pytest.raises(OSError, match="in use"):
+            client.bind(("127.0.0.1", port))
         server = grpc.server(ThreadPoolExecutor(1))
         assert server.add_insecure_port(f"127.0.0.1:{port}") == port
         server.start()

@@ -46,7 +46,7 @@ class Step(NamedTuple):
 
 @entry_point
 def _run(queues: Queues, steps: Any, results: Any) -> None:
-    """Do the steps; of each the slot, what it says, and when the next packet may go."""
+    """Do the steps; return the slot, the result and the next departure time of each."""
     for k in range(len(steps)):
         kind, port, priority, length, now = steps[k]
         s: int = int64(NONE)
@@ -201,7 +201,7 @@ def test_the_first_packet_goes_at_once_and_others_a_gap_apart() -> None:
 
 
 def test_a_late_departure_holds_up_none_behind_it() -> None:
-    """As in BMv2: when a packet may go is said when it comes."""
+    """As in BMv2, a packet's departure time is computed when it arrives."""
     for rate in (Rate(packets=1000), Rate(bits=992_000)):  # of which 100 B on the wire are a millisecond
         queues = one(rate)
         for _ in range(3):

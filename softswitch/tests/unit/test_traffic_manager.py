@@ -35,7 +35,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 
 def test_a_burst_into_a_small_queue(make: Make) -> None:
-    """Of eight packets the first is gone at once, four wait for theirs, and three find the queue full."""
+    """Of eight packets the first leaves at once, four wait in the queue, and three find it full."""
     pipeline = make()
     ecn.mark_from(pipeline, OUT, 2)
     switch = QueuedSwitch(pipeline, Rate(packets=1000), packet_depth(4))

@@ -117,7 +117,7 @@ def figures(runs: tuple[Path, ...], output: Path, as_json: bool) -> None:
 def compare(runs: tuple[Path, ...], as_json: bool) -> None:
     """Compare runs, arm by arm, with 95 % intervals.
 
-    Each arm is compared with that of the first run. Also tells what offload did in each run.
+    Each arm is compared with that of the first run. The effect of offload in each run is printed, too.
     """
     from analysis.compare import compare_runs
 
@@ -162,11 +162,11 @@ def _print_compared(load: str, found: list[ComparedRun]) -> None:
             print_table(title, ["", *names], rows)
     if lead is None:
         return
-    inside = [each.differences[load].get(lead.name, {}) for each in found]
+    within_runs = [each.differences[load].get(lead.name, {}) for each in found]
     rows = [
-        [metric.title, *(_cell(metric, of) for of in inside)]
+        [metric.title, *(_cell(metric, of) for of in within_runs)]
         for metric in metrics
-        if any(metric.name in of for of in inside)
+        if any(metric.name in of for of in within_runs)
     ]
     if rows:
         title = f"{of_load}: {lead.name} against {lead.reference}, in each run"

@@ -60,7 +60,7 @@ class RunRecorder:
         self._cpu_s, self._queued_ns = time.process_time(), run_queue_ns()
 
     def end_block(self, client: BaseClient) -> dict[str, object]:
-        """End the block and write its logs; return its figures as `experiment.session.Ran` has them."""
+        """End the block and write its logs; return the fields of `experiment.session.BlockResult`."""
         cpu_s, queued_ns = time.process_time() - self._cpu_s, run_queue_ns() - self._queued_ns
         self._rpcs.end(client, self._origin)
         self._logs.write_operations(self._operations, self._origin)

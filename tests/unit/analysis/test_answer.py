@@ -116,7 +116,7 @@ def test_logs_that_lack_rows_take_times_only() -> None:
         ((-0.004, -0.009, 0.002), Verdict.SAME, ""),
         ((0.03, 0.02, 0.04), Verdict.MORE, "worse"),
         ((-0.03, -0.04, -0.02), Verdict.LESS, "better"),
-        # Of two default runs one said so, and the other had *baseline* 3.8 % from itself.
+        # One of two default runs claimed it; in the other *repeat* differed from *baseline* by 3.8 %.
         ((-0.016, -0.06, 0.03), Verdict.NOT_SIGNIFICANT, ""),
         ((-0.016,), Verdict.NO_INTERVAL, ""),
     ],
@@ -151,7 +151,7 @@ def test_operations_of_which_one_has_no_interval_are_no_fact(open_: str) -> None
     assert [claim.sign for claim in claims] == [-1, 0]
     other = summary({PULL: LESS, PUSH: LESS, open_: NOT_KNOWN})
     assert facts(other).operations == []
-    # That there are no intervals is said where all lack theirs.
+    # The report says that there are no intervals if no difference has one.
     assert not other.loads["0.5"].lacks_intervals and not a_load().lacks_intervals
     assert a_load(differences={"offload": {PULL: NOT_KNOWN, PUSH: NOT_KNOWN}}).lacks_intervals
 

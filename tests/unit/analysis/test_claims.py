@@ -47,7 +47,7 @@ def test_the_interval_has_to_leave_out_0(found: Comparison, sign: int) -> None:
         (of_ratio(0.0, -0.05, 0.2), 0),
         # As far to the other side is as much.
         (of_ratio(-0.1, -0.2, 0.05), 0),
-        # *baseline* differs from itself by more, and for certain: then nothing is told by as little.
+        # *repeat* differs from *baseline* by more, and significantly: then no smaller difference is claimed.
         (of_ratio(0.3, 0.25, 0.35), 0),
         (of_ratio(0.0), 1),
         (None, 1),
@@ -124,7 +124,7 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
         return found
 
     assert LOSS.tolerance == 0.01
-    # Told apart, and yet the same in practice.
+    # Significant, but the same in practice.
     assert of(0.002, 0.01).verdict is Verdict.SAME
     assert of(0.002, 0.011).verdict is Verdict.MORE
     assert of(-0.011, 0.002).verdict is Verdict.NOT_SIGNIFICANT

@@ -60,13 +60,13 @@ def test_in_virtual_time_nothing_is_repeated() -> None:
 
 def test_training_that_is_alike_is_seldom_told_apart() -> None:
     rng = np.random.default_rng(3)
-    told = 0
+    reported = 0
     for _ in range(300):
         arms = ("baseline", "repeat", "proxy", "offload", "offload-proxy")
         courses = dict(zip(arms, rng.normal(0, 0.02, 5), strict=True))
-        told += learning(blocks(**courses))["offload"].sign != 0
+        reported += learning(blocks(**courses))["offload"].sign != 0
     # 5 % and three standard errors.
-    assert told <= 27
+    assert reported <= 27
 
 
 def test_a_round_counts_by_its_steps_whatever_the_order_of_its_loads() -> None:

@@ -81,11 +81,11 @@ def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: Syntheti
 def test_runs_are_compared_by_it(summary: Summary, synthetic_run: SyntheticRun) -> None:
     assert summary.arms
     runs = [str(synthetic_run.folder)] * 2
-    told = invoke("compare", *runs)
-    assert told.exit_code == 0, told.output
+    reported = invoke("compare", *runs)
+    assert reported.exit_code == 0, reported.output
     # Of baseline, offload and proxy, and of offload against baseline, at two loads.
-    assert len([line for line in told.output.splitlines() if "lanes+served" in line]) == 8
-    assert "ns a packet" not in told.output
+    assert len([line for line in reported.output.splitlines() if "lanes+served" in line]) == 8
+    assert "ns a packet" not in reported.output
     found = json.loads(invoke("compare", *runs, "--json").output)
     of_hot = next(iter(found.values()))["differences"]["0.5"]["offload"]
     assert of_hot["lanes_and_served"]["ratio"] == pytest.approx(0.5) and of_hot["pace"]["ratio"] < 0
@@ -96,7 +96,7 @@ def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> N
     busy = Busy(workers=0.5, servers=0.5)
     side = ArmResult(capacity=100, at_capacity=busy, at_rate=busy, rpcs_per_step=10, ps_packets_per_step=10)
 
-    def told(ratio: float) -> tuple[str, ...]:
+    def reported(ratio: float) -> tuple[str, ...]:
         found = {
             "lanes_and_served": of_ratio(ratio, ratio - 0.1, ratio + 0.1),
             "ps_packets_per_step": of_ratio(-0.2, -0.25, -0.15),
@@ -105,7 +105,7 @@ def test_of_a_cluster_what_more_is_better_of_stands_apart(summary: Summary) -> N
             differences(OffloadComparison(rate=50, rounds=10, baseline=side, offload=side, differences=found))
         )
 
-    (packets, gained), (same, lost) = told(0.5), told(-0.5)
+    (packets, gained), (same, lost) = reported(0.5), reported(-0.5)
     assert packets == same and "-20 %" in packets
     assert "+50 %" in gained and "-50 %" in lost
     assert gained.partition(":")[0] != lost.partition(":")[0] != packets.partition(":")[0]

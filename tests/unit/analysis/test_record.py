@@ -11,17 +11,17 @@ from analysis.record import AnalysisError, RunRecord, ServerUse, read_record
 from tests.harness.cli import invoke
 from tests.unit.analysis.synthetic import SyntheticRun
 
-LEAST = {
+MINIMAL_RECORD = {
     "target": "bmv2", "config": {"workers": 2}, "machine": {"kernel": "6.1"},
     "versions": {"python": "3.11"}, "placement": {"p1": 0}, "seeds": {"seed": 1}, "jobs": {"offload": 4},
 }  # fmt: skip
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text(json.dumps(LEAST))
+    (tmp_path / "run.json").write_text(json.dumps(MINIMAL_RECORD))
     record = read_record(tmp_path)
     assert json.loads(record.model_dump_json()) == {
-        **LEAST,
+        **MINIMAL_RECORD,
         **dict.fromkeys(("datapath", "ended_by", "accounting", "switch", "simulation", "virtual", "error")),
         **{key: {} for key in ("workload", "agents", "phases_s", "capacity", "offered_rate", "memory_mb")},
         **{key: [] for key in ("blocks", "repeated_blocks", "capacity_checks")},
@@ -47,14 +47,14 @@ def test_servers_that_have_done_nothing() -> None:
 )
 def test_a_record_that_is_none_of_ours(tmp_path: Path, change: dict[str, object], why: str) -> None:
     file = tmp_path / "run.json"
-    file.write_text(json.dumps({**LEAST, **change}))
+    file.write_text(json.dumps({**MINIMAL_RECORD, **change}))
     with pytest.raises(AnalysisError) as refusal:
         read_record(tmp_path)
     assert str(refusal.value).startswith(f"{file}: {why}")
 
 
 def test_a_record_is_readable_text(tmp_path: Path) -> None:
-    RunRecord.model_validate(LEAST).write(tmp_path)
+    RunRecord.model_validate(MINIMAL_RECORD).write(tmp_path)
     text = (tmp_path / "run.json").read_text()
     assert text.startswith('{\n  "target": "bmv2",\n  "datapath": null,\n  "config": {\n    "workers": 2\n')
     assert text.endswith('  "error": null\n}\n')

@@ -59,17 +59,17 @@ def test_a_record_with_old_names_is_refused(synthetic_run: SyntheticRun, command
 def test_a_record_with_an_old_field_is_refused(synthetic_run: SyntheticRun) -> None:
     file = synthetic_run.folder / "run.json"
     file.write_text(file.read_text().replace('"max_lateness_ns"', '"behind_ns"'))
-    said = refusal("report", str(synthetic_run.folder))
-    assert said.startswith(f"Error: {file}: blocks.0.")
-    assert said.endswith(": expected field 'max_lateness_ns', got its old name 'behind_ns'")
+    message = refusal("report", str(synthetic_run.folder))
+    assert message.startswith(f"Error: {file}: blocks.0.")
+    assert message.endswith(": expected field 'max_lateness_ns', got its old name 'behind_ns'")
 
 
 @pytest.mark.parametrize("log", ["rpc", "operations"])
 def test_logs_with_old_names_are_refused(synthetic_run: SyntheticRun, log: str) -> None:
     file = synthetic_run.folder / f"{log}.parquet"
     with_old_names(file)
-    said = refusal("report", str(synthetic_run.folder))
-    assert said.startswith(f"Error: {file}: expected arm ") and "old name" in said
+    message = refusal("report", str(synthetic_run.folder))
+    assert message.startswith(f"Error: {file}: expected arm ") and "old name" in message
 
 
 def test_a_check_of_logs_names_the_row(synthetic_run: SyntheticRun) -> None:
@@ -116,8 +116,8 @@ def test_a_configuration_with_old_names_is_refused(
 
 
 def test_options_and_schedules_with_old_names_are_refused(tmp_path: Path) -> None:
-    said = refusal("faults", "--arm", "both")
-    assert said == "Error: expected arm 'offload-proxy', got its old name 'both'"
+    message = refusal("faults", "--arm", "both")
+    assert message == "Error: expected arm 'offload-proxy', got its old name 'both'"
     schedule = tmp_path / "fault.json"
     for arm, expected in (
         ("hot", "expected arm 'offload', got its old name 'hot'"),

@@ -108,8 +108,12 @@ FACTS: dict[str, dict[str, Any]] = {
 def shown() -> Iterator[str]:
     for name, of in ANSWERS.items():
         yield f"\n# {name}"
-        for told in answers(of):
-            yield from (told.title, f"{'' if told.is_trusted else '! '}{told.headline}", *told.texts())
+        for reported in answers(of):
+            yield from (
+                reported.title,
+                f"{'' if reported.is_trusted else '! '}{reported.headline}",
+                *reported.texts(),
+            )
     yield "\n# headlines"
     for servers, pull, push in product((LESS, OPEN, MORE), repeat=3):
         yield answers(summary({CPU: servers, PULL: pull, PUSH: push}))[0].headline

@@ -12,7 +12,7 @@ from analysis.summary import Summary
 from analysis.terminal import RESULT_WIDTH, print_result
 from tests.harness.snapshots import assert_snapshot
 from tests.harness.summaries import of_ratio
-from tests.unit.analysis.test_record import LEAST
+from tests.unit.analysis.test_record import MINIMAL_RECORD
 from tests.unit.analysis.test_sentences import ANSWERS, capacity
 
 MAX_LINES = 30
@@ -20,7 +20,7 @@ REPORT = Path("/home/someone/hotline/runs/20261124-205536-softswitch/report.html
 
 
 def shown(summary: Summary) -> list[str]:
-    record = RunRecord.model_validate(LEAST | {"config": {"workers": 4, "servers": 2}})
+    record = RunRecord.model_validate(MINIMAL_RECORD | {"config": {"workers": 4, "servers": 2}})
     output = io.StringIO()
     print_result(record, summary, REPORT, output)
     return output.getvalue().splitlines()

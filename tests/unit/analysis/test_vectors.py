@@ -44,9 +44,9 @@ def test_goodput_is_values_over_the_time_of_a_push() -> None:
     assert facts(of).goodput == {"switchml": 2.5e6, "switchml-checked": 2e6}
     assert facts(of_run({"ring": 200_000.0}, vector=600)).goodput == {"ring": 3_000}
     assert facts(of_run({"ring": 0.0})).goodput == {"ring": None}
-    told = measured_answer(of)
-    assert "8.0 ms" in told.headline and "2.50 million" in told.headline
-    assert len(told.sentences) == 3 and "2.00 million" in told.texts()[1]
+    reported = measured_answer(of)
+    assert "8.0 ms" in reported.headline and "2.50 million" in reported.headline
+    assert len(reported.sentences) == 3 and "2.00 million" in reported.texts()[1]
 
 
 def test_what_is_lost_is_more_important() -> None:

@@ -81,7 +81,7 @@ def test_served_lanes_of_pushes_are_counted_over_all_parts(tmp_path: Path) -> No
         (Lanes(sent=100, unknown=5, at_servers=57, served=40, mismatched_keys=0), True, 97, 0),
         (Lanes(sent=100, unknown=5, at_servers=50, served=40, mismatched_keys=2), True, 90, 5),
         (Lanes(sent=100, unknown=0, at_servers=60, served=40, mismatched_keys=3), True, 100, 3),
-        # Rows of the log were dropped: the switch has served more than it tells.
+        # Rows of the log were dropped: the switch has served more lanes than the log has.
         (Lanes(sent=100, unknown=0, at_servers=60, served=30, mismatched_keys=0), False, 100, 0),
         (Lanes(sent=100, unknown=5, at_servers=60, served=30, mismatched_keys=2), False, 93, 2),
     ],

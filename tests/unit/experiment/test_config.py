@@ -199,8 +199,10 @@ def test_run_toml_has_every_size_that_a_codec_carries(codec: str) -> None:
 def test_run_toml_has_every_size_of_a_script() -> None:
     of = paragraphs()
     for setting, size in sized(OF_SCRIPTS):
-        told = "none" if setting == "loads" else str(size).lower() if isinstance(size, bool) else f"{size:g}"
-        assert "script" in of[setting] and told in of[setting], setting
+        reported = (
+            "none" if setting == "loads" else str(size).lower() if isinstance(size, bool) else f"{size:g}"
+        )
+        assert "script" in of[setting] and reported in of[setting], setting
 
 
 def test_a_script_runs_in_a_closed_loop_with_sizes_of_its_own() -> None:

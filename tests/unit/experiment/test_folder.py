@@ -60,7 +60,7 @@ def test_cleaning_up_leaves_no_link_to_a_run_that_was_removed(
     monkeypatch.setattr(run_lock, "MARK", f"HOTLINE_TEST_{os.getpid()}")  # runs go on beside this
     monkeypatch.setattr(run_lock, "hold_run_lock", lambda _: hold_run_lock([], tmp_path / "lock"))
     monkeypatch.chdir(tmp_path)
-    kept = run_of(tmp_path / "runs", 1, "run.json")
+    stored = run_of(tmp_path / "runs", 1, "run.json")
     (tmp_path / "runs" / "latest").symlink_to("20260101-000000-softswitch")
     assert cleanup.main([]) == 0
-    assert latest(tmp_path / "runs") == kept
+    assert latest(tmp_path / "runs") == stored

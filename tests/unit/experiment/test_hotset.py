@@ -1,4 +1,4 @@
-"""How long a run profiles, played without any traffic, and what is said of tiny mini-batches."""
+"""How long a run profiles, tested without traffic, and the warning about tiny mini-batches."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from analysis.statistics import ALPHA
 from analysis.stopping import LOOKS
 from experiment.config import Config
 from experiment.phases.measure import measure, steps_of_block
-from experiment.session import OnProgress, Planned, Ran, Reading
+from experiment.session import BlockResult, OnProgress, Planned, Reading
 from foundation.logs.columns import load_name
 from tests.harness.arms import JOBS
 from tests.harness.arms import MEASURED as ARMS
@@ -48,7 +48,7 @@ class PlayedSession(IdleSession):
         """The block in which a server is started again."""
         self.use: dict[str, ServerUse] = {arm: ServerUse() for arm in JOBS}
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         arm, steps = planned.arm, planned.steps
         self.played.append({**{name: getattr(planned, name) for name in _PLANNED}, "arm": arm.name})
         before = ServerUse() if len(self.played) == self.dies_in else self.use[arm.name]
@@ -61,7 +61,9 @@ class PlayedSession(IdleSession):
             before_it.at_ms + BLOCK_MS, before_it.steal_ms + 2, before_it.others_cpu_ms + taken,
             before_it.pressure_ms + 30,
         )  # fmt: skip
-        ran = Ran(steps=steps, max_lateness_ns=self.max_lateness_ns, cpu_s=0.1, retransmissions=3, loss=0.5)
+        ran = BlockResult(
+            steps=steps, max_lateness_ns=self.max_lateness_ns, cpu_s=0.1, retransmissions=3, loss=0.5
+        )
         return [ran] * WORKERS
 
     def spent_s(self) -> float:
@@ -168,7 +170,9 @@ def test_blocks_are_paced_at_their_load_for_their_time() -> None:
 
 def test_a_block_whose_scripts_ended_just_before_it_is_left_out() -> None:
     class Ended(PlayedSession):
-        async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+        async def run_steps(
+            self, planned: Planned, on_progress: OnProgress | None = None
+        ) -> list[BlockResult]:
             ran = await super().run_steps(planned, on_progress)
             return [] if planned.arm.name == "offload" else ran
 
@@ -237,7 +241,7 @@ def test_a_block_in_which_something_was_started_again_is_run_again() -> None:
     [repeated] = session.record.repeated_blocks
     assert (repeated.restarts, repeated.disturbed) == (1, ["restart"])
     assert {block.restarts for block in session.record.blocks} == {0}
-    # A process that was not there before, or that began at 0 in between, tells nothing; the others do.
+    # A process that is new, or was restarted in between, is left out; the others count.
     assert repeated.run_queue_ms == {"worker-1": 5.0}
     assert repeated.servers.packets == 0 and repeated.servers.proc_cpu_ns == 0
     assert {block.servers.packets for block in session.record.blocks} == {100}

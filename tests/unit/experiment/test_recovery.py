@@ -108,7 +108,7 @@ async def refused(cluster: Played) -> None:
     raise DeviceError("the switch refused what it was asked")
 
 
-async def kept(cluster: Played) -> None:
+async def kill_switch(cluster: Played) -> None:
     """Kill the switch once, and wait until it is restored."""
     keeping = asyncio.ensure_future(keep_switch(cluster))
     try:
@@ -124,13 +124,13 @@ async def kept(cluster: Played) -> None:
 
 async def test_it_is_restored_with_another_epoch() -> None:
     cluster = Played()
-    await kept(cluster)
+    await kill_switch(cluster)
     assert cluster.done == [("answers", 1), *of_one(2)] and cluster.liveness.deaths == 1
 
 
 async def test_it_may_be_killed_any_number_of_times_while_it_is_restored() -> None:
     cluster = Played(dies_and_tells, dies_silently, dies_silently, dies_and_tells)
-    await asyncio.wait_for(kept(cluster), 30)
+    await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == cluster.liveness.deaths == 5
     each = [[("answers", n), *of_one(1 + n)] for n in range(1, 6)]
     assert cluster.done == [done for attempt in each for done in attempt]
@@ -138,14 +138,14 @@ async def test_it_may_be_killed_any_number_of_times_while_it_is_restored() -> No
 
 async def test_a_server_that_dies_meanwhile_has_the_same_switch_set_up_again() -> None:
     cluster = Played(server_dies, outbid, server_dies, server_dies, server_dies)
-    await asyncio.wait_for(kept(cluster), 30)
+    await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == 1 and cluster.done == [("answers", 1), *6 * of_one(2)]
 
 
 async def test_a_server_that_takes_long_to_come_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_MAX_TRIES", 1)
     cluster = Played(server_is_dead, server_is_dead)
-    await asyncio.wait_for(kept(cluster), 30)
+    await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == 1 and cluster.done == [("answers", 1), *3 * of_one(2)]
 
 
@@ -153,10 +153,10 @@ async def test_what_nobody_s_death_explains_is_an_error(monkeypatch: pytest.Monk
     monkeypatch.setattr(recovery, "_MAX_TRIES", 2)
     cluster = Played(*[refused] * 20)
     with pytest.raises(DeviceError, match="refused"):
-        await asyncio.wait_for(kept(cluster), 30)
+        await asyncio.wait_for(kill_switch(cluster), 30)
     assert cluster.starts == 1 and not cluster.liveness.all_up
 
 
 async def test_where_that_is_to_end_everything_it_does() -> None:
     with pytest.raises(SwitchFailed, match="code -9"):
-        await kept(Played(ends_everything=True))
+        await kill_switch(Played(ends_everything=True))

@@ -98,7 +98,7 @@ def test_readable_agents_carry_a_run_in_three_minutes(design: str) -> None:
     config = Config(codec="scapy", design=design)
     trace = generate_trace(config, lambda _: None)
     lanes_per_step = len(trace.position) / (trace.workers * trace.steps)
-    if config.is_lockstep:  # all of a vector, whoever needs it
+    if config.is_lockstep:  # all values of a vector, on each host
         assert trace.space.size == config.top_k
         rpcs: float = -(-config.top_k // VALUES)
     else:

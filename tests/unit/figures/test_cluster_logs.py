@@ -47,17 +47,17 @@ def test_a_report_of_a_clusters_logs(logs: Path, suffix: str) -> None:
 def test_findings_as_json(logs: Path) -> None:
     GOOD.write_csv(logs / "rpc.csv")
     result = report(logs, "--json", "-o", "page.html")
-    told = json.loads(result.stdout)
-    assert told["report"] == "page.html" and Path("page.html").exists()
-    assert told["findings"]["mean request: pull, push"] == {"paper": "100–200 B", "here": "100 B, 100 B"}
+    reported = json.loads(result.stdout)
+    assert reported["report"] == "page.html" and Path("page.html").exists()
+    assert reported["findings"]["mean request: pull, push"] == {"paper": "100–200 B", "here": "100 B, 100 B"}
 
 
 def test_arms_and_names_of_their_own(logs: Path) -> None:
     arms = pl.Series(["before", "before", "after", "after"])
     named = pl.concat([GOOD, GOOD]).with_columns(arm=arms, worker=pl.lit("rack-7/w3"))
     named.write_parquet(logs / "rpc.parquet")
-    told = json.loads(report(logs, "--json").stdout)
-    assert told["findings"]["mean request: pull, push"].keys() == {"paper", "here, after", "here, before"}
+    reported = json.loads(report(logs, "--json").stdout)
+    assert reported["findings"]["mean request: pull, push"].keys() == {"paper", "here, after", "here, before"}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_row_of_parquet_is_named_by_its_number(logs: Path) -> None:
 
 
 def _of_a_second(per_s: int, latency_us: float = 900.0) -> pl.DataFrame:
-    """Return 2,000 RPCs of one worker, one a millisecond, that were sent at times of this many a second."""
+    """Return 2,000 RPCs of one worker, one a millisecond, whose times are in units of 1 / `per_s` s."""
     at = [int(1.75e9 * per_s) + number * per_s // 1_000 for number in range(2_000)]
     zeros = {name: 0.0 for name in RPC if name.endswith("_us") and name not in ("t_send_us", "n_tx_us")}
     return rows(*({"t_send_us": us, **zeros, "n_tx_us": latency_us} for us in at))

@@ -28,7 +28,7 @@ def test_shares_are_exact_at_every_edge(values: list[float]) -> None:
     assert found.mean == pytest.approx(np.mean(values))
     assert found.share[0] == 0 and found.share[-1] == 1
     for edge, share in zip(found.edges, found.share, strict=True):
-        # A value on an edge belongs to it, whatever the last bit of its logarithm is.
+        # A value on an edge belongs to it, even if the logarithm is off by its last bit.
         below = sum(max(value, 1e-3) <= edge * (1 + 1e-8) for value in values)
         assert share * len(values) == pytest.approx(below)
 

@@ -153,8 +153,8 @@ def test_what_logs_do_not_tell_is_left_out(tmp_path: Path) -> None:
     source = cluster(tmp_path, rows({}))
     drawn = {figure.name for figure in figures([source])}
     assert drawn == {"fig-04", "fig-05", "fig-06", "sec-3-2"}
-    told = [each.what for each in findings(source.arms, list(figures([source])), None)]
-    assert not [what for what in told if "Fig. 7" in what or "§3.2" in what]
+    reported = [each.what for each in findings(source.arms, list(figures([source])), None)]
+    assert not [what for what in reported if "Fig. 7" in what or "§3.2" in what]
 
 
 @pytest.mark.parametrize(

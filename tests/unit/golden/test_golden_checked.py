@@ -33,8 +33,8 @@ def broken(golden: GoldenRun, folder: Path, log: str, change: dict[str, object])
 def test_the_golden_logs_are_as_they_should_be(golden: GoldenRun) -> None:
     rows = {f"{log}.parquet": pl.read_parquet(golden.folder / f"{log}.parquet").height for log in LOGS}
     assert check(golden.folder) == rows
-    told = invoke("logs", "check", golden.folder, "--json").stdout
-    assert json.loads(told) == {"path": str(golden.folder), "rows": rows}
+    reported = invoke("logs", "check", golden.folder, "--json").stdout
+    assert json.loads(reported) == {"path": str(golden.folder), "rows": rows}
 
 
 @pytest.mark.parametrize(("log", "column"), [(log, column) for log in LOGS for column in LOGS[log]])

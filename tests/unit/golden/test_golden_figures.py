@@ -45,8 +45,8 @@ def test_which_there_are(drawn: dict[str, Figure]) -> None:
 
 
 def test_completion_by_load_with_the_null_arm(drawn: dict[str, Figure]) -> None:
-    everybody = ["baseline", "repeat", "proxy", "offload", "offload-proxy"]
-    assert panels(drawn["completion"]) == {"pull, load 0.5": everybody, "push, load 0.5": everybody}
+    arms = ["baseline", "repeat", "proxy", "offload", "offload-proxy"]
+    assert panels(drawn["completion"]) == {"pull, load 0.5": arms, "push, load 0.5": arms}
     of_baseline = series(drawn["completion"], "pull, load 0.5", "baseline")
     assert at(of_baseline, 500, 510, 560, 810) == pytest.approx(MEASURED)
     of_offload = series(drawn["completion"], "push, load 0.5", "offload")

@@ -304,8 +304,8 @@ def test_offload_loses_where_the_whole_interval_is_above_the_baseline(golden: Go
         parts = [part for line in lines if "offload" in line for part in line.split(", ")]
         return [part for part in parts if "pull mean" in part]
 
-    [told] = of_pull_mean(ratio=0.07, ratio_low=0.005, ratio_high=0.09)
-    assert "+7.0 % [+0.5" in told
+    [reported] = of_pull_mean(ratio=0.07, ratio_low=0.005, ratio_high=0.09)
+    assert "+7.0 % [+0.5" in reported
     for low in (0.0, -0.01, None):
         assert of_pull_mean(ratio=0.07, ratio_low=low, ratio_high=0.09) == []
 

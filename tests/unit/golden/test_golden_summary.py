@@ -276,7 +276,7 @@ def test_what_is_not_known_of_whose_time_it_took_is_not_taken_off(golden: Golden
     assert summary.program_share.cores.on_servers == about(199.8 / 600)
     differences = summary.loads["0.5"].differences["offload"]
     assert "ps_cpu_without_switch_us_per_step" not in differences
-    # The workers' is the whole of theirs.
+    # The switch takes all of the workers' CPU time.
     assert differences["worker_cpu_without_switch_us_per_step"] == differences["worker_cpu_us_per_step"]
 
 

@@ -46,9 +46,9 @@ def opened(met: Meeting, joined: JoinedWorker, **values: object) -> None:
 
 
 def shut(met: Meeting, joined: JoinedWorker) -> dict[str, Any]:
-    told = met.send_command(joined, "shut")
-    assert told is not None
-    return told
+    reported = met.send_command(joined, "shut")
+    assert reported is not None
+    return reported
 
 
 def push(kv: hotline.Worker, keys: list[int], value: float = 1.0) -> int:
@@ -70,9 +70,14 @@ def test_calls_wait_for_a_block_and_for_the_next(met: Meeting, tmp_path: Path) -
     assert calling.is_alive()
     opened(met, joined)
     calling.join(PATIENCE_S)
-    told = shut(met, joined)
-    assert (told["steps"], told["updates_sent"], told["max_lateness_ns"], told["loss"]) == (1, 4, 0, None)
-    assert told["cpu_s"] > 0 and told["retransmissions"] >= 0
+    reported = shut(met, joined)
+    assert (reported["steps"], reported["updates_sent"], reported["max_lateness_ns"], reported["loss"]) == (
+        1,
+        4,
+        0,
+        None,
+    )
+    assert reported["cpu_s"] > 0 and reported["retransmissions"] >= 0
     again = threading.Thread(target=push, args=(kv, [3]))
     again.start()
     assert shut(met, joined) == {} and again.is_alive()
@@ -94,8 +99,8 @@ def test_a_step_is_a_push_with_the_pulls_before_it_and_tables_are_set_outside_of
     kv.wait(push(kv, [4, 5]))
     kv.wait(push(kv, [6]))
     kv.read()
-    told = shut(met, joined)
-    assert (told["steps"], told["updates_sent"]) == (2, 6)
+    reported = shut(met, joined)
+    assert (reported["steps"], reported["updates_sent"]) == (2, 6)
     rows = pl.read_parquet(tmp_path / f"operations-worker-1-job-{JOB}-0.parquet")
     assert rows["op"].to_list() == ["push", "pull", "pull", "push", "step", "push", "step", "pull"]
     first, second = rows.filter(pl.col("op") == "step").rows(named=True)
@@ -239,8 +244,8 @@ def test_hints_are_a_hot_set_s_and_one_that_cannot_be_read_is_told(met: Meeting,
     hot = tmp_path / "hotset.parquet"
     pl.DataFrame({"key": [1, 2]}).write_parquet(hot)
     assert met.send_command(joined, "hint", file=str(hot)) == {}
-    told = met.send_command(joined, "hint", file=str(tmp_path / "none.parquet"))
-    assert told is not None and "none.parquet" in told["error"]
+    reported = met.send_command(joined, "hint", file=str(tmp_path / "none.parquet"))
+    assert reported is not None and "none.parquet" in reported["error"]
     assert met.send_command(joined, "flush") == {"dropped_rows": 0}
     kv._leave(is_in_order=False)
 

@@ -213,6 +213,6 @@ def test_a_forked_process_is_told_whose_worker_it_is(met: Meeting) -> None:
                 os._exit(0)
         os.waitpid(pid, 0)
         os.close(writing)
-        with os.fdopen(reading) as told:
-            assert f"process {os.getpid()}" in told.read()
+        with os.fdopen(reading) as reported:
+            assert f"process {os.getpid()}" in reported.read()
         kv.wait(kv.push([1], np.ones(1, np.float32)))

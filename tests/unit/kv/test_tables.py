@@ -41,9 +41,9 @@ WRONG: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("sizes", "scale", "told"), WRONG)
-def test_tables_that_cannot_be_are_named(sizes: Any, scale: Any, told: str) -> None:
-    with pytest.raises(TableError, match=told):
+@pytest.mark.parametrize(("sizes", "scale", "reported"), WRONG)
+def test_tables_that_cannot_be_are_named(sizes: Any, scale: Any, reported: str) -> None:
+    with pytest.raises(TableError, match=reported):
         make_tables(sizes, scale)
 
 

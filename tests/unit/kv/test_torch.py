@@ -48,8 +48,8 @@ def plain(**more: Any) -> Any:
     return torch.nn.EmbeddingBag(ROWS, DIM, _weight=torch.tensor(weights()), sparse=True, **more)
 
 
-def sgd(theirs: Any, lr: float = 0.1) -> Any:
-    return torch.optim.SGD(theirs.parameters(), lr=lr)
+def sgd(reference: Any, lr: float = 0.1) -> Any:
+    return torch.optim.SGD(reference.parameters(), lr=lr)
 
 
 def ints(*values: int) -> Any:
@@ -92,18 +92,18 @@ def test_one_worker_trains_step_for_step_as_pytorch(
     mean of 2·a·aᵀ, so lr·H lies between 0 and 2, and e does not grow. A push rounds each of its n values by
     half a unit: √n/2 units in length. Errors of float32, 2⁻²⁴ of numbers around 1, are below 5 % of that.
     """
-    bags, ours, theirs = Bags(7), bag(kv, lr, mode=mode), plain(mode=mode)
-    optimiser, bound = sgd(theirs, lr), 0.0
+    bags, ours, reference = Bags(7), bag(kv, lr, mode=mode), plain(mode=mode)
+    optimiser, bound = sgd(reference, lr), 0.0
     batches = [bags.draw() for _ in range(40)]
     for step, batch in enumerate(batches):
         optimiser.zero_grad()
-        bags.loss(theirs, batch).backward()
+        bags.loss(reference, batch).backward()
         optimiser.step()
         bags.loss(ours, batch).backward()
         if prefetches and step + 1 < len(batches):
             ours.prefetch(batches[step + 1][0])
         bound += 1.05 * np.sqrt(len(batch[0].unique()) * DIM) / 2 / SCALE
-        wrong = np.linalg.norm(kv.read() - theirs.weight.detach().numpy())
+        wrong = np.linalg.norm(kv.read() - reference.weight.detach().numpy())
         assert wrong <= bound, f"step {step}"
     assert np.linalg.norm(kv.read() - weights()) > 20 * bound
 
@@ -129,7 +129,7 @@ CASES: dict[str, tuple[dict[str, Any], list[Any], dict[str, Any]]] = {
 def test_a_step_of_any_shape_is_pytorch_s(
     kv: hotline.Worker, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Bags to the bit, and rows within half a unit. A row is pushed once; who is not trained is not."""
+    """Bags are equal to the bit, rows within half a unit. A row is pushed once, and only if it is trained."""
     settings, inputs, more = CASES[name]
     pushed: list[int] = []
     push = kv.push
@@ -139,14 +139,14 @@ def test_a_step_of_any_shape_is_pytorch_s(
         return push(keys, *rest)
 
     monkeypatch.setattr(kv, "push", pushes)
-    ours, theirs = bag(kv, **settings), plain(**settings)
-    found, expected = ours(*inputs, **more), theirs(*inputs, **more)
+    ours, reference = bag(kv, **settings), plain(**settings)
+    found, expected = ours(*inputs, **more), reference(*inputs, **more)
     assert torch.equal(found, expected)
-    for out, optimiser in ((found, None), (expected, sgd(theirs))):
+    for out, optimiser in ((found, None), (expected, sgd(reference))):
         (out * torch.arange(1, 1 + out.numel()).reshape(out.shape)).sum().backward()
         if optimiser:
             optimiser.step()
-    wanted = theirs.weight.detach().numpy()
+    wanted = reference.weight.detach().numpy()
     assert (np.abs(kv.read() - wanted) <= 0.5 / SCALE + 2.0**-20).all()
     assert pushed == np.flatnonzero((wanted != weights()).any(1)).tolist()
 
@@ -163,13 +163,13 @@ def test_weights_of_samples_have_gradients(kv: hotline.Worker) -> None:
 def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
     """Both have seen the same mini-batches once; their targets have noise, so no loss is 0."""
     steps, lr = 120, 0.04
-    theirs, bags = plain(mode="sum"), Bags(1)
-    optimiser, judged = sgd(theirs, lr), Bags(99).draw(4000)
+    reference, bags = plain(mode="sum"), Bags(1)
+    optimiser, judged = sgd(reference, lr), Bags(99).draw(4000)
     shares = [[bags.draw() for _ in range(steps)] for _ in range(4)]
-    before = bags.loss(theirs, judged).item()
+    before = bags.loss(reference, judged).item()
     for batch in chain.from_iterable(zip(*shares, strict=True)):
         optimiser.zero_grad()
-        bags.loss(theirs, batch).backward()
+        bags.loss(reference, batch).backward()
         optimiser.step()
     with meeting(tmp_path, size=4) as met, ExitStack() as stack:
         workers = [stack.enter_context(worker(met.place)) for _ in range(4)]
@@ -189,7 +189,7 @@ def test_four_asynchronous_workers_reach_its_loss(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             losses = list(pool.map(train, workers))
     assert len(set(losses)) == 1  # of one model
-    expected = bags.loss(theirs, judged).item()
+    expected = bags.loss(reference, judged).item()
     assert expected < before / 5
     assert losses[0] == pytest.approx(expected, rel=0.02)
 
@@ -201,12 +201,12 @@ def test_rows_are_pulled_when_they_are_prefetched(kv: hotline.Worker) -> None:
         ours.prefetch(input)
     kv.push([2, 9], np.ones((2, DIM), F32))
     soon[0] = 3  # what was prefetched is of before
-    kept = weights()
+    stored = weights()
     with torch.no_grad():
-        assert ours(ints(9), ints(0)).tolist() == [(kept[9] + 1).tolist()]  # by a pull of its own
-        assert ours(later, ints(0)).tolist() == [(kept[2] + kept[5]).tolist()]
-        assert ours(ints(1, 2), ints(0)).tolist() == [(kept[1] + kept[2]).tolist()]
-        assert ours(ints(1, 2), ints(0)).tolist() == [(kept[1] + kept[2] + 1).tolist()]
+        assert ours(ints(9), ints(0)).tolist() == [(stored[9] + 1).tolist()]  # by a pull of its own
+        assert ours(later, ints(0)).tolist() == [(stored[2] + stored[5]).tolist()]
+        assert ours(ints(1, 2), ints(0)).tolist() == [(stored[1] + stored[2]).tolist()]
+        assert ours(ints(1, 2), ints(0)).tolist() == [(stored[1] + stored[2] + 1).tolist()]
     for _ in range(64):
         ours.prefetch(soon)
     with pytest.raises(InvalidCall, match="prefetch: 64 inputs"):
@@ -253,17 +253,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "told"), REFUSED)
+@pytest.mark.parametrize(("wrong", "reported"), REFUSED)
 def test_what_servers_cannot_do_is_refused_by_name(
-    kv: hotline.Worker, wrong: dict[str, Any], told: str
+    kv: hotline.Worker, wrong: dict[str, Any], reported: str
 ) -> None:
     given = {"num_embeddings": ROWS, "embedding_dim": DIM, "kv": kv, "lr": 0.1, **wrong}
-    with pytest.raises(InvalidCall, match=f"rows: .*{told}"):
+    with pytest.raises(InvalidCall, match=f"rows: .*{reported}"):
         hotline.torch.EmbeddingBag(**given)
 
 
 @pytest.mark.parametrize(
-    ("input", "told"),
+    ("input", "reported"),
     [
         (ints(4, 40, -1), r"input\[1\] is 40, not in 0\.\.39"),
         (ints(4, 3, 2, -1).reshape(2, 2), r"input\[1, 1\] is -1"),
@@ -271,9 +271,9 @@ def test_what_servers_cannot_do_is_refused_by_name(
         ([1, 2], "list.*int64"),
     ],
 )
-def test_inputs_that_are_no_keys_are_named(kv: hotline.Worker, input: Any, told: str) -> None:
+def test_inputs_that_are_no_keys_are_named(kv: hotline.Worker, input: Any, reported: str) -> None:
     ours = bag(kv)
     ours.prefetch(ints(1))
     for call in (ours, ours.prefetch):
-        with pytest.raises(InvalidArgument, match=f"table rows: .*{told}"):
+        with pytest.raises(InvalidArgument, match=f"table rows: .*{reported}"):
             call(input)

@@ -1,4 +1,4 @@
-"""`hotline.Worker` on loopback: what is pushed is there, what is wrong is said, and nobody hangs."""
+"""`hotline.Worker` on loopback: pushes are applied, errors are reported, and no call hangs."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ def test_two_that_push_at_once_lose_nothing(rig: Rig, monkeypatch: pytest.Monkey
     keys = np.random.default_rng(1).permutation(20)
     values = np.arange(60, dtype=F32).reshape(20, 3)
     numbers = [[kv.push(keys, values, "users") for _ in range(8)] for kv in workers]
-    for kv, mine in zip(workers, numbers, strict=True):
-        assert mine == list(range(8))
-        kv.wait(mine[-1])
+    for kv, own in zip(workers, numbers, strict=True):
+        assert own == list(range(8))
+        kv.wait(own[-1])
     expected = np.zeros((20, 3), F32)
     expected[keys] = 16 * values
     for kv in workers:
@@ -191,12 +191,12 @@ WRONG: list[tuple[Callable[[hotline.Worker], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "told"), WRONG)
+@pytest.mark.parametrize(("call", "reported"), WRONG)
 def test_what_is_wrong_is_named_and_nothing_is_sent(
-    rig: Rig, call: Callable[[hotline.Worker], object], told: str
+    rig: Rig, call: Callable[[hotline.Worker], object], reported: str
 ) -> None:
     kv = rig.worker()
-    with pytest.raises(InvalidArgument, match=told):
+    with pytest.raises(InvalidArgument, match=reported):
         call(kv)
     assert kv.push([], ones(0), "items") == 0
     assert not kv.read("users").any() and not kv.read("items").any()
@@ -240,8 +240,10 @@ def test_what_does_not_fit_is_counted_and_told(rig: Rig, caplog: pytest.LogCaptu
     assert kv.saturated == {"users": 0, "items": 2}
     assert kv.read("items")[:3, 0].tolist() == [F32(2**31 - 1), F32(-(2**31)), 7.0]
     kv.close()
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == 2 and all("items" in each and "2" in each for each in told)  # ours, and `up`'s log
+    reported = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(reported) == 2 and all(
+        "items" in each and "2" in each for each in reported
+    )  # ours, and `up`'s log
 
 
 def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_path: Path) -> None:
@@ -266,13 +268,16 @@ def test_the_model_is_saved_and_each_session_begins_with_zeros(rig: Rig, tmp_pat
 def test_ranks_are_given_once_and_tables_are_alike(rig: Rig) -> None:
     first = rig.worker(rank=1)
     assert (first.rank, first.size) == (1, 2)
-    for wrong, told in (({"users": (20, 3)}, "items"), ({**TABLES, "items": (13, 1)}, "13 rows.* 12 rows")):
-        with pytest.raises(NotConnected, match=told):
+    for wrong, reported in (
+        ({"users": (20, 3)}, "items"),
+        ({**TABLES, "items": (13, 1)}, "13 rows.* 12 rows"),
+    ):
+        with pytest.raises(NotConnected, match=reported):
             rig.worker(wrong, 1.0)
     with pytest.raises(NotConnected, match=r"items: .*scale 2;.*scale 1$"):
         rig.worker(scale={**SCALE, "items": 2.0})
-    for rank, told in ((1, "rank = 1"), (2, r"rank = 2.*0\.\.1")):
-        with pytest.raises(NotConnected, match=told):
+    for rank, reported in ((1, "rank = 1"), (2, r"rank = 2.*0\.\.1")):
+        with pytest.raises(NotConnected, match=reported):
             rig.worker(rank=rank)
     assert rig.worker().rank == 0
     with pytest.raises(NotConnected, match="all 2 ranks"):

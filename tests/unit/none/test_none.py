@@ -1,4 +1,4 @@
-"""Servers only: every update counts once, whatever the network loses, doubles or reorders."""
+"""Servers only: every update counts once under loss, duplication and reordering."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOB, N_PS = 7, 3
 NONE = AGENTS.of(design("none"))
 
 
-class Bed:
+class ServerTestbed:
     """Workers and servers, with a network that loses, doubles and reorders datagrams."""
 
     def __init__(self, space: KeySpace, seed: int, workers: int = 2, machine: Machine = COMPILED) -> None:
@@ -69,8 +69,8 @@ class Bed:
     def held(self) -> list[int]:
         held = np.zeros(self.space.size, np.uint32)
         for server in self.servers:
-            mine = server.stores[JOB].held()
-            held[self.space.positions(mine.keys)] += mine.values
+            own = server.stores[JOB].held()
+            held[self.space.positions(own.keys)] += own.values
         return held.tolist()
 
 
@@ -80,47 +80,49 @@ SPACES = [KeySpace(150), KeySpace(40, np.arange(40, dtype=np.uint64) ** 3 + np.u
 @pytest.mark.parametrize("space", SPACES, ids=["dense", "sparse"])
 @given(seed=st.integers(0, 2**32), loss=st.sampled_from([0.0, 0.3]))
 def test_sums_are_what_was_pushed(space: KeySpace, seed: int, loss: float) -> None:
-    bed = Bed(space, seed)
+    testbed = ServerTestbed(space, seed)
     for _ in range(4):
         for w in range(2):
-            count = bed.random.randrange(space.size + 1)
-            bed.begin(w, bed.random.sample(range(space.size), count), bed.random.random() < 0.6)
-        bed.settle(loss)
-    assert bed.held() == bed.sums.tolist()
+            count = testbed.random.randrange(space.size + 1)
+            testbed.begin(w, testbed.random.sample(range(space.size), count), testbed.random.random() < 0.6)
+        testbed.settle(loss)
+    assert testbed.held() == testbed.sums.tolist()
 
 
 @given(seed=st.integers(0, 2**32))
 def test_the_plain_twin_leaves_the_same(seed: int) -> None:
-    beds = [Bed(SPACES[0], seed, workers=1, machine=machine) for machine in (COMPILED, plain_machine())]
-    for bed in beds:
+    beds = [
+        ServerTestbed(SPACES[0], seed, workers=1, machine=machine) for machine in (COMPILED, plain_machine())
+    ]
+    for testbed in beds:
         for _ in range(2):
-            keys = bed.random.sample(range(bed.space.size), 80)
-            bed.begin(0, keys, True)
-            bed.settle(0.2)
-            bed.begin(0, keys, False)
-            bed.settle(0.2)
+            keys = testbed.random.sample(range(testbed.space.size), 80)
+            testbed.begin(0, keys, True)
+            testbed.settle(0.2)
+            testbed.begin(0, keys, False)
+            testbed.settle(0.2)
     compiled, twin = beds
     assert compiled.clients[0].values.tolist() == twin.clients[0].values.tolist()
-    states: list[Any] = [bed.clients[0].state for bed in beds]
-    for ours, theirs in zip(*states, strict=True):
-        assert ours.tobytes() == theirs.tobytes()
+    states: list[Any] = [testbed.clients[0].state for testbed in beds]
+    for ours, reference in zip(*states, strict=True):
+        assert ours.tobytes() == reference.tobytes()
 
 
 def test_a_pull_brings_what_was_pushed_in_as_few_rpcs_as_hold_it() -> None:
-    bed = Bed(SPACES[0], 1, workers=1)
+    testbed = ServerTestbed(SPACES[0], 1, workers=1)
     at = list(range(150))
-    bed.begin(0, at, True)
-    bed.settle(0.0)
-    bed.begin(0, at, False)
-    bed.settle(0.0)
-    assert bed.clients[0].values.tolist() == bed.sums.tolist() and bed.answered[0].all()
+    testbed.begin(0, at, True)
+    testbed.settle(0.0)
+    testbed.begin(0, at, False)
+    testbed.settle(0.0)
+    assert testbed.clients[0].values.tolist() == testbed.sums.tolist() and testbed.answered[0].all()
     of_ps = [sum(ps_of(key, N_PS) == ps for key in at) for ps in range(N_PS)]
-    assert bed.clients[0].rpcs_of_operation == sum(-(-keys // LANES) for keys in of_ps)
+    assert testbed.clients[0].rpcs_of_operation == sum(-(-keys // LANES) for keys in of_ps)
 
 
 def test_an_empty_rpc_is_answered() -> None:
-    bed = Bed(SPACES[0], 1, workers=1)
-    bed.clients[0].empty(2)
-    bed.settle(0.0)
-    [row] = bed.clients[0].records
+    testbed = ServerTestbed(SPACES[0], 1, workers=1)
+    testbed.clients[0].empty(2)
+    testbed.settle(0.0)
+    [row] = testbed.clients[0].records
     assert (row.ps, row.lanes) == (2, 0)

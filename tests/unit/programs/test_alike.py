@@ -56,8 +56,8 @@ def compare(random: Random, oracle: Pipeline, fast: Pipeline, frames: int, lanes
             key, state = random.randrange(KEYS), random.choice(STATES)
             change, slot = random.choice(list(Change)), random.randrange(SLOTS)
             move = testnet.hot_entry(change, key, state, slot, lane_of(key, lanes))
-            ours, theirs = fast.write_entries([move]), oracle.write_entries([move])
-            assert [type(error) for error in ours] == [type(error) for error in theirs]
+            ours, reference = fast.write_entries([move]), oracle.write_entries([move])
+            assert [type(error) for error in ours] == [type(error) for error in reference]
     assert testnet.state_of(fast) == testnet.state_of(oracle)
 
 
@@ -115,7 +115,7 @@ def on_loopback(request: pytest.FixtureRequest) -> Iterator[OnLoopback]:
 @in_the_kernel
 @pytest.mark.parametrize("seed", seeds(4))
 def test_in_the_kernel_on_its_frames(seed: int, on_loopback: OnLoopback) -> None:
-    """By test runs of the program that interfaces have, whatever a frame's length."""
+    """Use test runs of the program that is attached to interfaces, with frames of all lengths."""
     random, oracle = Random(seed), InterpretedPipeline(testnet.program())
     for pipeline in (oracle, on_loopback):
         testnet.write(pipeline, testnet.network() + hot_set(Random(seed)))
@@ -123,9 +123,9 @@ def test_in_the_kernel_on_its_frames(seed: int, on_loopback: OnLoopback) -> None
     for now in range(steps(1000)):
         port, frame = source.draw()
         if is_taken(frame):
-            came = oracle.process(port, frame, now, now + 3)
-            assert on_loopback.process(port, frame, now, now + 3) == came
-            sent += len(came)
+            received = oracle.process(port, frame, now, now + 3)
+            assert on_loopback.process(port, frame, now, now + 3) == received
+            sent += len(received)
     assert sent > steps(1000) // 2
     assert testnet.state_of(on_loopback) == testnet.state_of(oracle)
 

@@ -41,8 +41,8 @@ class Both:
 
     def write(self, entries: list[EntryWrite]) -> None:
         ours = self.hotset.write_entries(entries)
-        theirs = self.twin.write_entries([_for_twin(entry) for entry in entries])
-        assert [type(error) for error in theirs] == [type(error) for error in ours]
+        reference = self.twin.write_entries([_for_twin(entry) for entry in entries])
+        assert [type(error) for error in reference] == [type(error) for error in ours]
 
     def exchange(self, port: int, frame: bytes, now: int) -> int:
         answers = self.hotset.process(port, frame, now, now)

@@ -166,14 +166,14 @@ def test_a_push_unlike_the_first_is_not_added(other: dict[str, Any]) -> None:
 def test_bytes_by_hand() -> None:
     """Kind, form, worker, workers; job, size; round; chunk; values."""
     state = server()
-    for sent, came in (
+    for sent, received in (
         ("01010002" "000b0040" "00000001" "00000003" "3f800000" "c0000000", []),  # 1.0, -2.0
         ("01010102" "000b0040" "00000001" "00000003" "3f000000" "40000000", [
             (1, "02010102" "000b0040" "00000001" "00000003" "3fc00000" "00000000"),  # 1.5, 0.0
             (0, "02010002" "000b0040" "00000001" "00000003" "3fc00000" "00000000"),
         ]),
     ):  # fmt: skip
-        assert [(to, packet.build().hex()) for to, packet in take(state, bytes.fromhex(sent))] == came
+        assert [(to, packet.build().hex()) for to, packet in take(state, bytes.fromhex(sent))] == received
 
 
 def test_a_second_job_s_sums_go_to_its_own_ports() -> None:

@@ -1,4 +1,4 @@
-"""All-reduces at hosts: every worker has the plain sum, whatever the network does."""
+"""All-reduces at hosts: every worker gets the plain sum under loss, duplication and reordering."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hosts.dense.packet import HEADER, MAX_SIZE, VALUE_BYTES
 from hosts.worker.machine import COMPILED, plain_machine
 from hosts.worker.vectors import PATIENCE_NS, StalledError
 from switch_harness.effort import examples
-from tests.harness.dense import Bed, integers, total
+from tests.harness.dense import DenseTestbed, integers, total
 
 DESIGNS = pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=lambda design: design.name)
 
@@ -33,10 +33,12 @@ def test_integers_add_up_exactly_at_every_worker(
     design: Design, seed: int, workers: int, servers: int, faults: float, window: int, sizes: list[int],
     chunk_size: int,
 ) -> None:  # fmt: skip
-    bed = Bed(design, workers, servers, window=window, chunk_size=chunk_size, seed=seed, faults=faults)
+    testbed = DenseTestbed(
+        design, workers, servers, window=window, chunk_size=chunk_size, seed=seed, faults=faults
+    )
     for n in sizes:
-        vectors = [integers(bed.random, n) for _ in range(workers)]
-        for result in bed.all_reduce(vectors):
+        vectors = [integers(testbed.random, n) for _ in range(workers)]
+        for result in testbed.all_reduce(vectors):
             assert result.tolist() == total(vectors)
 
 
@@ -60,7 +62,7 @@ def test_floats_add_up_within_their_bound_and_alike(
     design: Design, vectors: list[list[float]], seed: int
 ) -> None:
     given_ = np.array(vectors, np.float32)
-    results = Bed(design, len(vectors), seed=seed, faults=0.2).all_reduce(list(given_))
+    results = DenseTestbed(design, len(vectors), seed=seed, faults=0.2).all_reduce(list(given_))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, sizes = given_.astype(np.float64).sum(axis=0), np.abs(given_.astype(np.float64)).sum(axis=0)
     assert (np.abs(results[0] - exact) <= error_bound(len(vectors), sizes)).all()
@@ -69,7 +71,7 @@ def test_floats_add_up_within_their_bound_and_alike(
 def test_the_bound_is_tight() -> None:
     """One and a half roundings: 1 + 2^-24 is rounded to 1, twice over."""
     vectors = [np.array([each], np.float32) for each in (1.0, 2.0**-24, 2.0**-24)]
-    [result, *_] = Bed(psdense.DESIGN, 3).all_reduce(vectors)
+    [result, *_] = DenseTestbed(psdense.DESIGN, 3).all_reduce(vectors)
     off = 1 + 2.0**-23 - float(result[0])
     bound = float(error_bound(3, np.array([1 + 2.0**-23]))[0])
     assert bound / 1.001 <= off <= bound
@@ -79,41 +81,44 @@ def test_the_bound_is_tight() -> None:
 @pytest.mark.parametrize("workers", [2, 9])
 def test_sums_of_the_largest_floats_do_not_overflow(design: Design, workers: int) -> None:
     vectors = [np.full(3, np.float32(addend_limit(workers) * 0.999), np.float32)] * workers
-    for result in Bed(design, workers, values=3).all_reduce(vectors):
+    for result in DenseTestbed(design, workers, values=3).all_reduce(vectors):
         assert result.tolist() == pytest.approx([2.0**127 * 0.999] * 3, rel=1e-5)
 
 
 @DESIGNS
 def test_pushes_add_to_every_workers_model_and_pulls_read_it(design: Design) -> None:
-    bed = Bed(design, 3, faults=0.2)
-    positions, answered = np.array([5, 0, 299]), [np.zeros(3, np.bool_) for _ in bed.clients]
-    for client in bed.clients:
+    testbed = DenseTestbed(design, 3, faults=0.2)
+    positions, answered = np.array([5, 0, 299]), [np.zeros(3, np.bool_) for _ in testbed.clients]
+    for client in testbed.clients:
         client.join(3)
     for iteration in (1, 2):
-        for w, client in enumerate(bed.clients):
+        for w, client in enumerate(testbed.clients):
             deltas = np.array([1, 10, 2**32 - 1], np.uint32) * np.uint32(w + 1)
             client.push(iteration, positions, deltas, answered[w])
-        bed.settle()
-    for client in bed.clients:
+        testbed.settle()
+    for client in testbed.clients:
         client.pull(3, positions)
         assert client.idle and client.values.tolist() == [12, 120, 2**32 - 12]
     assert np.all(answered)
-    bed.clients[0].empty(0)
-    assert not bed.clients[0].idle  # a barrier
-    for client in bed.clients[1:]:
+    testbed.clients[0].empty(0)
+    assert not testbed.clients[0].idle  # a barrier
+    for client in testbed.clients[1:]:
         client.empty(0)
-    bed.settle()
+    testbed.settle()
 
 
 @DESIGNS
 def test_the_plain_twin_leaves_the_same(design: Design) -> None:
-    beds = [Bed(design, 3, seed=5, faults=0.2, machine=machine) for machine in (COMPILED, plain_machine())]
-    for bed in beds:
-        bed.all_reduce([np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(3)])
-        bed.all_reduce([integers(bed.random, 200) for _ in range(3)])
-    for compiled, twin in zip(*(bed.clients for bed in beds), strict=True):
-        for ours, theirs in zip(compiled.state, twin.state, strict=True):
-            assert ours.tobytes() == theirs.tobytes()
+    beds = [
+        DenseTestbed(design, 3, seed=5, faults=0.2, machine=machine)
+        for machine in (COMPILED, plain_machine())
+    ]
+    for testbed in beds:
+        testbed.all_reduce([np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(3)])
+        testbed.all_reduce([integers(testbed.random, 200) for _ in range(3)])
+    for compiled, twin in zip(*(testbed.clients for testbed in beds), strict=True):
+        for ours, reference in zip(compiled.state, twin.state, strict=True):
+            assert ours.tobytes() == reference.tobytes()
 
 
 @DESIGNS
@@ -122,12 +127,12 @@ def test_the_plain_twin_leaves_the_same(design: Design) -> None:
 def test_octets_of_every_link_without_loss(design: Design, workers: int, chunk_size: int) -> None:
     """Of 1,536 values, which parts and chunks divide evenly: counted, beside the formula."""
     n, servers = 1536, 2
-    bed = Bed(design, workers, servers, values=n, chunk_size=chunk_size, window=64)
-    bed.all_reduce([np.ones(n, np.int32)] * workers)
+    testbed = DenseTestbed(design, workers, servers, values=n, chunk_size=chunk_size, window=64)
+    testbed.all_reduce([np.ones(n, np.int32)] * workers)
     chunks = n // chunk_size
     frame = HEADER.size + VALUE_BYTES * chunk_size
     sent: dict[int, int] = {}
-    for source, _, packet in bed.sent:
+    for source, _, packet in testbed.sent:
         sent[source] = sent.get(source, 0) + len(packet.build())
     if design is psdense.DESIGN:
         assert [sent[servers + w] for w in range(workers)] == [chunks * frame] * workers
@@ -141,17 +146,17 @@ def test_octets_of_every_link_without_loss(design: Design, workers: int, chunk_s
 
 @DESIGNS
 def test_who_waits_in_vain_says_so(design: Design) -> None:
-    bed = Bed(design, 2)
-    bed.clients[0].all_reduce(np.ones(100, np.float32), 2)
+    testbed = DenseTestbed(design, 2)
+    testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
     with pytest.raises(StalledError, match=r"worker 1: nothing has come for 10\.\d s in all-reduce 1"):
-        bed.settle()
-    assert bed.now >= PATIENCE_NS and bed.clients[0].deadline() is None
-    assert bed.clients[0].is_stalled and bed.clients[0].transmit() is None
+        testbed.settle()
+    assert testbed.now >= PATIENCE_NS and testbed.clients[0].deadline() is None
+    assert testbed.clients[0].is_stalled and testbed.clients[0].transmit() is None
 
 
 @DESIGNS
 @pytest.mark.parametrize(
-    ("vector", "workers", "told"),
+    ("vector", "workers", "reported"),
     [
         (np.ones(380, np.float32), 2, "expected a vector of 1 to 300 values, got 380"),
         (np.ones(0, np.float32), 2, "values, got 0"),
@@ -162,16 +167,16 @@ def test_who_waits_in_vain_says_so(design: Design) -> None:
         (np.array([1, 2, -(2.0**126)], np.float32), 2, r"value 2: expected .*, got -8\.5"),
     ],
 )
-def test_vectors_that_cannot_be_added(design: Design, vector: Any, workers: int, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        Bed(design, 1).clients[0].all_reduce(vector, workers)
+def test_vectors_that_cannot_be_added(design: Design, vector: Any, workers: int, reported: str) -> None:
+    with pytest.raises(ValueError, match=reported):
+        DenseTestbed(design, 1).clients[0].all_reduce(vector, workers)
 
 
 @DESIGNS
 def test_a_client_that_cannot_be(design: Design) -> None:
-    client = Bed(design, 1).clients[0]
+    client = DenseTestbed(design, 1).clients[0]
     for size in (63, MAX_SIZE + 1):
         with pytest.raises(ValueError, match=f"expected chunks of 64 to 360 values, got {size}"):
             client.chunk_size = size
     with pytest.raises(ValueError, match="window: expected 1 to 64, got 65"):
-        Bed(design, 1, window=65)
+        DenseTestbed(design, 1, window=65)

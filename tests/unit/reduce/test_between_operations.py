@@ -25,24 +25,24 @@ from hosts.worker.machine import plain_machine
 from hosts.worker.operate import operate
 from nativekit.plain import plain
 from nativekit.records import records
-from tests.harness.dense import Bed
+from tests.harness.dense import DenseTestbed
 
 VALUES = 100
 
 
 @pytest.mark.parametrize("design", [psdense.DESIGN, ring.DESIGN], ids=lambda design: design.name)
 def test_a_pull_sends_nothing_whatever_was_pushed_before(design: Design) -> None:
-    bed = Bed(design, 2, values=VALUES)
+    testbed = DenseTestbed(design, 2, values=VALUES)
     positions, deltas = np.arange(VALUES), np.ones(VALUES, np.uint32)
-    for client in bed.clients:
+    for client in testbed.clients:
         client.join(2)
         client.push(0, positions, deltas, np.zeros(VALUES, np.bool_))
-    bed.settle()
-    assert [client.model.tolist() for client in bed.clients] == [[2] * VALUES] * 2
-    bed.wire.clear()
-    while any(client.transmit() for client in bed.clients):  # the last acknowledgements
+    testbed.settle()
+    assert [client.model.tolist() for client in testbed.clients] == [[2] * VALUES] * 2
+    testbed.wire.clear()
+    while any(client.transmit() for client in testbed.clients):  # the last acknowledgements
         pass
-    for client in bed.clients:
+    for client in testbed.clients:
         client.pull(1, positions)
         assert client.idle and client.transmit() is None and client.deadline() is None
         assert client.values.tolist() == [2] * VALUES

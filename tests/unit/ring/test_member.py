@@ -1,4 +1,4 @@
-"""A worker of a ring, against the textbook: what it sends in each step, and what it does with what comes."""
+"""A worker of a ring all-reduce: what it sends (against the textbook), and how it handles packets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from foundation.designs.ring import DESIGN, RING
 from hosts.dense.packet import ACK, ADDEND, RESULT, DensePacket, parse
 from switch_harness.effort import examples
-from tests.harness.dense import Bed, integers
+from tests.harness.dense import DenseTestbed, integers
 
 SIZE = 64
 
@@ -34,7 +34,7 @@ def steps_of(vectors: list[NDArray[np.int32]]) -> list[list[list[int]]]:
             before, p = (i - 1) % workers, (i - 1 - step) % workers
             if step < workers - 1:
                 added = zip(held[i][p], leaving[before], strict=True)
-                held[i][p] = [(mine + theirs) & 0xFFFFFFFF for mine, theirs in added]
+                held[i][p] = [(old + addend) & 0xFFFFFFFF for old, addend in added]
             else:
                 held[i][p] = leaving[before]
     return sent
@@ -48,15 +48,15 @@ def steps_of(vectors: list[NDArray[np.int32]]) -> list[list[list[int]]]:
 def test_what_is_sent_is_that_of_the_textbook(
     seed: int, workers: int, n: int, faults: float, window: int
 ) -> None:
-    bed = Bed(DESIGN, workers, seed=seed, window=window, faults=faults)
-    vectors = [integers(bed.random, n) for _ in range(workers)]
-    bed.all_reduce(vectors)
+    testbed = DenseTestbed(DESIGN, workers, seed=seed, window=window, faults=faults)
+    vectors = [integers(testbed.random, n) for _ in range(workers)]
+    testbed.all_reduce(vectors)
     wanted = steps_of(vectors)
     in_part = (len(wanted[0][0]) + SIZE - 1) // SIZE
     found: set[tuple[int, int]] = set()
-    for source, to, packet in bed.sent:
-        i = source - bed.n_ps
-        assert to == bed.n_ps + (i + (1 if packet.kind == ADDEND else -1)) % workers
+    for source, to, packet in testbed.sent:
+        i = source - testbed.n_ps
+        assert to == testbed.n_ps + (i + (1 if packet.kind == ADDEND else -1)) % workers
         if packet.kind == ADDEND:
             step, k = divmod(packet.chunk, in_part)
             assert list(packet.values) == wanted[i][step][k * SIZE : (k + 1) * SIZE]
@@ -64,12 +64,12 @@ def test_what_is_sent_is_that_of_the_textbook(
     assert len(found) == workers * 2 * (workers - 1) * in_part
 
 
-def alone(window: int = 64) -> tuple[Bed, Any]:
-    """Worker 2 of 3, whose vector of 192 ones has a chunk in each part, and nothing has come."""
-    bed = Bed(DESIGN, 3, window=window)
-    client = bed.clients[1]
+def alone(window: int = 64) -> tuple[DenseTestbed, Any]:
+    """Return worker 2 of 3 before any packet; its vector of 192 ones has a chunk in each part."""
+    testbed = DenseTestbed(DESIGN, 3, window=window)
+    client = testbed.clients[1]
     client.all_reduce(np.ones(192, np.int32), 3)
-    return bed, client
+    return testbed, client
 
 
 def outgoing(client: Any) -> list[tuple[int, DensePacket]]:
@@ -105,23 +105,23 @@ def test_a_chunk_that_comes_again_is_acknowledged_again_and_not_added() -> None:
     assert found[-1][1].values == (6,) * 64
 
 
-def test_who_has_ended_goes_on_acknowledging() -> None:
-    bed = Bed(DESIGN, 3)
-    bed.all_reduce([np.ones(192, np.int32)] * 3)
-    while bed.wire:
-        bed.step()
-    client, result = bed.clients[1], bed.clients[1].result.copy()
+def test_a_finished_worker_still_acknowledges() -> None:
+    testbed = DenseTestbed(DESIGN, 3)
+    testbed.all_reduce([np.ones(192, np.int32)] * 3)
+    while testbed.wire:
+        testbed.step()
+    client, result = testbed.clients[1], testbed.clients[1].result.copy()
     client.receive(chunk().build(), 0, 0)
     assert [(packet.kind, packet.round) for _, packet in outgoing(client)] == [(ACK, 1)]
     assert client.idle and client.result.tolist() == result.tolist()
     client.all_reduce(np.ones(192, np.int32), 3)
-    client.receive(chunk(number=1).build(), 0, 0)  # of the vectors before
+    client.receive(chunk(number=1).build(), 0, 0)  # of the previous all-reduce
     assert [(packet.kind, packet.round) for _, packet in outgoing(client)] == [(ACK, 1), (ADDEND, 2)]
 
 
-def test_chunks_of_the_next_vectors_are_kept_until_it_begins_with_them() -> None:
-    bed = Bed(DESIGN, 3)
-    client: Any = bed.clients[1]
+def test_chunks_of_the_next_all_reduce_are_buffered() -> None:
+    testbed = DenseTestbed(DESIGN, 3)
+    client: Any = testbed.clients[1]
     for _ in range(2):
         client.receive(chunk(value=9).build(), 0, 0)
     assert outgoing(client) == []
@@ -131,8 +131,8 @@ def test_chunks_of_the_next_vectors_are_kept_until_it_begins_with_them() -> None
 
 
 def test_no_more_than_a_window_is_on_the_way() -> None:
-    bed = Bed(DESIGN, 2, window=2, values=1000)
-    client: Any = bed.clients[0]
+    testbed = DenseTestbed(DESIGN, 2, window=2, values=1000)
+    client: Any = testbed.clients[0]
     client.all_reduce(np.ones(1000, np.int32), 2)
     found = outgoing(client)
     assert [packet.chunk for _, packet in found] == [0, 1]
@@ -154,7 +154,7 @@ def test_no_more_than_a_window_is_on_the_way() -> None:
         (chunk(size=63), "malformed"),
     ],
 )
-def test_what_is_not_for_it_changes_nothing(packet: DensePacket, counter: str) -> None:
+def test_an_unexpected_packet_changes_nothing(packet: DensePacket, counter: str) -> None:
     _, client = alone()
     outgoing(client)
     before = client.state.vector.tolist()

@@ -101,10 +101,10 @@ class RandomTestbed:
 
     def state(self) -> bytes:
         world = self.network.world
-        kept = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
+        remaining = [world.up, world.down, world.agents, world.cores, world.servers.cells, world.servers.jobs]
         numbers = [
             int(getattr(world.header, name))
             for name in ("now", "order", "events", "passes", "delivered", "random")
         ]
         logs = [np.array(client.records).tobytes() for client in self.network.clients]
-        return b"".join([repr(numbers).encode(), *(np.asarray(each).tobytes() for each in kept), *logs])
+        return b"".join([repr(numbers).encode(), *(np.asarray(each).tobytes() for each in remaining), *logs])

@@ -1,4 +1,4 @@
-"""`hotline answer`: what it counts, what it makes of that, what it says, and what it refuses."""
+"""`hotline answer`: counted packing, computed capacities, sentences, and refused options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_both_sides_are_simulated_at_the_rate_that_is_asked_for(found: Any) -> N
 
 
 def test_what_is_counted_is_what_is_simulated(found: Any) -> None:
-    """RPCs and packets of the size that is asked for; and the capacity at two sizes."""
+    """RPCs and packets agree at the requested size of the hot set, capacities at two sizes."""
     asked = next(size for size in found["sizes"] if size["top_k"] == 3000)
     none = found["sizes"][0]
     for size, side in ((none, found["sides"]["baseline"]), (asked, found["sides"]["offload"])):
@@ -86,27 +86,27 @@ def test_terminal_and_json_say_the_same(found: Any) -> None:
     assert f"{found['sides']['baseline']['capacity']:,.0f} without." in found["headline"]
     for size in found["sizes"]:
         assert f"{size['top_k']:,} {100 * size['served']:.0f} % {size['rpcs_per_step']:,.0f}" in text
-    # What our servers take for an RPC and a lane; and the switch for a frame, and frames a second.
+    # Costs of an RPC and a lane at the servers; time of a frame in the switch, and its frames a second.
     assert any(quantities(each)[:2] == ["0.3 µs", "35 ns"] for each in found["sentences"])
     assert any(quantities(each)[:2] == ["1 µs", "1,000 million"] for each in found["sentences"])
 
 
 @pytest.mark.soak
-def test_a_rate_that_is_not_carried_is_said_and_no_error(tmp_path: Path) -> None:
-    """And `--hosts` is what agents take, but neither its cores nor its switch."""
+def test_a_rate_beyond_the_capacity_is_reported_and_no_error(tmp_path: Path) -> None:
+    """`--hosts` sets the costs of agents; cores and switch in that file are ignored."""
     hosts = tmp_path / "hosts.toml"
     hosts.write_text("[hosts]\nworker_cores = 1\nprogram_ns = 1200\nhit_ns = 5500\nserve_ns = 90000\n")
     made = json_of("answer", *SMALL, "--rate", "1e9", "--hosts", hosts)
-    sides, kept = made["sides"], made["cluster"]["hosts"]
+    sides, stored = made["sides"], made["cluster"]["hosts"]
     lower = min(sides["baseline"]["capacity"], sides["offload"]["capacity"])
     assert sides["rate"] == pytest.approx(0.8 * lower)
     assert made["sentences"][0].startswith("This cluster does not carry 1,000,000,000 steps/s, neither with")
     assert "80 % of that" in made["sentences"][0]
     assert made["sentences"][-1] == "Agents cost what --hosts says."
-    assert kept["serve_ns"] == 90_000 and sides["baseline"]["at_capacity"]["servers"] > 0.8
+    assert stored["serve_ns"] == 90_000 and sides["baseline"]["at_capacity"]["servers"] > 0.8
 
 
-def test_your_own_log_is_asked_about_and_a_hot_set_has_no_more_keys_than_it(tmp_path: Path) -> None:
+def test_a_log_of_the_user_limits_the_size_of_the_hot_set(tmp_path: Path) -> None:
     chance = np.random.default_rng(3)
     log = tmp_path / "log.parquet"
     rows = [
@@ -143,7 +143,7 @@ def _skewed(size: int) -> Any:
         (["--workers", "4", "--servers", "2", "--hosts", "nowhere"], "nowhere: No such file"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_gets_one_line(options: list[str], complaint: str) -> None:
+def test_an_impossible_cluster_is_an_error_of_one_line(options: list[str], complaint: str) -> None:
     result = invoke("answer", *options)
     assert result.exit_code == 1
     assert complaint in result.output and result.output.count("\n") == 1
@@ -153,13 +153,13 @@ def test_what_cannot_be_gets_one_line(options: list[str], complaint: str) -> Non
 
 
 def test_a_step_is_counted_as_it_is_packed() -> None:
-    """Every mini-batch has a hot key for each lane, and 40 cold keys that are always others."""
+    """Every mini-batch has a hot key for each lane, and 40 cold keys that no other mini-batch has."""
     hot = [next(key for key in range(1, 10_000) if lane_of(key) == lane) for lane in range(32)]
     batches = [[*hot, *range(20_000 + 40 * number, 20_040 + 40 * number)] for number in range(40)]
     config = SimulationConfig(workers=1, servers=1, profile_lanes=20 * 72, trace_steps=40)
     counter = PackingCounter(config, trace_of(batches))
     assert counter.known == 32 + 40 * 21
-    # Twice: of a pull and of a push.
+    # Times 2, for a pull and a push.
     assert counter.count(0) == PackingCounts(
         served=0, rpcs=2 * 3, to_servers=2 * 3, lanes=2 * 72, keys=2 * 72
     )
@@ -173,7 +173,7 @@ def test_a_hot_set_is_counted_on_steps_that_it_is_not_chosen_from() -> None:
     config = SimulationConfig(workers=1, servers=1, profile_lanes=58, trace_steps=40)
     counter = PackingCounter(config, trace_of(batches))
     assert counter.known == 3 and counter.count(3).served == 0
-    # All of a short log is chosen from.
+    # With a short log the hot set is chosen from the same steps.
     config = SimulationConfig(workers=1, servers=1, trace_steps=40)
     assert PackingCounter(config, trace_of(batches)).count(6).served == 1
 
@@ -184,7 +184,7 @@ def side(capacity: float, workers: float, servers: float) -> ArmResult:
     return ArmResult(capacity=capacity, at_capacity=busy, at_rate=busy, **counts)
 
 
-def test_costs_of_what_is_counted_say_what_the_cores_carry() -> None:
+def test_capacity_follows_from_counts_and_costs() -> None:
     """1,000 steps/s keep 2 workers busy for 80 %: 1,600 µs a step, of which 100 RPCs take 6 µs each.
 
     4 servers are busy for 50 %: 2,000 µs, of which 3,000 lanes take 0.1 µs each, and 85 packets 20 µs each.
@@ -251,7 +251,7 @@ def test_a_larger_hot_set_stops_to_pay_where_the_best_adds_less_than_3_per_cent(
     assert next_to_check([0, 700], 700, [700]) is None
 
 
-# -- words
+# -- sentences
 
 
 def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Comparison) -> OffloadComparison:
@@ -262,8 +262,8 @@ def sides(baseline: ArmResult, offload: ArmResult, rate: float, **found: Compari
     ("baseline", "offload", "how"),
     [(1_000, 1_500, ["1.50 times"]), (1_000, 1_020, []), (1_000, 700, ["0.70 times"])],
 )
-def test_the_headline_is_what_is_carried(baseline: float, offload: float, how: list[str]) -> None:
-    """And how many times as much as without, where that is another number."""
+def test_the_headline_has_the_capacities(baseline: float, offload: float, how: list[str]) -> None:
+    """The headline has both capacities, and their ratio if it is not about 1."""
     text = headline(sides(side(baseline, 1, 1), side(offload, 1, 1), 500), 20_000)
     assert quantities(text) == ["20,000 hot keys", *how, f"{offload:,} steps/s", f"{baseline:,}"]
     assert is_in_order(text, f"{baseline:,}", "without.")
@@ -280,10 +280,10 @@ def test_the_headline_is_what_is_carried(baseline: float, offload: float, how: l
         (3_000, 1_000, 2_000, ["not carry", "neither", "nor"], ["3,000 steps/s", "1,000"]),
     ],
 )  # fmt: skip
-def test_what_is_offered_and_what_is_carried_is_said(
+def test_sentences_have_the_offered_rate_and_the_capacities(
     rate: float | None, baseline: float, offload: float, verdict: list[str], numbers: list[str]
 ) -> None:
-    """The rate that was asked for, and what the cluster carries where that is too little; then the rate."""
+    """They have the requested rate; if it is too high, the capacity and the rate used instead."""
     cluster = Cluster(workers=4, servers=2, rate=rate)
     found = sides(side(baseline, 0.9, 0.95), side(offload, 0.5, 0.4), 500)
     [none, size] = sizes({0: baseline, 20_000: offload})
@@ -298,7 +298,7 @@ def test_what_is_offered_and_what_is_carried_is_said(
     assert "cores of both" in without_it and "no core is" in with_it
 
 
-def test_gains_and_losses_are_said_by_who_has_them() -> None:
+def test_gains_and_losses_are_grouped_by_servers_workers_and_operations() -> None:
     found = sides(
         side(1, 1, 1), side(1, 1, 1), 1,
         ps_packets_per_step=of_ratio(-0.43, -0.45, -0.42),
@@ -317,15 +317,15 @@ def test_gains_and_losses_are_said_by_who_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacities", "stops", "said"),
+    ("capacities", "stops", "message"),
     [
         ({0: 100, 1_000: 90, 2_000: 80}, 1_000, ["No hot set", "2,000 keys"]),
         ({0: 100, 1_000: 150, 2_000: 200}, 2_000, ["larger hot set pays", "2,000 keys"]),
         ({0: 100, 1_000: 150, 2_000: 151}, 1_000, ["Beyond", "1,000 keys", "2,000 keys", "less than", "3 %"]),
     ],
 )  # fmt: skip
-def test_where_a_larger_hot_set_stops_to_pay_is_said(
-    capacities: dict[int, float], stops: int, said: list[str]
+def test_a_sentence_has_the_size_beyond_which_a_hot_set_stops_to_pay(
+    capacities: dict[int, float], stops: int, message: list[str]
 ) -> None:
     cluster = Cluster(workers=4, servers=2)
     made = sizes(capacities)
@@ -333,7 +333,7 @@ def test_where_a_larger_hot_set_stops_to_pay_is_said(
     equal = sides(side(1, 1, 1), side(1, 1, 1), 1)
     checks = [Check(1_000, 105, 100)]
     lines = list(sentences(cluster, config_for(cluster), 9, equal, made, stop, checks))
-    assert any(is_in_order(line, *said) for line in lines)
+    assert any(is_in_order(line, *message) for line in lines)
     assert any(is_in_order(line, "105 steps/s with 1,000 keys, 100 simulated (+5 %)") for line in lines)
     assert not any("estimates" in line for line in lines)
 
@@ -366,8 +366,8 @@ def test_full_uplinks_take_the_gain_away() -> None:
     assert wide.sides.gain > 1.5
     assert narrow.sides.gain == pytest.approx(0.9, abs=0.03)
     assert narrow.sides.baseline.capacity < 0.8 * wide.sides.baseline.capacity
-    [said] = [sentence for sentence in narrow.sentences if sentence.startswith("Workers are in 2 racks")]
-    assert "up to 8" in said and "0.2 Gbit/s" in said
+    [message] = [sentence for sentence in narrow.sentences if sentence.startswith("Workers are in 2 racks")]
+    assert "up to 8" in message and "0.2 Gbit/s" in message
 
 
 def test_oversubscription_needs_racks() -> None:
@@ -385,18 +385,18 @@ def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
 
 
 @pytest.mark.parametrize(
-    ("switch", "us", "mpps", "said"),
+    ("switch", "us", "mpps", "message"),
     [
         ("ideal", 1, 1_000, "a device that takes 1 µs for a frame and 1,000 million"),
         ("tofino", 2, 197.6, "a pipe of a Tofino that takes 2 µs for a frame and 198 million"),
         ("tofino2", 2, 395.3, "a pipe of a Tofino 2 that takes 2 µs for a frame and 395 million"),
     ],
 )
-def test_a_chip_has_its_own_limits(switch: DeviceName, us: float, mpps: float, said: str) -> None:
+def test_a_chip_has_its_own_limits(switch: DeviceName, us: float, mpps: float, message: str) -> None:
     """A push of 32 lanes and the gap after it have 506 bytes, and pass a chip of 16 lanes twice."""
     config = config_for(Cluster(workers=8, servers=4, switch=switch))
     assert (config.network.switch_us, config.network.switch_mpps) == (us, mpps)
-    assert said in device(config, DEVICES[switch])
+    assert message in device(config, DEVICES[switch])
 
 
 def test_a_chip_holds_fewer_hot_keys_than_softswitch() -> None:

@@ -1,4 +1,4 @@
-"""What a simulated run is where its TOML does not say: as much as its intervals take, whatever its size."""
+"""Defaults of a simulated run: enough steps for its intervals, for any size of the cluster."""
 
 from __future__ import annotations
 
@@ -90,6 +90,6 @@ def test_a_file_of_hosts_is_named_by_its_option_and_holds_nothing_else(
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file = tmp_path / "simulated.toml"
     file.write_text(f"runs = {json.dumps(str(file / 'runs'))}\n")
-    told = invoke("simulate", file)
-    assert told.exit_code == 1
-    assert f"runs = {file}/runs: Not a directory; set runs in CONFIG to a folder" in told.output
+    reported = invoke("simulate", file)
+    assert reported.exit_code == 1
+    assert f"runs = {file}/runs: Not a directory; set runs in CONFIG to a folder" in reported.output

@@ -67,8 +67,8 @@ def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
 def test_a_run_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere: cannot be read as a run: "):
         measured_times(tmp_path / "nowhere")
-    nobody = {"w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
-    pl.DataFrame(nobody).write_parquet(tmp_path / "rpc.parquet")
+    rows = {"w_proc_us": [1.0], "ps_proc_us": [0.0], "measured": [True]}
+    pl.DataFrame(rows).write_parquet(tmp_path / "rpc.parquet")
     with pytest.raises(DataError, match="no measured RPC in it that a PS answered"):
         measured_times(tmp_path)
 

@@ -27,7 +27,7 @@ PROGRAM_NS, HIT_NS, IDLE_NS, TAKE_NS = 1_500, 3_000, 5_000, 1_000
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Simulate a run whose record says that it was real, with the logs and times that only real ones have."""
+    """Simulate a run, and give it the record, logs and times of a real one."""
     run = as_if_real(tmp_path_factory.mktemp("real"), 1, HIT_NS)
     rows = pl.read_parquet(run / "rpc.parquet")
     waits = pl.lit((IDLE_NS + TAKE_NS) / 1e3, pl.Float32)
@@ -121,9 +121,9 @@ def test_virtual_time_finds_what_a_run_took_and_what_it_would_take_alone(
     assert shared.offered == own.offered == {"0.3": record.offered_rate["0.3"]}
     measured = summary.loads["0.3"].differences["offload"]
     for metric in ("worker_cpu_us_per_step", "ps_cpu_us_per_step", "rpcs_per_step", "pull_mean"):
-        said, true = found.shared[metric].ratio, measured[metric].ratio
-        assert said is not None and true is not None
-        assert 1 + said == pytest.approx(1 + true, rel=0.1)
+        message, true = found.shared[metric].ratio, measured[metric].ratio
+        assert message is not None and true is not None
+        assert 1 + message == pytest.approx(1 + true, rel=0.1)
     assert found.own["pull_mean"].reference < found.shared["pull_mean"].reference
     assert found.own_capacity["baseline"] > 1.3 * found.shared_capacity["baseline"]
     rpcs = found.shared["rpcs_per_step"].reference
@@ -135,12 +135,16 @@ def test_the_trace_that_a_run_left_is_used_and_not_made_again(tmp_path: Path) ->
     made = dedicated_switch.trace_of(tmp_path, config)
     assert (made.workers, made.steps) == (2, config.trace_steps)
     generate_trace(config.model_copy(update={"seed": 2}), lambda done: None).save(tmp_path / "trace")
-    kept = dedicated_switch.trace_of(tmp_path, config)
-    assert kept.position.tolist() == Trace.load(tmp_path / "trace").position.tolist()
-    assert kept.position.tolist() != made.position.tolist()
+    stored = dedicated_switch.trace_of(tmp_path, config)
+    assert stored.position.tolist() == Trace.load(tmp_path / "trace").position.tolist()
+    assert stored.position.tolist() != made.position.tolist()
 
 
 def test_a_run_without_an_answer_gets_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(tmp_path / "nowhere") == 1
-    told = capsys.readouterr().err
-    assert told.startswith("hotline: ") and str(tmp_path / "nowhere") in told and told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert (
+        reported.startswith("hotline: ")
+        and str(tmp_path / "nowhere") in reported
+        and reported.count("\n") == 1
+    )

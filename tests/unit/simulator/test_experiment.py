@@ -1,4 +1,4 @@
-"""A whole run in virtual time leaves what a real one leaves, and says that it was simulated."""
+"""A simulated run writes the same files as a real one, and its report says that it was simulated."""
 
 from __future__ import annotations
 
@@ -90,22 +90,22 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     assert float(measured) == pytest.approx(summary["virtual_s"], abs=0.001)
     speed = f"{summary['packet_passes'] / summary['loop_s']:,.0f} passes a second of the event loop"
     assert speed in " ".join(result.output.split())
-    told = f"Simulated in virtual time: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes"
-    assert told in " ".join(result.output.split())
+    reported = f"Simulated in virtual time: {summary['rpcs']:,} RPCs, {summary['packet_passes']:,} passes"
+    assert reported in " ".join(result.output.split())
 
 
 def test_the_report_has_no_machine_and_no_arm_that_was_not_run(done: tuple[Path, Result]) -> None:
     folder, result = done
     run = folder / "runs" / "latest"
-    assert not re.search(r"\bCPUs\b|\bagain\b", result.output)
+    assert not re.search(r"\bCPUs\b|\brepeat\b", result.output)
     assert json.loads((run / "summary.json").read_text())["cpus"] is None
-    told = re.sub(r"<script.*?</script>", "", (run / "report.html").read_text(), flags=re.DOTALL)
-    assert not re.search(r"on \d+ CPU|\d+ CPUs?:|machine&#39;s CPUs|arm repeat\b|<th[^>]*>repeat", told)
+    reported = re.sub(r"<script.*?</script>", "", (run / "report.html").read_text(), flags=re.DOTALL)
+    assert not re.search(r"on \d+ CPU|\d+ CPUs?:|machine&#39;s CPUs|arm repeat\b|<th[^>]*>repeat", reported)
 
 
 @pytest.mark.soak
 def test_rounds_go_on_until_precise_and_no_longer_than_the_budget(tmp_path: Path) -> None:
-    """Six at least, as an interval takes them; and an RPC counts as 10 µs, whatever the machine is."""
+    """An interval needs six rounds. In the budget an RPC counts as 10 µs, on any machine."""
 
     def ended(setting: str, network: str = "") -> tuple[str, int]:
         text = SMALL.format(runs=tmp_path / "runs").replace("rounds = 6", setting)
@@ -127,14 +127,14 @@ def test_the_same_configuration_leaves_the_same_logs(done: tuple[Path, Result], 
     assert result.exit_code == 0
     assert result.stdout == (tmp_path / "runs" / "latest" / "summary.json").read_text()
     for log in LOGS:
-        mine, other = (folder / "runs" / "latest" / f"{log}.parquet" for folder in (tmp_path, done[0]))
-        assert mine.read_bytes() == other.read_bytes(), log
+        own, other = (folder / "runs" / "latest" / f"{log}.parquet" for folder in (tmp_path, done[0]))
+        assert own.read_bytes() == other.read_bytes(), log
 
 
 def test_wrong_sums_are_reported_and_the_report_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker's ledger has one more of parameter 7 than it has pushed, now and then."""
+    """A worker's ledger counts one update of parameter 7 too many in each push."""
     close = WorkerLedger.close
 
     def wrong(ledger: WorkerLedger) -> None:

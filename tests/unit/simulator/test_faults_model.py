@@ -119,9 +119,9 @@ def program_without(assignment: str) -> Any:
     description = json.loads(design(DEFAULT).program.read_bytes())
     found = 0
     for action in description["actions"]:
-        kept = [step for step in action["primitives"] if not _is_at(step, "exactly_once.p4", line)]
-        found += len(action["primitives"]) - len(kept)
-        action["primitives"] = kept
+        stored = [step for step in action["primitives"] if not _is_at(step, "exactly_once.p4", line)]
+        found += len(action["primitives"]) - len(stored)
+        action["primitives"] = stored
     assert found == 1
     return compile_small(design(DEFAULT), json.dumps(description).encode())
 

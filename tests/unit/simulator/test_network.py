@@ -151,7 +151,7 @@ def of_world(twin: Callable[..., Any], world: Any, *rest: Any) -> Any:
     return twin(unwrap_ref(world), *rest)
 
 
-def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
+def pass_by_python(world: World, port: int, f: int, received: int, now: int) -> int:
     """Do what `pass_once` does, with the program called by ctypes, as numba's pointers are none to Python."""
     world.header.passes += 1
     frame = world.frames[f]
@@ -159,7 +159,7 @@ def pass_by_python(world: World, port: int, f: int, came: int, now: int) -> int:
     octets = ctypes.string_at(frame.head.ctypes.data, length)
     out = (ctypes.c_char * OUT_CAPACITY)()
     count = PROCESS_CTYPE(int(world.header.process))(
-        int(world.header.memory), port, octets, length, came // 1000, now // 1000, out, OUT_CAPACITY
+        int(world.header.memory), port, octets, length, received // 1000, now // 1000, out, OUT_CAPACITY
     )
     plain(free_frame)(world, f)
     for to, data in read_records(memoryview(out), count):
@@ -339,7 +339,7 @@ def test_littles_law_holds_for_every_queue(monkeypatch: pytest.MonkeyPatch) -> N
     The mean number in the system is their rate times the mean time that each stays.
     """
     network = Network(rate_mbit=100, delay_us=3, switch_us=2, switch_mpps=0.03)
-    # Who takes no time puts a frame on its cable when it is seen to.
+    # A host without costs sends a frame in the event in which it is scheduled.
     none = dict.fromkeys(["encode_ns", "send_ns", "take_ns", "receive_ns", "serve_ns", "lane_ns"], 0)
     hosts = Hosts.model_validate({"worker_cores": 1, "server_cores": 1, **none})
     testbed = RandomTestbed(OFFLOAD, network=network, hosts=hosts, hot=HALF)

@@ -156,10 +156,10 @@ def as_if_real(folder: Path, seed: int, hit_ns: int = 3_000) -> Path:
     run = (folder / f"runs-{seed}" / "latest").resolve()
     record = json.loads((run / "run.json").read_text())
     known = SimulationConfig.model_validate(record["config"])
-    kept = {name: value for name, value in record["config"].items() if name in Config.model_fields}
-    told = {"config": kept, "simulation": None, "datapath": "kernel", "target": "softswitch"}
+    stored = {name: value for name, value in record["config"].items() if name in Config.model_fields}
+    reported = {"config": stored, "simulation": None, "datapath": "kernel", "target": "softswitch"}
     placed = {"workers": known.hosts.worker_cores, "servers": known.hosts.server_cores}
-    (run / "run.json").write_text(json.dumps({**record, **told, "placement": placed}))
+    (run / "run.json").write_text(json.dumps({**record, **reported, "placement": placed}))
     return run
 
 
@@ -206,21 +206,21 @@ def test_what_is_observed_of_a_run_is_what_its_record_and_logs_say(tmp_path: Pat
         assert cell["worker_cpu"] == pytest.approx(1e6 * sum(of.worker_cpu_s for of in blocks) / steps)
         assert cell["ps_cpu"] == pytest.approx(1e6 * sum(of.servers.cpu_s for of in blocks) / steps)
         at_load = (pl.col("load") - float(load)).abs() < 0.01
-        mine = operations.filter(pl.col("arm").cast(pl.String) == arm, at_load)
+        own = operations.filter(pl.col("arm").cast(pl.String) == arm, at_load)
         for op in ("pull", "push"):
-            took = mine.filter(pl.col("op") == op)["latency_us"].to_numpy()
+            took = own.filter(pl.col("op") == op)["latency_us"].to_numpy()
             assert cell[f"{op}_mean"] == pytest.approx(took.mean(), rel=0.01)
             for name, q in (("p50", 0.5), ("p99", 0.99)):
                 assert cell[f"{op}_{name}"] == pytest.approx(np.quantile(took, q, method="inverted_cdf"))
     assert found.capacity == record.capacity
-    told = {}
+    reported = {}
     for load, of_load in summarise(run, record).loads.items():
         for metric in ("pull_mean", "push_mean"):
             of = of_load.differences["offload"][metric]
             assert of.ratio_low is not None and of.ratio_high is not None
             if of.ratio_low * of.ratio_high > 0:
-                told[(load, "offload"), metric] = 1 if of.difference > 0 else -1
-    assert found.signs == told != {}
+                reported[(load, "offload"), metric] = 1 if of.difference > 0 else -1
+    assert found.signs == reported != {}
 
 
 def test_a_run_that_cannot_be_fitted_or_predicted_is_refused(tmp_path: Path) -> None:

@@ -172,8 +172,8 @@ def test_the_result_of_a_run_is_that_of_its_logs() -> None:
         assert result.rpcs == len(pl.read_parquet(made.run / "rpc.parquet"))
     operations = operations.with_columns(took=pl.col("end_us") - pl.col("start_us"))
     for name, arm in result.arms.items():
-        mine = operations.filter(pl.col("arm").cast(pl.String) == name)
-        closed, measured = mine.filter(pl.col("round") < 0), mine.filter("measured", pl.col("round") >= 0)
+        actual = operations.filter(pl.col("arm").cast(pl.String) == name)
+        closed, measured = actual.filter(pl.col("round") < 0), actual.filter("measured", pl.col("round") >= 0)
         order = closed["iteration"].unique().sort()
         counted = closed.filter(pl.col("iteration").is_in(order[1:-1].implode()))
         took = {op: counted.filter(pl.col("op") == op)["took"].to_numpy() for op in ("pull", "push", "step")}
@@ -304,8 +304,8 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     with process:
         wait_for(lambda: any(scratch.glob("hotline-sweep-*/hotline-*/parts/*.parquet")))
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, told.strip().splitlines()[-1]) == (130, "hotline: interrupted")
+        _, printed = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, printed.strip().splitlines()[-1]) == (130, "hotline: interrupted")
     assert list(scratch.glob("hotline-*")) == []
     wait_for(lambda: not alive_in(process.pid))
 

@@ -174,8 +174,8 @@ def test_a_datagram_is_what_it_says() -> None:
 def test_what_is_no_packet_of_ours_is_forwarded_or_dropped() -> None:
     program = SwitchUnderTest(2)
     to_a = bytes.fromhex("020000000101")
-    elsewhere = to_a + REQUEST_OF_B[6:36] + bytes.fromhex("1389") + REQUEST_OF_B[38:]  # UDP port 5001
-    assert program.send(1, elsewhere) == [(0, elsewhere)]
+    other_options = to_a + REQUEST_OF_B[6:36] + bytes.fromhex("1389") + REQUEST_OF_B[38:]  # UDP port 5001
+    assert program.send(1, other_options) == [(0, other_options)]
     stranger = REQUEST_OF_A[:34] + bytes.fromhex("4e2a") + REQUEST_OF_A[36:]  # UDP port of no job
     assert program.send(0, stranger) == []  # to the switch's own address: no route
     short, other_size, no_slot = (
@@ -213,7 +213,7 @@ def test_a_late_copy_makes_a_sum_wrong_and_the_check_mends_it(check: bool, total
     assert [packet.values[0] for _, packet in b1] == [total, total]
 
 
-# -- a program that is broken in one place, which the model tells
+# -- programs with one broken rule, which the model detects
 
 BROKEN = {
     "the other set's bit is not cleared": ("bitmaps.p4", "cleared = meta.filter_stale", ('"0x01"', '"0x00"')),

@@ -1,4 +1,4 @@
-"""SwitchML's worker: all-reduces through the plain model of the switch, whatever the network does to them."""
+"""SwitchML's worker: all-reduces through the plain model of the switch, under loss and duplication."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB, SIZE = 0, 300
 MS = 1_000_000
 
 
-class Bed:
+class SwitchMLTestbed:
     """Workers at a switch with the published rules, and a network that loses frames but keeps their order."""
 
     def __init__(
@@ -77,10 +77,10 @@ class Bed:
 def test_integers_add_up_exactly_at_every_worker(
     seed: int, workers: int, loss: float, window: int, sizes: list[int]
 ) -> None:
-    bed = Bed(workers, seed, window, loss=loss)
+    testbed = SwitchMLTestbed(workers, seed, window, loss=loss)
     for n in sizes:
-        vectors = [integers(bed.random, n) for _ in range(workers)]
-        for result in bed.all_reduce(vectors):
+        vectors = [integers(testbed.random, n) for _ in range(workers)]
+        for result in testbed.all_reduce(vectors):
             assert result.tolist() == total(vectors)
 
 
@@ -96,7 +96,7 @@ floats = st.one_of(
 ))  # fmt: skip
 def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> None:
     workers, given_ = len(vectors), np.array(vectors, np.float32)
-    results = Bed(workers).all_reduce(list(given_))
+    results = SwitchMLTestbed(workers).all_reduce(list(given_))
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     exact, sizes = given_.astype(np.float64).sum(axis=0), np.abs(given_.astype(np.float64)).sum(axis=0)
     for chunk in range(0, 70, VALUES):
@@ -111,10 +111,10 @@ def test_floats_add_up_within_the_formats_bound(vectors: list[list[float]]) -> N
 
 
 def test_a_packet_has_the_exponent_of_the_chunk_a_batch_behind() -> None:
-    bed = Bed(2, window=2)
+    testbed = SwitchMLTestbed(2, window=2)
     vector = np.repeat(np.array([1.5, 6.0, 100.0, 0.3], np.float32), VALUES)[: SIZE - 44]
-    bed.all_reduce([vector, vector])
-    first = [packet for w, packet in bed.sent if w == 0]
+    testbed.all_reduce([vector, vector])
+    first = [packet for w, packet in testbed.sent if w == 0]
     assert [packet.exponents for packet in first] == [(1, 0), (3, 0), (7, 0), (-1, 0), (0, 0), (0, 0)]
     assert [packet.values[0] for packet in first[:2]] == [0, 0]  # exponents only
     scales = [2**31 / 2 / 2**e for e in (1, 3, 7, -1)]
@@ -126,7 +126,7 @@ def test_a_packet_has_the_exponent_of_the_chunk_a_batch_behind() -> None:
 def test_sums_of_the_largest_floats_do_not_overflow() -> None:
     for workers in range(1, 33):
         vector = np.full(1, np.float32(1) - np.float32(2**-24), np.float32)
-        [result, *_] = Bed(workers, window=1).all_reduce([vector] * workers)
+        [result, *_] = SwitchMLTestbed(workers, window=1).all_reduce([vector] * workers)
         assert float(result[0]) == pytest.approx(workers, rel=1e-6)
 
 
@@ -165,33 +165,33 @@ def test_a_worker_is_the_model_of_a_window(seed: int, window: int, sizes: list[i
 
 @pytest.mark.parametrize("loss", [0.0, 0.3])
 def test_the_plain_twin_leaves_the_same(loss: float) -> None:
-    beds = [Bed(2, 5, 2, machine, loss) for machine in (COMPILED, plain_machine())]
-    for bed in beds:
+    beds = [SwitchMLTestbed(2, 5, 2, machine, loss) for machine in (COMPILED, plain_machine())]
+    for testbed in beds:
         vectors = [np.linspace(-3, 7, 150, dtype=np.float32) * (w + 1) for w in range(2)]
-        bed.all_reduce(vectors)
+        testbed.all_reduce(vectors)
         positions = np.arange(0, 100, 7)
-        for w, client in enumerate(bed.clients):
+        for w, client in enumerate(testbed.clients):
             client.push(1, positions, np.full(15, w + 1, np.uint32), np.zeros(15, np.bool_))
-        bed.settle()
-        bed.clients[0].pull(2, positions)
+        testbed.settle()
+        testbed.clients[0].pull(2, positions)
     compiled, twin = beds
     assert compiled.clients[0].values.tolist() == [3] * 15 == twin.clients[0].values.tolist()
-    states: list[Any] = [bed.clients[0].state for bed in beds]
-    for ours, theirs in zip(*states, strict=True):
-        assert ours.tobytes() == theirs.tobytes()
+    states: list[Any] = [testbed.clients[0].state for testbed in beds]
+    for ours, reference in zip(*states, strict=True):
+        assert ours.tobytes() == reference.tobytes()
 
 
 def test_who_waits_in_vain_says_so() -> None:
-    bed = Bed(2)
-    bed.clients[0].all_reduce(np.ones(100, np.float32), 2)
+    testbed = SwitchMLTestbed(2)
+    testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
     with pytest.raises(StalledError, match=r"worker 1: no result for 10\.\d s .* with 4 of 4 packets to go"):
-        bed.settle()
-    assert bed.now >= PATIENCE_NS and bed.clients[0].deadline() is None
-    assert bed.clients[0]._header.due == NEVER
+        testbed.settle()
+    assert testbed.now >= PATIENCE_NS and testbed.clients[0].deadline() is None
+    assert testbed.clients[0]._header.due == NEVER
 
 
 @pytest.mark.parametrize(
-    ("vector", "workers", "told"),
+    ("vector", "workers", "reported"),
     [
         (np.ones(SIZE + 80, np.float32), 2, "expected a vector of 1 to 320 values, got 380"),
         (np.ones(0, np.float32), 2, "values, got 0"),
@@ -201,6 +201,6 @@ def test_who_waits_in_vain_says_so() -> None:
         (np.array([1, 2, -(2.0**127)], np.float32), 2, r"value 2: expected .*, got -1\.7"),
     ],
 )
-def test_vectors_that_cannot_be_added(vector: Any, workers: int, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
-        Bed(1).clients[0].all_reduce(vector, workers)
+def test_vectors_that_cannot_be_added(vector: Any, workers: int, reported: str) -> None:
+    with pytest.raises(ValueError, match=reported):
+        SwitchMLTestbed(1).clients[0].all_reduce(vector, workers)

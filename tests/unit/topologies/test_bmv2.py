@@ -58,5 +58,5 @@ def test_sudo_leaves_the_name_to_what_it_runs(tmp_path: Path) -> None:
         (tmp_path / name).chmod(0o755)
     command = [str(ROOT / "scripts" / "as-root"), "/bin/sh", "-c", 'echo "$HOTLINE_BMV2"']
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "HOTLINE_BMV2": "/a place/bmv2"}
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    assert said == "/a place/bmv2\n"
+    message = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert message == "/a place/bmv2\n"

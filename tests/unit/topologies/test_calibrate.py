@@ -1,4 +1,4 @@
-"""What the arms carry, played: a closed loop takes as long as a made-up clock says."""
+"""Measure the capacity of arms, with closed loops on a fake clock."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from analysis.record import capacity_of_baseline
 from experiment.config import Config
-from experiment.session import START_AHEAD_NS, OnProgress, Planned, Ran
+from experiment.session import START_AHEAD_NS, BlockResult, OnProgress, Planned
 from tests.harness.arms import MEASURED as ARMS
 from tests.harness.sessions import IdleSession
 from topologies.calibrate import calibrate, check_capacity, probe
@@ -20,11 +20,11 @@ class Played(IdleSession):
         super().__init__(config or Config(workers=WORKERS, calibration_s=2.0))
         self.played: list[tuple[str, int, int]] = []
 
-    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[Ran]:
+    async def run_steps(self, planned: Planned, on_progress: OnProgress | None = None) -> list[BlockResult]:
         arm, steps = planned.arm.name, planned.steps
         self.played.append((arm, planned.first_step, steps))
         self.now_ns += START_AHEAD_NS + round(1e9 * steps * WORKERS / RATES[arm])
-        return [Ran(steps=steps, max_lateness_ns=0, cpu_s=0.0, loss=None) for _ in range(WORKERS)]
+        return [BlockResult(steps=steps, max_lateness_ns=0, cpu_s=0.0, loss=None) for _ in range(WORKERS)]
 
 
 async def run(session: Played) -> None:

@@ -34,8 +34,8 @@ def test_help_only_helps(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_all_variables() -> None:
-    told = invoke("run", "--help").stdout
-    assert all(name in told for name in (*VARIABLES, "CONFIG"))
+    reported = invoke("run", "--help").stdout
+    assert all(name in reported for name in (*VARIABLES, "CONFIG"))
 
 
 def test_bad_data_is_told_before_anything_is_set_up(
@@ -76,7 +76,7 @@ def test_make_passes_on_what_has_no_value() -> None:
 
 
 def test_the_shell_says_that_no_switch_is_running() -> None:
-    with socket.socket() as reserved:  # nobody listens
+    with socket.socket() as reserved:  # a port without a listener
         reserved.bind(("127.0.0.1", 0))
         switch = f"127.0.0.1:{reserved.getsockname()[1]}"
         done = subprocess.run(

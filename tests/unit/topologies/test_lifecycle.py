@@ -1,4 +1,4 @@
-"""What is told at the end of a run that failed or was interrupted. Nothing is built."""
+"""Messages at the end of a failed or interrupted run. No network is built."""
 
 from __future__ import annotations
 

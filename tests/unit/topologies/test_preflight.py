@@ -1,4 +1,4 @@
-"""What the preflight says about a machine that is not ready. The machine is made unready by patching."""
+"""Errors of the preflight on a machine that is not ready, simulated by patching."""
 
 from __future__ import annotations
 

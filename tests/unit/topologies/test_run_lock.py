@@ -35,8 +35,8 @@ def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_run_is_refused_and_told_of_the_first(lock: Path, tmp_path: Path) -> None:
     with hold_run_lock([], lock) as locked:
         locked.set_folder(tmp_path / "first")
-        told = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"
-        with pytest.raises(PreflightError, match=told), hold_run_lock([], lock):
+        reported = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"
+        with pytest.raises(PreflightError, match=reported), hold_run_lock([], lock):
             pass
     with hold_run_lock([], lock):
         pass

@@ -51,7 +51,7 @@ class Line:
 
 
 class Played:
-    """An arm whose workers do what a test says; all of them have joined."""
+    """An arm whose joined workers are controlled by the test."""
 
     def __init__(self, tmp_path: Path, each_tells: Sequence[int] = (), leaves: Sequence[int] = ()) -> None:
         self._tells, self._leaves = each_tells, leaves
@@ -89,14 +89,14 @@ def session_of(played: Played, tmp_path: Path) -> ScriptSession:
 
 async def test_a_block_ends_when_all_workers_together_have_done_its_steps(tmp_path: Path) -> None:
     """The second has done more than its part, as the first waits for it."""
-    played, told = Played(tmp_path, each_tells=(2, 8)), []
+    played, reported = Played(tmp_path, each_tells=(2, 8)), []
     session = session_of(played, tmp_path)
     ran = await session.run_steps(
         Planned(OFFLOAD, 0, 5, round=2, load=0.0, discarded=3),
-        lambda name, steps: told.append((name, steps)),
+        lambda name, steps: reported.append((name, steps)),
     )
     assert [each.steps for each in ran] == [2, 8] and ran[0].updates_sent == 40
-    assert told[-1] == ("offload", 10)
+    assert reported[-1] == ("offload", 10)
     opening = played.lines[0].sent[0]
     assert opening["round"] == 2 and opening["discard_ns"] == CONFIG.discard_ms * 1_000_000
     assert opening["discard_steps"] == 3
@@ -179,9 +179,13 @@ async def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tm
     code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
     script = await started(Script(3, "offload", tmp_path / "log"), code)
     await script.until_it_fails()
-    told = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
-    assert "worker 3 (rank 2) in arm offload" in told and "status 1" in told and str(tmp_path / "log") in told
-    assert told.endswith("\n  no such column: price") and "\n  19" in told and "first" not in told
+    reported = str(first_failure([Script(1, "offload", tmp_path / "other"), script]))
+    assert (
+        "worker 3 (rank 2) in arm offload" in reported
+        and "status 1" in reported
+        and str(tmp_path / "log") in reported
+    )
+    assert reported.endswith("\n  no such column: price") and "\n  19" in reported and "first" not in reported
 
 
 async def test_a_script_that_makes_no_worker_has_failed_and_one_that_has_left_has_not(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What the PS agents and the switch tell of their costs, as a block's record takes it."""
+"""Costs of PS agents and switch in the record of a block."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Server:
     """Answers `stats` as a PS process does."""
 
     def __init__(self, cpu_s: float, jobs: dict[int, dict[str, int]]) -> None:
-        kept = {"commits": 3, "commit_ns": 45_000, "delayed": 7, "delay_ns": 140_000}
+        stored = {"commits": 3, "commit_ns": 45_000, "delayed": 7, "delay_ns": 140_000}
         jobs_of = {str(job): jobs[job] for job in jobs}
-        self._answer = {"cpu_s": cpu_s, "jobs": jobs_of, "durability": kept}
+        self._answer = {"cpu_s": cpu_s, "jobs": jobs_of, "durability": stored}
 
     async def call(self, command: dict[str, Any], *_: object) -> Message:
         assert command == {"cmd": "stats"}
@@ -68,15 +68,15 @@ NOTHING = dict.fromkeys(ProgramUse.model_fields, 0.0)
 
 
 def counted_ports(**runs: list[int]) -> dict[str, dict[str, Any]]:
-    """Ports of which each has taken `NS`; `runs` are of ports of workers and servers, by CPU."""
+    """Return counters of ports with the program's times `NS`; `runs` has the frames by CPU."""
     of = dict.fromkeys(range(1, 4), runs["workers"]) | dict.fromkeys(range(4, 6), runs["servers"])
     return {
         str(port): {"program_ns": ns, "program_runs": of.get(port, [1, 1, 1, 1])} for port, ns in NS.items()
     }
 
 
-def test_the_programs_time_is_the_senders_where_nobody_knows_better() -> None:
-    """In s, of ns; the CPU port's is nobody's."""
+def test_without_placement_the_programs_time_is_the_senders() -> None:
+    """The time of the CPU port is nowhere counted. The record has s, the counters ns."""
     counted = {"ports": counted_ports(workers=[7, 0, 3], servers=[5])}
     found = session_with(counted, "kernel").program_use()
     assert found is not None
@@ -91,7 +91,7 @@ def test_the_programs_time_is_the_senders_where_nobody_knows_better() -> None:
     [
         # On its senders' cores.
         (Placement(servers=(0,), workers=(1,)), [0, 9], [9, 0], {"workers": 0.321, "servers": 54.0}),
-        # Steered to the servers' core, to the workers', and to one of its own; by somebody else, too.
+        # Steered to the servers' core, to the workers', to a dedicated one, and by another program.
         (Placement(0, (0,), (1,)), [9, 0], [9, 0], {"on_servers": 0.321, "servers": 54.0}),
         (Placement(1, (0,), (1,)), [0, 9], [0, 9], {"workers": 0.321, "on_workers": 54.0}),
         (Placement(2, (0,), (1,)), [0, 0, 9], [0, 0, 9], {"apart": 54.321}),
@@ -104,7 +104,7 @@ def test_the_programs_time_is_the_senders_where_nobody_knows_better() -> None:
                                                             "servers": 4.0, "on_servers": 50.0}),
     ],
 )  # fmt: skip
-def test_the_programs_time_is_told_by_whose_core_it_ran_on(
+def test_the_programs_time_is_divided_by_the_cores_it_ran_on(
     placement: Placement, workers: list[int], servers: list[int], expected: dict[str, float]
 ) -> None:
     found = program_use_of(counted_ports(workers=workers, servers=servers), 3, 2, placement)
@@ -117,7 +117,7 @@ def test_a_port_without_a_frame_has_taken_nothing() -> None:
     assert program_use_of(ports, 3, 2, Placement()) == ProgramUse(workers=0.0, servers=0.0)
 
 
-def test_what_was_started_again_is_told_by_name() -> None:
+def test_restarts_are_counted_by_name() -> None:
     servers: Any = [SimpleNamespace(name=f"ps-{p}", restarts=p) for p in range(3)]
     for restarts, of_switch in ((0, {}), (2, {"s1": 2})):
         network: Any = SimpleNamespace(switch=SimpleNamespace(name="s1", restarts=restarts))
@@ -125,8 +125,8 @@ def test_what_was_started_again_is_told_by_name() -> None:
         assert session.restarts() == {**of_switch, "ps-1": 1, "ps-2": 2}
 
 
-def test_the_most_memory_that_processes_have_had() -> None:
-    """A process that has ended has none; one that has had 64 MB tells so when they are gone."""
+def test_the_peak_memory_of_processes() -> None:
+    """A process that has ended has none; one that has freed 64 MB still has its peak."""
     script = "import sys; pages = b'x' * (64 << 20); del pages; print(flush=True); sys.stdin.read()"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe) as child:

@@ -126,8 +126,8 @@ def test_what_does_not_stop_in_time_is_left_by_force(tmp_path: Path) -> None:
     file = tmp_path / "cleared"
     with playing(STUCK.format(file=str(file))) as process:
         process.send_signal(signal.SIGINT)
-        told = ["hotline: stopping …", "hotline: interrupted; a folder is there"]
-        assert ending(process) == (130, told)
+        reported = ["hotline: stopping …", "hotline: interrupted; a folder is there"]
+        assert ending(process) == (130, reported)
     assert file.read_text() == "cleared"
 
 
@@ -151,8 +151,8 @@ with STOP.on_signal(SignalActions(lambda: "a folder is there", clean_up=lambda: 
 """
     with playing(program) as process:
         process.send_signal(signal.SIGINT)
-        told = ["hotline: division by zero", "hotline: interrupted; a folder is there"]
-        assert ending(process) == (130, told)
+        reported = ["hotline: division by zero", "hotline: interrupted; a folder is there"]
+        assert ending(process) == (130, reported)
 
 
 def test_a_command_line_has_ctrl_c_for_itself() -> None:

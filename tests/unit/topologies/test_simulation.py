@@ -1,4 +1,4 @@
-"""Which runs virtual time is asked about, and that a process of its own is, which may be stopped."""
+"""Simulate a dedicated switch after a run: which runs can be simulated, the process that does it, its end."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ def test_a_default_run_can_be_simulated() -> None:
     ],
     ids=str,
 )
-def test_what_there_is_no_model_of_cannot(changes: dict[str, Any]) -> None:
+def test_a_run_without_a_model_cannot_be_simulated(changes: dict[str, Any]) -> None:
     assert not can_be_simulated(record(**changes))
 
 
 def module(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    (folder / "somebody.py").write_text(text)
+    (folder / "predictor.py").write_text(text)
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    return "somebody"
+    return "predictor"
 
 
-def test_it_is_asked_by_the_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From wherever the run was started."""
+def test_the_process_gets_the_runs_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current directory of the run does not matter."""
     text = "import sys, simulator, pathlib; pathlib.Path(sys.argv[1], 'asked').touch()"
     name = module(tmp_path, text, monkeypatch)
     monkeypatch.chdir("/")
@@ -82,9 +82,7 @@ def test_a_signal_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert ended == [False]
 
 
-def test_a_run_is_asked_about_before_its_report_which_has_what_was_added(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_simulated_before_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     account = Accounting(sent=1, applied=1, lost=0, unknown=0, mismatched_keys=0, overflows=0)
     reported: list[RunRecord] = []
 

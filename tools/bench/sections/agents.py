@@ -20,7 +20,7 @@ from switch_bench.processes import cpu_seconds, pinned
 from switch_bench.results import Goal, Result, Samples
 from switch_bench.scale import Scale
 from switch_bench.stage import Stage
-from tools.bench.alone import available_bytes, bytes_needed, server_of, space_of, us_an_operation, us_an_rpc
+from tools.bench.alone import available_bytes, bytes_needed, server_of, space_of, us_per_operation, us_per_rpc
 from tools.bench.callers import Callers
 from tools.bench.echo import echoing
 from tools.bench.requests import Requests, make_requests
@@ -74,7 +74,7 @@ def agents(stage: Stage) -> list[Result]:
 def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
     needed = bytes_needed(parameters, hashed)
     what = f"{parameters:,} {'hashed' if hashed else 'dense'} keys ({needed / 1e9:.2g} GB)"
-    stage.tell(f"PS with {what}")
+    stage.announce(f"PS with {what}")
     server = None
     if needed < available_bytes():
         space = space_of(parameters, hashed)
@@ -83,15 +83,15 @@ def _handle(stage: Stage, parameters: int, hashed: bool) -> Iterator[Result]:
         keys = space.keys(picked)
         del space
     for op in _OPS:
-        samples = {} if server is None else {AGENT: us_an_rpc(server, make_requests(op, keys))}
+        samples = {} if server is None else {AGENT: us_per_rpc(server, make_requests(op, keys))}
         goals = HANDLE_US.get((parameters, hashed), ())
         yield _result(f"PS, `handle` alone, {LANES}-lane {_name(op)}, {what}", "µs", samples, goals)
 
 
 def _issue(stage: Stage, op: Op) -> Result:
-    stage.tell(f"worker: {_name(op)}")
+    stage.announce(f"worker: {_name(op)}")
     what = f"worker, {_name(op)} of {_STEP_KEYS:,} keys alone: hash, pack, encode"
-    return _result(what, "µs", {AGENT: us_an_operation(op, _KEYS, _STEP_KEYS)}, ISSUE_US)
+    return _result(what, "µs", {AGENT: us_per_operation(op, _KEYS, _STEP_KEYS)}, ISSUE_US)
 
 
 def _trials(stage: Stage) -> Trials:
@@ -102,7 +102,7 @@ def _trials(stage: Stage) -> Trials:
         requests = {op: _requests(op) for op in _OPS}
         targets = [*((target, op) for target in servers for op in _OPS), None]
         for each in stage.shuffled(targets, _TIMES):
-            stage.tell("worker over veth" if each is None else f"{each[0]} over veth: {_name(each[1])}")
+            stage.announce("worker over veth" if each is None else f"{each[0]} over veth: {_name(each[1])}")
             if each is None:
                 stepper.run(_steps(_WARM))
                 worker.append(stepper.run(_steps(count)))

@@ -21,7 +21,7 @@ from tools.bench.results import COMPUTED, MAP_S, ONE_CORE, SCHEDULERS_S
 
 def dense(stage: Stage) -> list[Result]:
     with pinned({stage.cores.softswitch}):
-        stage.tell("dense training: compiling")
+        stage.announce("dense training: compiling")
         warm()
         return [_measured(stage, *each) for each in MEASURED]
 
@@ -48,7 +48,7 @@ MEASURED: tuple[tuple[str, Callable[[], None], tuple[Goal, ...]], ...] = (
 
 
 def _measured(stage: Stage, what: str, work: Callable[[], None], goals: tuple[Goal, ...]) -> Result:
-    stage.tell(f"dense training: {what}")
+    stage.announce(f"dense training: {what}")
     took = []
     for _ in range(stage.scale.rounds):
         begun = time.process_time()

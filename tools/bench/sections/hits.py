@@ -43,7 +43,7 @@ def hits(stage: Stage) -> list[Result]:
 
 def _of(stage: Stage, jobs: int, has_counters: bool) -> Iterator[Result]:
     name = f"{jobs} job" if jobs == 1 else f"{jobs} jobs"
-    stage.tell(f"hits, {name}")
+    stage.announce(f"hits, {name}")
     packets = stage.scale.calls // 80 // (64 * jobs) * (64 * jobs)  # whole turns of a caller's window
     workloads = {
         _SAME: drawn.same(jobs, packets),

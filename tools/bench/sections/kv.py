@@ -44,7 +44,7 @@ def _in_turn(stage: Stage) -> Mapping[str, Sequence[Took]]:
         scripts.run(_WARM)
         stepper.run(_WARM)
         for target in stage.shuffled([LIBRARY, BUILT_IN], _TIMES):
-            stage.tell(f"{target}: {_ROWS:,} keys a step")
+            stage.announce(f"{target}: {_ROWS:,} keys a step")
             steps = _steps(stage, 1)
             took[target].append(scripts.run(steps) if target == LIBRARY else _took(stepper, steps))
     return took
@@ -58,7 +58,7 @@ def _took(stepper: Stepper, steps: int) -> Took:
 
 
 def _alone(stage: Stage, dim: int) -> list[Took]:
-    stage.tell(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
+    stage.announce(f"{LIBRARY}: {_ROWS:,} rows of {dim}")
     with script(_PARAMETERS, dim, _ROWS, stage.cores.softswitch) as scripts:
         scripts.run(2)
         return [scripts.run(_steps(stage, dim)) for _ in range(stage.scale.rounds)]

@@ -31,7 +31,7 @@ def policy_steps(scale: Scale) -> int:
 
 def policies(stage: Stage) -> list[Result]:
     """R1's skew; policies that serve all sizes in one pass have all ten, the others 20,000 keys."""
-    stage.tell("policies: a log of R1's skew")
+    stage.announce("policies: a log of R1's skew")
     with TemporaryDirectory(prefix="hotline-bench-") as folder, pinned({stage.cores.softswitch}):
         log = _log(Path(folder), policy_steps(stage.scale))
         return [_measure_rate(stage, log, spec) for spec in POLICIES]
@@ -44,7 +44,7 @@ def _log(folder: Path, steps: int) -> Log:
 
 def _measure_rate(stage: Stage, log: Log, spec: PolicySpec) -> Result:
     sizes: Sequence[int] = Settings().sizes if spec.one_pass else (_SIZE,)
-    stage.tell(f"policies: {spec.title}")
+    stage.announce(f"policies: {spec.title}")
     rates = []
     for _ in range(stage.scale.rounds):
         done = replay(log, spec, sizes, Settings().period(log.steps))

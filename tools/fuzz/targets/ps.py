@@ -1,7 +1,7 @@
-"""Datagrams at a parameter server: its plain twin, whose lines guide the search, and the compiled one agree.
+"""Fuzz a parameter server with datagrams: its compiled code and the same code as plain Python must agree.
 
-A plain twin raises `IndexError` where compiled code would write into somebody else's memory. An input's first
-byte says whether the keys are sparse. Then its parts come in turn, each through a door by its first byte.
+Coverage is measured in the plain code, which raises `IndexError` where compiled code writes out of bounds.
+The first byte of an input is `s` for sparse keys. The rest is a list of events, whose first byte is the kind.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from tools.fuzz.target import MARK, Target, parts
 
 SIZE, PS, N_PS = 64, 0, 2
 JOURNAL = 1 << 16
-"""Bytes: more than any input is noted in."""
+"""Size in bytes; no input fills the journal."""
 DENSE, SPARSE = KeySpace(SIZE), KeySpace(SIZE, np.arange(SIZE, dtype=np.uint64) * np.uint64(2**58))
-DATA, OWN, ANSWERED, LATER, DOORS = range(5)
-MINE = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
-OTHERS = next(key for key in range(SIZE) if ps_of(key, N_PS) != PS)
+DATA, OWN, ANSWERED, LATER, KINDS = range(5)
+"""Kinds of events: a request, an answer to the PS's own RPC, answers by a switch, and the next deadline."""
+OWNED_KEYS = [key for key in range(SIZE) if ps_of(key, N_PS) == PS][:4]
+OTHER_KEY = next(key for key in range(SIZE) if ps_of(key, N_PS) != PS)
 
 
 class Bench:
-    """A PS, its clock and what it has said."""
+    """A PS with its clock and its outstanding RPCs."""
 
     def __init__(self, space: KeySpace, as_plain: bool) -> None:
         self.now = 0
@@ -41,17 +42,17 @@ class Bench:
         self.out: list[bytes] = []
         """Register RPCs that the switch has not answered."""
 
-    def take(self, door: int, data: bytes) -> object:
-        """Let something happen; returns what can be seen of it."""
-        ps, said = self.ps, None
-        if door == DATA:
-            said = ps.handle(data, self.now, self.now, 0)
-        elif door == OWN:
+    def play(self, kind: int, data: bytes) -> object:
+        """Play an event; return the answer and the observable state."""
+        ps, reply = self.ps, None
+        if kind == DATA:
+            reply = ps.handle(data, self.now, self.now, 0)
+        elif kind == OWN:
             ps.receive_own(data, self.now)
-        elif door == LATER and (due := ps.deadline()) is not None:
+        elif kind == LATER and (due := ps.deadline()) is not None:
             self.now = due
             ps.wake(due)
-        elif door == ANSWERED:
+        elif kind == ANSWERED:
             served = int.from_bytes(data[:4], "big")
             waiting, self.out = self.out, []
             for request in waiting:
@@ -59,7 +60,7 @@ class Bench:
         self.out += map(bytes, ps.transmit())
         state = ps.server.state
         return (
-            said, [*self.out], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
+            reply, [*self.out], list(ps.control_answers()), ps.malformed, state.cells.tobytes(),
             state.jobs.tobytes(), state.callers[state.callers.known == 1].tobytes(),
             int(state.header.misdirected), state.journal[: state.header.noted].tobytes(),
         )  # fmt: skip
@@ -80,15 +81,15 @@ def run(data: bytes) -> Hashable:
     benches = [Bench(space, as_plain) for as_plain in (True, False)]
     ps = benches[0].ps
     for part in parts(data[1:]):
-        door, rest = (part[0] if part else 0) % DOORS, part[1:]
+        kind, rest = (part[0] if part else 0) % KINDS, part[1:]
         malformed = ps.malformed
-        plain, compiled = (bench.take(door, rest) for bench in benches)
-        assert plain == compiled, "the plain twin and the compiled PS differ"
-        if door == DATA:
+        plain, compiled = (bench.play(kind, rest) for bench in benches)
+        assert plain == compiled, "the plain and the compiled PS differ"
+        if kind == DATA:
             assert (ps.malformed > malformed) == _is_malformed(rest), "the codec and the PS differ"
     state, recovered = ps.server.state, Bench(space, as_plain=False)
     recovered.ps.recover({}, [state.journal[: state.header.noted].tobytes()])
-    assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "recovered otherwise"
+    assert recovered.ps.server.state.cells.tobytes() == state.cells.tobytes(), "the recovered state differs"
     row = ps.server.counters[JOB]
     seen = (ps.malformed, ps.server.misdirected, row.duplicates, row.stale, row.refused_lanes, row.overflows)
     return tuple(bool(number) for number in seen)
@@ -103,17 +104,19 @@ def _is_malformed(data: bytes) -> bool:
     return False
 
 
-def script(*happenings: tuple[int, bytes], sparse: bool = False) -> bytes:
-    """Return an input with these events, each a door and the data that comes through it."""
-    return (b"s" if sparse else b"d") + MARK.join(bytes([door]) + data for door, data in happenings)
+def script(*events: tuple[int, bytes], sparse: bool = False) -> bytes:
+    """Return an input with these events, each a kind and its data."""
+    return (b"s" if sparse else b"d") + MARK.join(bytes([kind]) + data for kind, data in events)
 
 
 def seeds() -> list[bytes]:
-    push, pull = rpc(Op.PUSH, [*MINE, NO_KEY, OTHERS], 64), rpc(Op.PULL, MINE, 65)
-    large = rpc(Op.PUSH, MINE, 66)[:-4] + b"\x7f\xff\xff\xff"
+    push, pull = rpc(Op.PUSH, [*OWNED_KEYS, NO_KEY, OTHER_KEY], 64), rpc(Op.PULL, OWNED_KEYS, 65)
+    large = rpc(Op.PUSH, OWNED_KEYS, 66)[:-4] + b"\x7f\xff\xff\xff"
     again = large.replace((66).to_bytes(4, "big"), (67).to_bytes(4, "big"))
-    seed, collect = (command(code, MINE[:2], n) for n, code in enumerate((Command.SEED, Command.COLLECT), 1))
-    values = command(Command.VALUES, MINE, 3)
+    seed, collect = (
+        command(code, OWNED_KEYS[:2], n) for n, code in enumerate((Command.SEED, Command.COLLECT), 1)
+    )
+    values = command(Command.VALUES, OWNED_KEYS, 3)
     served = (ANSWERED, b"\xff" * 4)
     renew = command(Command.RENEW, [8], 4)
     ask = rpc(Op.EMPTY, [], 64, iteration=64, t0=EPOCH, epoch=EPOCH + 1)
@@ -128,7 +131,9 @@ def seeds() -> list[bytes]:
         ),
         script((DATA, seed), (LATER, b""), (ANSWERED, bytes(4)), (DATA, command(Command.HELLO, [], 4))),
         script((DATA, push), (DATA, ask), (DATA, seed), served, (DATA, renew), (DATA, ask), (DATA, push)),
-        script((DATA, rpc(Op.EMPTY, [], 64)), (DATA, rpc(Op.PULL, MINE, 65, served=2)), (OWN, answer(pull))),
+        script(
+            (DATA, rpc(Op.EMPTY, [], 64)), (DATA, rpc(Op.PULL, OWNED_KEYS, 65, served=2)), (OWN, answer(pull))
+        ),
     ]
 
 

@@ -41,7 +41,7 @@ def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
         for name in stage.shuffled(stage.switches()):
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 for change, requests in changes.items():
-                    stage.tell(f"{name}: {change}")
+                    stage.announce(f"{name}: {change}")
                     rates[change][name].append(stage.scale.writes / seconds_to_write(switch.client, requests))
                 for other, requests in zip(others, encoded, strict=True):
                     install(switch.client, other.setup)
@@ -59,7 +59,7 @@ def memory(stage: Stage) -> list[Result]:
     grown: dict[str, list[float]] = {}
     with stage.traffic(_PORTS):
         for name in stage.switches():
-            stage.tell(f"{name}: {entries:,} entries")
+            stage.announce(f"{name}: {entries:,} entries")
             with stage.switch(name, _PORTS, Setup(plain.L2, [])) as switch:
                 updates = plain.hosts(entries)
                 # What the first writes load and warm is not the entries'.

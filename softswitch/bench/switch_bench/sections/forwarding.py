@@ -43,7 +43,7 @@ def compare(stage: Stage, program: str, setup: Setup, cases: Sequence[Case]) -> 
         for target in stage.shuffled([*stage.switches(), C_LOOP]):
             with stage.target(target, _PORTS, setup, cases[0].workload):
                 for workload, _ in cases:
-                    stage.tell(f"{target}: {program}, {workload.name}")
+                    stage.announce(f"{target}: {program}, {workload.name}")
                     generator.load(workload)
                     figures[workload.name][target].append(ThroughputTest(generator, stage.scale).figures())
     return [result for case in cases for result in _results(program, case, figures[case.workload.name])]

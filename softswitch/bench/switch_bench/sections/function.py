@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from switch_bench import plain
-from switch_bench.calls import installed, ns_a_key, ns_a_packet
+from switch_bench.calls import installed, ns_per_key, ns_per_packet
 from switch_bench.results import Goal, Result
 from switch_bench.stage import Stage
 from switch_bench.switches import SOFTSWITCH
@@ -21,7 +21,7 @@ def function(stage: Stage) -> list[Result]:
 
 
 def programs(stage: Stage) -> list[Result]:
-    """L3 forwarding, and a program that does nothing."""
+    """Measure L3 forwarding, and a program that does nothing."""
     return [
         packets(stage, "L3 forwarding", plain.l3_setup(), plain.l3()),
         packets(stage, "no P4 work", plain.wire_setup(), plain.l3()),
@@ -29,7 +29,7 @@ def programs(stage: Stage) -> list[Result]:
 
 
 def tables(stage: Stage) -> list[Result]:
-    """By the number of entries: an exact table, and one of prefixes."""
+    """Measure an exact and an LPM table, by the number of entries."""
     results = [_exact(stage, entries) for entries in stage.scale.entries]
     return results + [_lpm(stage, entries) for entries in stage.scale.entries]
 
@@ -37,24 +37,24 @@ def tables(stage: Stage) -> list[Result]:
 def packets(
     stage: Stage, what: str, setup: Setup, workload: Workload, goals: tuple[Goal, ...] = ()
 ) -> Result:
-    """CPU time of a packet of a workload."""
-    stage.tell(what)
-    return packet_function(what, ns_a_packet(installed(setup), workload, stage.scale.calls), goals)
+    """Measure the CPU time of a packet of a workload."""
+    stage.announce(what)
+    return packet_function(what, ns_per_packet(installed(setup), workload, stage.scale.calls), goals)
 
 
 def _exact(stage: Stage, entries: int) -> Result:
     what = f"one exact table, {entries:,} entries"
-    stage.tell(what)
+    stage.announce(what)
     pipeline = installed(Setup(plain.L2, list(plain.hosts(entries))))
     picked = np.random.default_rng(1).integers(entries, size=stage.scale.calls)
     return packet_function(
-        what, ns_a_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + picked, 0, _MAC_BYTES)
+        what, ns_per_key(pipeline, plain.l3().frames[0], plain.FIRST_MAC + picked, 0, _MAC_BYTES)
     )
 
 
 def _lpm(stage: Stage, entries: int) -> Result:
     what = f"L3 forwarding, {entries:,} routes of {len(plain.SHORT) + 1} lengths"
-    stage.tell(what)
+    stage.announce(what)
     setup, prefixes = plain.routes(entries)
     pipeline = installed(setup)
     addresses = prefixes[np.random.default_rng(1).integers(entries, size=stage.scale.calls)]
@@ -62,7 +62,7 @@ def _lpm(stage: Stage, entries: int) -> Result:
     pairs = (~addresses & 0xFFFFFFFF) << 32 | addresses
     frame = plain.frame_to("0.0.0.0", "255.255.255.255")
     return packet_function(
-        what, ns_a_key(pipeline, frame, pairs.astype(np.int64), _IPV4_ADDRESSES, _IPV4_BYTES)
+        what, ns_per_key(pipeline, frame, pairs.astype(np.int64), _IPV4_ADDRESSES, _IPV4_BYTES)
     )
 
 

@@ -52,7 +52,7 @@ def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]
             (AGAIN, BMV2, {}),
         ):
             if name in stage.switches():
-                stage.tell(f"{name}: {what}")
+                stage.announce(f"{name}: {what}")
                 whole, given = first_packet(stage, name, environment, Path(folder), setup, workload)
                 starts.setdefault(f"process start to first packet, {what}", {})[name] = [whole]
                 starts.setdefault(f"JSON to first packet, {what}", {})[name] = [given]

@@ -56,7 +56,7 @@ def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
     with stage.traffic(_PORTS) as generator:
         for k in stage.shuffled(range(len(steps))):
             what, target, setup, workload = steps[k]
-            stage.tell(what)
+            stage.announce(what)
             generator.load(workload)
             with stage.target(target, _PORTS, setup, workload) as pid:
                 costs[k].append(_ns_a_packet(generator, pid, stage.scale.latency_seconds))

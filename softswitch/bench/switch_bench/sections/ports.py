@@ -26,7 +26,7 @@ def ports(stage: Stage) -> list[Result]:
         with stage.traffic(count) as generator:
             generator.load(workload)
             for target in stage.shuffled([*stage.switches(), C_LOOP]):
-                stage.tell(f"{target}: {pluralize(count, 'port')}")
+                stage.announce(f"{target}: {pluralize(count, 'port')}")
                 with stage.target(target, count, plain.l3_setup(count), workload):
                     rates[target].append(ThroughputTest(generator, stage.scale).highest_loss_free())
         results.append(
@@ -40,7 +40,7 @@ def idle(stage: Stage) -> list[Result]:
     spent = {}
     with stage.traffic(_IDLE_PORTS):
         for name in stage.switches():
-            stage.tell(f"{name} idle")
+            stage.announce(f"{name} idle")
             with stage.switch(name, _IDLE_PORTS, plain.l3_setup(_IDLE_PORTS)) as switch:
                 time.sleep(1.0)
                 before = cpu_seconds(switch.pid)

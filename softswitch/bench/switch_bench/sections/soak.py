@@ -39,13 +39,13 @@ def soak(stage: Stage) -> list[Result]:
         stage.switch(SOFTSWITCH, _PORTS, plain.l3_setup(_PORTS)) as switch,
     ):
         generator.load(plain.l3(_PORTS))
-        stage.tell("the highest rate without loss")
+        stage.announce("the highest rate without loss")
         with _Writer(switch.client).running():
             rate = ThroughputTest(generator, stage.scale).highest_loss_free()
         attempts = 0
         while attempts < _ATTEMPTS:
             attempts += 1
-            stage.tell(f"{rate:,.0f} packets/s for {stage.scale.soak_seconds:.0f} s")
+            stage.announce(f"{rate:,.0f} packets/s for {stage.scale.soak_seconds:.0f} s")
             soaked = soak_at(generator, switch.client, rate, stage.scale.soak_seconds)
             if soaked.trial.lost == 0:
                 break

@@ -85,8 +85,8 @@ class _Graph:
         seen: set[str] = set()
         stack = [(start, False)] if start is not None else []
         while stack:
-            name, is_left = stack.pop()
-            if is_left:
+            name, is_expanded = stack.pop()
+            if is_expanded:
                 yield name
             elif name not in seen:
                 seen.add(name)

@@ -198,7 +198,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Jump:
-    """Continue at a statement of the action's body (p4c's `if` and `for`); at its length the action ends."""
+    """Continue at statement `to` of the action's body (p4c's `if`, `for`); end if `to` is its length."""
 
     to: int
 
@@ -211,7 +211,7 @@ class JumpIfZero:
 
 @dataclass(frozen=True, slots=True)
 class CountLoop:
-    """Counts a jump back, which follows; the `MAX_LOOPS`-th logs the message and drops the packet."""
+    """Count a backward jump, the next statement; the `MAX_LOOPS`-th logs the message and drops the packet."""
 
     message: int
 

@@ -116,13 +116,13 @@ class TestRun:
         self._context = ctypes.create_string_buffer(192 if self._is_skb else 24)
         self._attribute = ctypes.create_string_buffer(_ATTRIBUTE_BYTES)
 
-    def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> Ran:
+    def __call__(self, frame: bytes, interface: int = 1, repeat: int = 1) -> TestRunResult:
         """Run the program on a frame that is received on an interface, given by index."""
         ctypes.memmove(self._in, frame, len(frame))
         self._prepare(len(frame), interface, repeat)
         call(_TEST_RUN, self._attribute, "run a BPF program")
         _, code, _, size, _, _, _, duration = struct.unpack_from("IIIIQQII", self._attribute)
-        return Ran(code, self._out.raw[:size], duration)
+        return TestRunResult(code, self._out.raw[:size], duration)
 
     def compiled(self, size: int, interface: int = 1) -> CompiledRun:
         """Return what compiled code needs to run frames of one size; valid as long as this object exists."""
@@ -152,7 +152,7 @@ class CompiledRun(NamedTuple):
     frame: int
 
 
-class Ran(NamedTuple):
+class TestRunResult(NamedTuple):
     """The result of a test run: the program's result, the frame afterwards, and the mean duration in ns."""
 
     code: int

@@ -1,4 +1,4 @@
-"""Interfaces that run BPF programs, as long as this process's descriptors, or until unpinned (`pins`)."""
+"""Attach BPF programs to interfaces until their descriptors are closed, or until unpinned (`pins`)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """BMv2's multicast groups: groups of nodes, which have ports and link aggregation groups (LAGs).
 
 A node sends a copy to each of its ports in ascending order, and one to a port of each of its LAGs (BMv2:
-simple_pre_lag.cpp). P4Runtime has replicas only: those that it changes become nodes here, one for each
-`egress_rid`.
+simple_pre_lag.cpp). P4Runtime has only replicas: when a P4Runtime client changes a group, its replicas become
+nodes here, one for each `egress_rid`.
 """
 
 from __future__ import annotations

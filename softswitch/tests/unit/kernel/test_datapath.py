@@ -19,14 +19,14 @@ TOO_WIDE = "the program computes with numbers so wide that BPF's stack of 512 by
 def test_auto_decides_for_each_program_anew() -> None:
     with SwitchPorts({}, wanted=Datapath.AUTO) as ports:
         assert ports.describe_datapath() == "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"
-        for name, kind, said in (
+        for name, kind, message in (
             ("arithmetic", CompiledPipeline, f"datapath sockets: {TOO_WIDE}"),
             ("value_sets", AttachedPipeline, "datapath kernel: BPF (tcx) at the ingress of 0 interfaces"),
         ):
             pipeline = ports.make(compiled(name))
             assert isinstance(pipeline, kind)
             ports.start(pipeline)
-            assert ports.describe_datapath() == said
+            assert ports.describe_datapath() == message
             assert ports.counters().datapath == ports.datapath.value
             ports.stop()
 

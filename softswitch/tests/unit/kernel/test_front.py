@@ -1,4 +1,4 @@
-"""The front end on the kernel's frames, by test runs: what the interpreter gives, whatever the length."""
+"""The front end on the kernel's frames, by test runs: equal to the interpreter for all lengths."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_constructs(name: str, seed: int, hook: Hook, make: list[OnLoopback]) ->
             assert write(oracle) == write(kernel)
         port, frame = construct.frame(random)
         if is_taken(frame):
-            came = [out for out in oracle.process(port, frame, now, now + 3) if len(out.frame) >= LEAST]
-            assert kernel.process(port, frame, now, now + 3) == came
+            received = [out for out in oracle.process(port, frame, now, now + 3) if len(out.frame) >= LEAST]
+            assert kernel.process(port, frame, now, now + 3) == received
             assert kernel.take_notices() == oracle.take_notices()
     assert cells(oracle, drawer.entries) == cells(kernel, drawer.entries)
 

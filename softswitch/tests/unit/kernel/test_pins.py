@@ -1,4 +1,4 @@
-"""What outlives a switch: wherever in its writes it is killed, its successor has all that it was told."""
+"""Pinned state: if a switch is killed at any point, its successor has all completed writes."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_the_next_process_has_all_that_the_one_before_was_told(folder: Path, see
 
 def unmap() -> None:
     """Have the arena of a switch that has gone unmapped: this process can map it once."""
-    for _ in range(3):  # pipelines, then what their finalizers kept
+    for _ in range(3):  # pipelines, then the objects that their finalizers referenced
         gc.collect()
 
 
@@ -174,11 +174,11 @@ def restarted(switch: Switch) -> Switch:
 def same_memory(one: Any, other: Any) -> bool:
     """Whether packets meet the same (the words that lookups compare with apart)."""
     layout, words = one._layout, slice(0, one._layout.work)
-    ours, theirs = (each._memory.words[words].copy() for each in (one, other))
+    ours, reference = (each._memory.words[words].copy() for each in (one, other))
     for table in layout.tables.values():
-        for each in (ours, theirs):
+        for each in (ours, reference):
             each[table.default : table.default + table.action] = 0
-    return bool((ours == theirs).all())
+    return bool((ours == reference).all())
 
 
 def generations(folder: Path) -> list[str]:
@@ -208,12 +208,12 @@ def test_a_request_that_was_kept_in_part_goes(folder: Path) -> None:
     switch.control.write(adopt(p4r.WriteRequest(updates=updates)))
     there = serialized(read(switch.control, *EVERYTHING))
     journal = folder / "1" / "journal"
-    kept = journal.stat().st_size
+    stored = journal.stat().st_size
     with journal.open("ab") as file:
         file.write(bytes(8) + (99).to_bytes(4, "little") + b"half")
     switch = restarted(switch)
     assert serialized(read(switch.control, *EVERYTHING)) == there
-    assert journal.stat().st_size == kept
+    assert journal.stat().st_size == stored
     switch.kill()
 
 
@@ -301,20 +301,20 @@ def test_it_is_one_switch_s(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ({"ports": {1: "s2"}}, "ports {'1': 's1'}, not ports {'1': 's2'}"),
         ({"cpu_port": None}, "cpu_port 255, not cpu_port None"),
     ],
 )
-def test_another_switch_is_refused(folder: Path, other: dict[str, Any], said: str) -> None:
+def test_another_switch_is_refused(folder: Path, other: dict[str, Any], message: str) -> None:
     with closing(Pins(folder)) as pins:
         pins.check(**FIXED)
     with closing(Pins(folder)) as pins:
         pins.check(**FIXED)
         with pytest.raises(KernelError) as refused:
             pins.check(**{**FIXED, **other})
-    text = f"--pin {folder}: it was pinned with {said}; `--unpin {folder}` removes it"
+    text = f"--pin {folder}: it was pinned with {message}; `--unpin {folder}` removes it"
     assert str(refused.value) == text
 
 

@@ -54,15 +54,15 @@ def test_meters(state: State, cells: Cells) -> None:
 @pytest.mark.parametrize(("width", "size"), list(zip(WIDTHS, BYTES, strict=True)))
 def test_registers(state: State, cells: Cells, width: int, size: int) -> None:
     name, first = f"r{width}", state.layout.registers[WIDTHS.index(width)].first
-    most = (1 << width) - 1
+    maximum = (1 << width) - 1
     before = bytes(state.memory.map)
-    cells.write_register(name, 1, most)
+    cells.write_register(name, 1, maximum)
     after = bytes(state.memory.map)
-    assert after[first + size : first + 2 * size] == most.to_bytes(size, "little")
+    assert after[first + size : first + 2 * size] == maximum.to_bytes(size, "little")
     assert after[: first + size] + bytes(size) + after[first + 2 * size :] == before
-    assert cells.read_register(name, 0, 3) == [0, most, 0]
-    assert cells.read_register(name, 1, 2) == [most]
-    assert cells.read_register(name, 1, 99) == [most, 0]
+    assert cells.read_register(name, 0, 3) == [0, maximum, 0]
+    assert cells.read_register(name, 1, 2) == [maximum]
+    assert cells.read_register(name, 1, 99) == [maximum, 0]
     cells.write_register(name, 1, 0)
     assert bytes(state.memory.map) == before
 

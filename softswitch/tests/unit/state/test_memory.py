@@ -1,4 +1,4 @@
-"""The block and its lock: zeroed, addressable, and the data plane is told that the control plane waits."""
+"""The block and its lock: zeroed, addressable, and the data plane sees that the control plane waits."""
 
 from __future__ import annotations
 

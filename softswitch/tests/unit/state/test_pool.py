@@ -1,4 +1,4 @@
-"""Runs of words in a fixed region against a dict: what is put is there, whatever has moved."""
+"""Runs of words in a fixed region against a dict: each run is found, also after others have moved."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def json_of(*arguments: object) -> Any:
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def first(tmp_path: Path) -> Path:
     path = tmp_path / "mine.csv"
     path.write_text(TABLE)
     return path
@@ -64,9 +64,9 @@ def test_without_arguments_it_prints_the_papers_table() -> None:
     assert table["vgg16"]["10G, compression needed"] == pytest.approx(7.18, abs=5e-3)
 
 
-def test_a_table_of_the_user(mine: Path) -> None:
+def test_a_table_of_the_user(first: Path) -> None:
     """Send all at the end: 12 MB through a switch at 8 Gbit/s take 12 ms, none of it hidden by backward."""
-    asked = ("whatif", mine, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
+    asked = ("whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
     (found,) = json_of(*asked)["models"]
     assert found["factor"] == pytest.approx(45 / 57)
     assert found["gbit"] == pytest.approx(8 * 12 / 5, rel=1e-6)
@@ -77,7 +77,7 @@ def test_a_table_of_the_user(mine: Path) -> None:
     assert started["factor"] == pytest.approx(45 / 60)
     (more,) = json_of(*asked, "--compression", 4)["models"]
     assert more["factor"] == pytest.approx(45 / 48)
-    own_rule = ("whatif", mine, "--gbit", 8, "--cycle-ms", 5, "--aggregation", "switch")
+    own_rule = ("whatif", first, "--gbit", 8, "--cycle-ms", 5, "--aggregation", "switch")
     (own,) = json_of(*own_rule)["models"]
     # The buffer of 8 MB goes after 10 ms, and has 8 of 20 ms to go; the other goes at the end.
     assert own["factor"] == pytest.approx(45 / 49)
@@ -87,25 +87,27 @@ def test_a_table_of_the_user(mine: Path) -> None:
     assert easy["compression"] == 1.0
 
 
-def test_output_begins_with_the_settings(mine: Path) -> None:
-    output = invoke("whatif", mine, "--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")[1]
+def test_output_begins_with_the_settings(first: Path) -> None:
+    output = invoke("whatif", first, "--gbit", 8, "--workers", 12, "--compression", 1.2, "--fusion", "dear")[
+        1
+    ]
     for message in ("workers: 12", "8 Gbit/s", "compression: 1.2×", "ring", "buffers: sent at 25 MiB"):
         assert message in output
-    output = invoke("overlap", mine, "--alpha-ms", 2, "--max-concurrent", 3)[1]
+    output = invoke("overlap", first, "--alpha-ms", 2, "--max-concurrent", 3)[1]
     assert "α, start-up: 2 ms" in output and "at once, at most: 3" in output
 
 
-def test_with_a_switch_no_compression_may_be_needed(mine: Path) -> None:
+def test_with_a_switch_no_compression_may_be_needed(first: Path) -> None:
     """12 MB in a ring of many at 16 Gbit/s take 12 ms, and 6 with a switch; 5 leave 0.9."""
-    asked = ("whatif", mine, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
+    asked = ("whatif", first, "--fusion", "whole", "--workers", 1000, "--gbit", 20)
     assert invoke(*asked)[1].splitlines()[-1].endswith("no compression.")
     assert invoke(*asked[:-1], 16)[1].splitlines()[-1].endswith("compression by 1.2×.")
 
 
-def test_a_curve_of_utilisation(mine: Path, tmp_path: Path) -> None:
+def test_a_curve_of_utilisation(first: Path, tmp_path: Path) -> None:
     curve = tmp_path / "curve.csv"
     curve.write_text("gbit,utilisation\n8,0.5\n100,0.1\n")
-    asked = ("whatif", mine, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
+    asked = ("whatif", first, "--gbit", 8, "--fusion", "whole", "--aggregation", "switch")
     (found,) = json_of(*asked, "--utilisation", curve)["models"]
     assert found["factor"] == pytest.approx(45 / 69)
 
@@ -173,9 +175,9 @@ def test_an_estimate_is_called_one() -> None:
         assert "(estimate)" not in invoke(command, "resnet50")[1]
 
 
-def test_schedulers_of_a_table(mine: Path) -> None:
+def test_schedulers_of_a_table(first: Path) -> None:
     """Two all-reduces of 1 ms and a byte a ns: 8 MB at 10 ms, 4 MB at 30 ms; 15 ms before."""
-    asked = ("overlap", mine, "--alpha-ms", 1, "--beta-ns", 1)
+    asked = ("overlap", first, "--alpha-ms", 1, "--beta-ns", 1)
     (found,) = json_of(*asked)
     assert found["step_ms"]["WFBP"] == pytest.approx(15 + 30 + 5)
     assert found["buffers"] == {"WFBP": 2, "fixed buffers": 2, "MG-WFBP": 2, "ASC-WFBP": 2, "best": 2}
@@ -232,9 +234,9 @@ def test_figures_are_files(pages: list[Path]) -> None:
     assert wfbp["y"].to_list() == pytest.approx([1.37 + 8 * 1.66, 1.37 + 4 * 1.66])
 
 
-def test_the_page_has_the_settings(mine: Path, tmp_path: Path) -> None:
+def test_the_page_has_the_settings(first: Path, tmp_path: Path) -> None:
     options = ("--aggregation", "tree", "--target", 0.8, "--cycle-ms", 3, "--gbit", 5)
-    assert invoke("whatif", mine, *options, "--into", tmp_path)[0] == 0
+    assert invoke("whatif", first, *options, "--into", tmp_path)[0] == 0
     page = (tmp_path / "report.html").read_text()
     assert "For a scaling factor of 0.8" in page and "scaling factor of 0.9" not in page
     assert "sent at 3 ms of backward" in page and "5 Gbit/s" in page
@@ -243,17 +245,17 @@ def test_the_page_has_the_settings(mine: Path, tmp_path: Path) -> None:
 
 
 def test_a_page_is_written_whole_or_not_at_all(
-    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(path: Path, text: str) -> None:
         raise DataError(f"{path}: cannot be written: No space left on device")
 
     here = tmp_path / "here"
-    assert invoke("overlap", mine, "--into", here)[0] == 0
+    assert invoke("overlap", first, "--into", here)[0] == 0
     before = {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()}
     assert {path.name for path in here.iterdir()} == {"figures", "report.html"}
     monkeypatch.setattr("studies.report.write_text", full)
-    code, output, errors = invoke("overlap", mine, "--into", here)
+    code, output, errors = invoke("overlap", first, "--into", here)
     assert (code, output) == (1, "") and "No space left" in errors
     assert {path: path.stat().st_mtime_ns for path in here.rglob("*") if path.is_file()} == before
 

@@ -164,7 +164,7 @@ def test_the_table_of_a_model(tmp_path: Path) -> None:
     )
     assert (code, errors) == (0, "")
     layers = read_layers(table)
-    # As forward meets them, whatever the order of their definition; what is frozen has no gradient.
+    # In the order of the forward pass, not of definition; a frozen layer has no gradient.
     assert {name.partition(".")[0] for name in layers.names[:2]} == {"first"}
     assert {name.partition(".")[0] for name in layers.names[2:]} == {"last"}
     sizes = dict(zip(layers.names, layers.sizes.tolist(), strict=True))

@@ -59,14 +59,14 @@ def test_a_frame_carries_what_an_ip_datagram_leaves() -> None:
 
 @pytest.mark.soak
 def test_one_frame_a_step_by_hand() -> None:
-    """Two links a step, six steps of four hosts; and each cable's delay, each step's start-up."""
+    """Four hosts take six steps of two links each; each cable adds its delay, each step its start-up time."""
     assert end_times([4 * PAYLOAD], [5.0], 4) == pytest.approx([5 + 6 * 2 * FULL_US], abs=0.02)
     late = end_times([4 * PAYLOAD], [5.0], 4, delay_us=50, startup_us=100)
     assert late == pytest.approx([5 + 6 * (2 * FULL_US + 100 + 100)], abs=0.02)
 
 
-def test_frames_of_a_step_go_behind_each_other() -> None:
-    """Ten frames; the last has 1 byte of gradients. The switch has each whole before it goes on."""
+def test_frames_of_a_step_are_pipelined() -> None:
+    """A step has ten frames, the last one with 1 byte of gradients. The switch stores and forwards."""
     part = 9 * PAYLOAD + 1
     last = (42 + 1 + 24) * 8 / 10_000
     step = 9 * FULL_US + 2 * last + (FULL_US - last)
@@ -125,7 +125,7 @@ def test_formula_and_packets_are_within_3_percent(
 
 
 def test_what_is_compressed_takes_fewer_frames_and_as_many_additions() -> None:
-    """Formula and frames agree on it, and on start-ups."""
+    """Formula and frames agree with compression, and with start-up times."""
     network = Network(gbit=10, compression=4, startup_us=100)
     (found,) = compare_with_formula(open_model("resnet50"), network, PAPER_FUSION, [4])
     (plain,) = compare_with_formula(open_model("resnet50"), Network(gbit=10), PAPER_FUSION, [4])

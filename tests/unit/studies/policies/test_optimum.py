@@ -22,16 +22,16 @@ def best(log: Log, size: int) -> int:
     seen = sorted(set(log.accesses[: log.split].tolist()))
 
     @cache
-    def most(at: int, cached: frozenset[int]) -> int:
+    def max_hits(at: int, cached: frozenset[int]) -> int:
         if at == len(coming):
             return 0
         key = coming[at]
         after = {cached} if key in cached else {cached, *(cached - {leaver} | {key} for leaver in cached)}
         if len(cached) < size:
             after.add(cached | {key})
-        return (key in cached) + max(most(at + 1, each) for each in after)
+        return (key in cached) + max(max_hits(at + 1, each) for each in after)
 
-    return max(most(0, frozenset(cached)) for cached in combinations(seen, min(size, len(seen))))
+    return max(max_hits(0, frozenset(cached)) for cached in combinations(seen, min(size, len(seen))))
 
 
 @settings(max_examples=examples(150))
@@ -64,7 +64,7 @@ def test_many_words_of_times() -> None:
     levels, moves = replayed(log, "belady", (10, 4_000, 5_000), 99)
     assert len(levels) > 64**3
     shares = [(levels <= number).mean() for number in range(3)]
-    # With all keys kept only those miss that have not been seen, of which all come soon.
+    # If all keys fit, only the first access of a key misses.
     assert shares[2] > 0.99 and shares[0] < shares[1] < shares[2]
     assert moves[1, 2] == 0 or moves[1, 2] <= 5_000
     assert (moves[0] - moves[1] <= [10, 4_000, 5_000]).all()

@@ -44,8 +44,8 @@ class Network:
     async def entries(self) -> list[HotParam]:
         return list(self.hot.values())
 
-    async def busiest(self, job: int, most: int) -> Any:
-        keys, counts = zip(*self.at_servers.most_common(most), strict=True)
+    async def busiest(self, job: int, maximum: int) -> Any:
+        keys, counts = zip(*self.at_servers.most_common(maximum), strict=True)
         total, self.at_servers = self.at_servers.total(), Counter()
         return [(np.array([0, *keys], np.uint64), np.array([total, *counts], np.int64))]
 

@@ -1,4 +1,4 @@
-"""Timers of idle entries (P4Runtime 1.4 §9.1.9), which are passed the time."""
+"""Timers of idle entries (P4Runtime 1.4 §9.1.9). Callers pass the current time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from softswitch.pipeline import EntryKey
 
-SHORTEST = 10_000  # µs; shorter timeouts last as long
+SHORTEST = 10_000  # minimum timeout, µs; shorter ones are raised to it
 
 
 class _Timer(NamedTuple):
