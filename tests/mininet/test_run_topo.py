@@ -50,7 +50,7 @@ def test_ctrl_c_leaves_readable_logs_and_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_ctrl_c_while_the_hot_set_is_loading_waits_for_nobody(tmp_path: Path) -> None:
+def test_ctrl_c_while_the_hot_set_is_loading_ends_at_once(tmp_path: Path) -> None:
     """Workers cannot continue then, as the keys that they need are being moved."""
     with run_topo(tmp_path, "TOP_K=20000") as run:
         run.wait_for(lambda: any(run.runs.glob("*/hotset.parquet")))
@@ -65,7 +65,7 @@ def test_ctrl_c_while_the_hot_set_is_loading_waits_for_nobody(tmp_path: Path) ->
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
-def test_a_full_disk_is_what_is_told(tmp_path: Path) -> None:
+def test_a_full_disk_is_what_is_reported(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(full)], check=True)
@@ -186,7 +186,7 @@ def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("design", ["hotset", "none"])
-def test_readable_agents_carry_a_whole_run_of_sizes_of_their_own(tmp_path: Path, design: str) -> None:
+def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: str) -> None:
     """Three minutes on two cores that do nothing else; here others may want them."""
     begun = time.monotonic()
     run = finished_run(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={})

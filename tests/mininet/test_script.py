@@ -96,7 +96,7 @@ def test_a_run_ends_when_its_script_has_ended_in_all_arms(tmp_path: Path, closes
 
 
 @pytest.mark.soak
-def test_a_script_that_raises_in_one_worker_ends_the_run_and_says_why(tmp_path: Path) -> None:
+def test_a_script_that_raises_in_one_worker_ends_the_run_and_gives_the_reason(tmp_path: Path) -> None:
     raises = 'assert step < 30 or kv.rank == 0 or kv.arm != "offload", "no such column: price"'
     before = Traces.look()
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, more=raises)) as run:
@@ -124,14 +124,14 @@ def test_ctrl_c_ends_scripts_that_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_script_that_ends_at_once_is_told_to_go_on_longer(tmp_path: Path) -> None:
+def test_a_script_that_ends_at_once_gets_an_error_that_asks_for_more_steps(tmp_path: Path) -> None:
     with run_topo(tmp_path, small=SMALL, script=script(tmp_path, steps=5)) as run:
         assert run.wait() == 1
     assert "hotline: script: it has ended in arm baseline, offload" in run.errors
 
 
 @pytest.mark.soak
-def test_a_script_that_only_pulls_is_told_what_a_step_is(tmp_path: Path) -> None:
+def test_a_script_that_only_pulls_gets_an_error_that_defines_a_step(tmp_path: Path) -> None:
     file = script(tmp_path, steps=300)
     text = Path(file).read_text()
     assert "kv.push(keys, -0.2 * wrong)" in text
@@ -142,7 +142,7 @@ def test_a_script_that_only_pulls_is_told_what_a_step_is(tmp_path: Path) -> None
 
 
 @pytest.mark.soak
-def test_a_script_that_makes_no_worker_is_told_so(tmp_path: Path) -> None:
+def test_a_script_that_makes_no_worker_gets_an_error(tmp_path: Path) -> None:
     file = tmp_path / "empty.py"
     file.write_text("print('nothing to do')\n")
     with run_topo(tmp_path, small=SMALL, script=str(file)) as run:

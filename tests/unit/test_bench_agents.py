@@ -190,7 +190,7 @@ def test_goals_are_those_of_the_sizes_that_are_measured() -> None:
     assert shares(QUICK) == shares(FULL)[:1]
 
 
-def test_switches_and_agents_have_tables_of_their_own() -> None:
+def test_switches_and_agents_have_own_tables() -> None:
     switch = Result("s", "a switch's", "ns", {SOFTSWITCH: [1], BMV2: [2]})
     agents = list(results_of(TRIALS))
     tables = list(as_tables([switch, *agents]))

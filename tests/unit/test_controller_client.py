@@ -280,7 +280,7 @@ def test_some_of_a_counters_cells_are_as_they_were_asked_for(switch: type[Switch
     assert switch.asked == [[[fy.P4CounterEntry("pushes", index=index) for index in (7, 0, 2)]]]
 
 
-def test_each_table_is_a_request_of_its_own(switch: type[Switch]) -> None:
+def test_each_table_is_a_separate_request(switch: type[Switch]) -> None:
     action = fy.Action("lookup_03.hot", slot=2)
     switch.answers = [fy.P4TableEntry("lookup_03.hot_params", match=fy.Match(job=4, key=7), action=action)]
     assert on(lambda c: c.read(HotParam)) == [HotParam(4, 7, 3, 2, State.HOT)] * LANES

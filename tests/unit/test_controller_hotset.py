@@ -125,7 +125,7 @@ def test_more_keys_than_the_switch_has_slots_are_refused(tmp_path: Path) -> None
     assert hotset.build([log], 131072).height == 1
 
 
-def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+def test_a_non_regular_file_is_refused(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for path in (fifo, Path("/dev/null"), tmp_path):

@@ -108,7 +108,7 @@ def test_a_move_is_a_command_to_the_ps_itself() -> None:
     assert command.keys.tolist() == keys and not command.is_answer
 
 
-def test_commands_have_numbers_of_their_own_and_one_epoch() -> None:
+def test_commands_have_own_numbers_and_one_epoch() -> None:
     switch = Played(agreeing)
 
     async def scenario(inband: InBand) -> int:

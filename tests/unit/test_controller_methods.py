@@ -215,7 +215,7 @@ def test_rows_are_values(row: Job | Server | Worker | Route | HotParam) -> None:
         setattr(row, fields(row)[0].name, 5)
 
 
-def test_a_load_checks_moves_and_tells_its_progress(switch: type[Switch]) -> None:
+def test_a_load_checks_moves_and_reports_its_progress(switch: type[Switch]) -> None:
     """The order is: ask the servers, set the entry in motion, command the PS, set the final state."""
     (first, gone), (second,) = of_ps(0, 2), of_ps(1, 1)
     switch.rows.append(hot(4, gone))

@@ -49,7 +49,7 @@ def test_both_formats_of_apt_are_read() -> None:
     assert read_sources(STANZAS) == [FIRST, FIRST._replace(suite="bookworm-updates"), LAST]
 
 
-def test_a_release_has_the_machine_s_mirrors_of_its_own_release() -> None:
+def test_a_release_gets_its_own_mirrors_of_the_machine() -> None:
     assert [source.line() for source in sources_of("trixie", "bookworm", reversed(read_sources(LINES)))] == [
         f"deb {MIRROR} trixie main contrib",
         f"deb {SECURITY} trixie-security main",

@@ -49,7 +49,7 @@ def test_where_nothing_differs_hardly_anything_is_claimed(null: str, rounds: int
     assert found.by_rule <= found.by_interval / 2 and found.by_interval < 0.083
 
 
-def test_what_is_there_is_claimed_in_quiet_rounds() -> None:
+def test_real_differences_are_claimed_in_quiet_rounds() -> None:
     """The difference is twice the standard deviation of rounds."""
     assert claimed(MADE_UP["quiet"], 10, TRIALS, 0.2).by_rule > 0.8
 

@@ -27,7 +27,7 @@ def test_what_is_mutated_and_what_should_notice_exists(room: str) -> None:
     assert all((ROOT / test).exists() for test in tests)
 
 
-def test_parts_are_the_whole_and_have_folders_of_their_own() -> None:
+def test_parts_cover_the_suite_and_have_separate_folders() -> None:
     parts = [part_of(f"{k}/3") for k in (1, 2, 3)]
     assert sorted(index for every, _ in parts for index in range(10)[every]) == list(range(10))
     assert [folder for _, folder in parts] == ["1of3", "2of3", "3of3"]
@@ -35,7 +35,7 @@ def test_parts_are_the_whole_and_have_folders_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("text", ["0/2", "3/2", "1/0", "2", "1/2/3", "a/b"])
-def test_what_is_no_part(text: str) -> None:
+def test_an_invalid_part(text: str) -> None:
     with pytest.raises(click.BadParameter, match=f"{text}: K/N with K from 1 to N"):
         part_of(text)
 

@@ -111,7 +111,7 @@ def without_pulls(standing: list[Any], pulls: set[tuple[Any, ...]]) -> list[Any]
     seed=st.integers(0, 2**32), is_sparse=st.booleans(), fsync=st.sampled_from(["never", "checkpoint"]),
     optimiser=st.sampled_from([None, "sgd(lr=0.1)", "adagrad(initial=0.5)", "ftrl(l1=0.01)", "adam"]),
 )  # fmt: skip
-def test_a_ps_that_comes_back_is_what_it_was(
+def test_a_restarted_ps_has_its_state(
     tmp_path_factory: pytest.TempPathFactory, seed: int, is_sparse: bool, fsync: Fsync, optimiser: str | None
 ) -> None:
     """Its values and its optimisers' states, to the bit."""

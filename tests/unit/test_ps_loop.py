@@ -79,7 +79,7 @@ def call(sock: socket.socket, datagram: bytes) -> Message:
 
 
 @pytest.mark.parametrize("run", [serve, plain(serve)], ids=["compiled", "plain"])
-def test_workers_are_answered_each_on_a_socket_of_its_own(run: Any) -> None:
+def test_workers_are_answered_each_on_its_own_socket(run: Any) -> None:
     served = Served(run)
     with closing(served), caller(1) as one, caller(2) as two:
         call(one, request(Op.PUSH, [3, 4], 64, 1))

@@ -150,7 +150,7 @@ def test_an_epoch_has_32_bits(epoch: int) -> None:
 @pytest.mark.parametrize(
     ("code", "keys", "needed"), [(Command.RENEW, 0, 1), *((Command.BUSIEST, keys, 2) for keys in (0, 1, 3))]
 )
-def test_what_a_command_tells_in_place_of_keys_must_be_there(code: Command, keys: int, needed: int) -> None:
+def test_the_argument_of_a_command_without_keys_is_required(code: Command, keys: int, needed: int) -> None:
     assert len(control.parse(command(code, needed)).keys) == needed
     with pytest.raises(MalformedDatagram, match=rf"^{code.name} with {keys} keys, not {needed}$"):
         control.parse(command(code, keys))

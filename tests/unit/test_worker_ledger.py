@@ -55,7 +55,7 @@ def test_a_ledger_has_its_place_on_the_disk_or_says_so(tmp_path: Path) -> None:
         Ledger(3, 9, 100_000, 5, tmp_path / "full")
 
 
-def test_what_is_no_ledger(tmp_path: Path) -> None:
+def test_an_invalid_ledger(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="cannot be read"):
         ledger.read(tmp_path / "none")
     (tmp_path / "short").write_bytes(b"x")

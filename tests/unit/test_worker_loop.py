@@ -136,7 +136,7 @@ def test_operations_run_to_their_end(bench: Bench) -> None:
     assert (rows["t0"] < rows["arrival"]).all()
 
 
-def test_what_is_no_rpc_is_counted(bench: Bench) -> None:
+def test_an_invalid_rpc_is_counted(bench: Bench) -> None:
     bench.server.spoiled = 1
     bench.client.pull(1, POSITIONS)
     assert bench.run() == ENDED

@@ -271,7 +271,7 @@ def test_of_a_worker_that_dies_in_a_replay_it_is_known_what_it_owes(bench: Bench
     assert bench.log.unacked(2).sure.nonzero()[0].tolist() == [9]
 
 
-def test_what_is_noted_and_not_yet_taken_is_owed(bench: Bench) -> None:
+def test_a_noted_part_is_unreplayed_until_it_is_taken(bench: Bench) -> None:
     """The worker is killed in the middle of the second of two writes."""
     bench.sums[UNREPLAYED, :4] = 1, 2, 3, 4
     bench.log.note(np.array([0, 1, 2]), np.array([1, 2, 3], np.uint32))

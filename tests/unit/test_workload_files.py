@@ -65,7 +65,7 @@ def test_libsvm(tmp_path: Path) -> None:
         ("1 1:\u00b2\n", "cannot be read as libsvm"),
     ],
 )
-def test_what_is_no_libsvm(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_libsvm(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "set"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
@@ -105,7 +105,7 @@ def test_replay(tmp_path: Path, kind: str) -> None:
         ("iteration,worker,key\n", "log.csv: no access in it; expected at least one$"),
     ],
 )
-def test_what_is_no_log(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_log(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "log.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
@@ -136,7 +136,7 @@ NEITHER = "is neither text nor Parquet, which begins with PAR1, nor oracleGenera
     ],
     ids=["random", "UTF-16", "empty", "blank"],
 )
-def test_what_is_neither(tmp_path: Path, name: str, content: bytes, what: str) -> None:
+def test_a_file_of_neither_format(tmp_path: Path, name: str, content: bytes, what: str) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DataError, match=exactly(f"{path}: {what}; {EXPECTED}")):

@@ -87,7 +87,7 @@ def test_distinct_columns(batches: int, draws: int, size: int, seed: int) -> Non
         assert column[b].tolist() == inverse.tolist()
 
 
-def test_what_is_no_trace(tmp_path: Path) -> None:
+def test_an_invalid_trace(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read as a trace"):
         Trace.load(tmp_path)
     (tmp_path / "trace.json").write_text("{}")

@@ -99,7 +99,7 @@ def test_a_burst_into_a_small_queue(both: Both) -> None:
     assert both.ours.dropped() == 3
 
 
-def test_priorities_have_rates_and_depths_of_their_own(both: Both) -> None:
+def test_priorities_have_separate_rates_and_depths(both: Both) -> None:
     first, *low = [ecn.frame(number) for number in range(7)]
     other, *high = [ecn.frame(number, priority=PRIORITIES - 1) for number in range(10, 17)]
     probes = run(both, [first, other], [*low, *high])

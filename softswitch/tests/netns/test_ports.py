@@ -224,7 +224,7 @@ def test_64_idle_ports_cost_next_to_nothing(stack: ExitStack) -> None:
     assert time.process_time() - before < 0.05
 
 
-def test_a_port_of_somebody_without_rights_is_named(stack: ExitStack) -> None:
+def test_a_port_without_rights_is_named(stack: ExitStack) -> None:
     Net(stack, range(1, 2))
     os.seteuid(65534)
     try:

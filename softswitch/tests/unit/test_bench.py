@@ -62,7 +62,7 @@ def test_ratios_are_of_pairs_and_goals_of_medians() -> None:
 # ---- what the lines of the table are of
 
 
-def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_latency_is_reported_with_the_rate_at_which_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("switch_bench.measure.time.sleep", lambda _: None)
     results = {result.what: result for result in forwarding(model_stage(SOFTSWITCH))}
     l3 = "L3 forwarding, 128 B"
@@ -82,7 +82,7 @@ def test_latency_is_told_of_the_rate_at_which_it_was_measured(monkeypatch: pytes
     assert {result.unit for what, result in results.items() if ": p" in what} == {"µs"}
 
 
-def test_a_load_is_told_of_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_load_uses_what_was_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     """A switch's n-th start takes n seconds, and half of them from the JSON; a cache that it had is named."""
     seen: dict[str, list[str]] = {}
 

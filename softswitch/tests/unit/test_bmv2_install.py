@@ -36,7 +36,7 @@ def test_what_is_installed_runs_softswitch_from_anywhere(
         assert version(folder / name).split()[0] == command.VERSION
 
 
-def test_nothing_is_told_where_others_find_it(
+def test_nothing_is_printed_to_standard_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

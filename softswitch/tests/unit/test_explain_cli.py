@@ -125,7 +125,7 @@ def test_errors_are_one_line(arguments: list[str], parts: list[str], capsys: Cap
 @pytest.mark.parametrize(
     ("text", "part"), [("{", "not JSON"), ("{}", "`header_types`"), ("\x80", "not JSON")]
 )
-def test_what_is_no_program_is_refused(text: str, part: str, tmp_path: Path) -> None:
+def test_an_invalid_program_is_refused(text: str, part: str, tmp_path: Path) -> None:
     file = tmp_path / "program.json"
     file.write_bytes(text.encode("latin-1"))
     error = run(str(file), "--packet", "00")

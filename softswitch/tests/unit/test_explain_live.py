@@ -92,7 +92,7 @@ def test_packets_wait_in_the_queues_of_the_ports(file: Path, trace: Trace) -> No
     assert [e["packet"] for e in events if e["kind"] == "send"] == [1]
 
 
-def test_packets_that_a_queue_dropped_are_told_when_the_next_one_leaves(file: Path, trace: Trace) -> None:
+def test_packets_that_a_queue_dropped_are_reported_when_the_next_one_leaves(file: Path, trace: Trace) -> None:
     live = TracedPipeline(compiled("ecn"), trace, buffered=True)
     ecn.forward(live, CPU, CPU)
     with PortLoop({}, CPU, shapes={CPU: Shape(parse_rate("5pps"), packet_depth(1))}) as loop:

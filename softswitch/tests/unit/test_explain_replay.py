@@ -21,7 +21,7 @@ LIMITS = settings(max_examples=examples(20), deadline=None, suppress_health_chec
 @pytest.mark.parametrize("name", CONSTRUCTS)
 @LIMITS
 @given(random=st.randoms(use_true_random=False), steps=st.integers(1, 30))
-def test_a_trace_tells_all_and_changes_nothing(name: str, random: Random, steps: int) -> None:
+def test_a_trace_reports_all_and_changes_nothing(name: str, random: Random, steps: int) -> None:
     construct = CONSTRUCTS[name]
     pair, now = ObservedPair(compiled(name), construct.prepare, random.choice([1, 8])), 0
     for _ in range(steps):

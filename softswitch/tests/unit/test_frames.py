@@ -300,7 +300,7 @@ def test_pcap_files_of_every_form(tmp_path: Path, order: str, magic: int, unit: 
         (capture((1.0, b"frame"))[:-6], "file: the last frame is incomplete"),
     ],
 )
-def test_what_is_no_capture_is_refused(tmp_path: Path, content: bytes, error: str) -> None:
+def test_an_invalid_capture_is_refused(tmp_path: Path, content: bytes, error: str) -> None:
     (tmp_path / "file").write_bytes(content)
     with (tmp_path / "file").open("rb") as file, pytest.raises(SwitchError) as refused:
         list(read_frames(file, "file"))

@@ -26,7 +26,7 @@ def replication() -> InterpretedPipeline:
     return pipeline
 
 
-def test_a_statement_that_nobody_runs_is_an_error() -> None:
+def test_a_statement_without_an_implementation_is_an_error() -> None:
     """Rather than one without effect."""
     nothing: Any = "unheard of"
     with pytest.raises(AssertionError, match="unheard of"):

@@ -155,7 +155,7 @@ def test_core_errors_are_numbered_after_the_program_s_own() -> None:
     assert (errors["Mine"], errors["PacketTooShort"], errors["NoError"], errors["NoMatch"]) == (3, 1, 4, 5)
 
 
-def test_standard_fields_in_a_header_of_their_own_are_the_switch_s() -> None:
+def test_standard_fields_in_a_separate_header_are_the_switch_s() -> None:
     text = l3()
     fields = next(t for t in text["header_types"] if t["name"] == "standard_metadata")["fields"]
     fields[:] = [f for f in fields if f[0] != "mcast_grp"]

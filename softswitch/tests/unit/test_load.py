@@ -106,7 +106,7 @@ def test_unsupported_constructs_are_refused_by_name(change: Callable[[Any], obje
         (json.dumps({**TEXT, "parsers": []}).encode(), "parsers: expected one"),
     ],
 )
-def test_what_is_no_program_is_refused(data: bytes, message: str) -> None:
+def test_an_invalid_program_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(ProgramError, match=message):
         load_program(data)
 

@@ -29,7 +29,7 @@ def reported(notices: list[tuple[str, p4r.StreamMessageResponse]]) -> dict[str, 
     }
 
 
-def test_the_highest_election_id_is_primary_and_all_are_told() -> None:
+def test_the_highest_election_id_is_primary_and_all_are_notified() -> None:
     arbiter = Arbiter[str](1)
     assert reported(arbiter.update("a", bid(5))) == {"a": (OK, 5)}
     assert reported(arbiter.update("b", bid(3))) == {"b": (ALREADY_EXISTS, 5)}
@@ -63,7 +63,7 @@ def test_without_election_id_a_controller_is_never_primary() -> None:
     assert arbiter.is_primary("b")
 
 
-def test_roles_have_primaries_of_their_own() -> None:
+def test_roles_have_own_primaries() -> None:
     arbiter = Arbiter[str](1)
     arbiter.update("a", bid(5))
     ((_, response),) = arbiter.update("b", bid(2, role="reader"))
@@ -125,7 +125,7 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_what_controllers_were_last_told_is_true(events: list[tuple[str, str | int | None]]) -> None:
+def test_the_last_arbitration_message_is_correct(events: list[tuple[str, str | int | None]]) -> None:
     arbiter = Arbiter[str](1)
     live: dict[str, int | None] = {}
     last: dict[str, int] = {}

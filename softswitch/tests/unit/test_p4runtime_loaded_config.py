@@ -123,7 +123,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "form"), [(".txtpb", "text"), (".bin", "binary")])
-def test_p4info_is_in_the_format_that_its_suffix_tells(tmp_path: Path, suffix: str, form: str) -> None:
+def test_p4info_is_in_the_format_of_its_suffix(tmp_path: Path, suffix: str, form: str) -> None:
     file = tmp_path / f"some{suffix}"
     message = read_p4info(P4INFO)
     file.write_bytes(str(message).encode() if form == "text" else message.SerializeToString())

@@ -27,7 +27,7 @@ def clone(kind: Any, session: int, *replicas: tuple[int, int]) -> p4r.Update:
     return p4r.Update(type=kind, entity=answer)
 
 
-def test_copies_are_told_in_order_and_read_as_written(control: Control) -> None:
+def test_copies_are_reported_in_order_and_read_as_written(control: Control) -> None:
     changes = [multicast(INSERT, 1, (5, 0), (3, 0)), clone(INSERT, 2, (7, 0))]
     changes[0].entity.packet_replication_engine_entry.multicast_group_entry.metadata = b"note"
     assert write(control, *changes) == [None, None]

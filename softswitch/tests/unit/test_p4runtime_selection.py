@@ -36,7 +36,7 @@ def test_members_are_picked_by_number_not_by_id() -> None:
     assert numbers.set_group(1, {20: 1, 30: 1, 40: 1}) == [30, 40, 20]
 
 
-def test_weights_are_copies_with_numbers_of_their_own() -> None:
+def test_weights_are_copies_with_own_numbers() -> None:
     numbers = MemberNumbers()
     numbers.add_member(1)  # 0
     numbers.add_member(2)  # 1

@@ -29,7 +29,7 @@ def packet(number: int) -> p4r.StreamMessageResponse:
     return p4r.StreamMessageResponse(packet=p4r.PacketIn(payload=bytes([number])))
 
 
-def test_what_is_lost_is_counted_and_told_of(
+def test_lost_messages_are_counted_and_reported(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(sessions, "MAX_WAITING", WAITING)

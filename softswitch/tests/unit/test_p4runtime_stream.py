@@ -110,7 +110,7 @@ async def test_a_list_that_is_not_full_is_sent_after_its_timeout() -> None:
 
 
 @asynchronous
-async def test_another_primary_is_told_what_the_last_one_had() -> None:
+async def test_a_new_primary_gets_the_pending_messages() -> None:
     async with rig(ModelPipeline) as switch:
         first, second = await switch.primary(ENTITIES), switch.controller()
         await first.write(digest_entry(ack=10**15))
@@ -212,7 +212,7 @@ async def test_what_the_program_logs_is_logged(caplog: pytest.LogCaptureFixture)
 
 
 @asynchronous
-async def test_roles_have_elections_of_their_own_and_write_side_by_side() -> None:
+async def test_roles_have_own_elections_and_write_side_by_side() -> None:
     async with rig() as switch:
         primary = await switch.primary()
         other, backup = switch.controller(), switch.controller()

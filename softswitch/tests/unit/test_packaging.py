@@ -157,7 +157,7 @@ def test_it_runs_elsewhere_without_what_only_tests_and_bench_need(tmp_path: Path
 
 
 @pytest.mark.soak
-def test_its_sdist_and_the_wheel_made_of_it_work_in_an_environment_of_their_own(tmp_path: Path) -> None:
+def test_its_sdist_and_the_wheel_made_of_it_work_in_a_new_environment(tmp_path: Path) -> None:
     """Needs a package index."""
     source = tmp_path / "softswitch"  # building leaves folders beside the sources
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info"))

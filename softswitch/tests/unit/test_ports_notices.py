@@ -44,7 +44,7 @@ def test_the_loop_hands_over_what_packets_tell() -> None:
     assert reported == expected
 
 
-def test_what_nobody_reads_does_not_hold_up_the_loop_and_is_counted() -> None:
+def test_unread_messages_do_not_block_the_loop_and_are_counted() -> None:
     pipeline = CompiledPipeline(compiled("digests_logs"))
     telling, reported = _telling_frame(pipeline)
     with PortLoop({}, CPU) as loop:
@@ -57,7 +57,7 @@ def test_what_nobody_reads_does_not_hold_up_the_loop_and_is_counted() -> None:
         assert _waiting(loop) + counters.lost_notices == reported * (port.rx - port.rx_dropped)
 
 
-def test_lost_notices_are_told_at_once_and_then_seldom(
+def test_lost_notices_are_reported_at_once_and_then_seldom(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(ports_loop, "REPORT_INTERVAL_US", 3_600_000_000)

@@ -48,7 +48,7 @@ def test_bmv2_that_is_nowhere(not_installed: None) -> None:
 @pytest.mark.parametrize(
     ("named", "path"), [("none", "none"), ("file", "file"), ("folder", "folder/simple_switch_grpc")]
 )
-def test_a_name_of_no_program_is_told(
+def test_an_unknown_program_is_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: str, path: str
 ) -> None:
     (tmp_path / "file").touch()
@@ -111,7 +111,7 @@ def test_a_reserved_port_is_for_a_grpc_server_alone() -> None:
 # -- processes
 
 
-def test_a_switch_that_ends_is_told_with_its_last_words() -> None:
+def test_a_switch_that_ends_is_reported_with_its_last_words() -> None:
     message = r"^the switch ended with code 1: softswitch: error: expected PORT@INTERFACE.*, got 'nonsense'"
     options = ["--no-p4", "-i", "nonsense"]
     with pytest.raises(SwitchEnded, match=message), processes.softswitch(options=options):

@@ -227,7 +227,7 @@ def test_a_link_never_goes_faster_than_its_rate() -> None:
     assert all((later - sooner) * 3 * 10**11 >= 84 * 8 * SECOND for sooner, later in pairwise(times))
 
 
-def test_the_highest_priority_goes_first_and_each_has_a_rate_in_packets_of_its_own() -> None:
+def test_the_highest_priority_goes_first_and_each_has_its_own_packet_rate() -> None:
     queues = one(Rate(packets=1000), priorities=3)
     for priority in (0, 0, 2, 1, 2):
         _put(queues, 0, priority, 60, 0)

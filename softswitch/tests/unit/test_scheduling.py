@@ -66,7 +66,7 @@ def test_what_a_module_makes_once_is_made_in_one_process(tmp_path: Path) -> None
 
 
 @pytest.mark.netns
-def test_each_process_has_a_network_and_a_run_of_its_own(tmp_path: Path) -> None:
+def test_each_process_has_its_own_network_and_run(tmp_path: Path) -> None:
     seen = play(tmp_path, ["netns/test_some"])  # each process is given two of the first tests
     assert seen["netns/test_some"] == {f"gw0 {ALONE}", f"gw1 {ALONE}"}
 

@@ -165,7 +165,7 @@ def test_an_answer_is_of_the_first_load(first: Comparison, other: Comparison, si
     assert (found.load, found.claims[CPU].sign) == ("0.5", sign)
 
 
-def test_without_again_it_is_said_that_the_null_is_missing() -> None:
+def test_without_repeat_the_missing_null_is_reported() -> None:
     bare = a_load(differences={"offload": {CPU: LESS}})
     missing = answer(a_summary({"0.5": bare})).missing_null
     assert missing is not None and missing.name == "repeat"

@@ -109,7 +109,7 @@ def test_no_two_arms_share_a_name_or_a_job(monkeypatch: pytest.MonkeyPatch) -> N
         arms.every()
 
 
-def test_settings_are_of_their_own_design() -> None:
+def test_settings_belong_to_their_design() -> None:
     class Others:
         aggregates = proxies = False
 

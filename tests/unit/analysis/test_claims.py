@@ -79,7 +79,7 @@ def test_each_metric_has_its_own_null() -> None:
     assert found["pull_mean"].is_noise
 
 
-def test_again_itself_is_told_by_its_interval() -> None:
+def test_repeat_itself_is_shown_by_its_interval() -> None:
     load = a_load(differences={"repeat": {"pull_mean": LATER}})
     assert claims(a_summary({"0.5": load}), "0.5", "repeat")["pull_mean"].sign == 1
 
@@ -110,7 +110,7 @@ def test_rows_that_the_logs_lack_invalidate_times_and_nothing_that_is_counted_el
     assert {each.dropped_rows for each in found.values() if each.metric.kind == "time"} == {9}
 
 
-def test_without_a_ratio_nothing_is_said() -> None:
+def test_without_a_ratio_nothing_is_reported() -> None:
     none = LATER.model_copy(update={"ratio": None, "ratio_low": None, "ratio_high": None})
     for differences in ({"offload": {"pull_mean": none}}, {}):
         assert claims(a_summary({"0.5": a_load(differences=differences)}), "0.5", "offload") == {}
@@ -131,7 +131,7 @@ def test_a_loss_within_its_tolerance_is_the_same() -> None:
     assert claim_of_learning(a_summary({}), "offload") is None
 
 
-def test_of_what_is_no_different_few_claims_are_made() -> None:
+def test_equal_arms_lead_to_few_claims() -> None:
     """Three arms alike, in rounds with stalls: 5 % of intervals leave out 0, the null takes some of it."""
     rng = np.random.default_rng(5)
     by_interval = by_rule = 0
@@ -165,7 +165,7 @@ def test_a_metrics_mean_is_of_all_steps_of_the_blocks() -> None:
     assert of_blocks([], [PS_PACKETS]) == {PS_PACKETS.name: 0}
 
 
-def test_metrics_have_names_and_titles_of_their_own() -> None:
+def test_metrics_have_distinct_names_and_titles() -> None:
     shown = shown_in("differences")
     assert len({metric.title for metric in METRICS.values()}) == len(METRICS)
     assert shown and all(metric.is_compared for metric in shown)

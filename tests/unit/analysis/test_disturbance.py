@@ -60,7 +60,7 @@ def test_what_is_usual_in_any_case_is_no_disturbance() -> None:
     assert reasons(a_block(retransmissions=10, **waits), still, cpus=2) == []
 
 
-def test_two_blocks_tell_nothing_of_what_is_usual() -> None:
+def test_two_blocks_have_no_usual_level() -> None:
     assert reasons(a_block(pressure_ms=500.0, steal_ms=100.0), EARLIER[:2], cpus=2) == ["steal"]
 
 

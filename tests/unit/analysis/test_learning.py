@@ -39,7 +39,7 @@ def test_the_interval_is_students_of_the_spread_of_arms_that_train_alike() -> No
     assert list(found) == ["repeat", "proxy", "offload", "offload-proxy"]
 
 
-def test_an_arm_like_the_baseline_is_no_part_of_its_own_measure() -> None:
+def test_an_arm_like_the_baseline_does_not_count_in_its_own_spread() -> None:
     """*baseline* and *proxy*, and *offload* and *offload-proxy*, differ by squares of 0.005 and 0.02."""
     found = learning(blocks(baseline=0, repeat=9, proxy=0.1, offload=0.5, **{"offload-proxy": 0.3}))["repeat"]
     reach = student.ppf(0.975, 2) * sqrt(2 * 0.025 / 2)
@@ -58,7 +58,7 @@ def test_in_virtual_time_nothing_is_repeated() -> None:
     assert found["offload"].ratio_low is None
 
 
-def test_training_that_is_alike_is_seldom_told_apart() -> None:
+def test_equal_training_is_seldom_claimed_to_differ() -> None:
     rng = np.random.default_rng(3)
     reported = 0
     for _ in range(300):

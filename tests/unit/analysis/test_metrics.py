@@ -64,7 +64,7 @@ def test_it_is_in_the_summary(summary: Summary) -> None:
     assert Summary.model_validate(written).arms["offload"].of(PACE) == 1000
 
 
-def test_it_is_told_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
+def test_it_is_reported_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:
     *_, (better, tone, [claim]) = claimed(answer(summary).claims, "servers")
     assert (better, tone, claim.metric) == ("more", "better", LANES)
     assert claim.change.ratio == pytest.approx(0.5)

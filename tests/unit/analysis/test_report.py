@@ -54,7 +54,7 @@ def test_answers_stand_one_behind_the_other() -> None:
     assert places == sorted(places)
 
 
-def test_the_cost_of_durability_has_a_table_of_its_own(synthetic_run: SyntheticRun) -> None:
+def test_the_cost_of_durability_has_a_separate_table(synthetic_run: SyntheticRun) -> None:
     assert "What durability costs" not in synthetic_run.page()
     synthetic_run.record.config["recovery"] = {"journal_sync": "never"}
     page = synthetic_run.page()

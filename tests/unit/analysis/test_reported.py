@@ -71,7 +71,7 @@ def of_a_script(run: SyntheticRun, reports: int = 5) -> None:
     write(run.folder, *[(arm, 0, loss) for arm, of_arm in losses.items() for loss in of_arm])
 
 
-def test_a_script_s_run_tells_its_rates_and_its_losses(synthetic_run: SyntheticRun) -> None:
+def test_a_script_s_run_reports_its_rates_and_its_losses(synthetic_run: SyntheticRun) -> None:
     of_a_script(synthetic_run)
     summary = synthetic_run.summary()
     assert summary.steps_per_s["baseline"] == pytest.approx(100) and summary.steps_per_s["offload"] == 200

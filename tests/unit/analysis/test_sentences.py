@@ -155,7 +155,7 @@ def test_how_to_read_it_depends_on_what_was_run() -> None:
     assert caveats(is_virtual=False)[1:] == caveats(is_virtual=True)[1:]
 
 
-def test_what_was_run_is_told_by_name(synthetic_run: SyntheticRun) -> None:
+def test_what_was_run_is_reported_by_name(synthetic_run: SyntheticRun) -> None:
     record, summary = synthetic_run.record, a_summary(NO_ROUND, vector=600, durable="always")
     assert dict(what_was_run(record, summary)) == {
         "load": "0.5: 100.0 steps/s of all workers",

@@ -78,7 +78,7 @@ def test_bounds_are_about_the_estimate_and_nothing_falls_by_more_than_all(
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=MIN_ROUNDS, max_size=9))
-def test_what_is_so_much_above_is_so_much_below_the_other_way_round(pairs: list[tuple[float, float]]) -> None:
+def test_swapped_arms_mirror_the_interval(pairs: list[tuple[float, float]]) -> None:
     arm, baseline = np.array(pairs).T
     there, back = compare_paired(arm, baseline), compare_paired(baseline, arm)
     assert there.ratio is not None and there.ratio_low is not None and there.ratio_high is not None

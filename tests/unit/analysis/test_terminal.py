@@ -50,7 +50,7 @@ def test_a_miss_of_the_simulation_is_no_miss_if_the_measurement_is_noise() -> No
     assert not any("misses" in line for line in shown(missed.model_copy(update={"loads": {"0.5": noisy}})))
 
 
-def test_the_largest_drift_is_said_with_its_time() -> None:
+def test_the_largest_drift_is_reported_with_its_time() -> None:
     drifted = {"capacity_checks": capacity(middle=250, end=190), "offered_rate": {"0.5": 100.0}}
     text = " ".join(" ".join(shown(ANSWERS["no null"].model_copy(update=drifted))).split())
     assert "25 % faster in the middle of the run, so load 0.5 was nearer 0.4 then." in text

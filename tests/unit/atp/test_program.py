@@ -213,7 +213,7 @@ def test_a_datagram_is_what_it_says() -> None:
     assert found.build() == A[42:]
 
 
-def test_what_is_no_packet_of_ours_is_forwarded_or_dropped() -> None:
+def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     program = SwitchUnderTest(2)
     other_job = A.replace(bytes.fromhex("000d00021388"), bytes.fromhex("000f00021388"))
     assert program.send(0, other_job) == [(SERVER, other_job)]
@@ -228,7 +228,7 @@ def test_what_is_no_packet_of_ours_is_forwarded_or_dropped() -> None:
     assert program.cells("claim.owners", 4) == [0] * 4
 
 
-def test_jobs_have_rows_and_groups_of_their_own() -> None:
+def test_jobs_have_separate_rows_and_groups() -> None:
     rows = control.CONTROL.rows(Hosts(2, 1), [arm_with(), arm_with(check=True, job=14)], 0)
     assert [row.receiver for row in rows if isinstance(row, Receiver)] == [1, 2, 3, 4]
     groups = {row.group: row.replicas for row in rows if isinstance(row, Group)}

@@ -205,7 +205,7 @@ def test_run_toml_has_every_size_of_a_script() -> None:
         assert "script" in of[setting] and reported in of[setting], setting
 
 
-def test_a_script_runs_in_a_closed_loop_with_sizes_of_its_own() -> None:
+def test_a_script_runs_in_a_closed_loop_with_own_sizes() -> None:
     config = load_config(["SCRIPT=train.py --name 'two words'"])
     assert config.script_command == ["train.py", "--name", "two words"]
     assert config.is_closed_loop and config.loads == (0.0,) and not config.empty_rpcs

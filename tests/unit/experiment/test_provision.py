@@ -13,7 +13,7 @@ from tests.harness.arms import JOBS
 
 
 @given(st.integers(1, MAX_WORKERS), st.integers(1, MAX_SERVERS))
-def test_every_caller_has_a_row_of_its_own(workers: int, servers: int) -> None:
+def test_every_caller_has_its_own_row(workers: int, servers: int) -> None:
     callers = [row for row in rows(Config(workers=workers, servers=servers)) if isinstance(row, Worker)]
     assert len(callers) == len(JOBS) * (workers + servers)
     assert len({caller.row for caller in callers}) == len(callers)

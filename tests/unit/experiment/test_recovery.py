@@ -149,7 +149,7 @@ async def test_a_server_that_takes_long_to_come_back_is_waited_for(monkeypatch: 
     assert cluster.starts == 1 and cluster.done == [("answers", 1), *3 * of_one(2)]
 
 
-async def test_what_nobody_s_death_explains_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failure_without_a_death_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_MAX_TRIES", 2)
     cluster = Played(*[refused] * 20)
     with pytest.raises(DeviceError, match="refused"):

@@ -124,11 +124,11 @@ def test_precise_rounds_end_when_every_arm_is_narrow(slow: str) -> None:
     assert MIN_ROUNDS_FOR_PRECISION < done < 25
 
 
-def test_precise_rounds_have_a_budget_of_their_own() -> None:
+def test_precise_rounds_have_a_separate_budget() -> None:
     assert rounds_until_the_end(Config(precise=True), alternating(5.0), 40.0)[:2] == (15, "budget")
 
 
-def test_what_is_no_round_is_not_of_the_budget() -> None:
+def test_calibration_and_checks_do_not_count_in_the_budget() -> None:
     config = Config(budget_s=100.0)
     assert rounds_until_the_end(config, alternating(5.0), 14.0, between_s=20.0)[:2] == (7, "budget")
 

@@ -28,7 +28,7 @@ RPC_S = 0.006
 """CPU time of an RPC, of worker and server together, measured on a core that others use too."""
 
 
-def test_readable_agents_have_sizes_of_their_own() -> None:
+def test_readable_agents_have_own_sizes() -> None:
     config = load_config(["CODEC=scapy"])
     assert config.model_dump(include=set(READABLE)) == {
         **READABLE,

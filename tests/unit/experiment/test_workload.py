@@ -17,7 +17,7 @@ from hosts.model.hyperparameters import Hyperparameters
 from hosts.workload import files
 
 
-def test_learning_rate_and_scale_are_chosen_and_told(
+def test_learning_rate_and_scale_are_chosen_and_reported(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
@@ -31,7 +31,7 @@ def test_learning_rate_and_scale_are_chosen_and_told(
     assert record["chance_loss"] == pytest.approx(0.6931, abs=1e-4)
 
 
-def test_what_is_configured_is_taken_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_configured_is_taken_and_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "set").write_text("1 7:2\n0 7:2\n")
     trace = files.load_training_set(tmp_path / "set", 1, 1)
     with caplog.at_level(logging.INFO):

@@ -52,7 +52,7 @@ def test_findings_as_json(logs: Path) -> None:
     assert reported["findings"]["mean request: pull, push"] == {"paper": "100–200 B", "here": "100 B, 100 B"}
 
 
-def test_arms_and_names_of_their_own(logs: Path) -> None:
+def test_arms_and_names_of_the_cluster(logs: Path) -> None:
     arms = pl.Series(["before", "before", "after", "after"])
     named = pl.concat([GOOD, GOOD]).with_columns(arm=arms, worker=pl.lit("rack-7/w3"))
     named.write_parquet(logs / "rpc.parquet")

@@ -101,7 +101,7 @@ def test_a_folder_without_a_log(golden: GoldenRun, tmp_path: Path) -> None:
         check(run)
 
 
-def test_somebodys_update_log(tmp_path: Path) -> None:
+def test_a_foreign_update_log(tmp_path: Path) -> None:
     pl.DataFrame({"key": [5], "updates": [2]}).write_parquet(tmp_path / "updates.parquet")
     assert check(tmp_path / "updates.parquet") == {"updates.parquet": 1}
     log = tmp_path / "mine.csv"

@@ -71,7 +71,7 @@ def test_the_page_has_the_terminals_numbers(golden: GoldenRun) -> None:
     ]  # fmt: skip
 
 
-def test_with_the_switch_in_the_kernel_cpu_is_told_with_and_without_it(golden: GoldenRun) -> None:
+def test_with_the_switch_in_the_kernel_cpu_is_reported_with_and_without_it(golden: GoldenRun) -> None:
     run = in_the_kernel(golden)
     assert "…" not in terminal(run.summary)
     rows = rows_of(run.summary)
@@ -180,7 +180,7 @@ METRICS = {
 }  # fmt: skip
 
 
-def test_the_page_tells_what_was_run(golden: GoldenRun) -> None:
+def test_the_page_reports_what_was_run(golden: GoldenRun) -> None:
     """300 steps an arm: of 6 RPCs in three arms, of 12 in two."""
     assert dict(what_was_run(golden.record, golden.summary)) == {
         "workload": "R1: 144 parameters, 72 of them a step",
@@ -210,7 +210,7 @@ def test_the_networks_drawing_has_the_runs_numbers(golden: GoldenRun) -> None:
     assert "12.0 RPCs a step, 6.1 packets to the servers" in with_hot.svg
 
 
-def test_better_and_worse_are_told_apart(golden: GoldenRun) -> None:
+def test_better_and_worse_are_distinguished(golden: GoldenRun) -> None:
     """Colour and sign agree: less is green, and a difference without a claim has no colour."""
     summary = sound(golden.summary)
     green, red = colours(summary)
@@ -276,7 +276,7 @@ def test_a_difference_as_it_is_shown(
     assert rows_of(summary)["pull mean, µs"][3] == on_page
 
 
-def test_where_no_difference_has_an_interval_that_is_told(golden: GoldenRun) -> None:
+def test_missing_intervals_are_reported(golden: GoldenRun) -> None:
     full = golden.summary.loads["0.5"].differences
     bare = {
         arm: {name: each.model_copy(update=BARE) for name, each in metrics.items()}

@@ -260,7 +260,7 @@ def test_what_the_program_in_the_kernel_takes_of_the_agents(golden: GoldenRun) -
         assert with_it == {name: each.model_dump() for name, each in bare[arm].items()}
 
 
-def test_what_is_not_known_of_whose_time_it_took_is_not_taken_off(golden: GoldenRun) -> None:
+def test_program_time_of_unknown_origin_is_not_subtracted(golden: GoldenRun) -> None:
     """On the servers' core, the program's time for workers' frames is part of any process's time."""
     record = in_the_kernel(golden).record
     moved = [

@@ -190,7 +190,7 @@ def test_whatever_is_shut_out_is_pushed_once(
         assert steps == len(pushes) and joined.final_report["dropped_rows"] == 0
 
 
-def test_it_tells_how_far_it_is_and_what_it_was_when_it_leaves_in_a_block(met: Meeting) -> None:
+def test_it_reports_its_progress_and_its_results_when_it_leaves_in_a_block(met: Meeting) -> None:
     kv, joined = join(met)
     opened(met, joined)
     push(kv, [1])
@@ -239,7 +239,7 @@ def test_a_script_that_ends_between_blocks_delivers_in_its_next_one_unless_it_ha
         wait_for(lambda: joined.is_lost)
 
 
-def test_hints_are_a_hot_set_s_and_one_that_cannot_be_read_is_told(met: Meeting, tmp_path: Path) -> None:
+def test_hints_come_from_a_hot_set_and_an_unreadable_one_is_reported(met: Meeting, tmp_path: Path) -> None:
     kv, joined = join(met)
     hot = tmp_path / "hotset.parquet"
     pl.DataFrame({"key": [1, 2]}).write_parquet(hot)
@@ -268,7 +268,7 @@ def test_who_waits_for_a_block_hears_that_the_servers_are_gone(met: Meeting) -> 
     kv._leave(is_in_order=False)
 
 
-def test_a_run_says_who_a_script_is(met: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_sets_the_rank_and_arm_of_a_script(met: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTLINE_CONNECT", str(met.place))
     monkeypatch.setenv("HOTLINE_RANK", "1")
     kv = hotline.Worker(TABLES)

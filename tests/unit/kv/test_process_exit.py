@@ -201,7 +201,7 @@ def test_the_default_action_of_sigterm_returns_with_the_last_worker(met: Meeting
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_forked_process_is_told_whose_worker_it_is(met: Meeting) -> None:
+def test_a_forked_process_cannot_use_its_parents_worker(met: Meeting) -> None:
     with other(met) as kv:
         reading, writing = os.pipe()
         if (pid := os.fork()) == 0:

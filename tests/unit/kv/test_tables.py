@@ -18,7 +18,7 @@ SIZES = st.dictionaries(
 
 
 @given(sizes=SIZES)
-def test_each_value_has_a_parameter_of_its_own_and_none_is_left(sizes: dict[str, tuple[int, int]]) -> None:
+def test_each_value_is_one_parameter_and_none_is_left(sizes: dict[str, tuple[int, int]]) -> None:
     tables = make_tables(sizes, 8.0)
     found = [table.parameters(np.arange(table.rows)) for table in tables.values()]
     assert np.concatenate(found).tolist() == list(range(tables.size))
@@ -48,7 +48,7 @@ def test_tables_that_cannot_be_are_named(sizes: Any, scale: Any, reported: str) 
 
 
 @pytest.mark.parametrize("declared", [None, {"a": 3}, {"a": [1, 2]}, {"a": [1, 2, "x"]}, {"a": [1, 0, 1.0]}])
-def test_what_nobody_of_ours_has_declared_is_refused(declared: Any) -> None:
+def test_an_undeclared_name_is_refused(declared: Any) -> None:
     with pytest.raises(TableError):
         declare(declared)
 

@@ -234,7 +234,7 @@ def test_a_table_is_set_once_and_before_it_is_pushed_to(rig: Rig) -> None:
         second.init(ones(20, 3), "users")
 
 
-def test_what_does_not_fit_is_counted_and_told(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_does_not_fit_is_counted_and_reported(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
     kv = rig.worker()
     kv.push([0, 1, 2], np.array([3e9, -3e9, 7], F32), "items")
     assert kv.saturated == {"users": 0, "items": 2}
@@ -284,13 +284,13 @@ def test_ranks_are_given_once_and_tables_are_alike(rig: Rig) -> None:
         rig.worker()
 
 
-def test_where_nobody_waits_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_without_waiting_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOTLINE_CONNECT", str(tmp_path / "nobody.sock"))
     with pytest.raises(NotConnected, match=r"nobody\.sock.*hotline up"):
         hotline.Worker(TABLES)
 
 
-def test_barriers_are_for_all_and_end_when_somebody_has_gone(rig: Rig) -> None:
+def test_barriers_wait_for_all_and_fail_when_a_worker_has_gone(rig: Rig) -> None:
     workers = [rig.worker(), rig.worker()]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda kv: kv.barrier(), workers))
@@ -309,7 +309,7 @@ def test_barriers_are_for_all_and_end_when_somebody_has_gone(rig: Rig) -> None:
     assert "cannot go on" in str(refused.value)
 
 
-def test_who_is_waited_for_is_said(
+def test_a_note_names_the_workers_that_a_barrier_waits_for(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(rendezvous, "NOTE_S", 0.0)
@@ -345,7 +345,7 @@ def test_a_server_that_does_not_answer_is_named(rig: Rig, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("end", ["broken", "ended"])
-def test_whoever_waits_is_told_that_it_is_over(rig: Rig, end: str) -> None:
+def test_waiting_callers_are_notified_of_the_end(rig: Rig, end: str) -> None:
     kv = rig.worker()
     for server in rig.met.cluster.servers:
         server.mute = True
@@ -380,7 +380,7 @@ def test_ctrl_c_in_wait_is_heard_at_once(rig: Rig) -> None:
     wait_for(lambda: rig.met.rendezvous.workers == 0)
 
 
-def test_a_port_that_is_taken_is_said(rig: Rig) -> None:
+def test_a_port_that_is_taken_is_reported(rig: Rig) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
         taken.bind((f"{NET}.1", addressing.worker_udp_port(JOB)))
         with pytest.raises(NotConnected, match=rf"UDP port {addressing.worker_udp_port(JOB)} of {NET}\.1"):

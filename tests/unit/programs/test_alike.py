@@ -155,7 +155,7 @@ def test_all_vectors_have_a_program() -> None:
 
 @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(random=st.randoms(use_true_random=False))
-def test_a_trace_tells_all_and_changes_nothing(random: Random) -> None:
+def test_a_trace_reports_all_and_changes_nothing(random: Random) -> None:
     entries = [*testnet.network(), *hot_set(random)]
 
     def prepare(pipeline: ControlPlane) -> None:

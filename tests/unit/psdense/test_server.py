@@ -99,7 +99,7 @@ def test_a_server_is_the_model(data: Any, workers: int) -> None:
                 rounds[to], got[to] = rounds[to] + 1, set()
 
 
-def test_a_chunk_is_complete_when_all_have_pushed_and_is_told_to_each_once() -> None:
+def test_a_chunk_is_complete_when_all_have_pushed_and_is_sent_to_each_once() -> None:
     state = server()
     assert take(state, push(0, 3).build()) == take(state, push(0, 3).build()) == []
     assert take(state, push(2, 3).build()) == []
@@ -143,7 +143,7 @@ def test_rounds_are_numbered_beyond_32_bits() -> None:
         (push(0, values=(0,) * (MIN_SIZE + 1)), "malformed"),
     ],
 )
-def test_what_is_no_push_for_it_changes_nothing(packet: DensePacket, counter: str) -> None:
+def test_an_unexpected_push_changes_nothing(packet: DensePacket, counter: str) -> None:
     state = server()
     assert take(state, packet.build()) == []
     assert getattr(state.header, counter) == 1 and not state.rows["seen"].any() and not state.sums.any()

@@ -145,7 +145,7 @@ def test_octets_of_every_link_without_loss(design: Design, workers: int, chunk_s
 
 
 @DESIGNS
-def test_who_waits_in_vain_says_so(design: Design) -> None:
+def test_a_wait_without_an_answer_is_an_error(design: Design) -> None:
     testbed = DenseTestbed(design, 2)
     testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
     with pytest.raises(StalledError, match=r"worker 1: nothing has come for 10\.\d s in all-reduce 1"):

@@ -33,5 +33,5 @@ def test_both_readings_agree(packet: DensePacket) -> None:
     assert tuple(layer.values) == packet.values
 
 
-def test_what_is_no_packet_is_nothing() -> None:
+def test_an_invalid_packet_is_nothing() -> None:
     assert inward(bytes(HEADER.size - 1)) == b"" and inward(bytes(HEADER.size + 3)) == b""

@@ -375,7 +375,7 @@ def test_oversubscription_needs_racks() -> None:
     assert result.exit_code == 2 and "--oversubscription (4) goes with --racks" in result.output
 
 
-def test_agents_have_cores_of_their_own_and_the_switch_is_a_device() -> None:
+def test_agents_have_own_cores_and_the_switch_is_a_device() -> None:
     hosts = Hosts(worker_cores=1, server_cores=1, program_ns=1_200, hit_ns=5_500, begin_ns=77)
     config = config_for(Cluster(workers=8, servers=4, rate=10, hosts=hosts))
     assert config.hosts == Hosts(begin_ns=77)

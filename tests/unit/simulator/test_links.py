@@ -126,7 +126,7 @@ def test_an_answer_goes_back_where_the_request_came_from() -> None:
 
 
 @pytest.mark.parametrize(("bits", "marked"), [(0, 0), (1, 3), (2, 3), (3, 3)])
-def test_only_who_knows_ecn_is_marked_and_the_checksum_stays_right(bits: int, marked: int) -> None:
+def test_only_ecn_capable_frames_are_marked_with_a_valid_checksum(bits: int, marked: int) -> None:
     """RFC 3168 §5: 00 is no ECN, 11 is congestion experienced."""
     head = np.frombuffer(frames.build(UdpFrame(A, B, b"")), np.uint8).copy()
     head[15] = 0xB8 | bits

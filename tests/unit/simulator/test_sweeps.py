@@ -104,7 +104,7 @@ def test_training_goes_to_512_workers_whose_racks_share_ports() -> None:
     assert [point.config.network.rack for point in found.points] == [None] * 5 + [8]
 
 
-def test_every_sweep_has_points_of_its_own() -> None:
+def test_every_sweep_has_its_own_points() -> None:
     """The largest come first; each has its own file and digest."""
     swept = sweeps([])
     names = ["clusters", "training", "top-k", "skew", "bandwidth", "incast", "connections"]
@@ -210,7 +210,7 @@ def test_the_result_has_cables_and_cores() -> None:
     assert arm.retransmissions >= arm.dropped and 0.5 < arm.longest_kb <= 1
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_work_is_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results of other settings, of other code and without numbers are made again."""
     points = [point(20), point(40)]
     done = simulated_by_hand(monkeypatch)

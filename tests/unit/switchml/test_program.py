@@ -171,7 +171,7 @@ def test_a_datagram_is_what_it_says() -> None:
     assert found.build() == REQUEST_OF_A[42:]
 
 
-def test_what_is_no_packet_of_ours_is_forwarded_or_dropped() -> None:
+def test_a_packet_of_another_protocol_is_forwarded_or_dropped() -> None:
     program = SwitchUnderTest(2)
     to_a = bytes.fromhex("020000000101")
     other_options = to_a + REQUEST_OF_B[6:36] + bytes.fromhex("1389") + REQUEST_OF_B[38:]  # UDP port 5001
@@ -190,7 +190,7 @@ def test_what_is_no_packet_of_ours_is_forwarded_or_dropped() -> None:
     assert program.cells("bitmaps.bitmaps", 4) == [0] * 4
 
 
-def test_jobs_have_rows_and_groups_of_their_own() -> None:
+def test_jobs_have_separate_rows_and_groups() -> None:
     rows = control.CONTROL.rows(Hosts(2, 1), [arm_with(), arm_with(check=True)], 0)
     receivers = [row.receiver for row in rows if isinstance(row, Receiver)]
     assert receivers == [1, 2, 3, 4]

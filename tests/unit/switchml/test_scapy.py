@@ -30,5 +30,5 @@ def test_both_readings_agree(packet: SwitchMLPacket) -> None:
     assert (layer.e0, layer.e1) == packet.exponents
 
 
-def test_what_is_no_packet_is_nothing() -> None:
+def test_an_invalid_packet_is_nothing() -> None:
     assert inward(bytes(OCTETS - 1)) == b""

@@ -86,7 +86,7 @@ def test_a_schedule_is_a_history(fault: str) -> None:
     assert found[0] == found[1]
 
 
-def test_with_patience_the_living_go_on_without_who_is_gone() -> None:
+def test_with_a_timeout_a_chunk_completes_without_dead_workers() -> None:
     arm = replace(CHECKED.arm, settings=SwitchML(check=True, patience_us=30_000))
     schedule = AllReduceSchedule(
         "worker killed", 7, workers=3, window=2, all_reduces=2, killed_us=40, target=1

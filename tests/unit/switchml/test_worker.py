@@ -181,7 +181,7 @@ def test_the_plain_twin_leaves_the_same(loss: float) -> None:
         assert ours.tobytes() == reference.tobytes()
 
 
-def test_who_waits_in_vain_says_so() -> None:
+def test_a_wait_without_an_answer_is_an_error() -> None:
     testbed = SwitchMLTestbed(2)
     testbed.clients[0].all_reduce(np.ones(100, np.float32), 2)
     with pytest.raises(StalledError, match=r"worker 1: no result for 10\.\d s .* with 4 of 4 packets to go"):

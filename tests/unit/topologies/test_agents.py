@@ -75,7 +75,7 @@ async def test_an_error_answer_names_the_agent(tmp_path: Path) -> None:
         assert (await started[0].call({"cmd": "run", "steps": 1}))["ok"]
 
 
-async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_says_why(
+async def test_an_agent_that_fails_at_its_end_is_not_waited_for_and_gives_the_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with agents(tmp_path, 1, fails=True):

@@ -47,7 +47,7 @@ def test_a_run_takes_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path) -> 
         switch.terminate()
 
 
-def test_a_run_tells_the_version_of_the_bmv2_that_is_named(fake_bmv2: Path) -> None:
+def test_a_run_reports_the_version_of_the_bmv2_that_is_named(fake_bmv2: Path) -> None:
     pytest.importorskip("topologies.mininet_api", reason="needs Mininet")
     assert describe_versions("bmv2")["bmv2"] == "fake: --version"
 

@@ -57,7 +57,7 @@ async def test_loads_are_fractions_of_a_rate_that_is_given() -> None:
     assert session.record.capacity == pytest.approx(RATES)
 
 
-async def test_capacity_is_checked_on_steps_of_their_own_and_for_half_the_time(
+async def test_capacity_is_checked_on_separate_steps_and_for_half_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     session = Played()

@@ -38,7 +38,7 @@ def test_help_names_all_variables() -> None:
     assert all(name in reported for name in (*VARIABLES, "CONFIG"))
 
 
-def test_bad_data_is_told_before_anything_is_set_up(
+def test_bad_data_is_reported_before_anything_is_set_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -92,7 +92,7 @@ def test_another_process_that_computes_is_seen() -> None:
             busy.kill()
 
 
-def test_this_machine_tells() -> None:
+def test_this_machine_can_be_read() -> None:
     first = read_contention()
     taken = read_contention().since(first)
     assert taken.at_ms >= 0 and first.steal_ms >= 0 and first.pressure_ms >= 0

@@ -37,7 +37,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(lifecycle, "_run_until_signal", fail)
 
 
-def test_a_run_shows_what_it_logs_though_the_command_line_tells_warnings_alone(
+def test_a_run_logs_more_than_warnings(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = logging.Logger("root of a run", logging.WARNING)
@@ -48,9 +48,7 @@ def test_a_run_shows_what_it_logs_though_the_command_line_tells_warnings_alone(
     assert capsys.readouterr().err == "learning rate 8.03\n"
 
 
-def test_the_first_error_is_told_and_not_what_follows_from_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_first_error_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk there is not even a run.json."""
     failing(monkeypatch, FULL)
     run = create_run_folder(tmp_path, "softswitch")
@@ -119,9 +117,7 @@ def test_an_interrupted_run_says_where_its_logs_are(tmp_path: Path) -> None:
     assert there.endswith(str(run)) and "parts" not in there
 
 
-async def test_a_load_that_is_interrupted_waits_for_nobody(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_an_interrupted_load_ends_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Workers whose keys are on their way would never come to the end of their steps."""
     begun = asyncio.Event()
 

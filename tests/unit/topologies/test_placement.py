@@ -39,7 +39,7 @@ def test_what_is_configured_wins() -> None:
     assert place(PlacementConfig(), 2, 4, list(range(8))).as_record()["workers"] == [4, 5, 6, 7]
 
 
-def test_a_switch_may_have_no_cpu_of_its_own_where_there_is_one() -> None:
+def test_a_switch_may_share_a_cpu_even_if_one_is_free() -> None:
     found = place(PlacementConfig(switch="any"), 2, 4, [2, 3, 5])
     assert found == Placement(switch=None, servers=(2,), workers=(3,))
     assert found.as_record()["switch"] == "any"

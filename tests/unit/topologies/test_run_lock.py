@@ -32,7 +32,7 @@ def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_lock, "restore_affinities", lambda: None)
 
 
-def test_a_second_run_is_refused_and_told_of_the_first(lock: Path, tmp_path: Path) -> None:
+def test_a_second_run_is_refused_with_the_name_of_the_first(lock: Path, tmp_path: Path) -> None:
     with hold_run_lock([], lock) as locked:
         locked.set_folder(tmp_path / "first")
         reported = rf"a run is going on \(process {os.getpid()} in {tmp_path}/first, for 0 min \d+ s\)"
@@ -146,7 +146,7 @@ def test_cleaning_up_gives_the_kernels_threads_back(lock: Path, monkeypatch: pyt
         assert called == ["back"]
 
 
-def test_a_run_beside_hotline_up_is_told_how_to_end_it(lock: Path) -> None:
+def test_a_run_beside_hotline_up_names_the_command_that_ends_it(lock: Path) -> None:
     with (
         hold_run_lock([], lock, ended_by="sudo ./hotline down"),
         pytest.raises(PreflightError) as refused,

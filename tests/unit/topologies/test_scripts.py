@@ -139,7 +139,7 @@ async def test_what_a_step_pushes_is_seen_from_a_few(tmp_path: Path) -> None:
     assert course.lanes == course.steps * 2 * 10
 
 
-async def test_scripts_that_end_without_a_push_are_told_what_a_step_is(tmp_path: Path) -> None:
+async def test_scripts_that_end_without_a_push_get_an_error_that_defines_a_step(tmp_path: Path) -> None:
     session = session_of(Played(tmp_path, leaves=(0, 1)), tmp_path)
     with pytest.raises(RunFailed, match=r"arm offload without a push.*a step is a push"):
         await session.observe(OFFLOAD, 4)
@@ -175,7 +175,7 @@ async def started(script: Script, code: str) -> Script:
     return script
 
 
-async def test_a_script_that_fails_is_told_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
+async def test_a_script_that_fails_is_reported_with_its_status_arm_and_last_lines(tmp_path: Path) -> None:
     code = "print('first'); [print(n) for n in range(20)]; raise SystemExit('no such column: price')"
     script = await started(Script(3, "offload", tmp_path / "log"), code)
     await script.until_it_fails()
@@ -216,7 +216,7 @@ async def test_a_script_whose_worker_vanished_is_not_said_to_have_made_none(
         await session_of(played, tmp_path).run_steps(Planned(OFFLOAD, 0, 5))
 
 
-async def test_of_several_that_fail_the_first_to_be_gone_is_told(tmp_path: Path) -> None:
+async def test_the_first_of_several_failures_is_reported(tmp_path: Path) -> None:
     scripts = [
         await started(Script(number, "offload", tmp_path / f"{number}"), f"raise SystemExit({number})")
         for number in (1, 2)
@@ -245,7 +245,7 @@ async def test_the_end_of_a_script_is_that_of_all_that_it_has_started(tmp_path: 
     wait_for(lambda: not is_alive(child))
 
 
-def test_a_script_runs_as_whoever_asked_sudo_with_its_place_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_runs_as_the_user_of_sudo_with_its_folder_and_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SUDO_UID", "SUDO_GID", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     assert command_of(["a.py", "-x"], 7, None) == ["mnexec", "-a", "7", sys.executable, "a.py", "-x"]
@@ -260,7 +260,7 @@ def test_a_script_runs_as_whoever_asked_sudo_with_its_place_and_rank(monkeypatch
     assert (found["USER"], found["OMP_NUM_THREADS"]) == ("root", "4")
 
 
-async def test_who_waits_for_scripts_is_told_what_for(
+async def test_a_wait_for_scripts_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(group, "_REMINDER_S", 0.0)
@@ -270,7 +270,7 @@ async def test_who_waits_for_scripts_is_told_what_for(
     assert "2 of 4 scripts" in caplog.text and str(tmp_path / "script-*.log") in caplog.text
 
 
-async def test_a_killed_script_is_told_by_its_signal(tmp_path: Path) -> None:
+async def test_a_killed_script_is_reported_by_its_signal(tmp_path: Path) -> None:
     script = await started(Script(1, "offload", tmp_path / "log"), "import time; time.sleep(600)")
     os.kill(script.pid, signal.SIGKILL)
     await script.until_it_fails()

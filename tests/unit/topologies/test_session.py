@@ -54,7 +54,7 @@ async def test_operations_are_read_once_and_those_of_repeated_blocks_are_not_mea
     assert (await session.new_operations()).is_empty()
 
 
-async def test_it_is_done_again_until_nobody_has_died() -> None:
+async def test_it_is_repeated_until_no_process_has_died() -> None:
     made, attempts = real_session(), []
 
     async def work() -> int:
@@ -119,7 +119,7 @@ async def test_steps_have_their_time(settings: dict[str, Any], period_ns: int, s
     assert worker.patience == [seconds]
 
 
-async def test_a_block_is_told_what_of_it_is_discarded() -> None:
+async def test_a_block_gets_its_discarded_time_and_steps() -> None:
     worker = CommandLog()
     session = real_session(Config(discard_ms=30), workers=[worker])
     await session.run_steps(Planned(arm("baseline"), first_step=100, steps=8, discarded=2))

@@ -143,7 +143,7 @@ def test_a_second_signal_hurries_and_still_clears_up(tmp_path: Path) -> None:
     assert file.read_text() == "cleared"
 
 
-def test_an_error_while_clearing_up_is_told_and_does_not_hold_up_the_end() -> None:
+def test_an_error_while_clearing_up_is_reported_and_does_not_hold_up_the_end() -> None:
     program = """
 with STOP.on_signal(SignalActions(lambda: "a folder is there", clean_up=lambda: 1 / 0)):
     ready()

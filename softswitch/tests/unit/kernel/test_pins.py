@@ -133,7 +133,7 @@ def killed(switch: Switch, request: p4r.WriteRequest) -> bool:
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_the_next_process_has_all_that_the_one_before_was_told(folder: Path, seed: int) -> None:
+def test_the_next_process_has_all_completed_writes(folder: Path, seed: int) -> None:
     random, kills = Random(seed), 0
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
@@ -251,7 +251,7 @@ def test_a_disk_that_is_full_refuses_a_cookie(folder: Path, monkeypatch: pytest.
     switch.kill()
 
 
-def test_files_of_a_pipeline_that_nobody_holds_are_closed(folder: Path) -> None:
+def test_files_of_an_unreferenced_pipeline_are_closed(folder: Path) -> None:
     switch = Switch(folder)
     switch.set_config("VERIFY_AND_COMMIT")
     unmap()

@@ -86,7 +86,7 @@ def test_only_a_cpu_that_is_online_will_do(online: str, cpus: set[int]) -> None:
     ("options", "named"),
     [(["--datapath", "sockets"], "--datapath sockets"), (["--hook", "xdp"], "--hook xdp")],
 )
-def test_what_runs_elsewhere_cannot_be_steered(options: list[str], named: str) -> None:
+def test_sockets_and_xdp_cannot_be_steered(options: list[str], named: str) -> None:
     refused = CliRunner().invoke(command, ["--no-p4", "--rps-cpu", "0", *options])
     assert refused.exit_code == 2
     assert f"--rps-cpu goes with --datapath kernel or auto, not with {named}" in refused.output

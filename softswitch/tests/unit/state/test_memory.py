@@ -89,7 +89,7 @@ def test_lock_and_flag_lie_apart() -> None:
     assert is_free(memory)
 
 
-def test_the_data_plane_is_told_while_the_control_plane_waits() -> None:
+def test_the_data_plane_sees_that_the_control_plane_waits() -> None:
     memory = Memory(8)
     entered = threading.Event()
 

@@ -213,7 +213,7 @@ def insert(name: str, key: Key, action: ActionCall, priority: int = 0) -> EntryW
     return EntryWrite(Change.INSERT, name, key, action, priority)
 
 
-def test_a_batch_is_applied_in_order_and_tells_of_each_write() -> None:
+def test_a_batch_is_applied_in_order_with_a_result_for_each_write() -> None:
     state = State(PROGRAM)
     one, other = ActionCall(NARROW, (1,)), ActionCall(NARROW, (2,))
     batch = [

@@ -194,7 +194,7 @@ def no_progress(done: int, total: int, name: str) -> None:
     pass
 
 
-def test_what_is_done_is_not_done_again(
+def test_finished_work_is_not_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, done: list[str]
 ) -> None:
     first = run_plan(SMALL, tmp_path, None, 1, no_progress)

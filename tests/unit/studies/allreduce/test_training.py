@@ -86,7 +86,7 @@ def test_servers_see_nothing_of_what_is_in_the_switch() -> None:
     assert not (hot.waits or none.waits)
 
 
-def test_one_slow_worker_holds_up_those_who_wait() -> None:
+def test_one_slow_worker_delays_designs_that_wait() -> None:
     slow = {"compute_us": 1_000.0, "straggler": 4.0}
     sync, even = trained("switchml", **slow), trained("switchml", compute_us=1_000.0)
     others = trained("none", **slow)

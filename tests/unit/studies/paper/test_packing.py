@@ -36,7 +36,7 @@ def test_a_hot_set_is_chosen_from_other_mini_batches_than_it_is_counted_in() -> 
     assert found.served == 0 and (found.rpcs, found.rpcs_with, found.to_servers) == (1, 1, 1)
 
 
-def test_two_servers_have_rpcs_of_their_own() -> None:
+def test_two_servers_have_own_rpcs() -> None:
     batches = [list(range(1, 65))] * 4
     found = pack_trace(trace_of(batches), top_k=1, servers=2)
     assert found.rpcs in (2, 3) and found.keys == 64

@@ -56,7 +56,7 @@ def quiet(done: float, whole: float, what: str) -> None:
     pass
 
 
-def test_what_is_done_is_not_done_again_unless_its_settings_change(shell: None, tmp_path: Path) -> None:
+def test_finished_work_is_repeated_only_with_other_settings(shell: None, tmp_path: Path) -> None:
     todo = [stage("a"), stage("b", is_run=False)]
     run_stages(todo, tmp_path, quiet)
     assert all(is_done(each, tmp_path) for each in todo)

@@ -108,7 +108,7 @@ def test_a_period_has_two_steps_and_a_shorter_one_is_explained(tmp_path: Path) -
     assert "A period is one step" in one and "0.0%" in one
 
 
-def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
+def test_pulls_have_a_separate_share(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     of_a_step = "{0},1,pull,1\n{0},1,pull,{1}\n{0},1,push,1"
     rows = [of_a_step.format(step, 2 + step) for step in range(20)]
@@ -119,7 +119,7 @@ def test_pulls_have_a_share_of_their_own(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "policies-pulls.csv").exists()
 
 
-def test_what_is_done_is_not_done_again(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_work_is_not_repeated(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After Ctrl-C behind two policies only the others are computed, and all of them when the log changes."""
     done, over = list[str](), Event()
 
