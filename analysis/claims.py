@@ -253,5 +253,5 @@ def _rows_of_baseline(summary: Summary, load: str) -> Iterator[Row]:
     values = summary.loads[load].arms[summary.reference.name]
     for metric in shown_in("differences"):
         # Values are 0 for pulls of a worker's own model and for idle servers.
-        if metric.place is not None and (value := values.of(metric)):
+        if metric.place is not None and (value := values.value_of(metric)):
             yield metric, value, []

@@ -29,8 +29,8 @@ from analysis.wording import (
     difference,
     pairs,
     plain,
+    sentence_text,
     sentences,
-    text_of,
     texts,
 )
 from foundation.designs.arms import compared, ordered
@@ -58,7 +58,7 @@ def measured_answer(summary: Summary) -> AnswerText:
     if not summary.is_sound:
         headline = _line("broken", **context)
     elif found.lead is None and lines:
-        headline = text_of(lines.pop(0))
+        headline = sentence_text(lines.pop(0))
     else:
         headline = _line("headline", found, **context)
     return AnswerText(
@@ -237,7 +237,7 @@ def _cell(change: Comparison | None, tone: Tone) -> Sentence:
 def durability(summary: Summary) -> Table:
     arms = [arm.name for arm in summary.run_arms]
     rows: list[Row] = [
-        (metric.title, *(plain(metric.format_value(summary.arms[arm].of(metric))) for arm in arms))
+        (metric.title, *(plain(metric.format_value(summary.arms[arm].value_of(metric))) for arm in arms))
         for metric in shown_in("durability")
     ]
     title = _line("durability_title", summary=summary)

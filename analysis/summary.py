@@ -82,7 +82,7 @@ class ArmSummary(_Model):
     loss: float | None
     """Mean log loss over first attempts of blocks; None without training."""
 
-    def of(self, metric: Metric) -> float | None:
+    def value_of(self, metric: Metric) -> float | None:
         found: Any = self  # then models and dicts down to a number
         for name in path_of(metric):
             found = found.get(name) if isinstance(found, dict) else getattr(found, name, None)

@@ -97,12 +97,12 @@ def _breakdown(summary: Summary) -> TerminalTable:
     table = _table([arm.name for arm in summary.run_arms])
     arms = [summary.arms[arm.name] for arm in summary.run_arms]
     table.add_row("steps", *(f"{arm.steps:,}" for arm in arms))
-    table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.of(RPCS)) for arm in arms))
+    table.add_row(in_sentences(RPCS.label), *(RPCS.format_value(arm.value_of(RPCS)) for arm in arms))
     for name in CLASSES:
         if any(arm.rpcs_per_step_by_class.get(name) for arm in arms):
             table.add_row(f"  {name.replace('_', '-')} × latency", *(_of_class(arm, name) for arm in arms))
     for metric in shown_in("breakdown") + (shown_in("durability") if summary.durable else []):
-        if any(values := [arm.of(metric) for arm in arms]):
+        if any(values := [arm.value_of(metric) for arm in arms]):
             table.add_row(metric.title, *map(metric.format_value, values))
     return table
 

@@ -47,7 +47,7 @@ class AnswerText(BaseModel):
     sentences: tuple[Sentence, ...]
 
     def texts(self) -> list[str]:
-        return [text_of(each) for each in self.sentences]
+        return [sentence_text(each) for each in self.sentences]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class Table:
         return [row[0] for row in self.texts()]
 
     def texts(self) -> list[list[str]]:
-        return [[cell if isinstance(cell, str) else text_of(cell) for cell in row] for row in self.rows]
+        return [[cell if isinstance(cell, str) else sentence_text(cell) for cell in row] for row in self.rows]
 
 
 def plain(text: str) -> Sentence:
     return (Span(text=text),)
 
 
-def text_of(sentence: Sentence) -> str:
+def sentence_text(sentence: Sentence) -> str:
     return "".join(span.text for span in sentence)
 
 
@@ -107,7 +107,7 @@ def sentences(macro: str, *arguments: object, **context: object) -> list[Sentenc
 
 
 def texts(macro: str, *arguments: object, **context: object) -> list[str]:
-    return list(map(text_of, sentences(macro, *arguments, **context)))
+    return list(map(sentence_text, sentences(macro, *arguments, **context)))
 
 
 def pairs(macro: str, *arguments: object, **context: object) -> list[tuple[str, str]]:

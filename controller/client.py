@@ -135,7 +135,7 @@ class SwitchClient:
         with self._failures("read"):
             for table in kind.TABLES:
                 entries = await self._unless_closed(self._entities(fy.P4TableEntry(kind.CONTROL + table)))
-                rows += [kind.of(entry) for entry in entries]
+                rows += [kind.from_entry(entry) for entry in entries]
         return rows
 
     async def counter(self, name: str) -> list[int]:

@@ -97,7 +97,7 @@ class Row:
         return TableEntry(self.CONTROL + self.TABLES[0], key, self.CONTROL + self.ACTION, args)
 
     @classmethod
-    def of(cls, entry: fy.P4TableEntry) -> Self:
+    def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         args = _action(entry).args
         readers = _readers(cls)  # type: ignore[arg-type]  # mypy does not know that classes are hashable
         numbers = (entry[name] if at < cls.MATCHED else args[name] for at, name in enumerate(readers))
@@ -190,7 +190,7 @@ class HotParam(Row):
         return TableEntry(INGRESS + self.TABLES[self.lane], (self.job, self.key), action, (self.slot,))
 
     @classmethod
-    def of(cls, entry: fy.P4TableEntry) -> Self:
+    def from_entry(cls, entry: fy.P4TableEntry) -> Self:
         """Return the row of an entry of any lane."""
         action = _action(entry)
         state = State(action.name.rpartition(".")[2])

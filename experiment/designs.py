@@ -22,7 +22,7 @@ def rows(config: Config, arms: Sequence[Arm] | None = None, epoch: int = EPOCH) 
     """Return the rows of a switch before its design is prepared, of some arms or, for None, of all."""
     hosts = Hosts(config.workers, config.servers, config.workers_at_a_port)
     arms = config.every_arm if arms is None else arms
-    found: list[Settings] = CONTROL.of(find_design(config.design)).rows(hosts, arms, epoch)
+    found: list[Settings] = CONTROL.for_design(find_design(config.design)).rows(hosts, arms, epoch)
     return found
 
 

@@ -55,7 +55,10 @@ it."""
 
 
 def loop(state_classes: StateClasses, package: Path = _HERE, below: Sequence[Path] = ()) -> Callable[[F], F]:
-    """Decorate an entry point over designs' states; its machine code depends on the sources `below`, too."""
+    """Decorate a compiled loop over states of any design. Its cached machine code also depends on `below`.
+
+    `below` are the source files of the functions that the loop calls outside of its package.
+    """
 
     def decorate(function: F) -> F:
         return cast(F, update_wrapper(Loop(function, state_classes, package, below), function))
@@ -97,13 +100,14 @@ class Loop:
         self._made: dict[tuple[type, ...], Compiled] = {}
 
     def __call__(self, first: object, *rest: object) -> object:
-        return self.of(first)(first, *rest)
+        return self.entry_point_for(first)(first, *rest)
 
     @property
     def signatures(self) -> list[Signature]:
         return [each for made in self._made.values() for each in made.signatures]
 
-    def of(self, first: object) -> Compiled:
+    def entry_point_for(self, first: object) -> Compiled:
+        """Return the machine code for the classes of the states in the first argument."""
         state_classes = self._state_classes(unwrap_ref(first))
         owners = tuple([owner for _, owner in state_classes])
         if owners not in self._made:

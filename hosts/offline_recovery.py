@@ -119,7 +119,7 @@ class _OfflineServer:
                 f"PS {config.ps} of this run persisted nothing: expected recovery.journal_sync"
             )
         epochs = {job.job: job.epoch for job in config.jobs}
-        self.core: Core[None] = AGENTS.of(design(config.design)).core(
+        self.core: Core[None] = AGENTS.for_design(design(config.design)).core(
             config.ps, config.n_ps, space, epochs, time.monotonic_ns,
             journal_bytes=JOURNAL_BYTES, replayed=config.recovery.replay_log,
         )  # fmt: skip
@@ -167,7 +167,7 @@ def _replay(
     log = ReplayLog.reopen(path, replay.NO_SWITCH)
     # An epoch that the worker cannot have used.
     caller = Caller(job, config.number, time.time_ns() // 1_000_000 % 2**32)
-    make = AGENTS.of(design(config.design)).client
+    make = AGENTS.for_design(design(config.design)).client
     client: BaseClient = make(caller, config.n_ps, space, time.monotonic_ns, largest=log.capacity, log=log)
     driver = Replay(client)
     while not driver.finished:

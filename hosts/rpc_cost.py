@@ -51,7 +51,7 @@ def measure_rpc_cost(
     space = KeySpace(_KEYS)
     with closing(open_udp(_ANY_PORT)) as at_server, closing(open_udp(_ANY_PORT)) as at_worker:
         peers = [at_server.getsockname(), at_worker.getsockname()]
-        client: BaseClient = AGENTS.of(design).client(
+        client: BaseClient = AGENTS.for_design(design).client(
             Caller(_JOB, _WORKER, _EPOCH), 1, space, time.monotonic_ns, window, machine=machine_for(codec)
         )
         operate, udp = make_operate(codec, design), make_udp(clock_offset())
@@ -94,7 +94,7 @@ def _serving(
     codec: str, design: Design, space: KeySpace, fd: int, workers: list[Address]
 ) -> Iterator[Callable[[], float]]:
     """Run a server at a socket in a thread; yield a function that returns the thread's CPU time in s."""
-    state = AGENTS.of(design).server(0, 1, space, [_JOB])
+    state = AGENTS.for_design(design).server(0, 1, space, [_JOB])
     serve, service, udp = codec_hooks(codec, design).serve, make_service(), make_udp(clock_offset())
     done = threading.Event()
     with closing(select.epoll()) as poll:

@@ -28,7 +28,7 @@ def warm_worker(name: str = DEFAULT) -> None:
     chosen = design(name)
     positions, deltas = np.zeros(1, np.int64), np.zeros(1, np.uint32)
     ledger = Ledger(0, 0, size=1, capacity=1)
-    make = AGENTS.of(chosen).client
+    make = AGENTS.for_design(chosen).client
     client = make(Caller(0, 1, 0), 1, KeySpace(1), lambda: 0)
     client.join(2)
     client.empty(0)
@@ -54,7 +54,7 @@ def warm_ps(name: str = DEFAULT) -> None:
     chosen = design(name)
     for space in (KeySpace(1), KeySpace(1, key)):
         places_of(make_share(space, 0, 2), key)
-        state = AGENTS.of(chosen).server(0, 2, space, [0])
+        state = AGENTS.for_design(chosen).server(0, 2, space, [0])
     if chosen.is_durable:
         RpcServer(state, lambda: 0).replay_notes(np.zeros(0, np.uint8), 0)
     serve(state, make_service(), make_udp(0), make_sources(_NO_FILE), 0)

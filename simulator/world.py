@@ -100,7 +100,7 @@ class SimulatedNetwork:
         self.arm = arm
         self.loop_ns = 0
         """Real time of the event loop."""
-        agents = AGENTS.of(design)
+        agents = AGENTS.for_design(design)
         self.clients = [
             _virtual_client(agents.client)(
                 Caller(arm.job, number, EPOCH), servers, space, lambda: self.now, window, largest=largest,

@@ -44,7 +44,7 @@ async def _account(session: RealSession, space: KeySpace, collector: Collector) 
     living = [agent for agent in (*session.workers, *session.servers) if agent.alive]
     dropped = sum(answer["dropped_rows"] for answer in await call_all(living, {"cmd": "flush"}))
     changed: list[str] = []
-    control = CONTROL.of(design(session.config.design))
+    control = CONTROL.for_design(design(session.config.design))
     with session.reporter.phase("accounting", len(session.config.every_arm)) as phase:
         is_lockstep = session.config.is_lockstep
         models = [await _dump(worker, "model", session) for worker in session.workers if is_lockstep]

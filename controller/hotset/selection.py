@@ -39,7 +39,7 @@ class Rates(NamedTuple):
     def none(cls) -> Rates:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0))
 
-    def of(self, keys: Keys) -> NDArray[np.float64]:
+    def at(self, keys: Keys) -> NDArray[np.float64]:
         """Return the rates of `keys` [m], in any order: [m]."""
         if not len(self.keys):
             return np.zeros(len(keys))
@@ -103,7 +103,7 @@ class Change:
 
 def choose(rates: Rates, hot: Keys, rule: Rule, room: Sequence[int]) -> Change:
     """Return a change of `hot` keys [n] with `room` in each lane; of equal rates, smaller keys come first."""
-    ranked = _ranked(hot, rates.of(hot))
+    ranked = _ranked(hot, rates.at(hot))
     staying, surplus = ranked.up_to(rule.top_k), ranked.keys[rule.top_k :]
     cold = ~np.isin(rates.keys, hot, assume_unique=True)
     arrivals = _ranked(rates.keys[cold], rates.rates[cold]).each()

@@ -59,7 +59,7 @@ class Parts(Generic[T]):
         module = self.module_for(design)
         return None if module is None else cast(T, getattr(import_module(module), self.attribute))
 
-    def of(self, design: Design) -> T:
+    def for_design(self, design: Design) -> T:
         """Return a design's part; raises `DesignError` if the room has none for it."""
         found = self.find(design)
         if found is None:

@@ -38,7 +38,7 @@ class PsProcess:
         self._config, self._offset = config, offset
         self.recovered = 0  # number of journal notes that were replayed
         space = KeySpace(config.parameters) if config.parameters else KeySpace.load(config.keys or Path())
-        self.core: Core[Address] = AGENTS.of(design(config.design)).core(
+        self.core: Core[Address] = AGENTS.for_design(design(config.design)).core(
             config.ps,
             config.n_ps,
             space,

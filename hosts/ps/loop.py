@@ -53,7 +53,7 @@ def codec_hooks(codec: str, design: Design) -> CodecHooks:
     if codec == "scapy":
         from hosts.scapy_udp import with_scapy
 
-        wire = AGENTS.of(design).wire
+        wire = AGENTS.for_design(design).wire
         return CodecHooks(with_scapy(serving.serve, design), wire.outward, wire.inward)
     return CodecHooks()
 

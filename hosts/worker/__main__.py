@@ -49,7 +49,7 @@ class WorkerJob:
         if config.recovery.replay_log:
             path = config.log_dir / file_name(f"worker-{config.number}", job.job)
             self.log = ReplayLog.in_file(trace.space.size, trace.largest_batch, config.switch, path)
-        self.client: BaseClient = AGENTS.of(design(config.design)).client(
+        self.client: BaseClient = AGENTS.for_design(design(config.design)).client(
             Caller(job.job, config.number, job.epoch),
             config.n_ps,
             trace.space,

@@ -32,7 +32,7 @@ _NOT_READ_OF_AGENTS = {"sent", "early", "log"}
 
 def switch_of(design: Design, arm: Arm, workers: int, servers: int) -> SimulatedSwitch:
     switch = SimulatedSwitch(design)
-    switch.install(CONTROL.of(design).rows(Hosts(workers, servers), [arm], 0))
+    switch.install(CONTROL.for_design(design).rows(Hosts(workers, servers), [arm], 0))
     return switch
 
 

@@ -52,7 +52,7 @@ class Tally(Strict):
     failures: tuple[Failure, ...] = Field(default=(), max_length=_MAX_FAILURES)
 
     @classmethod
-    def of(cls, parts: Iterable[Tally]) -> Tally:
+    def total(cls, parts: Iterable[Tally]) -> Tally:
         parts = list(parts)
         of_each = {name: [getattr(part, name) for part in parts] for name in cls.model_fields}
         recoveries, failures = (
@@ -96,13 +96,13 @@ def play_rows(
         found[fault, arm].append(Tally.model_validate_json(text))
         done += n
         progress(done, total)
-    return {row: Tally.of(parts) for row, parts in found.items()}
+    return {row: Tally.total(parts) for row, parts in found.items()}
 
 
 def play_seeds(fault: str, arm: str, first_seed: int, schedules: int) -> str:
     testbed = cached_testbed(arm)
     played = (play_effective(testbed, fault, arm, first_seed + k) for k in range(schedules))
-    return Tally.of(played).model_dump_json()
+    return Tally.total(played).model_dump_json()
 
 
 @cache

@@ -53,7 +53,7 @@ class RestartableServer:
     @property
     def core(self) -> Core[UdpEndpoint]:
         if self._core is None:
-            self._core = AGENTS.of(design(self._arm.design)).core(
+            self._core = AGENTS.for_design(design(self._arm.design)).core(
                 self.p, self._servers, self._space, {self._arm.job: EPOCH}, self._now,
                 replayed=True, state=self.state,
             )  # fmt: skip

@@ -121,7 +121,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         nonlocal tried
         tried += 1
         progress(tried, max_evaluations)
-        return target.residuals(trial.of(with_costs(base, names, logs)))
+        return target.residuals(trial.observe(with_costs(base, names, logs)))
 
     best = least_squares(
         residuals,
@@ -133,7 +133,7 @@ def fit(run: Path, arms: Sequence[str], progress: FitProgress, max_evaluations: 
         loss="soft_l1",
     )
     hosts = with_costs(base, names, best.x)
-    found = trial.of(hosts)
+    found = trial.observe(hosts)
     progress(max_evaluations, max_evaluations)
     carried = {arm: (of, found.capacity[arm]) for arm, of in target.capacity.items()}
     return Fit(hosts, target.unexplained(found), target.pairs(found), carried)
@@ -151,7 +151,7 @@ class Trial:
         self._reporter = quiet_reporter()
         self._trace = read_data(config, self._reporter) or generate_trace(config, lambda done: None)
 
-    def of(self, hosts: Hosts) -> Observed:
+    def observe(self, hosts: Hosts) -> Observed:
         config = self._config.model_copy(update={"hosts": hosts})
         with temporary_run(config, self._trace, self._reporter) as made:
             return observed(made.record, made.summary)

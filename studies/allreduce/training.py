@@ -157,7 +157,7 @@ def _simulation(
     design: Design, arm: Arm, trace: Trace, job: Training, network: Network, costs: Costs
 ) -> SimulatedNetwork:
     switch = SimulatedSwitch(design)
-    switch.install(CONTROL.of(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
+    switch.install(CONTROL.for_design(design).rows(Hosts(job.workers, job.servers), [arm], EPOCH))
     simulated = SimulatedNetwork(
         design, arm, switch, trace.space, trace.largest_batch, job.workers, job.servers, network, costs,
         job.seed,

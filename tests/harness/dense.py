@@ -33,7 +33,7 @@ class DenseTestbed:
     ) -> None:  # fmt: skip
         self.random, self.faults, self.now, self.n_ps = Random(seed), faults, 0, servers
         [arm, *_], space = design.arms, KeySpace(values)
-        agents: Agents[DenseClient, Any, Any, Any] = cast(Any, AGENTS.of(design))
+        agents: Agents[DenseClient, Any, Any, Any] = cast(Any, AGENTS.for_design(design))
         machine = machine or plain_machine()
         self.clients = [
             agents.client(caller, servers, space, lambda: self.now, window, machine=machine)

@@ -32,7 +32,7 @@ class _Server:
 
     def __init__(self, ps: int, n_ps: int, parameters: int, chosen: str, epoch: int) -> None:
         self.mute = False
-        self._core = AGENTS.of(design(chosen)).core(
+        self._core = AGENTS.for_design(design(chosen)).core(
             ps, n_ps, KeySpace(parameters), {JOB: epoch}, time.monotonic_ns
         )
         self._core.server.handle(b"", 0, 0)  # compiles, before a client waits for an answer

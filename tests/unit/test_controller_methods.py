@@ -89,7 +89,7 @@ class Switch:
         encoded = (ENCODER.update(Update(Change.INSERT, row)).entity for row in self.rows)
         entries = [(fy.P4TableEntry.decode(entity, SCHEMA), entity) for entity in encoded]
         ids = [SCHEMA.tables[INGRESS + table].id for table in kind.TABLES]
-        return [kind.of(entry) for entry, entity in entries if entity.table_entry.table_id in ids]
+        return [kind.from_entry(entry) for entry, entity in entries if entity.table_entry.table_id in ids]
 
     async def counter(self, name: str) -> list[int]:
         if name == "rpcs":

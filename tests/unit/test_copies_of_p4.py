@@ -205,7 +205,7 @@ def test_updates_are_what_finsy_encodes(row: Row) -> None:
     """Most rows have the largest values that their fields take."""
     inserted = ENCODER.update(Update(Change.INSERT, row))
     assert inserted == (+finsys(row)).encode_update(SCHEMA)
-    assert type(row).of(fy.P4TableEntry.decode(inserted.entity, SCHEMA)) == row
+    assert type(row).from_entry(fy.P4TableEntry.decode(inserted.entity, SCHEMA)) == row
     assert ENCODER.update(Update(Change.MODIFY, row)) == (~finsys(row)).encode_update(SCHEMA)
     deleted = (-finsys(row)).encode_update(SCHEMA)
     deleted.entity.table_entry.ClearField("action")  # by which nothing is deleted

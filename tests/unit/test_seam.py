@@ -150,5 +150,7 @@ def test_a_design_is_named_in_its_folders_and_where_rooms_list_designs() -> None
 def test_a_room_without_a_part_of_a_design_says_so() -> None:
     unknown = replace(design("none"), name="unknown")
     with pytest.raises(DesignError, match="hosts has no part of design unknown: expected one of"):
-        AGENTS.of(unknown)
-    assert AGENTS.of(replace(unknown, parts={"hosts": "hosts.none"})) is AGENTS.of(design("none"))
+        AGENTS.for_design(unknown)
+    assert AGENTS.for_design(replace(unknown, parts={"hosts": "hosts.none"})) is AGENTS.for_design(
+        design("none")
+    )

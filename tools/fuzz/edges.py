@@ -25,7 +25,7 @@ class Edges:
         self._known: dict[int, tuple[CodeType, int]] = {}
         self._counts: dict[int, int] = {}
 
-    def of(self, run: Callable[[], T]) -> tuple[T, frozenset[int]]:
+    def record(self, run: Callable[[], T]) -> tuple[T, frozenset[int]]:
         """Return the result of a call, and each edge that it took with the magnitude of its count."""
         self._counts = {}
         before = sys.gettrace()

@@ -49,7 +49,7 @@ class Fuzzer:
     def execute(self, data: bytes) -> tuple[Hashable | Finding, frozenset[int]]:
         self.executions += 1
         begin = time.perf_counter()
-        executed = self._edges.of(lambda: attempt(self.target, data))
+        executed = self._edges.record(lambda: attempt(self.target, data))
         self.slowest = max(self.slowest, (time.perf_counter() - begin, data))
         return executed
 

@@ -98,7 +98,7 @@ class Engine:
         self._recorder = None if make_recorder is None else make_recorder(self._max_chunk)
         self._is_open, self._is_busy = self._recorder is None, False
         self._pushes = 0
-        self.client: BaseClient = AGENTS.of(design(design_name)).client(
+        self.client: BaseClient = AGENTS.for_design(design(design_name)).client(
             caller, len(peers), KeySpace(parameters), time.monotonic_ns, window, largest=self._max_chunk
         )
         self._socket, self._peers = sock, peers

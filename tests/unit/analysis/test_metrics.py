@@ -61,7 +61,7 @@ def test_it_is_in_the_summary(summary: Summary) -> None:
     for load in written["loads"].values():
         assert load["differences"]["offload"]["lanes_and_served"]["ratio"] == pytest.approx(0.5)
         assert load["differences"]["repeat"]["pace"]["difference"] == 0
-    assert Summary.model_validate(written).arms["offload"].of(PACE) == 1000
+    assert Summary.model_validate(written).arms["offload"].value_of(PACE) == 1000
 
 
 def test_it_is_reported_with_its_direction(summary: Summary, synthetic_run: SyntheticRun) -> None:

@@ -20,7 +20,7 @@ from hosts.none import RequestClient
 from hosts.worker.machine import COMPILED, Machine, plain_machine
 
 JOB, N_PS = 7, 3
-NONE = AGENTS.of(design("none"))
+NONE = AGENTS.for_design(design("none"))
 
 
 class ServerTestbed:

@@ -92,7 +92,7 @@ def test_a_row_adds_up() -> None:
     testbed = cached_testbed("offload")
     each = [play_effective(testbed, "link", "offload", seed) for seed in range(3)]
     whole = Tally.model_validate_json(play_seeds("link", "offload", 0, 3))
-    assert Tally.of(each) == whole and whole.holds
+    assert Tally.total(each) == whole and whole.holds
     (row,) = as_rows({("link", "offload"): whole})
     _, p50, p99 = (round(each, 3) for each in sorted(whole.recovery_ms))
     assert row["recovery_ms"] == {"p50": p50, "p99": p99}

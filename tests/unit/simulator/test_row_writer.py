@@ -39,14 +39,14 @@ def read(control: ControlledPipeline[CompiledPipeline], of: Design, kind: type[R
     responses, refusals = control.read(adopt(p4r.ReadRequest(entities=queries)))
     assert not any(refusals)
     found = [p4r.Entity.FromString(each.SerializeToString()) for part in responses for each in part.entities]
-    return {kind.of(fy.P4TableEntry.decode(each, schema)) for each in found}
+    return {kind.from_entry(fy.P4TableEntry.decode(each, schema)) for each in found}
 
 
 @pytest.mark.parametrize("name", ["hotset", "none", "switchml"])
 def test_rows_are_read_as_they_were_written(name: str) -> None:
     of = design(name)
     control = controlled(of)
-    rows = [*CONTROL.of(of).rows(Hosts(workers=3, servers=2), list(of.arms), 1)]
+    rows = [*CONTROL.for_design(of).rows(Hosts(workers=3, servers=2), list(of.arms), 1)]
     if of is HOTSET:
         rows += [param(key, slot, state) for slot, state in enumerate(State) for key in (slot, 2**63 + slot)]
     RowWriter(control).insert(rows)

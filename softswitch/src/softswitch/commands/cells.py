@@ -163,8 +163,8 @@ class CellCommands(CommandGroup):
         name, text = exact_words(line, 2)
         value_set, value = self.program.value_sets[name], parse_int(text, "value")
         if not 0 <= value < 1 << value_set.width:
-            text_of = f"Error: Input is too large, it should fit within {value_set.width} bits"
-            raise CommandError(text_of, text)
+            message = f"Error: Input is too large, it should fit within {value_set.width} bits"
+            raise CommandError(message, text)
         return value_set, f"{value:#x}"
 
 

@@ -72,9 +72,10 @@ def hold(buffer: ReorderBuffer, slots: Slots, address: int, length: int, time: i
 
 @compiled
 def release(buffer: ReorderBuffer, slots: Slots, now: int, passed: int, frames: Frames, count: int) -> int:
-    """Append the held frames that enough later frames have passed, or whose deadline has come.
+    """Append the held frames that are due to `frames`, and return the new count.
 
-    `passed` frames have passed since the last call.
+    A frame is due at its deadline, or when enough later frames have overtaken it; `passed` is the number of
+    frames since the last call.
     """
     for slot in slots:
         if slot.state == HELD:

@@ -45,7 +45,7 @@ def match_of(field: MatchField, text: str) -> Match:
     return Masked(value & given, given)
 
 
-def text_of(field: MatchField, match: Match) -> str:
+def match_text(field: MatchField, match: Match) -> str:
     """Return the text of a match; the inverse of `match_of`."""
     match match:
         case Between(low, high):

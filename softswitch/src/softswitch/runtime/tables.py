@@ -14,7 +14,7 @@ from softswitch.pipeline import EntryAction, StoredEntry, UseGroup, UseMember
 from softswitch.runtime.actions import fill_action, table_action_of, use_of
 from softswitch.runtime.base import PL, RuntimeCalls, is_whole, set_entry_meter, update
 from softswitch.runtime.interface import Entry, Life, TableAction
-from softswitch.runtime.keys import matches_of, text_of
+from softswitch.runtime.keys import match_text, matches_of
 from softswitch.runtime.refusals import TABLE, TABLE_CODES, RuntimeRefusal, refuse
 
 TOP_PRIORITY = (1 << 31) - 1
@@ -195,7 +195,9 @@ def _entry(control: ControlledPipeline[PL], store: TableStore, handle: int, entr
         life = Life(timeout=note.idle_timeout_ns // _MS_IN_NS, idle=idle // _MS_IN_US)
     return Entry(
         handle=handle,
-        match=[text_of(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)],
+        match=[
+            match_text(field, match) for field, match in zip(store.table.key.fields, entry.key, strict=True)
+        ],
         priority=TOP_PRIORITY - entry.priority if store.has_priority else -1,
         doing=table_action_of(store, entry.action),
         life=life,
