@@ -78,8 +78,6 @@ class ServiceConfig(Strict):
 
 
 class AgentConfig(RunSettings):
-    """An agent of a run."""
-
     wire: int = Field(default=_UNSTATED_VERSION, validate_default=True)
     """Protocol version of the run; an agent refuses to start in a run of another version."""
     address: str

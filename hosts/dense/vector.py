@@ -52,8 +52,6 @@ class VectorHeader(WindowHeader):
 
 
 class VectorState(WindowState, OperandState, Protocol):
-    """The state of a worker with a vector."""
-
     @property
     def header(self) -> VectorHeader: ...
 

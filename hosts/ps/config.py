@@ -11,8 +11,6 @@ from hosts.config import AgentConfig, Fsync, JobConfig, ServiceConfig
 
 
 class PsJobConfig(JobConfig):
-    """A job at a PS."""
-
     connected: bool
     """Whether each worker gets a connected socket, as without the proxy."""
 

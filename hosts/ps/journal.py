@@ -36,8 +36,6 @@ JOURNAL_BYTES = 1 << 20
 
 
 class JournalHeader(Protocol):
-    """A header of a state with a journal."""
-
     noted: int
 
 

@@ -35,8 +35,6 @@ class OperandState(Protocol):
 
 
 class OperandArrays(TypedDict):
-    """The arrays of an `OperandState`."""
-
     positions: Ints
     deltas: Words
     values: Words

@@ -21,8 +21,6 @@ from nativekit.records import Records, records, with_arrays
 
 
 class ClientHeader(WorkerHeader, Protocol):
-    """The header of a client's state."""
-
     n_keys: int
     calls: int  # number of RPCs of the operation so far
     retransmissions: int

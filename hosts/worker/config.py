@@ -24,8 +24,6 @@ class PsServiceConfig(ServiceConfig):
 
 
 class WorkerConfig(AgentConfig):
-    """The configuration of a worker process."""
-
     number: int = Field(ge=1, lt=2**15)
     trace: Path
     jobs: list[WorkerJobConfig] = Field(min_length=1)

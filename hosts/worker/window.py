@@ -59,8 +59,6 @@ SLOT = dtype_of(Slot)
 
 
 class WindowState(Protocol):
-    """A state with a window."""
-
     @property
     def header(self) -> WindowHeader: ...
 

@@ -73,7 +73,7 @@ def bca(arm: Rounds, baseline: Rounds) -> Bounds:
 
 
 def student_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Student's t on the rounds' log ratios."""
+    """Return the interval of Student's t on the rounds' log ratios."""
     logs = np.log(arm / baseline)
     half = student.ppf(0.975, len(logs) - 1) * logs.std(ddof=1) / np.sqrt(len(logs))
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
@@ -90,7 +90,7 @@ def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
 
 
 def flips_of_sums(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Sign flips of the rounds, inverted, on the ratio of sums."""
+    """Return the interval of inverted sign flips of rounds, on the ratio of sums."""
     counts = subsets(len(arm))
     return typical((counts @ arm) / (counts @ baseline))
 

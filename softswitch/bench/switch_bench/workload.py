@@ -38,7 +38,6 @@ class CompiledProgram(NamedTuple):
 
     @property
     def p4info(self) -> Path:
-        """Its P4Info."""
         return self.path.with_suffix(".p4info.txtpb")
 
 

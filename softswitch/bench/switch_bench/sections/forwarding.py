@@ -32,7 +32,6 @@ class Case(NamedTuple):
 
 
 def forwarding(stage: Stage) -> list[Result]:
-    """L3 forwarding."""
     return compare(stage, "L3 forwarding", plain.l3_setup(), [Case(plain.l3(), PACKETS_L3)])
 
 

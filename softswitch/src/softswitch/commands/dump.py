@@ -27,7 +27,6 @@ def data_line(action: Action, data: Sequence[str]) -> str:
 
 
 def entry_lines(table: Table, entry: Entry) -> Iterator[str]:
-    """Yield the lines of an entry."""
     width = max([_MIN_NAME_WIDTH, *(len(field.name) for field in table.key)])
     yield f"Dumping entry {entry['handle']:#x}"
     yield "Match key:"
@@ -53,13 +52,11 @@ def table_action_line(doing: TableAction | None) -> str:
 
 
 def member_lines(member: Member) -> Iterator[str]:
-    """Yield the lines of a member."""
     yield f"Dumping member {member['handle']}"
     yield _action_line(member["action"], member["data"])
 
 
 def group_lines(group: Group) -> Iterator[str]:
-    """Yield the lines of a group."""
     yield f"Dumping group {group['handle']}"
     yield f"Members: [{', '.join(map(str, group['members']))}]"
 

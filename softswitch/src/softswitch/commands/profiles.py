@@ -9,8 +9,6 @@ from softswitch.commands.values import parse_int
 
 
 class ProfileCommands(CommandGroup):
-    """Commands on members and groups."""
-
     # -- members
 
     def do_act_prof_create_member(self, line: str) -> None:

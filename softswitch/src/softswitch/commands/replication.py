@@ -10,8 +10,6 @@ from softswitch.commands.values import parse_int
 
 
 class ReplicationCommands(CommandGroup):
-    """Commands on the packet replication engine."""
-
     # -- groups
 
     def do_mc_mgrp_create(self, line: str) -> None:

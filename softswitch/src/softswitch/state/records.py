@@ -62,7 +62,6 @@ def store_word(state: Words, table: Row, at: int, value: int | np.integer) -> No
 
 @compiled
 def hash_key(key: Words, start: int, key_words: int) -> np.uint64:
-    """Return the hash of the key at `key[start:]`."""
     found: np.uint64 = _hash_at(address(key, start), key_words)
     return found
 
