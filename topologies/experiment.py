@@ -58,7 +58,7 @@ def new_record(config: Config, placement: Placement) -> RunRecord:
 async def run_experiment(
     config: Config, data: Trace | None, run: Path, reporter: Reporter, publish: Callable[[], None]
 ) -> None:
-    """Run an experiment; its folder always gets merged logs and `run.json`, which `publish` reports."""
+    """Run an experiment; leave merged logs and `run.json` in any case; `publish` writes the report."""
     placement = place(config.placement, config.servers, config.workers)
     record, liveness = new_record(config, placement), Liveness()
     with _readable_folder(run, record, reporter) as write_results:

@@ -393,7 +393,7 @@ class _ConnectionHandler:
         if command == "barrier":
             await rendezvous.barrier(worker)
         elif command == "init":
-            return {"mine": await rendezvous.init(worker, values["table"])}
+            return {"is_first": await rendezvous.init(worker, values["table"])}
         elif command == "set":
             rendezvous.mark_table_set(worker, values["table"])
         elif command == "report":

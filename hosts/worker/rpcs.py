@@ -47,11 +47,11 @@ class RpcsState(WindowState, Protocol):
 
     @property
     def space(self) -> NDArray[np.uint64]:
-        """uint64[parameters]: key at each position; empty where they are the same."""
+        """uint64[parameters]: key at each position; empty if every key equals its position."""
 
 
 def space_of(sparse: NDArray[np.uint64] | None) -> NDArray[np.uint64]:
-    """Return the key at each position; empty where they are the same."""
+    """Return the key at each position; empty if every key equals its position."""
     # Both kinds of key space have one type for the compiler: arrays that are only read.
     space = (np.zeros(0, np.uint64) if sparse is None else np.asarray(sparse, np.uint64)).view(np.ndarray)
     space.setflags(write=False)

@@ -10,7 +10,7 @@ from foundation.designs.arms import ordered
 from simulator.config import SimulationConfig
 from simulator.costs import Hosts
 
-_OF_PROCESSES = (
+_REAL_RUN_SETTINGS = (
     "target", "datapath", "pcap", "cli", "p4runtime_port", "codec", "placement", "server", "faults",
 )  # fmt: skip
 
@@ -18,8 +18,8 @@ _OF_PROCESSES = (
 def config_like(record: RunRecord, hosts: Hosts, arms: Sequence[str], **changes: object) -> SimulationConfig:
     """Return a run's configuration, with shared cores and no repeats; raise `AnalysisError` if simulated."""
     if record.simulation is not None:
-        raise AnalysisError("the run is one in virtual time; what is compared with is a real one")
-    settings = {name: value for name, value in record.config.items() if name not in _OF_PROCESSES}
+        raise AnalysisError("expected a real run to compare with, got a simulated one")
+    settings = {name: value for name, value in record.config.items() if name not in _REAL_RUN_SETTINGS}
     values = {
         **settings,
         "arms": tuple(arm.name for arm in ordered(arms) if not arm.is_repetition),

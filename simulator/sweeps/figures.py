@@ -65,7 +65,7 @@ def overview(sweep: Sweep, found: Sequence[CachedPoint]) -> Figure:
     return Figure(
         f"sweep-{sweep.name}",
         sweep.title,
-        Axis(sweep.along, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
+        Axis(sweep.axis, is_log=len(sweep.points) > 1 and min(_x(sweep)) > 0),
         Axis("see above each", is_log=True),
         [Panel(what, _lines(sweep, found, metric)) for what, metric in METRICS.items()],
         caption="In virtual time. Half load is half of what the arm that carries least does.",

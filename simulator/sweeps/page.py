@@ -45,7 +45,7 @@ def table(sweep: Sweep, results: SweepResults) -> Table:
     others = [arm for arm in measured(base.design) if arm.reference is not None and not arm.is_repetition]
     rows: list[Row] = [_row(name, done, base.name, others) for name, done in found.items()]
     changes = [f"{what}: {arm.name}" for what, arm in _changes(others)]
-    head = (sweep.along, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
+    head = (sweep.axis, f"steps/s: {base.name}", *changes, "RPCs", "lanes")
     return Table(f"{sweep.title}: against {base.name}", head, rows)
 
 

@@ -23,7 +23,7 @@ class Point:
 class Sweep:
     name: str
     title: str
-    along: str
+    axis: str
     points: tuple[Point, ...]
 
 
@@ -46,7 +46,7 @@ def sweeps(names: Sequence[str]) -> list[Sweep]:
     return [_sweep(name, *_PLANS[name]) if name in _PLANS else _clusters() for name in names or _NAMES]
 
 
-def along(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
+def vary(config: SimulationConfig, setting: str, values: Sequence[float]) -> Sweep:
     """Return a sweep over one setting of a configuration; raise `ConfigError` for an invalid value."""
     if len(set(values)) < len(values):
         raise SimulationError(
@@ -126,7 +126,7 @@ _PLANS: dict[str, tuple[str, str, Sequence[float], Callable[[float], Changes]]] 
         "workers", _UP_TO_320, _incast,
     ),
     "connections": (
-        "Servers that scan their connections (372 ns each, Fig. 9 of ours), forty of them",
+        "Forty servers that scan their connections (372 ns each, as in our Fig. 9)",
         "workers, each with a connection to every server", _UP_TO_320, _connections,
     ),
 }  # fmt: skip

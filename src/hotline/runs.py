@@ -57,7 +57,7 @@ def run(**settings: object) -> Run:
     given = [f"{name.upper()}={value}" for name, value in settings.items()]
     runs = load_config(given).runs
     if run_here(given):
-        raise RunFailed("the run failed or was interrupted, as told on stderr")
+        raise RunFailed("the run failed or was interrupted; stderr has the reason")
     return read(runs / "latest")
 
 

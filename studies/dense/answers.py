@@ -11,7 +11,7 @@ from studies.dense.fusion import Fusion
 from studies.dense.network import MAX_COMPRESSION, MAX_GBIT, MIN_COMPRESSION, MIN_GBIT, Network
 from studies.dense.whatif import TARGET, needed_compression, needed_gbit, scaling_factor
 
-COLUMNS = ("Gbit/s for that", "compression for that", "compression with a switch that sums")
+COLUMNS = ("Gbit/s needed", "compression needed", "compression needed with a switch that sums")
 
 
 class Requirements(Strict):
@@ -35,8 +35,8 @@ class Requirements(Strict):
 
     @property
     def headline(self) -> str:
-        is_one = "the" if self.factor < self.target else "no"
-        return f"{self.model}: the network is {is_one} bottleneck, the scaling factor is {self.factor:.3f}."
+        article = "the" if self.factor < self.target else "no"
+        return f"{self.model}: the network is {article} bottleneck, the scaling factor is {self.factor:.3f}."
 
     @property
     def sentence(self) -> str:

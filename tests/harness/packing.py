@@ -37,14 +37,14 @@ def pack(ps: NDArray[np.uint16], lane: NDArray[np.uint8], hinted: NDArray[np.boo
     indices = range(len(ps))
     hot = {each: [i for i in indices if hinted[i] and lane[i] == each] for each in range(LANES)}
     cold = {each: [i for i in indices if not hinted[i] and ps[i] == each] for each in range(max(ps) + 1)}
-    pure, calls = share_out([len(keys) for keys in hot.values()], {p: len(cold[p]) for p in cold})
+    hot_only, calls = share_out([len(keys) for keys in hot.values()], {p: len(cold[p]) for p in cold})
     room = {p: calls[p] * LANES - len(cold[p]) for p in cold}
     turns = range(max(calls.values(), default=0))
     shared = [_Rpc(p) for turn in turns for p in sorted(cold) if calls[p] > turn]
     order = sorted(hot, key=lambda each: (-len(hot[each]), each))
     left = Counter(rpc.ps for rpc in shared)
     for rpc in shared:
-        waiting = [each for each in order if len(hot[each]) > pure]
+        waiting = [each for each in order if len(hot[each]) > hot_only]
         riding = min(-(-room[rpc.ps] // left[rpc.ps]), len(waiting))
         room[rpc.ps] -= riding
         left[rpc.ps] -= 1
@@ -72,10 +72,10 @@ def share_out(hot: list[int], cold: dict[int, int]) -> tuple[int, dict[int, int]
     """Return the number of RPCs with hot keys only, and the number for each PS."""
     calls = {p: -(-n // LANES) for p, n in cold.items()}
     room = LANES * sum(calls.values()) - sum(cold.values())
-    riding = {pure: sum(max(0, n - pure) for n in hot) for pure in range(max(hot) + 1)}
-    more = {pure: -(-max(0, n - room) // LANES) for pure, n in riding.items()}
-    possible = [pure for pure in more if max(hot) - pure <= sum(calls.values()) + more[pure]]
-    best = min(possible, key=lambda pure: (pure + COST_AT_PS * more[pure], -pure))
+    riding = {hot_only: sum(max(0, n - hot_only) for n in hot) for hot_only in range(max(hot) + 1)}
+    more = {hot_only: -(-max(0, n - room) // LANES) for hot_only, n in riding.items()}
+    possible = [hot_only for hot_only in more if max(hot) - hot_only <= sum(calls.values()) + more[hot_only]]
+    best = min(possible, key=lambda hot_only: (hot_only + COST_AT_PS * more[hot_only], -hot_only))
     for _ in range(more[best]):
         wide = [p for p in cold if cold[p] > calls[p]]
         if wide:

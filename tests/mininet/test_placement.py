@@ -1,4 +1,4 @@
-"""Where the switch runs: with a CPU for it, the program in the kernel and the sockets' process are there."""
+"""CPU of the switch: with one assigned, the program in the kernel and the sockets' process run there."""
 
 from __future__ import annotations
 

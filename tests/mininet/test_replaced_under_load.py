@@ -22,7 +22,7 @@ OFFLOAD = str(JOBS["offload"])
 def hotline(*words: str) -> str:
     """What a command prints. Not in a process of its own, which takes a busy machine as long as the run.
 
-    By way of the group: of a command that was once called alone, click knows no `-h` from then on.
+    Call it through the group, because click loses `-h` of a command that was called directly.
     """
     result = CliRunner().invoke(commands.hotline, words, catch_exceptions=False)
     assert result.exit_code == 0, result.output

@@ -57,7 +57,7 @@ def test_ctrl_c_while_the_hot_set_is_loading_ends_at_once(tmp_path: Path) -> Non
         os.killpg(run.process.pid, signal.SIGINT)
         begun = time.monotonic()
         assert run.wait() == 130
-    # Three seconds on a quiet machine; it was 65.
+    # Three seconds on a quiet machine.
     assert time.monotonic() - begun < 30
     assert "hotline: stopping …" in run.errors
     assert not (run.folder / "trace").exists()
@@ -65,7 +65,7 @@ def test_ctrl_c_while_the_hot_set_is_loading_ends_at_once(tmp_path: Path) -> Non
     assert not pl.read_parquet(run.folder / "operations.parquet").is_empty()
 
 
-def test_a_full_disk_is_what_is_reported(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     full = tmp_path / "full"
     full.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(full)], check=True)
@@ -187,7 +187,7 @@ def test_a_small_run_on_scapy_agents_loses_nothing_and_uses_the_switch(tmp_path:
 @pytest.mark.soak
 @pytest.mark.parametrize("design", ["hotset", "none"])
 def test_readable_agents_carry_a_whole_run_of_own_sizes(tmp_path: Path, design: str) -> None:
-    """Three minutes on two cores that do nothing else; here others may want them."""
+    """It takes three minutes on two idle cores; the test allows twice as much."""
     begun = time.monotonic()
     run = finished_run(tmp_path, "CODEC=scapy", f"DESIGN={design}", small={})
     assert time.monotonic() - begun < 2 * 180

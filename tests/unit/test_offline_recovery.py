@@ -114,7 +114,7 @@ def test_unreplayed_updates_are_listed_and_applied_once(tmp_path: Path) -> None:
     assert max(keys) <= missing <= sum(keys)
     reported = json.loads(recover(tmp_path, "--json").stdout)
     assert reported == {"unreplayed": [each._asdict() for each in unreplayed]}
-    for _ in range(2):  # which has nothing left to do
+    for _ in range(2):  # the second call finds nothing to do
         ran = recover(tmp_path, "--apply")
         assert ran.exit_code == 0, ran.output
         assert run.held().tolist() == run.pushed.tolist()
@@ -137,7 +137,7 @@ def test_an_interrupted_recovery_changes_nothing(tmp_path: Path, monkeypatch: py
     run = Run(tmp_path)
     before = run.held().tolist()
 
-    def interrupt(left: CrashedRun, homes: object, job: int) -> int:
+    def interrupt(crashed: CrashedRun, servers: object, job: int) -> int:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -70,7 +70,7 @@ def chosen(
     share=st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), lanes=st.sampled_from([2, 9, LANES]),
 )  # fmt: skip
 def test_each_key_travels_once(seed: int, n_ps: int, size: int, share: float, lanes: int) -> None:
-    """It also equals the model, in no more RPCs than with all hot keys apart."""
+    """The RPCs equal the model's, and are no more than if all hot keys had separate RPCs."""
     chance = np.random.default_rng(seed)
     keys = np.unique(chance.integers(0, 2**63, size, dtype=np.uint64))
     is_hot = (chance.random(len(keys)) < share) & (lanes_of(keys) < lanes)
@@ -97,7 +97,7 @@ def test_each_key_travels_once(seed: int, n_ps: int, size: int, share: float, la
 @pytest.mark.parametrize(
     ("keys_per_step", "servers"), [(3000, 2), (500, 20), (1000, 20), (3000, 20), (3000, 70)]
 )
-def test_what_is_chosen_finds_room(keys_per_step: int, servers: int) -> None:
+def test_packing_achieves_the_planned_number_of_rpcs(keys_per_step: int, servers: int) -> None:
     """R1's data takes as many RPCs as the best choice."""
     trace = generate(shape_of(0.5, keys_per_step), 1, 30, seed=2)
     is_hot = np.arange(trace.space.size) < 20_000
@@ -107,8 +107,8 @@ def test_what_is_chosen_finds_room(keys_per_step: int, servers: int) -> None:
         count_rpcs(trace.space, servers, hot, batches, trace.largest_batch), batches, strict=True
     ):
         keys = trace.space.keys(batch)
-        pure, calls = chosen(ps_ids_of(keys, servers), lanes_of(keys), is_hot[batch], servers)
-        assert found == RpcCounts(pure + sum(calls.values()), sum(calls.values()))
+        hot_only, calls = chosen(ps_ids_of(keys, servers), lanes_of(keys), is_hot[batch], servers)
+        assert found == RpcCounts(hot_only + sum(calls.values()), sum(calls.values()))
 
 
 @pytest.mark.parametrize("machine", [COMPILED, plain_machine()], ids=["compiled", "plain"])
@@ -120,25 +120,25 @@ def test_hot_keys_ride_in_the_lanes_that_cold_ones_of_any_ps_leave_free(machine:
     assert sum(header.live.bit_count() for header, _ in sent) == 60 + LANES
 
 
-def test_what_finds_no_room_travels_alone_one_key_a_lane() -> None:
+def test_hot_keys_without_room_travel_in_separate_rpcs() -> None:
     cold = np.concatenate([keys_of(None, ps, 2, 32) for ps in range(2)])
     hot = np.concatenate([keys_of(lane, None, 2, 2, 100_000) for lane in range(LANES)])
     sent = requests(cold, hot, 2)
     assert [header.live for header, _ in sent] == [FULL] * 4
-    # The first two are the servers', the others are for whom their first key is.
+    # The first two have the cold keys of each server; the others go to the server of their first key.
     assert [header.ps for header, _ in sent[:2]] == [0, 1]
     for header, keys in sent[2:]:
         assert header.ps == ps_ids_of(keys[0], 2)
         assert {int(key) for key in keys} <= {int(key) for key in hot}
 
 
-def test_a_ps_gets_one_more_where_that_spares_more_than_two() -> None:
-    """Three hot keys of one lane take three RPCs of one lane each, or one more with room for all."""
+def test_a_ps_gets_one_more_rpc_if_that_saves_more_than_two() -> None:
+    """Three hot keys of one lane need three RPCs with one key each, or one more RPC to each PS."""
     for tall in (2, 3, 4):
         hot, cold = [tall] + [0] * (LANES - 1), {0: 64, 1: 64}
-        pure, calls = share_out(hot, cold)
-        # Riding takes a call for each key of the lane: room in one PS's RPCs is room in all three of its.
-        assert (pure, sum(calls.values())) == ((tall, 4) if tall <= COST_AT_PS else (0, 5))
+        hot_only, calls = share_out(hot, cold)
+        # Each key of the lane rides in a different call, so one PS gets as many calls as there are keys.
+        assert (hot_only, sum(calls.values())) == ((tall, 4) if tall <= COST_AT_PS else (0, 5))
 
 
 def test_counted_is_what_is_sent() -> None:

@@ -25,7 +25,7 @@ N = TypeVar("N", bound=np.generic)
 
 
 class Drawn(NamedTuple):
-    """Frames, and which key each lane has: its rank by popularity, counted on from job to job."""
+    """Frames, and the popularity rank of the key in each lane; ranks of job j start at (j - 1) * R1.hot."""
 
     frames: NDArray[np.uint8]
     """[n, bytes]"""
@@ -47,7 +47,7 @@ def hot_rows(jobs: int) -> list[Row]:
 
 
 def hits(jobs: int, count: int) -> Drawn:
-    """Pushes of the jobs in turn, whose lanes are all filled with hot keys."""
+    """Return pushes of the jobs in turn, whose lanes are all filled with hot keys."""
     return _pushes(jobs, count, 0, INGRESS)
 
 
@@ -86,7 +86,7 @@ def _keys() -> NDArray[np.uint64]:
 
 
 def _ranks(count: int, seed: int) -> NDArray[np.int64]:
-    """Ranks of the hot keys of full RPCs, step after step: [count, LANES]."""
+    """Return the ranks of the hot keys of full RPCs, step by step: [count, LANES]."""
     law, draws = calibrate(R1)
     random, keys = np.random.default_rng(seed), _keys()
     rpcs: list[NDArray[np.int64]] = []

@@ -27,7 +27,7 @@ class HotsetStore(Store):
         self._replayed = replayed
         self._at_switch = server.at_switch[self._j]
         self._last_updates = np.zeros(len(self._cells), np.uint32)
-        """Update counts at the last call of `busiest`; its memory is taken then."""
+        """Update counts at the last call of `busiest`; untouched memory until the first call."""
 
     def owned(self, at: Places) -> NDArray[np.bool_]:
         owned: NDArray[np.bool_] = self._cells.updates[at] < AWAY
@@ -47,7 +47,7 @@ class HotsetStore(Store):
         return values
 
     def reclaim(self, at: Places, values: Values) -> None:
-        """Own these distinct keys, and add `values` to theirs."""
+        """Take back the ownership of these distinct keys, and add `values` to their values."""
         self._cells.value[at] += values
         self._cells.updates[at] &= AWAY - 1
         self._at_switch[at] = self._at_switch[at] - values if self._replayed else 0

@@ -1,4 +1,4 @@
-"""Which member of a group is picked, and in which order copies are made: as in BMv2 after the same writes."""
+"""Choice of group members and order of copies: as in BMv2 after the same writes."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_the_calls_of_the_tutorials(stack: ExitStack, tmp_path: Path) -> None:
 
 
 def test_simple_switch_is_found_at_thrifts_port(stack: ExitStack, tmp_path: Path) -> None:
-    """As the tutorials wait for it, and without a program that its interfaces could run."""
+    """Start it as the tutorials do, before a program is loaded."""
     port = stack.enter_context(reserved_port(socket.SO_REUSEADDR))
     words = f"simple_switch --thrift-port {port} --log-file {tmp_path}/log --log-flush {PROGRAM}"
     with started(words, tmp_path / "out", tmp_path / "bin") as switch:

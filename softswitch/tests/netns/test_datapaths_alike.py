@@ -118,7 +118,7 @@ def test_vlan_tags_are_kept_whatever_the_program_reads(wire: Callable[..., Wire]
 @BOTH
 @pytest.mark.parametrize("name", ["stacks", "replication", "resubmit_recirculate"])
 def test_programs_see_vlan_tags(wire: Callable[..., Wire], name: str) -> None:
-    """As the interpreter has it, whether the program changes a frame's front or needs all of it."""
+    """It equals the interpreter, for programs that read only the front of a frame and for others."""
     construct, program, random = CONSTRUCTS[name], compiled(name), Random(2)
     switch, oracle, got = wire(program, construct.prepare), InterpretedPipeline(program), 0
     construct.prepare(oracle)

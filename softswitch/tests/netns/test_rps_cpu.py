@@ -1,4 +1,4 @@
-"""Where the program in the kernel runs: on the CPU that is named, else where its senders are."""
+"""CPU of the program in the kernel: the configured one, or those of the senders."""
 
 from __future__ import annotations
 

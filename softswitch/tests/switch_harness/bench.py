@@ -49,7 +49,7 @@ def check_frames(setup: Setup, workload: Workload, count: int) -> None:
 
 
 class ModelGenerator:
-    """Of a target that carries 60,000 frames/s; one takes 0, 1, ... 99 µs more than 1 µs for each frame/s."""
+    """Play a target that carries 60,000 frames/s; frames take 0, 1, ... 99 µs plus 1 µs for each frame/s."""
 
     loaded = ""
 

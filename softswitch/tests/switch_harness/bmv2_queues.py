@@ -26,7 +26,7 @@ class Bmv2Queues:
         self._socket.close()
 
     def set_rate(self, port: int, packets: int) -> None:
-        """Of each priority, in packets/s."""
+        """Set the rate of each priority, in packets/s."""
         self._call("set_egress_queue_rate", struct.pack(">bhibhq", _I32, 1, port, _I64, 2, packets))
 
     def set_depth(self, port: int, packets: int) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import settings
 
 SOAK_TIMES = 20
-"""As much as a test names is tried so many times in `make soak`."""
+"""Factor in `make soak` by which the effort that a test names is multiplied."""
 FAST_SHARE = 8
-"""And the eighth part of it in `make test`."""
+"""Divisor of that effort in `make test`."""
 
 
 def examples(number: int) -> int:
@@ -31,11 +31,11 @@ def seeds(number: int) -> list[Any]:
 
 
 def steps(number: int) -> int:
-    """Of a history, of which there are many with the soak's profile: in `make test` the fourth part."""
+    """Return the number of steps of a history: a quarter in `make test`, which also has fewer histories."""
     return number if _share() > 1 else number // 4
 
 
 def _share() -> float:
-    """Of as much as a test names, by the profile that is loaded when tests are collected."""
+    """Scale the effort that a test names by the profile that is loaded when tests are collected."""
     assert settings.default is not None
     return settings.default.max_examples / settings.get_profile("default").max_examples

@@ -107,7 +107,7 @@ class P4RuntimeDrawer(StateDrawer):
     # -- replication
 
     def replicas(self) -> list[Replica]:
-        """As for a pipeline, but no copy twice, which a server refuses; up to six."""
+        """Draw up to six replicas as for a pipeline, without duplicates, which a server refuses."""
         copies = {*super().replicas(), *super().replicas()}
         return self.random.sample(sorted(copies), len(copies))
 

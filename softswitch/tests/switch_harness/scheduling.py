@@ -1,6 +1,7 @@
-"""Which tests go to which process when several run beside each other (pytest-xdist).
+"""Assignment of tests to the processes of pytest-xdist.
 
-By where a test is, and not by xdist's groups: pytest 9.2 does not see what xdist 3.8 adds to a test's name.
+It depends on the folder and file of a test, and not on xdist's groups: pytest 9.2 does not see what xdist 3.8
+adds to a test's name.
 """
 
 from __future__ import annotations

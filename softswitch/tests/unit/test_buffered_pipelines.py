@@ -25,8 +25,8 @@ from switch_harness.state import cells
 
 CONSTRUCTS = {**constructs.CONSTRUCTS, "ecn": ecn.CONSTRUCT}
 PRIORITIES = 4
-MOST_WAITING = 60
-"""Packets that go round make more of themselves; those beyond are dropped, as by a full queue."""
+MAX_WAITING = 60
+"""Maximum number of waiting packets, as recirculation multiplies them; further ones are dropped."""
 GO_ROUND = {"resubmit_recirculate", "traffic"}
 
 
@@ -50,10 +50,10 @@ def reported(waiting: WaitingPacket) -> tuple[int, int, int]:
 
 
 class Both:
-    """A packet at a time through oracle and machine code, which have to agree; what waits, of both."""
+    """Both pipelines, which get the same packets and must agree, with their waiting packets."""
 
     last = 0
-    """How many the last packet left waiting."""
+    """Number of waiting packets that the last packet caused."""
 
     def __init__(self, construct: Construct) -> None:
         self.oracle, self.fast = pair(construct)
@@ -72,7 +72,7 @@ class Both:
         assert self.fast.take_notices() == self.oracle.take_notices()
         self.last = len(passed.waiting)
         self.waiting += zip(expected.waiting, passed.waiting, strict=True)
-        del self.waiting[MOST_WAITING:]
+        del self.waiting[MAX_WAITING:]
 
 
 @pytest.mark.parametrize("name", CONSTRUCTS)
@@ -119,7 +119,7 @@ def test_no_more_packets_wait_than_one_frame_may_cause_passes() -> None:
     assert both.last == MAX_PASSES - 1
 
 
-def test_a_packet_sees_what_befell_it_in_its_queue() -> None:
+def test_a_packet_sees_its_queueing_metadata() -> None:
     for pipeline in pair(ecn.CONSTRUCT):
         passed = pipeline.enter(1, ecn.frame(7, priority=3, body=100), 1_000, 1_010)
         assert passed.outputs == []
@@ -136,7 +136,7 @@ def by_port(outputs: list[Output]) -> dict[int, list[bytes]]:
 
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - GO_ROUND))
 def test_empty_queues_make_no_difference(name: str) -> None:
-    """But for the order of what goes round: egress of the copies waits until ingress has seen all."""
+    """Programs that recirculate are left out: with queues, egress waits until ingress has seen all copies."""
     construct, program = CONSTRUCTS[name], compiled(name)
     plain, random = CompiledPipeline(program, priority_queues=PRIORITIES), Random(5)
     _, buffered = pair(construct)
@@ -152,7 +152,7 @@ def test_empty_queues_make_no_difference(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["arithmetic", "traffic"])
 def test_a_packet_function_without_queues_hands_over_no_waiting_packet(name: str) -> None:
-    """And has nothing of them: the same code as ever."""
+    """Its code has no part for queues."""
     code = MachineCode(compiled(name), PRIORITIES)
     assert code.waiting_bytes == 0 < machine_code(name).waiting_bytes
     pipeline = CompiledPipeline(compiled(name), code)

@@ -18,7 +18,7 @@ def switch(request: pytest.FixtureRequest) -> Iterator[Commanded]:
 
 
 def ports_of(switch: Commanded, address: int) -> list[int]:
-    """Where a frame to an address goes, but for clones."""
+    """Return the port that a frame to an address leaves by, without clones."""
     frame = address.to_bytes(6, "big") + bytes(54)
     return [output.port for output in switch.pipeline.process(1, frame, 0, 0)]
 

@@ -87,7 +87,7 @@ class Wire:
 
 
 def p4info() -> p4i.P4Info:
-    """Of match_kinds, and one of each array."""
+    """The tables of match_kinds, and one array of each kind."""
     info = read_p4info(PROGRAM)
     preambles = [p4i.Preamble(id=number, name=f"Pick.array{number}") for number in (1, 2, 3)]
     info.counters.add(preamble=preambles[0], size=2)

@@ -41,7 +41,7 @@ def client(address: str) -> Iterator[P4RuntimeClient]:
 
 
 class LosesTheFirst(socketserver.BaseRequestHandler):
-    """Of connections to the switch, as soon as gRPC takes it for made; others reach it."""
+    """Break connections to the switch as soon as gRPC has established them; others work."""
 
     switch: tuple[str, int]
     lost: int

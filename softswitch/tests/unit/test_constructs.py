@@ -24,7 +24,7 @@ def machine_code(name: str) -> MachineCode:
 
 @pytest.mark.parametrize("name", CONSTRUCTS)
 def test_they_agree_on_many_frames(name: str) -> None:
-    """As prepared, without writes between: long enough for every path of a program."""
+    """No writes between frames: long enough for every path of a program."""
     construct, program = CONSTRUCTS[name], compiled(name)
     oracle, fast = InterpretedPipeline(program), CompiledPipeline(program, machine_code(name))
     random = Random(1)

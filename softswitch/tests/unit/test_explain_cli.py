@@ -44,7 +44,7 @@ HEAD = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 def test_the_page_shows_what_is_printed(
     commands: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the terminal's codes are left out where stdout is none."""
+    """Terminal codes are left out if stdout is no terminal."""
     monkeypatch.chdir(ROOT)
     page = (ROOT / "docs" / "explain.md").read_text()
     shown = "\n".join(re.findall(r"^    ([├│└ p].*)$", page.partition("it prints:")[2], re.MULTILINE))

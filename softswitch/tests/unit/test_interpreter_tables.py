@@ -129,7 +129,7 @@ def test_entries_are_read_back_as_they_were_written(filled: InterpretedPipeline)
 
 
 def test_only_bits_under_the_mask_of_a_key_count() -> None:
-    """Of entries as of packets: BMv2 match_units.cpp, build_entry_from_match_key."""
+    """Bits outside a mask do not count (BMv2 match_units.cpp, build_entry_from_match_key)."""
     pipeline = InterpretedPipeline(compiled("lookups"))
     add = ActionCall("Find.add", (7,))
 

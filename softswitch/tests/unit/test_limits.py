@@ -1,4 +1,4 @@
-"""Where BMv2 has no end and this switch has one: interpreter and compiled code end at the same point."""
+"""Limits that BMv2 does not have: interpreter and compiled code stop at the same point."""
 
 from __future__ import annotations
 

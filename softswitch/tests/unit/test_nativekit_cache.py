@@ -1,4 +1,4 @@
-"""Where machine code is cached if the package cannot be written to."""
+"""Cache of machine code if the package is not writable."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_writes_do_what_the_model_does(make: MakePipeline[Any]) -> None:
 Key = tuple[str, tuple[Match, ...], int]  # kind, matches, priority
 ENCODER = EntityEncoder(client.read_p4info(MATCH_KINDS))
 RESULTS_AT = {"lpm": 21, "ternary": 23, "range": 25}
-"""Where in a frame the parameter of the entry that was hit is found."""
+"""Offset in a frame of the parameter of the hit entry."""
 
 
 def entry(change: Change, key: Key, value: int) -> p4r.Update:

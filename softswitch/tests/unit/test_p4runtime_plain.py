@@ -155,7 +155,7 @@ TWINS: list[Twins] = []
 @settings(max_examples=examples(800), deadline=None)
 @given(REQUESTS)
 def test_any_requests_are_answered_as_the_long_way_answers(batches: Batches) -> None:
-    """Also with some of their bytes changed."""
+    """Some of the requests have changed bytes."""
     if not TWINS:
         TWINS.append(Twins())
     write_all(TWINS[0], batches)

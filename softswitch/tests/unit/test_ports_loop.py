@@ -253,7 +253,7 @@ def test_cpu_socket_is_a_datagram_socket(loop: PortLoop) -> None:
 
 
 def test_frames_that_wait_before_there_is_a_program_do_no_harm() -> None:
-    """As where a switch is started again under traffic: it was a segmentation fault."""
+    """This happens when a switch is restarted under traffic."""
     with closing(ControlSockets()) as ends:
         for _ in range(3):
             ends.cpu_socket.send(bytes(64))

@@ -71,7 +71,7 @@ def sweep(
 def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) -> list[Sweep]:
     from experiment.config import load_config_as
     from simulator.config import DDL, SimulationConfig
-    from simulator.sweeps.plan import along, sweeps
+    from simulator.sweeps.plan import sweeps, vary
 
     if setting is None:
         if config is not None:
@@ -88,7 +88,7 @@ def _wanted(names: tuple[str, ...], config: Path | None, setting: str | None) ->
         found, numbers = [values], []
     if len(numbers) < len(found):
         raise click.UsageError(f"--vary {setting}: is not SETTING=V1,V2,... with numbers")
-    return [along(base, name, numbers)]
+    return [vary(base, name, numbers)]
 
 
 def _as_json(swept: Sequence[Sweep], results: SweepResults) -> dict[str, object]:

@@ -38,7 +38,7 @@ Callback = Callable[[], object]
 EXIT_S = 10.0
 """Time in which a worker that was not closed delivers what is under way when its script ends, in s."""
 _LEAVE_S = 5.0
-"""Time for the other steps of leaving then, in s each."""
+"""Timeout of each further step of leaving at the end of a script, in s."""
 
 
 class NotDelivered(HotlineError):
@@ -117,7 +117,7 @@ class Worker:
                 f"init of table {chosen.name}: it was pushed to, or set, before; push adds to it"
             )
         self._pushed.add(chosen.name)
-        if not self._connection.ask("init", table=chosen.name)["mine"]:
+        if not self._connection.ask("init", table=chosen.name)["is_first"]:
             return False
         for rows in _row_chunks(chosen):
             self._open_engine.wait(self._submit(chosen, rows, given[rows.keys], is_training=False))
@@ -281,12 +281,14 @@ class Worker:
         saturated = {name: number for name, number in self.saturated.items() if number}
         for name, number in saturated.items():
             limit = 2**31 / self.tables[name].scale
-            log.warning("table %s: %d pushed values were beyond ±%g, and became that", name, number, limit)
+            log.warning(
+                "table %s: %d pushed values were beyond ±%g, and were clipped to it", name, number, limit
+            )
         try:
             if is_in_order:
                 self._connection.ask("leave", patience_s, saturated=saturated, **last)
         except ClusterLost:
-            log.debug("nobody is left to be told")
+            log.debug("the rendezvous has gone, so leaving is not announced")
         finally:
             self._connection.close()
 

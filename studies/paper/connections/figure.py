@@ -35,9 +35,9 @@ def delay_against_connections(file: Path) -> Figure:
             for active, arm in PANELS
         ],
         kind="points",
-        caption="[DDL] Fig. 9: it grows linearly. Servers scan their sockets, poll them, wait for "
-        "ready ones with epoll, or share one socket; as many RPCs whatever the connections, one at a time. "
-        "Empty RPCs have no key that could be hot: with offload the switch looks in vain.",
+        caption="In [DDL] Fig. 9 the delay grows linearly. Servers scan their sockets, poll them, wait for "
+        "ready ones with epoll, or share one socket. Each point has the same number of RPCs, sent one at a "
+        "time. Empty RPCs have no keys, so offload cannot answer them in the switch.",
         facts=dict(_slopes(rows)),
     )
 

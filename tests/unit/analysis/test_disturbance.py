@@ -1,4 +1,4 @@
-"""Which blocks are out of their bounds, and of what."""
+"""Blocks beyond their bounds, and the reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which interval is the farthest from what it is to be."""
+"""The interval that is farthest from its goal."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_arms_that_were_changed_are_passed_on(synthetic_run: SyntheticRun) -> No
 
 
 def made_durable(run: SyntheticRun) -> None:
-    """But for one arm: 2 commits a step, of 15 us, and for each of them 3 RPCs wait, for 20 us."""
+    """All arms but one have 2 commits a step, of 15 us, and for each of them 3 RPCs wait, for 20 us."""
     run.record.config["recovery"] = {"journal_sync": "always", "replay_log": False}
     for block in run.record.blocks:
         if block.arm != "proxy":

@@ -1,4 +1,4 @@
-"""Which run `runs/latest` is."""
+"""The run that `runs/latest` points to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def latest(runs: Path) -> Path:
 def test_it_is_the_last_that_has_a_record_or_a_report(tmp_path: Path) -> None:
     run_of(tmp_path, 1, "run.json", "report.html")
     last = run_of(tmp_path, 3, "run.json")
-    # Its report was made later, and it ran before.
+    # A run of an earlier day whose folder is created later.
     run_of(tmp_path, 2, "run.json")
     run_of(tmp_path, 4)
     for _ in range(2):
@@ -39,7 +39,7 @@ def test_it_is_the_last_that_has_a_record_or_a_report(tmp_path: Path) -> None:
     assert not (tmp_path / ".latest.partial").is_symlink()
 
 
-def test_there_is_none_where_no_run_is(tmp_path: Path) -> None:
+def test_without_runs_there_is_no_link(tmp_path: Path) -> None:
     (tmp_path / "latest").symlink_to("gone")
     point_to_latest(tmp_path)
     assert list(tmp_path.iterdir()) == []

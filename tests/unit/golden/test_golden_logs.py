@@ -1,4 +1,4 @@
-"""From the times of datagrams to a row of each log: every column, with its unit, against a number by hand."""
+"""Rows of each log from known times of datagrams: every column, with its unit, against a number by hand."""
 
 from __future__ import annotations
 

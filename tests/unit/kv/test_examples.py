@@ -14,12 +14,12 @@ import pytest
 from tests.harness.extras import needs_torch
 from tests.harness.loopback import meeting
 
-Told = Callable[..., tuple[str, list[dict[str, Any]]]]
+RunExample = Callable[..., tuple[str, list[dict[str, Any]]]]
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 @pytest.fixture
-def reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
+def run_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunExample:
     def run(name: str, *arguments: str) -> tuple[str, list[dict[str, Any]]]:
         command = [sys.executable, str(EXAMPLES / name), *arguments]
         with meeting(tmp_path) as met:
@@ -32,24 +32,24 @@ def reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
     return run
 
 
-def test_push_pull(reported: Told) -> None:
-    """Of 500 of 1,000 rows each, half are the other's, too."""
-    printed, _ = reported("push_pull.py")
+def test_push_pull(run_example: RunExample) -> None:
+    """Each worker pushes to 500 of 1,000 rows, so half of them are also the other's."""
+    printed, _ = run_example("push_pull.py")
     found = dict(re.findall(r"worker (\d) of 2: .* ([\d.]+) times", printed))
     assert set(found) == {"0", "1"} and all(1.4 < float(times) < 1.6 for times in found.values())
 
 
 @pytest.mark.soak
-def test_matrix_factorisation(reported: Told) -> None:
-    printed, reports = reported("matrix_factorisation.py", "--epochs", "4", "--ratings", "4000")
+def test_matrix_factorisation(run_example: RunExample) -> None:
+    printed, reports = run_example("matrix_factorisation.py", "--epochs", "4", "--ratings", "4000")
     assert re.search(r"off by [\d.]+; by [\d.]+ before", printed)
     losses = [report["loss"] for report in reports if report["rank"] == 0]
     assert len(losses) == 4 and losses[-1] < 0.97 * losses[0]
 
 
 @needs_torch
-def test_dlrm(reported: Told) -> None:
-    printed, reports = reported("dlrm.py", "--epochs", "2", "--samples", "8000")
+def test_dlrm(run_example: RunExample) -> None:
+    printed, reports = run_example("dlrm.py", "--epochs", "2", "--samples", "8000")
     found, plain = map(float, re.findall(r"0\.\d+", printed))
     assert found < plain - 0.01
     losses = [report["loss"] for report in reports if report["rank"] == 0]

@@ -60,7 +60,7 @@ class Bags:
     """Mini-batches of bags of 0 to 5 keys with duplicates, and what a bag's rows are to give."""
 
     HEAD = (0.8, -0.36, 0.48)
-    """Of length 1: a bag times this is the prediction."""
+    """Weights of length 1: a bag times these is the prediction."""
     LARGEST = 5
 
     def __init__(self, seed: int) -> None:

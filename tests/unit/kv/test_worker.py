@@ -324,7 +324,7 @@ def test_a_note_names_the_workers_that_a_barrier_waits_for(
         wait_for(lambda: "barrier: waits for worker 1 (has not called it)" in caplog.text)
         second.barrier()
         waiting.result(PATIENCE_S)
-        assert second._connection.ask("init", table="items")["mine"]
+        assert second._connection.ask("init", table="items")["is_first"]
         setting = pool.submit(first.init, ones(12), "items")
         wait_for(lambda: "init: waits until worker 1 has set table items" in caplog.text)
         second._connection.ask("set", table="items")

@@ -125,7 +125,7 @@ def test_the_plain_twin_leaves_the_same(design: Design) -> None:
 @pytest.mark.parametrize("workers", [2, 3, 4])
 @pytest.mark.parametrize("chunk_size", [64, 256])
 def test_octets_of_every_link_without_loss(design: Design, workers: int, chunk_size: int) -> None:
-    """Of 1,536 values, which parts and chunks divide evenly: counted, beside the formula."""
+    """Counted packets equal the formula for 1,536 values, which parts and chunks divide evenly."""
     n, servers = 1536, 2
     testbed = DenseTestbed(design, workers, servers, values=n, chunk_size=chunk_size, window=64)
     testbed.all_reduce([np.ones(n, np.int32)] * workers)

@@ -53,7 +53,7 @@ def test_given_costs_are_the_same_for_every_rpc() -> None:
 
 
 def test_measured_costs_are_drawn_from_a_runs_quantiles(tmp_path: Path) -> None:
-    """Of measured RPCs; `PS_proc` only where a PS answered."""
+    """Times are those of measured RPCs; `PS_proc` only of those that a PS answered."""
     times = {"w_proc_us": [*np.linspace(1, 2, 1001), 500.0], "ps_proc_us": [*np.linspace(0, 4, 1001), 500.0]}
     rows = pl.DataFrame({**times, "measured": [True] * 1001 + [False]})
     rows.write_parquet(tmp_path / "rpc.parquet")

@@ -35,8 +35,8 @@ SCHEDULES = 600
 OF_A_ROW = -(-SCHEDULES // len(MATRIX_ROWS))
 SOAKED = -(-100_000 // len(MATRIX_ROWS))
 BOUND_MS = {"loss": 60_000, "everything": 60_000}
-"""Of recovery. What is lost at random is sent again after a second at most, and may be lost many times; any
-other fault is over with the first or second retransmission behind it."""
+"""Bounds of the recovery time in ms. A frame lost at random is sent again after a second at most, and may be
+lost many times; the other faults need one or two retransmissions."""
 SOON_MS = 1_000
 
 

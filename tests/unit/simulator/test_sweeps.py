@@ -26,7 +26,7 @@ from simulator.config import DDL, SimulationConfig, SimulationError
 from simulator.experiment import quiet_reporter, temporary_run
 from simulator.sweeps.figures import communication, cost, drops, figures_of, training, utilisation
 from simulator.sweeps.page import table
-from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, along, changed, points_of, sweeps
+from simulator.sweeps.plan import COMPUTE_MS, TABLE_2, Point, Sweep, changed, points_of, sweeps, vary
 from simulator.sweeps.point import (
     CachedPoint,
     PointCost,
@@ -121,11 +121,11 @@ def test_impossible_values_are_refused() -> None:
     with pytest.raises(SimulationError, match=rf"expected a sweep \({names}\), got 'skwe'"):
         sweeps(["skew", "skwe"])
     with pytest.raises(ConfigError, match=r"workload\.hot_share = 2: Input should be less than 1"):
-        along(DDL, "workload.hot_share", [0.5, 2])
+        vary(DDL, "workload.hot_share", [0.5, 2])
     with pytest.raises(ConfigError, match=r"network\.rate = 5: there is no such setting; there are rate_"):
-        along(DDL, "network.rate", [5])
+        vary(DDL, "network.rate", [5])
     with pytest.raises(SimulationError, match=r"top_k: expected distinct values, got 5, 7, 5"):
-        along(DDL, "top_k", [5, 7, 5])
+        vary(DDL, "top_k", [5, 7, 5])
     assert changed(DDL, {"network.rate_mbit": 5, "top_k": 7}).network.rate_mbit == 5
 
 
@@ -363,7 +363,7 @@ def test_training_time_is_drawn_beside_16_workers_on_less_data() -> None:
 
 def test_figures_show_what_points_have() -> None:
     clusters = sweeps(["clusters"])[0]
-    clusters = Sweep(clusters.name, clusters.title, clusters.along, clusters.points[:2])
+    clusters = Sweep(clusters.name, clusters.title, clusters.axis, clusters.points[:2])
     found = [
         a_result(point.config, baseline=an_arm(100, workers_busy=busy), offload=an_arm(100, dropped=30))
         for point, busy in zip(clusters.points, (0.5, 0.4), strict=True)

@@ -1,4 +1,4 @@
-"""What the kernel counts, read from made-up files of /proc and from the real ones."""
+"""Counters of the kernel, read from made-up files of /proc and from the real ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_time_that_went_with_a_process_is_not_negative() -> None:
     assert Reading(10, 4, 3, 2).since(Reading(1, 1, 1, 1)) == Reading(9, 3, 2, 1)
 
 
-def test_a_child_that_has_ended_is_in_what_its_parent_has_waited_for() -> None:
+def test_the_time_of_a_reaped_child_is_counted_at_its_parent() -> None:
     before = [ProcessTimes(5, 1, 100), ProcessTimes(6, 5, 40)]
     after = [ProcessTimes(5, 1, 100 + 45)]
     assert others_ticks(after, own=9) - others_ticks(before, own=9) == 5

@@ -1,4 +1,4 @@
-"""Which CPU what runs on."""
+"""Placement of processes on CPUs."""
 
 from __future__ import annotations
 

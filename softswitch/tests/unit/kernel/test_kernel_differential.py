@@ -31,7 +31,7 @@ def in_kernel(program: Program) -> Iterator[DirectPipeline]:
 @pytest.mark.parametrize("seed", seeds(1))
 @pytest.mark.parametrize("name", sorted(CONSTRUCTS.keys() - REFUSED.keys()))
 def test_constructs(name: str, seed: int) -> None:
-    """As prepared, and then with writes drawn between the frames."""
+    """The first half runs as prepared, the second with random writes between the frames."""
     construct, program, random = CONSTRUCTS[name], compiled(name), Random(seed)
     oracle = InterpretedPipeline(program)
     with in_kernel(program) as fast:

@@ -1,4 +1,4 @@
-"""Writes as bytes to tables of the kernel's datapath: the short way is the long one, as by the sockets."""
+"""Writes as bytes to tables of the kernel's datapath: fast path and general path agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def twins() -> Iterator[Twins]:
         control.pipeline.close()
 
 
-def test_plain_writes_take_it(twins: Twins) -> None:
+def test_plain_writes_take_the_fast_path(twins: Twins) -> None:
     before = twins.shortcuts
     for kind in (INSERT, MODIFY):
         assert not any(twins.write(request(*(forward(address, 3, kind) for address in range(200)))))
@@ -32,5 +32,5 @@ def test_plain_writes_take_it(twins: Twins) -> None:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(REQUESTS)
-def test_any_requests_are_answered_as_the_long_way_answers(twins: Twins, batches: Batches) -> None:
+def test_both_paths_give_the_same_answers(twins: Twins, batches: Batches) -> None:
     write_all(twins, batches)

@@ -16,7 +16,7 @@ QUEUES = ["s1/queues/rx-0", "s1/queues/rx-1", "s2/queues/rx-0"]
 
 @pytest.fixture
 def interfaces(tmp_path: Path) -> Path:
-    """As sysfs shows them: two queues and one, and one to send by, which is none of ours."""
+    """Files as in sysfs: two and one receive queues, and a transmit queue, which is not steered."""
     for number, queue in enumerate([*QUEUES, "s1/queues/tx-0"]):
         folder = tmp_path / queue
         folder.mkdir(parents=True)

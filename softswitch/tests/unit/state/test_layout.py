@@ -1,4 +1,4 @@
-"""Where a program's state lies: every region has its size, and none reaches into another."""
+"""Layout of a program's state: every region has its size, and none overlaps another."""
 
 from __future__ import annotations
 

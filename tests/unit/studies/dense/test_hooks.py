@@ -178,7 +178,7 @@ def test_the_table_of_a_model(tmp_path: Path) -> None:
 
 
 @needs_torch
-def test_it_is_a_table_to_ask_about(tmp_path: Path) -> None:
+def test_whatif_reads_the_table(tmp_path: Path) -> None:
     table = tmp_path / "mine.parquet"
     assert invoke(script(tmp_path, SCRIPT), "-o", table, "--steps", 1)[0] == 0
     result = CliRunner().invoke(hotline, ["whatif", str(table), "--json"])
@@ -198,7 +198,7 @@ def test_it_is_a_table_to_ask_about(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_no_such_script(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_script(tmp_path: Path, text: str, message: str) -> None:
     code, output, errors = invoke(script(tmp_path, text), "-o", tmp_path / "mine.csv")
     assert (code, output) == (1, "") and message in errors
     assert not (tmp_path / "mine.csv").exists()

@@ -153,7 +153,7 @@ def test_a_curve_of_utilisation_is_interpolated_and_clamped() -> None:
 
 
 def test_a_buffer_goes_when_its_time_has_come_or_it_is_full() -> None:
-    """From the last layer on; the bound is looked at behind each layer, and what is left goes at the end."""
+    """Buffers fill from the last layer on; the bound is checked after each layer, the rest is sent last."""
     layers = model([10, 20, 70 * MIB, 30, 40], [1000, 4000, 1000, 3000, 2000], 20_000).layers
     sizes, ready = fuse(layers, PRESETS["horovod-0.20"])
     assert sizes.tolist() == [70, 70 * MIB, 30]
