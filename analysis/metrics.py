@@ -211,7 +211,6 @@ def estimates(
     Only rounds in which every arm measured every operation count, so all differences use the same rounds.
     Without RPCs (None), their metrics are missing.
     """
-    # Only rounds in which every arm measured every operation count, so all differences use the same rounds.
     arms = [arm.name for arm in ordered(block.arm for block in blocks)]
     rounds = complete_rounds(measured_rows("operations", operations), arms)
     if not rounds:

@@ -13,7 +13,7 @@ answer_index, answer_values = WORKER_OPS.prefetch_index, WORKER_OPS.prefetch_val
 
 @compiled
 def prefetch_departed(world: World, a: int, f: int) -> None:
-    """Frame `f` has left the switch for agent `a`: prefetch the index of its keys."""
+    """Prefetch the index of the keys of frame `f`, which has left the switch for agent `a`."""
     s = a - int64(world.header.workers)
     if s >= 0:
         request_index(row(world.servers, s), world.frames[f].rpc)
@@ -23,7 +23,7 @@ def prefetch_departed(world: World, a: int, f: int) -> None:
 
 @compiled
 def prefetch_arrived(world: World, a: int, f: int) -> None:
-    """Frame `f` is in the inbox of agent `a`: prefetch the values of its keys."""
+    """Prefetch the values of the keys of frame `f`, which is in the inbox of agent `a`."""
     s = a - int64(world.header.workers)
     if s >= 0:
         request_values(row(world.servers, s), world.frames[f].rpc)

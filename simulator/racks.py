@@ -19,14 +19,14 @@ def count_delivery(link: Link, frame: Frame) -> None:
 
 @compiled
 def forward_up(world: World, w: int, f: int, now: int) -> None:
-    """Frame `f` of worker `w` has reached the switch of its rack: send it to the P4 switch."""
+    """Send frame `f` of worker `w` from the switch of its rack to the P4 switch."""
     count_delivery(world.up[w], world.frames[f])
     send_over_link(world, world.racks_up[w // int64(world.header.rack)], f, now, AT_SWITCH, w)
 
 
 @compiled
 def forward_down(world: World, r: int, f: int, now: int) -> None:
-    """Frame `f` has come from the P4 switch to rack `r`, whose switch forwards by IPv4 address."""
+    """Forward frame `f` from the P4 switch by its IPv4 address at the switch of rack `r`."""
     frame, rack = world.frames[f], int64(world.header.rack)
     count_delivery(world.racks_down[r], frame)
     w = BLOCK * int64(frame.head[_ADDRESS + 1]) + int64(frame.head[_ADDRESS + 3]) - 1

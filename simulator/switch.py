@@ -51,7 +51,7 @@ def pass_once(world: World, port: int, f: int, came: int, now: int) -> int:
 
 @compiled
 def arrive_at_switch(world: World, h: int, f: int, now: int) -> None:
-    """Frame `f` of host `h` has reached the switch: pass it, or queue it for its latency."""
+    """Pass frame `f` of host `h`, which has reached the switch, or queue it for its latency."""
     rack = int64(world.header.rack)
     is_in_rack = rack > 0 and h < world.header.workers
     count_delivery(world.racks_up[h // rack] if is_in_rack else world.up[h], world.frames[f])

@@ -45,7 +45,7 @@ def step_worker(world: World, w: int, now: int) -> int:
 
 @compiled
 def _step_idle(world: World, w: int, calls: WorkerState, now: int) -> int:
-    """Between operations, receive late answers and send what follows; the driver is asked when it is due."""
+    """Receive late answers between operations, and send what follows; the driver is asked when it is due."""
     agent = world.agents[w]
     if agent.until <= now:
         return NEEDS_DRIVER

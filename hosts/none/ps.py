@@ -36,7 +36,7 @@ from nativekit.compile import compiled, int64
 from nativekit.records import Records, RecordTable, one, records
 
 
-class Holder(NamedTuple):
+class ValuesServer(NamedTuple):
     """The state of a server that owns its share (`ValuesState`)."""
 
     header: ValuesHeader
@@ -52,7 +52,7 @@ class Holder(NamedTuple):
 def make_holder(
     ps: int, n_ps: int, space: KeySpace, jobs: Sequence[int], journal_bytes: int = 0,
     tables: Sequence[TableOptimiser] = (),
-) -> Holder:  # fmt: skip
+) -> ValuesServer:  # fmt: skip
     """Make a server of `n_ps` that owns its whole share, all values 0; it keeps no journal."""
     share = make_share(space, ps, n_ps)
     header = one(ValuesHeader)
@@ -60,7 +60,7 @@ def make_holder(
     rules = make_rules(tables)
     cells = make_cells(len(jobs), share, rules)
     header.width = width_of(rules)
-    return Holder(
+    return ValuesServer(
         header,
         make_jobs(jobs),
         records(CALLERS, CallerRow),
@@ -73,7 +73,7 @@ def make_holder(
 
 
 @compiled
-def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
+def handle(server: ValuesServer, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> int:
     """Handle a datagram that the kernel received at `arrival` (ns); see `ServerOps.handle`."""
     mark = check_version(server, rpc, length)
     if mark <= 0:
@@ -95,4 +95,6 @@ def handle(server: Holder, rpc: Rpc, length: int, arrival: int, answer: Rpc) -> 
     return write_answer(answer, rpc, h, refused)
 
 
-SERVER = register_server_ops(Holder, ServerOps(handle, unserved_lanes, stamp, charge, share_cpu, needs_room))
+SERVER = register_server_ops(
+    ValuesServer, ServerOps(handle, unserved_lanes, stamp, charge, share_cpu, needs_room)
+)

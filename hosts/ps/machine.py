@@ -39,7 +39,7 @@ def _handle(
 def replay_notes(
     server: ServerState, requests: Records[Rpc], answers: Records[Rpc], notes: Octets, done: Ints
 ) -> None:
-    """`handle` the journalled requests of workers up to a note of another source, or until there is no room.
+    """Handle the journalled requests of workers up to a note of another source, or until there is no room.
 
     `done` has the offset in the notes, and the number of replayed notes; both are advanced.
     """

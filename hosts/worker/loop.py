@@ -99,7 +99,7 @@ class JobSocket:
         return int(self._wire.state.fd)
 
     def drain_between_blocks(self, client: BaseClient) -> None:
-        """Between operations, receive the waiting datagrams and answer them."""
+        """Receive the waiting datagrams and answer them, between operations."""
         client.take_records(records(BURST, Row))
         for _ in range(2):
             self._context.operate(client.state, self._context.udp, self._wire, 0)

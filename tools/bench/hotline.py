@@ -29,17 +29,17 @@ class _HotParam(HotParam):
 
 
 def hot(lanes: int = LANES, live: int | None = None) -> Workload:
-    """Pushes that the switch answers itself; `live` of a packet's lanes are filled, by default all."""
+    """Return pushes that the switch answers; `live` of a packet's lanes are filled, by default all."""
     return _pushes("hit", lanes, live or lanes, 0, INGRESS)
 
 
 def cold(lanes: int = LANES) -> Workload:
-    """Pushes that pass through to the parameter server: every lane looks up and misses."""
+    """Return pushes that pass through to the parameter server: every lane looks up and misses."""
     return _pushes("cold", lanes, lanes, _COLD, PS_PORT)
 
 
 def setup(program: CompiledProgram = PROGRAM, lanes: int = LANES, entries: int = HOT_ENTRIES) -> Setup:
-    """One worker, which is known in all runs, one PS, offload on, and hot entries in all lanes alike."""
+    """Return a setup with one worker, known in all runs, one PS, offload on, and hot entries in all lanes."""
     encoder = RowEncoder(read_p4info(program.path))
     rows = [*network(), *_hot_rows(lanes, entries // lanes)]
     return Setup(program, [adopt(encoder.update(Update(Change.INSERT, row))) for row in rows])

@@ -50,7 +50,7 @@ EFFECTS = (0.0, 0.1, 0.2, 0.5)
 
 
 def percentile(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Bootstrap of the ratio of sums, plain."""
+    """Return the plain bootstrap interval of the ratio of sums."""
     return _between(_resampled(arm, baseline), 0.025)
 
 
@@ -80,7 +80,7 @@ def student_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
 
 
 def blocks_of_logs(arm: Rounds, baseline: Rounds) -> Bounds:
-    """Moving-block bootstrap of the mean log ratio (Künsch 1989), expanded."""
+    """Return the interval of a moving-block bootstrap of the mean log ratio (Künsch 1989), expanded."""
     logs, n = np.log(arm / baseline), len(arm)
     starts = _generator().integers(0, n - BLOCK + 1, (RESAMPLES, -(-n // BLOCK)))
     which = (starts[:, :, None] + np.arange(BLOCK)).reshape(RESAMPLES, -1)[:, :n]
@@ -121,14 +121,14 @@ def quiet(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
 
 
 def stalls(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
-    """One block in eight takes longer by a factor with a heavy tail."""
+    """Generate blocks of which one in eight takes longer by a factor with a heavy tail."""
     for _ in range(arms):
         stalled = rng.random(rounds) < 1 / 8
         yield rng.lognormal(0, 0.1, rounds) * np.where(stalled, 1 + 3 * rng.pareto(1.5, rounds), 1)
 
 
 def bad_times(rng: np.random.Generator, rounds: int, arms: int) -> Iterator[Rounds]:
-    """Bad times last five rounds on average: all takes longer, and blocks differ by a factor; all drifts."""
+    """Generate bad times of five rounds on average, in which blocks are slower by a factor, and a drift."""
     is_bad = np.empty(rounds, bool)
     is_bad[0] = rng.random() < 1 / 4
     for number in range(1, rounds):

@@ -13,7 +13,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def interpret() -> None:
-    """From here on entry points are their plain twins; to be called before any is imported."""
+    """Replace entry points by their plain twins; call this before any of them is imported."""
     foundation.compiled.entry_point = _interpreted
 
 

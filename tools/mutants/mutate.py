@@ -38,7 +38,7 @@ def draw(tree: Path, sources: Sequence[str], number: int | None, seed: int) -> t
 
 
 def _changes(module: cst.Module) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Every node that an operator knows, and what it makes of it. Annotations are not evaluated."""
+    """Yield each node that an operator knows, with its mutations. Annotations are not evaluated."""
     nodes: list[cst.CSTNode] = [module]
     while nodes:
         node = nodes.pop()

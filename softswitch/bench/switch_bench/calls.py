@@ -29,7 +29,7 @@ def installed(setup: Setup) -> CompiledPipeline:
 
 
 def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) -> list[float]:
-    """CPU time of a call, ns, in each of a few repeats; every frame must come out."""
+    """Return the CPU time of a call, ns, in each of a few repeats; every frame must come out."""
     numbers = FIRST_SEQ + np.arange(_REPEATS * calls, dtype=np.int64)
     runs = [(numbers[k * calls : (k + 1) * calls], workload.stamp.seq, 4) for k in range(_REPEATS)]
     frames = np.array([bytearray(frame) for frame in workload.frames], np.uint8)
@@ -40,7 +40,7 @@ def ns_per_packet(pipeline: CompiledPipeline, workload: Workload, calls: int) ->
 def ns_per_key(
     pipeline: CompiledPipeline, frame: bytes, keys: NDArray[np.int64], offset: int, size: int
 ) -> list[float]:
-    """CPU time of a call, ns, in each of a few repeats, with another key in each frame: [calls]."""
+    """Return the CPU time of a call, ns, in each of a few repeats, with a new key in each frame: [calls]."""
     frames = np.array([bytearray(frame)], np.uint8)
     return [_time(pipeline, frames, keys, offset, size) for _ in range(_REPEATS)]
 

@@ -33,7 +33,7 @@ class ThroughputTest:
         self._scale = scale
 
     def figures(self) -> Figures:
-        """Rate and latencies."""
+        """Return the rate and latencies."""
         low, steady = self._latency(LOW_RATE), self._latency(STEADY_RATE)
         rate = self.highest_loss_free()
         return Figures(rate, low, steady, self._latency(rate / 10))

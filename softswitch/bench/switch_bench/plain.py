@@ -43,7 +43,7 @@ _FRAMES = 504  # a multiple of 1, 7 and 63 egress ports
 
 
 def l3(ports: int = 2) -> Workload:
-    """Frames for hosts behind all ports but the first, in turn."""
+    """Return frames for hosts behind all ports but the first, in turn."""
     egress = tuple(port for port in range(1, ports + 1) if port != INGRESS)
     made = [_frame(egress[k % len(egress)]) for k in range(_FRAMES)]
     return Workload(f"{FRAME_BYTES} B", made, _STAMP, egress)
@@ -56,12 +56,12 @@ def l3_setup(ports: int = 2) -> Setup:
 
 
 def wire_setup() -> Setup:
-    """No tables: frames leave by port 2."""
+    """Return a setup without tables: frames leave by port 2."""
     return Setup(WIRE, [])
 
 
 def routes(count: int) -> tuple[Setup, NDArray[np.uint64]]:
-    """Routes to port 2, nearly all of them /24, and their addresses: [count]."""
+    """Return routes to port 2, nearly all of them /24, and their addresses: [count]."""
     encode = _Insertions(L3, _ROUTE)
     short = [(length << 24 | k << (32 - length), length) for length in SHORT for k in range(64)]
     numbers = np.random.default_rng(1).permutation(1 << 21)[: count - len(short)]

@@ -38,16 +38,16 @@ def pinned(cores: Iterable[int]) -> Iterator[None]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time so far of all threads of a process but this one."""
+    """Return the CPU time so far of all threads of a process but this one."""
     tasks = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir()]
     return sum(thread_cpu_seconds(task) for task in tasks if task != get_native_id())
 
 
 def thread_cpu_seconds(thread: int) -> float:
-    """CPU time so far of a thread of any process, by its native id."""
+    """Return the CPU time so far of a thread of any process, by its native id."""
     return int(Path(f"/proc/{thread}/schedstat").read_text().split()[0]) / 1e9
 
 
 def resident_bytes(pid: int) -> int:
-    """Memory of a process that is in RAM."""
+    """Return the resident memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -25,7 +25,7 @@ def machine() -> str:
 def placed(
     cores: Cores, generating: str = "generator and sink", measured: str = "softswitch and C loop"
 ) -> str:
-    """Where everything runs."""
+    """Describe the placement of switch, traffic and sinks on cores."""
     bmv2 = " and ".join(map(str, cores.bmv2))
     return f"{generating} on core {cores.generator}, {measured} on {cores.softswitch}, BMv2 on {bmv2}"
 
@@ -37,7 +37,7 @@ def as_tables(results: Sequence[Result]) -> Iterator[Table]:
 
 
 def _table(results: Sequence[Result], targets: Targets) -> Table:
-    """Medians, ratios and goals, in Markdown, so that it can be pasted into docs/performance.md."""
+    """Return medians, ratios and goals in Markdown, to be pasted into docs/performance.md."""
     columns = (targets.ours, *targets.others)
     table = Table(box=box.MARKDOWN)
     table.add_column("what")
@@ -52,7 +52,7 @@ def _table(results: Sequence[Result], targets: Targets) -> Table:
 
 
 def as_json(results: Sequence[Result], placement: str) -> dict[str, Any]:
-    """All rounds of all lines, with the ratios and whether the goals are met."""
+    """Return all rounds of all lines, with the ratios and whether the goals are met."""
     return {
         "machine": machine(),
         "placement": placement,

@@ -50,12 +50,12 @@ class Result:
     targets: Targets = SWITCHES
 
     def value(self, target: str) -> float | None:
-        """Median of a target's rounds."""
+        """Return the median of a target's rounds."""
         values = self.samples.get(target)
         return median(values) if values else None
 
     def ratio(self, target: str) -> float | None:
-        """Our value over another target's: the median of each round's ratio."""
+        """Return the measured value over another target's: the median of each round's ratio."""
         ours, theirs = self.samples.get(self.targets.ours), self.samples.get(target)
         if not ours or not theirs:
             return None

@@ -68,7 +68,7 @@ class Trial(NamedTuple):
         return self.sent - self.received
 
     def percentile(self, q: float) -> float:
-        """One-way latency in µs."""
+        """Return a quantile of the one-way latency in µs."""
         return float(np.percentile(self.latencies_us, q)) if self.received else float("nan")
 
 

@@ -33,7 +33,7 @@ _ROUNDS = 5
 
 
 def hits(stage: Stage) -> list[Result]:
-    """Median time of a packet, by jobs, by what its keys are and by caches; then hits over cold packets."""
+    """Measure the median time of a packet, by jobs, kinds of keys and caches, and hits over cold packets."""
     missing = counters.missing()
     if missing:
         _LOG.info("no counters of cache and TLB misses: %s", missing)

@@ -30,7 +30,7 @@ def policy_steps(scale: Scale) -> int:
 
 
 def policies(stage: Stage) -> list[Result]:
-    """R1's skew; policies that serve all sizes in one pass have all ten, the others 20,000 keys."""
+    """Measure policies on a log of R1's skew: ten sizes if they are served in one pass, else one size."""
     stage.announce("policies: a log of R1's skew")
     with TemporaryDirectory(prefix="hotline-bench-") as folder, pinned({stage.cores.softswitch}):
         log = _log(Path(folder), policy_steps(stage.scale))

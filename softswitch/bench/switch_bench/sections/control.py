@@ -54,7 +54,7 @@ def measure_writes(stage: Stage, others: Sequence[Insertions]) -> list[Result]:
 
 
 def memory(stage: Stage) -> list[Result]:
-    """How much larger a switch is with many exact entries in one table."""
+    """Measure how much memory many exact entries in one table take."""
     entries = stage.scale.stored
     grown: dict[str, list[float]] = {}
     with stage.traffic(_PORTS):

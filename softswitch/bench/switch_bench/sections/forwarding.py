@@ -36,7 +36,7 @@ def forwarding(stage: Stage) -> list[Result]:
 
 
 def compare(stage: Stage, program: str, setup: Setup, cases: Sequence[Case]) -> list[Result]:
-    """Paired runs of the switches and the C loop over the same veths, with a program."""
+    """Measure the switches and the C loop in paired runs over the same veths, with one program."""
     figures: dict[str, dict[str, list[Figures]]] = defaultdict(lambda: defaultdict(list))
     with stage.traffic(_PORTS) as generator:
         for target in stage.shuffled([*stage.switches(), C_LOOP]):

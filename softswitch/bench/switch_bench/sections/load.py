@@ -29,12 +29,12 @@ _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 
 
 def load(stage: Stage) -> list[Result]:
-    """L3 forwarding."""
+    """Measure the time to the first packet of L3 forwarding."""
     return measure_load(stage, plain.l3_setup(), plain.l3())
 
 
 def measure_load(stage: Stage, setup: Setup, workload: Workload) -> list[Result]:
-    """Seconds from the process's start, and from when it is given the JSON."""
+    """Measure the time in s from the start of the process, and from the load of the JSON."""
     starts: dict[str, dict[str, list[float]]] = {}
     with stage.traffic(_PORTS), tempfile.TemporaryDirectory() as folder:
         # Copies of the packages, since numba keeps the code of the port loop beside its source.
@@ -70,7 +70,7 @@ def first_packet(
     setup: Setup,
     workload: Workload,
 ) -> tuple[float, float]:
-    """Seconds to the first packet through a switch that works in a folder: from its start, from its JSON."""
+    """Return the time in s to the first packet of a switch in a folder: from its start, from its JSON."""
     frame = _a_frame(workload)
     config, entries = pipeline_config(setup.program.json), encode_writes(setup.updates)
     begin = time.monotonic()

@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 def parts(stage: Stage) -> list[Result]:
-    """L3 forwarding."""
+    """Measure the parts of L3 forwarding."""
     l3 = plain.l3()
     forwarding = Step("and L3 forwarding, 128 B", SOFTSWITCH, plain.l3_setup(), l3)
     return measure_steps(stage, [*steps_of_no_program(l3), forwarding])
@@ -51,7 +51,7 @@ def steps_of_no_program(workload: Workload) -> list[Step]:
 
 
 def measure_steps(stage: Stage, steps: Sequence[Step]) -> list[Result]:
-    """CPU time a packet with a full window; what a step adds is its difference to the one before."""
+    """Measure the CPU time per packet of growing parts with a full window, as differences of steps."""
     costs: dict[int, list[float]] = defaultdict(list)
     with stage.traffic(_PORTS) as generator:
         for k in stage.shuffled(range(len(steps))):

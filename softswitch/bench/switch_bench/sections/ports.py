@@ -18,7 +18,7 @@ _IDLE_PORTS = 64
 
 
 def ports(stage: Stage) -> list[Result]:
-    """L3 forwarding from the first port to all others in turn."""
+    """Measure L3 forwarding from the first port to all others in turn."""
     results = []
     for count in stage.scale.ports:
         rates: dict[str, list[float]] = defaultdict(list)
@@ -36,7 +36,7 @@ def ports(stage: Stage) -> list[Result]:
 
 
 def idle(stage: Stage) -> list[Result]:
-    """CPU time of a switch with 64 ports and no traffic."""
+    """Measure the CPU time of a switch with 64 ports and no traffic."""
     spent = {}
     with stage.traffic(_IDLE_PORTS):
         for name in stage.switches():

@@ -43,7 +43,7 @@ def qdiscs() -> Iterator[Qdisc]:
 
 
 def shaped(interfaces: Collection[str]) -> dict[str, frozenset[str]]:
-    """Return the kinds on each of these interfaces that has a shaper."""
+    """Return the kinds of queueing disciplines of each of these interfaces that has a shaper."""
     names = dict(socket.if_nameindex())
     kinds: dict[str, frozenset[str]] = {}
     for each in qdiscs():
