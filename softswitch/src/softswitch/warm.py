@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +26,47 @@ from softswitch.state.memory import Memory
 _DELETION = bytes.fromhex("2211 0803 120d 120b 0801 1207 0801 1203 0a0101")
 
 
+_TABLES = "import sys; sys.path.insert(0, {!r}); from softswitch.warm import warm_tables; warm_tables()"
+
+
 def warm() -> None:
-    """Create a port loop and tables, which compiles their code."""
-    with PortLoop({}, cpu_port=1):
+    """Create a port loop and tables, which compiles their code; on two cores, at the same time."""
+    with _compiling_tables(), _no_collection(), PortLoop({}, cpu_port=1):
         pass
-    warm_tables()
+    with _no_collection():
+        warm_tables()
+
+
+@contextlib.contextmanager
+def _compiling_tables() -> Iterator[None]:
+    """Compile the tables in another process during the block, without regard to its success."""
+    if len(os.sched_getaffinity(0)) == 1:
+        yield
+        return
+    source = str(Path(__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", _TABLES.format(source)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield
+        except BaseException:
+            process.kill()
+            raise
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the garbage collector from searching numba's many objects, none of which it can free."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def is_cold() -> bool:

@@ -19,6 +19,9 @@ from softswitch.kernel.target import MAGIC
 ENTRY_SECTION = "entry"
 """Section of the function that the kernel calls."""
 
+TOO_LITTLE_STACK = "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
+_REFUSAL = b"refused: "
+
 _INSTRUCTION = struct.Struct("<BBhi")
 _CODE, _SYMBOLS, _RELOCATIONS = 1, 2, 9  # section types
 _R_BPF_64_32 = 10
@@ -34,17 +37,26 @@ class AssemblyError(KernelError):
 
 def compile_module(module: str) -> bytes:
     """Return a module's instructions, with placeholders for maps. Raises KernelError if BPF refuses them."""
-    return place_may_goto(link(cached_object((module, compiler.VERSION), lambda: _compile(module))))
+    found = cached_object((module, compiler.VERSION), lambda: _compile(module))
+    if found.startswith(_REFUSAL):
+        raise AssemblyError(found.removeprefix(_REFUSAL).decode())
+    return place_may_goto(link(found))
 
 
 def _compile(module: str) -> bytes:
-    """Compile in a subprocess, since LLVM's BPF back end aborts the process on errors; return object code."""
+    """Return object code, or LLVM's refusal after `_REFUSAL`, to be cached too.
+
+    It compiles in a subprocess, since LLVM's BPF back end aborts the process on errors.
+    """
     command = [sys.executable, "-m", compiler.__name__]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, input=module.encode(), capture_output=True, env=environment, check=False)
     if done.returncode != 0 or not done.stdout:
         lines = done.stderr.decode(errors="replace").strip().splitlines() or ["LLVM gave no object code"]
-        raise AssemblyError(_reason(lines))
+        reason = _reason(lines)
+        if reason == TOO_LITTLE_STACK:
+            return _REFUSAL + reason.encode()
+        raise AssemblyError(reason)
     return done.stdout
 
 
@@ -57,7 +69,7 @@ def _reason(lines: Sequence[str]) -> str:
     error = (outside or lines)[0]
     found = re.search(r"in function .*?: (.*)", error)
     if "stack limit" in error:
-        return "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
+        return TOO_LITTLE_STACK
     return f"LLVM's BPF back end gave up: {found[1].rstrip('.') if found else error}"
 
 

@@ -218,7 +218,7 @@ def depart(switch: Switch, queues: Queues, used: int) -> int:
         used = make_room(switch, used)
         data, length = record + HEAD_BYTES, length_of(record)
         now = max(now_us(switch), int64(switch.entered))
-        used = run_pipeline(switch, queues, DEPARTS, data, length, 0, now, used)
+        used = run_pipeline(switch, queues, int64(DEPARTS), data, length, int64(0), now, used)
     return used
 
 
@@ -251,7 +251,7 @@ def serve_queues(switch: Switch, queues: Queues) -> None:
         if not is_due(switch, queues):
             break
         lock(switch)
-        depart(switch, queues, 0)
+        depart(switch, queues, int64(0))
         pthread_mutex_unlock(switch.mutex)
         send_all(switch)
         if not switch.backpressure:
@@ -284,14 +284,14 @@ def release_held(switch: Switch, queues: Queues) -> bool:
         port = switch.ports[p]
         if port.impaired[IN]:
             buffer, slots = switch.reorder_buffers[p, IN], switch.reorder_slots[p, IN]
-            count = release(buffer, slots, now, 0, switch.burst, 0)
+            count = release(buffer, slots, now, int64(0), switch.burst, int64(0))
             if count:
                 process_burst(switch, queues, port.number, count)
                 recycle(slots)
             still += buffer.held
         if port.impaired[OUT]:
             buffer, slots = switch.reorder_buffers[p, OUT], switch.reorder_slots[p, OUT]
-            switch.queued[p] = release(buffer, slots, now, 0, switch.queue[p], 0)
+            switch.queued[p] = release(buffer, slots, now, int64(0), switch.queue[p], int64(0))
             send_queue(switch, p)
             still += buffer.held
     return still > 0

@@ -7,13 +7,14 @@ import pytest
 from softswitch.compiled import CompiledPipeline
 from softswitch.datapath import SwitchPorts
 from softswitch.errors import KernelError
+from softswitch.kernel import assembler
 from softswitch.kernel.pipeline import AttachedPipeline
 from softswitch.ports.impairment import Direction, Impairment
 from softswitch.settings import Datapath
 from switch_harness.constructs import compiled
 
 CPU = 255
-TOO_WIDE = "the program computes with numbers so wide that BPF's stack of 512 bytes is too small"
+TOO_WIDE = assembler.TOO_LITTLE_STACK
 
 
 def test_auto_decides_for_each_program_anew() -> None:

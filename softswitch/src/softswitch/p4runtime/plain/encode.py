@@ -112,7 +112,7 @@ def encode(
     for number in range(len(updates)):
         update = updates[number]
         if tables[last].id != update[TABLE]:
-            last = _row_of(tables, 0, len(tables), update[TABLE])
+            last = _row_of(tables, int64(0), len(tables), update[TABLE])
             if last < 0:
                 return False
         table = tables[last]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nativekit.compile import compiled, int64
+from nativekit.libc import memcpy
 from nativekit.memory import byte_at
 from nativekit.records import Ints
 from softswitch.native import entry_point
@@ -185,7 +186,7 @@ def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
 
     Copies the bytes of its other fields to `head`; returns their number, or -1 if an update is not plain.
     """
-    at, number, used, size = int64(0), 0, int64(0), int64(0)
+    at, number, used, size = int64(0), int64(0), int64(0), int64(0)
     address, stop = data.ctypes.data, len(data)
     while at < stop:
         begin = at
@@ -199,6 +200,6 @@ def scan(data: Bytes, updates: Ints, values: Ints, head: Bytes) -> int:
                 return -1
             number += 1
         else:
-            head[size : size + at - begin] = data[begin:at]
+            memcpy(head.ctypes.data + size, address + begin, at - begin)
             size += at - begin
     return size
