@@ -1,4 +1,4 @@
-"""What readers of access logs yield, and what they are told."""
+"""Blocks of accesses, the interface of readers, and their options."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BadRows:
 
     @property
     def noted(self) -> list[str]:
-        """Where each row since the last `settle` is, what is wrong and what was expected, in order."""
+        """Messages on the rows since the last `settle`, in order: place, problem and what was expected."""
         return [text for _, text in sorted(self._found)]
 
     def settle(self) -> None:
@@ -79,14 +79,16 @@ class Tables:
 
 def key_in_table(values: Keys, table: str) -> Keys:
     """Return keys that differ between tables: a bijection of 64 bits for each table (splitmix64)."""
-    seed = int.from_bytes(table.encode()[:8].ljust(8, b"\0"), "little") ^ hash_of_name(table)
-    mixed = values ^ np.uint64(seed)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
     # One value in 2^64 would mean "no key" on the wire.
-    found: Keys = np.minimum(mixed, np.uint64(NO_KEY - 1))
+    found: Keys = np.minimum(mix(values ^ np.uint64(hash_of_name(table))), np.uint64(NO_KEY - 1))
     return found
+
+
+def mix(values: Keys) -> Keys:
+    """Return hashes of 64 bits, different for different values (splitmix64)."""
+    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
 
 
 def hash_of_name(name: str) -> int:

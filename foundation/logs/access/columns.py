@@ -32,7 +32,6 @@ class Columns:
     """Mini-batch of an access; with `worker`, that of one worker."""
     worker: str | None = None
     op: str | None = None
-    """`pull` or `push`."""
 
     @property
     def others(self) -> dict[str, str]:

@@ -39,6 +39,16 @@ class Dictionary:
     def tables(self) -> NDArray[np.uint16]:
         return self._tables[: self._used]
 
+    def in_order(self) -> tuple[Keys, NDArray[np.uint16], NDArray[np.uint32]]:
+        """Return the keys ascending, the table of each, and each index's rank among them; empties this."""
+        self._slots = np.full(0, _FREE, np.int32)
+        order = np.argsort(self.keys)
+        rank = np.empty(len(order), np.uint32)
+        rank[order] = np.arange(len(order), dtype=np.uint32)
+        keys, self._keys = self.keys[order], np.empty(0, np.uint64)
+        tables, self._tables = self.tables[order], np.empty(0, np.uint16)
+        return keys, tables, rank
+
     def encode(self, keys: Keys, tables: NDArray[np.uint16] | None) -> NDArray[np.uint32]:
         """Return the index of each key; `tables` are theirs. Raises `DataError` for too many keys."""
         found = np.empty(len(keys), np.uint32)

@@ -75,7 +75,7 @@ class _Cells(NamedTuple):
     rows: NDArray[np.int64]
     raw: pl.Series
     values: pl.Series
-    """What `raw` is converted to; null where that is not possible."""
+    """Converted values; null for a value of `raw` that cannot be converted."""
 
 
 def to_block(frame: pl.DataFrame, layout: Layout, tables: Tables, bad: BadRow, first_row: int) -> Block:

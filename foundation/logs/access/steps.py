@@ -62,9 +62,18 @@ class Steps:
 
 def updates_of(steps: Steps) -> NDArray[np.int64]:
     """Return the updates of each key, without its pulls: [distinct]."""
+    return _counts(steps, 0)
+
+
+def accesses_of(steps: Steps) -> NDArray[np.int64]:
+    """Return the accesses of each key: [distinct]."""
+    return _counts(steps, PULL)
+
+
+def _counts(steps: Steps, ignored: int) -> NDArray[np.int64]:
     counts = np.zeros(len(steps.keys), np.int64)
     for at in range(0, len(steps.accesses), _CHUNK):
-        _count(np.array(steps.accesses[at : at + _CHUNK]), counts)
+        _count(np.array(steps.accesses[at : at + _CHUNK]), ignored, counts)
     return counts
 
 
@@ -254,21 +263,17 @@ def _canonical(
     """
     accesses = np.memmap(written_by.accesses, np.uint32, "r+")
     starts = np.memmap(written_by.starts, np.int64, "r+")
-    order = np.argsort(dictionary.keys)
-    keys, table_of = dictionary.keys[order], dictionary.tables[order]
-    rank = np.empty(len(order), np.uint32)
-    rank[order] = np.arange(len(order), dtype=np.uint32)
-    del order
+    keys, table_of, rank = dictionary.in_order()
     steps, at, written = len(starts) - 1, 0, 0
     while at < steps:
         end = max(int(np.searchsorted(starts, starts[at] + _CHUNK, side="right")) - 1, at + 1)
         end = min(end, steps)
         bounds = np.array(starts[at : end + 1])
         part = np.array(accesses[bounds[0] : bounds[-1]])
-        kept = _sort_steps(part, bounds - bounds[0], rank)
-        accesses[written : written + kept[-1]] = part[: kept[-1]]
-        starts[at:end] = written + kept[:-1]
-        written += int(kept[-1])
+        new_starts = _sort_steps(part, bounds - bounds[0], rank)
+        accesses[written : written + new_starts[-1]] = part[: new_starts[-1]]
+        starts[at:end] = written + new_starts[:-1]
+        written += int(new_starts[-1])
         at = end
     starts[steps] = written
     return keys, table_of, written
@@ -276,10 +281,10 @@ def _canonical(
 
 def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> Ints:
     """Renumber and sort the accesses of each step, move them to the front, and return their new starts."""
-    kept = np.empty(len(starts), np.int64)
+    new_starts = np.empty(len(starts), np.int64)
     written = int64(0)
     for step in range(len(starts) - 1):
-        kept[step] = written
+        new_starts[step] = written
         keys = part[starts[step] : starts[step + 1]]
         for i in range(len(keys)):
             access = int64(keys[i])
@@ -294,14 +299,16 @@ def _sort_steps_all(part: Accesses, starts: Ints, rank: NDArray[np.uint32]) -> I
                 part[written] = key ^ PULL
                 written += 1
             last = key
-    kept[len(starts) - 1] = written
-    return kept
+    new_starts[len(starts) - 1] = written
+    return new_starts
 
 
-def _count_all(accesses: Accesses, counts: Ints) -> None:
+def _count_all(accesses: Accesses, ignored: int, counts: Ints) -> None:
+    """Count the accesses that are updates once the bits `ignored` are cleared."""
     for access in accesses:
-        if access < PULL:
-            counts[int64(access)] += 1
+        found = int64(access) & ~ignored
+        if found < PULL:
+            counts[found] += 1
 
 
 _count = cached_entry_point(_count_all, Path(__file__).parent, SOURCES)

@@ -16,6 +16,7 @@ from hotline.cli.hotset import hotset
 from hotline.cli.interruption import INTERRUPTED, interrupted
 from hotline.cli.layers import layers
 from hotline.cli.logs import logs
+from hotline.cli.miss_ratio import miss_ratio
 from hotline.cli.overlap import overlap
 from hotline.cli.policies import policies
 from hotline.cli.predict import fit, predict
@@ -76,7 +77,16 @@ def hotline(verbose: bool) -> None:
 
 GROUPS = {
     "Runs and their reports": (run, report, figures, compare, logs, watch, recover),
-    "Answers without a network or root": (answer, explain, hotset, policies, whatif, overlap, layers),
+    "Answers without a network or root": (
+        answer,
+        explain,
+        hotset,
+        policies,
+        miss_ratio,
+        whatif,
+        overlap,
+        layers,
+    ),
     "Virtual time": (simulate, sweep, allreduce, faults, fit, predict),
     "Scripts of your own": (up, down),
     "The switch of a run, while it is up": (status, load, follow, offload, proxy, registers, unload),

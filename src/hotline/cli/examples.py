@@ -21,6 +21,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "hotset build": "updates.parquet --top-k 20000 -o hot.parquet",
     "hotset show": "hot.parquet",
     "policies": "updates.parquet --sizes 1000,20000",
+    "miss-ratio": "ml-100k.inter --batch 1 -o curve.png",
     "whatif": "resnet50 --workers 32",
     "overlap": "resnet50 --alpha-ms 0.5",
     "layers": "train.py -o model.csv",

@@ -28,7 +28,7 @@ _BITS = 6
 _WORD = (1 << _BITS) - 1
 
 
-class _Times(NamedTuple):
+class Times(NamedTuple):
     words: NDArray[np.uint64]
     """uint64[words, sizes]: the bits of all tiers, concatenated; tier 0 has a bit per time."""
     tiers: Ints
@@ -36,13 +36,22 @@ class _Times(NamedTuple):
     used: Ints
     """int64[sizes]: number of times in the set."""
     sizes: Ints
+    idle: Ints
+    """int64[sizes]: cached keys without a next access, which leave at once if there is bypass."""
+    may_bypass: NDArray[np.bool_]
+    """bool[1]: whether an accessed key may stay outside."""
     moves: Ints
 
 
 def make(log: Log, sizes: Sequence[int]) -> Policy:
     """Make the policy for the scored part only."""
+    return belady(log, sizes, may_bypass=True)
+
+
+def belady(log: Log, sizes: Sequence[int], may_bypass: bool) -> Policy:
+    """Make the optimum with bypass, or with every accessed key installed, as MIN was published."""
     moves = no_moves(sizes)
-    times = _times(len(log.accesses) - log.split, np.array(sizes, np.int64), moves)
+    times = make_times(len(log.accesses) - log.split, np.array(sizes, np.int64), moves, may_bypass)
     next_access = log.next_access
     _fill(times, _first_accesses(log, sizes[-1]))
     moves[:] = 0
@@ -71,13 +80,19 @@ def _first_accesses(log: Log, limit: int) -> Ints:
     return np.concatenate(chunks)[:limit] if chunks else np.zeros(0, np.int64)
 
 
-def _times(span: int, sizes: Ints, moves: Ints) -> _Times:
+def make_times(span: int, sizes: Ints, moves: Ints, may_bypass: bool) -> Times:
     counts = [span]
     while counts[-1] > 1 or len(counts) == 1:
         counts.append((counts[-1] + _WORD) >> _BITS)
     tiers = np.cumsum([0, *counts[1:]])
-    return _Times(
-        np.zeros((tiers[-1], len(sizes)), np.uint64), tiers[:-1], np.zeros_like(sizes), sizes, moves
+    return Times(
+        np.zeros((tiers[-1], len(sizes)), np.uint64),
+        tiers[:-1],
+        np.zeros_like(sizes),
+        sizes,
+        np.zeros_like(sizes),
+        np.array([may_bypass]),
+        moves,
     )
 
 
@@ -90,16 +105,16 @@ def _mark_first_accesses(accesses: Accesses, seen: NDArray[np.bool_], is_first: 
 
 
 @entry_point
-def _fill(times: _Times, first_accesses: Ints) -> None:
+def _fill(times: Times, first_accesses: Ints) -> None:
     times = as_ref(times)
     for time in first_accesses:
         for size in range(len(times.sizes)):
             if times.used[size] < times.sizes[size]:
-                _insert(times, size, time)
+                insert_time(times, size, time)
 
 
 @entry_point
-def _serve(times: _Times, begin: int, next_access: Ints, levels: Levels) -> None:
+def _serve(times: Times, begin: int, next_access: Ints, levels: Levels) -> None:
     times = as_ref(times)
     sizes = len(times.sizes)
     for i in range(len(next_access)):
@@ -108,29 +123,48 @@ def _serve(times: _Times, begin: int, next_access: Ints, levels: Levels) -> None
         for size in range(sizes):
             if times.words[time >> _BITS, size] >> np.uint64(time & _WORD) & np.uint64(1):
                 levels[i] = min(levels[i], size)
-                _remove(times, size, time)
+                remove_time(times, size, time)
                 if next_time >= 0:
-                    _insert(times, size, next_time)
-                else:
+                    insert_time(times, size, next_time)
+                elif times.may_bypass[0]:
                     times.moves[EVICTIONS, size] += 1
+                else:
+                    times.idle[size] += 1
+            elif not times.may_bypass[0]:
+                _install(times, size, next_time)
             elif next_time >= 0:
                 _consider(times, size, next_time)
 
 
 @compiled
-def _consider(times: _Times, size: int, next_time: int) -> None:
+def _consider(times: Times, size: int, next_time: int) -> None:
     if times.used[size] == times.sizes[size]:
-        latest = _latest(times, size)
+        latest = latest_time(times, size)
         if latest < next_time:
             return
-        _remove(times, size, latest)
+        remove_time(times, size, latest)
         times.moves[EVICTIONS, size] += 1
-    _insert(times, size, next_time)
+    insert_time(times, size, next_time)
     times.moves[INSTALLS, size] += 1
 
 
 @compiled
-def _insert(times: _Times, size: int, time: int) -> None:
+def _install(times: Times, size: int, next_time: int) -> None:
+    if times.used[size] + times.idle[size] == times.sizes[size]:
+        if times.idle[size] > 0:
+            times.idle[size] -= 1
+        else:
+            remove_time(times, size, latest_time(times, size))
+        times.moves[EVICTIONS, size] += 1
+    if next_time >= 0:
+        insert_time(times, size, next_time)
+    else:
+        times.idle[size] += 1
+    times.moves[INSTALLS, size] += 1
+
+
+@compiled
+def insert_time(times: Times, size: int, time: int) -> None:
     times.used[size] += 1
     for tier in range(len(times.tiers)):
         word = times.tiers[tier] + (time >> _BITS)
@@ -142,7 +176,7 @@ def _insert(times: _Times, size: int, time: int) -> None:
 
 
 @compiled
-def _remove(times: _Times, size: int, time: int) -> None:
+def remove_time(times: Times, size: int, time: int) -> None:
     times.used[size] -= 1
     for tier in range(len(times.tiers)):
         word = times.tiers[tier] + (time >> _BITS)
@@ -153,7 +187,7 @@ def _remove(times: _Times, size: int, time: int) -> None:
 
 
 @compiled
-def _latest(times: _Times, size: int) -> int:
+def latest_time(times: Times, size: int) -> int:
     time = int64(0)
     for tier in range(len(times.tiers) - 1, -1, -1):
         time = time << _BITS | _highest_bit(times.words[times.tiers[tier] + time, size])

@@ -53,7 +53,7 @@ class OracleGeneralLog:
 
 
 def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> OracleGeneralLog | None:
-    """Return the log if the times of its first records do not fall, and next accesses lie behind them."""
+    """Return the log if the times of its first records do not fall, and next accesses lie is_ahead them."""
     records = np.frombuffer(head[: len(head) // RECORD.itemsize * RECORD.itemsize], RECORD)
     if not len(records) or not is_plausible(records):
         return None
@@ -64,7 +64,8 @@ def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> Oracle
 
 def is_plausible(records: NDArray[np.void]) -> bool:
     following = records["next"]
-    behind = (following > np.arange(len(records))) & (following < _MAX_ACCESSES)
+    is_ahead = (following > np.arange(len(records))) & (following < _MAX_ACCESSES)
     return bool(
-        (np.diff(records["time"].astype(np.int64)) >= 0).all() and (behind | np.isin(following, _NEVER)).all()
+        (np.diff(records["time"].astype(np.int64)) >= 0).all()
+        and (is_ahead | np.isin(following, _NEVER)).all()
     )

@@ -15,7 +15,7 @@ from controller.tables import SLOTS
 from foundation.protocol.header import LANES
 from nativekit.plain import plain
 from studies.policies.log import Log
-from studies.policies.rules import heavy_keeper, lfu, sketch, space_saving, w_tinylfu
+from studies.policies.rules import heavy_keeper, lfu, look_ahead, s3_fifo, sketch, space_saving, w_tinylfu
 from studies.policies.rules.sketch import hash_key, to_bucket
 
 plain_hash = plain(hash_key)
@@ -321,6 +321,191 @@ class Optimum(ReferenceCache):
         return hit
 
 
+class Fifo(ReferenceCache):
+    def __init__(self, log: Log, size: int) -> None:
+        super().__init__(size)
+        self.queue: list[int] = []
+
+    def serve(self, key: int) -> bool:
+        if key in self.queue:
+            return True
+        if len(self.queue) == self.size:
+            self.queue.pop(0)
+            self.evictions += 1
+        self.queue.append(key)
+        self.installs += 1
+        return False
+
+
+class Sieve(ReferenceCache):
+    """A list of [key, was accessed], the oldest first, and the index of the hand."""
+
+    def __init__(self, log: Log, size: int) -> None:
+        super().__init__(size)
+        self.queue: list[tuple[int, bool]] = []
+        self.hand = 0
+
+    def serve(self, key: int) -> bool:
+        keys = [each for each, _ in self.queue]
+        if key in keys:
+            self.queue[keys.index(key)] = key, True
+            return True
+        if len(self.queue) == self.size:
+            while self.queue[self.hand % self.size][1]:
+                self.queue[self.hand % self.size] = self.queue[self.hand % self.size][0], False
+                self.hand += 1
+            self.hand %= self.size
+            self.queue.pop(self.hand)
+            self.hand %= self.size  # the end of the list is its head: the hand then goes on at the tail
+            if self.hand == len(self.queue):
+                self.hand = 0
+            self.evictions += 1
+        self.queue.append((key, False))
+        self.installs += 1
+        return False
+
+
+class S3Fifo(ReferenceCache):
+    def __init__(self, log: Log, size: int) -> None:
+        super().__init__(size)
+        self.places, self.main_places, self.ghost_places = s3_fifo.capacities(size)
+        self.small: dict[int, int] = {}
+        self.main: dict[int, int] = {}
+        self.ghost: list[int] = []
+        self.is_full = False
+
+    def serve(self, key: int) -> bool:
+        for queue in (self.small, self.main):
+            if key in queue:
+                queue[key] = min(queue[key] + 1, 3)
+                return True
+        was_ghost = key in self.ghost
+        if was_ghost:
+            self.ghost.remove(key)
+        while len(self.small) + len(self.main) == self.size:
+            self.is_full = True
+            if len(self.main) > self.main_places or not self.small:
+                self.evict_main()
+            else:
+                self.evict_small()
+        overflows = not self.is_full and len(self.small) >= self.places
+        (self.main if was_ghost or overflows else self.small)[key] = 0
+        self.installs += 1
+        return False
+
+    def evict_small(self) -> None:
+        for key, count in list(self.small.items()):
+            del self.small[key]
+            if count < s3_fifo.TO_MAIN:
+                self.ghost = [*self.ghost, key][-self.ghost_places :] if self.ghost_places else []
+                self.evictions += 1
+                return
+            self.main[key] = 0
+
+    def evict_main(self) -> None:
+        while True:
+            key = next(iter(self.main))
+            count = self.main.pop(key)
+            if not count:
+                self.evictions += 1
+                return
+            self.main[key] = count - 1
+
+
+class Arc(ReferenceCache):
+    """The paper's figure 4; lists begin with the key that was accessed longest ago."""
+
+    def __init__(self, log: Log, size: int) -> None:
+        super().__init__(size)
+        self.t1: list[int] = []
+        self.t2: list[int] = []
+        self.b1: list[int] = []
+        self.b2: list[int] = []
+        self.target = 0.0
+
+    def serve(self, key: int) -> bool:
+        for queue in (self.t1, self.t2):
+            if key in queue:
+                queue.remove(key)
+                self.t2.append(key)
+                return True
+        self.installs += 1
+        if key in self.b1:
+            self.target = min(self.target + max(len(self.b2) / len(self.b1), 1.0), self.size)
+            self.replace(False)
+            self.b1.remove(key)
+            self.t2.append(key)
+        elif key in self.b2:
+            self.target = max(self.target - max(len(self.b1) / len(self.b2), 1.0), 0.0)
+            self.replace(True)
+            self.b2.remove(key)
+            self.t2.append(key)
+        else:
+            self.make_room()
+            self.t1.append(key)
+        return False
+
+    def make_room(self) -> None:
+        everything = len(self.t1) + len(self.t2) + len(self.b1) + len(self.b2)
+        if len(self.t1) + len(self.b1) == self.size:
+            if self.b1:
+                self.b1.pop(0)
+                self.replace(False)
+            else:
+                self.t1.pop(0)
+                self.evictions += 1
+        elif everything >= self.size:
+            if everything == 2 * self.size:
+                self.b2.pop(0)
+            if len(self.t1) + len(self.t2) == self.size:
+                self.replace(False)
+
+    def replace(self, is_in_b2: bool) -> None:
+        if self.t1 and (len(self.t1) > self.target or (is_in_b2 and len(self.t1) == self.target)):
+            self.b1.append(self.t1.pop(0))
+        else:
+            self.b2.append(self.t2.pop(0))
+        self.evictions += 1
+
+
+class LookAhead(ReferenceCache):
+    """The cached keys, the least recently used first; what is to come is looked up anew each time."""
+
+    def __init__(self, log: Log, size: int, steps: int = look_ahead.STEPS) -> None:
+        super().__init__(size)
+        self.log, self.steps = log, steps
+        self.at = 0
+        self.cached: list[int] = []
+
+    def known_next(self, key: int) -> int | None:
+        step = int(np.searchsorted(self.log.starts, self.at - 1, side="right")) - 1
+        end = int(self.log.starts[min(step + 1 + self.steps, self.log.steps)])
+        coming = self.log.accesses[self.at : end].tolist()
+        return coming.index(key) if key in coming else None
+
+    def serve(self, key: int) -> bool:
+        self.at += 1
+        if key in self.cached:
+            self.cached.remove(key)
+            self.cached.append(key)
+            return True
+        if len(self.cached) == self.size and not self.makes_room_for(key):
+            return False
+        self.cached.append(key)
+        self.installs += 1
+        return False
+
+    def makes_room_for(self, key: int) -> bool:
+        known = {each: at for each in [*self.cached, key] if (at := self.known_next(each)) is not None}
+        unknown = [each for each in self.cached if each not in known]
+        leaving = unknown[0] if unknown else max(self.cached, key=lambda each: known[each])
+        if not unknown and known.get(key, self.log.steps + len(self.log.accesses)) > known[leaving]:
+            return False
+        self.cached.remove(leaving)
+        self.evictions += 1
+        return True
+
+
 REFERENCES: dict[str, Callable[[Log, int], ReferencePolicy]] = {
     "belady": Optimum,
     "top-k": Fixed,
@@ -329,6 +514,11 @@ REFERENCES: dict[str, Callable[[Log, int], ReferencePolicy]] = {
     "w-tinylfu": WTinyLfu,
     "lfu": Lfu,
     "lru": Lru,
+    "fifo": Fifo,
+    "sieve": Sieve,
+    "s3-fifo": S3Fifo,
+    "arc": Arc,
+    "look-ahead": LookAhead,
     "p4-lru": P4Lru,
     "spacesaving": SpaceSaving,
     "heavykeeper": HeavyKeeper,

@@ -189,7 +189,7 @@ def test_a_generated_log(tmp_path: Path) -> None:
         (("LOG", "--sizes", "5,x"), 2, "--sizes 5,x: expected integers from 1 to"),
         (("LOG", "--sizes", "0"), 2, "--sizes 0: expected integers from 1 to"),
         (("LOG", "--sizes", "131073"), 2, "integers from 1 to 131,072"),
-        (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; expected one of belady, top-k, window"),
+        (("LOG", "--only", "lru,mru"), 1, "'mru' is no policy; expected one of belady, look-ahead, top-k"),
         (("LOG", "--only", ""), 1, "'' is no policy"),
         (("LOG", "--train-share", "1"), 2, "0<x<1"),
         (("LOG", "--rate", "nan"), 2, "'nan' is not a finite number"),

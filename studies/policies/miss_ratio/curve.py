@@ -1,0 +1,185 @@
+"""Miss-ratio curves of an access log, exact or of a sample of its keys, for all keys and for each table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from foundation.logs.access.block import mix
+from foundation.logs.access.steps import KEY, Accesses, Steps
+from foundation.settings import Strict
+from studies.policies.miss_ratio.reuse import reuse_histograms
+
+Progress = Callable[[int, int], None]
+ALL = "all"
+"""Name of the curve of all keys, which share one cache."""
+POINTS_PER_DECADE = 20
+_BINS = 1000
+_CHUNK = 1 << 18
+SUBSAMPLES = 8
+"""Parts of a sample, whose curves differ as much as their number and size allow: this gives the error."""
+_Z = 1.96
+"""Half width of a 95 % interval in standard errors."""
+
+
+class MissRatioCurve(Strict):
+    table: str
+    accesses: int
+    keys: int
+    first_accesses: int
+    """Accesses that miss in any cache; of a sample, estimated."""
+    keys_per_step: float
+    """Mean number of distinct keys of a mini-batch."""
+    sizes: tuple[int, ...]
+    """Places of a cache, up to one for each key."""
+    miss_ratio: tuple[float, ...]
+    """Share of the accesses that miss, for each size."""
+    error: tuple[float, ...] | None = None
+    """Half width of a 95 % interval for each size; None for an exact curve."""
+
+    def at(self, size: float) -> float:
+        """Return the share of misses of a cache of this size, by linear interpolation."""
+        return float(np.interp(size, (0, *self.sizes), (1.0, *self.miss_ratio)))
+
+    @property
+    def max_error(self) -> float:
+        return max(self.error or (0.0,))
+
+
+class MissRatios(Strict):
+    name: str
+    sample: float | None
+    """Share of the keys that were sampled; None for exact curves."""
+    curves: tuple[MissRatioCurve, ...]
+    """Curve of all keys together, then one for each table, whose cache is then its own."""
+    notes: tuple[str, ...]
+
+    @property
+    def by_table(self) -> tuple[MissRatioCurve, ...]:
+        """Curves of the tables; that of all keys for a log without tables."""
+        return self.curves[1:] or self.curves
+
+
+def miss_ratios(steps: Steps, sample: float | None, progress: Progress) -> MissRatios:
+    """Return the curves of a log; `sample` is the share of keys to sample, None is exact."""
+    passes = 2 if steps.tables else 1
+    done = 0
+
+    def report(accesses: int) -> None:
+        nonlocal done
+        done += accesses
+        progress(done, passes * len(steps.accesses))
+
+    curves = list(_curves(steps, np.zeros(len(steps.keys), np.uint16), (ALL,), sample, report))
+    if steps.tables:
+        curves += _curves(steps, steps.table_of, steps.tables, sample, report)
+    return MissRatios(name=steps.name, sample=sample, curves=tuple(curves), notes=steps.notes)
+
+
+def _curves(
+    steps: Steps, group_of: NDArray[np.uint16], names: tuple[str, ...], sample: float | None,
+    report: Callable[[int], None],
+) -> Iterator[MissRatioCurve]:  # fmt: skip
+    groups = len(names)
+    keys = np.bincount(group_of, minlength=groups)
+    if sample is None:
+        accesses = np.zeros(groups, np.int64)
+        found = list(reuse_histograms(_chunks(steps, report, group_of, accesses), group_of, groups))
+        for group, name in enumerate(names):
+            sizes = sizes_up_to(int(keys[group]))
+            ratio = 1 - np.cumsum(found[group])[sizes] / accesses[group] + found[group][0] / accesses[group]
+            yield _curve(name, steps, int(accesses[group]), int(keys[group]), found[group][0], sizes, ratio)
+        return
+    yield from _sampled_curves(steps, group_of, names, sample, report)
+
+
+def _sampled_curves(
+    steps: Steps, group_of: NDArray[np.uint16], names: tuple[str, ...], sample: float,
+    report: Callable[[int], None],
+) -> Iterator[MissRatioCurve]:  # fmt: skip
+    """Yield the curves of sampled keys (SHARDS: Waldspurger et al., FAST 2015, with its adjustment).
+
+    Distances are those among sampled keys, divided by their share. What a sample lacks of its share of the
+    accesses counts as hits of the smallest size: a few frequent keys make most of that difference.
+    """
+    hashed = mix(steps.keys)
+    is_sampled = hashed < np.uint64(min(int(sample * 2**64), 2**64 - 1))
+    ids = np.cumsum(is_sampled, dtype=np.uint32) - 1
+    groups, keys = len(names), np.bincount(group_of, minlength=len(names))
+    chosen = group_of[is_sampled]
+    part = (mix(hashed[is_sampled]) % np.uint64(SUBSAMPLES)).astype(np.uint16)
+    accesses = np.zeros(groups, np.int64)
+
+    def sampled() -> Iterator[Accesses]:
+        for chunk in _chunks(steps, report, group_of, accesses):
+            inside = chunk & KEY
+            yield ids[inside[is_sampled[inside]]]
+
+    chunks = [chunk.copy() for chunk in sampled()]
+    whole = list(reuse_histograms(chunks, chosen, groups))
+    parts = list(reuse_histograms(chunks, chosen * np.uint16(SUBSAMPLES) + part, groups * SUBSAMPLES))
+    for group, name in enumerate(names):
+        sizes = sizes_up_to(int(keys[group]))
+        # In smaller caches a part of the sample has no place.
+        sizes = sizes[sizes >= min(SUBSAMPLES / sample, sizes[-1])]
+        ratio = _scaled(whole[group], sizes, sample, int(accesses[group]))
+        of_parts = [
+            _scaled(each, sizes, sample / SUBSAMPLES, int(accesses[group]))
+            for each in parts[group * SUBSAMPLES : (group + 1) * SUBSAMPLES]
+        ]
+        error = _Z * np.std(of_parts, axis=0, ddof=1) / np.sqrt(SUBSAMPLES)
+        first = round(int(whole[group][0]) / sample)
+        yield _curve(name, steps, int(accesses[group]), int(keys[group]), first, sizes, ratio, error)
+
+
+def _scaled(
+    counts: NDArray[np.int64], sizes: NDArray[np.int64], share: float, accesses: int
+) -> NDArray[np.float64]:
+    expected = share * accesses
+    hits = np.append(0, np.cumsum(counts[1:])) + (expected - counts.sum())
+    places = np.minimum((sizes * share).astype(np.int64), len(counts) - 1)
+    ratio: NDArray[np.float64] = np.clip(1 - hits[places] / expected, 0, 1)
+    return ratio
+
+
+def sizes_up_to(keys: int) -> NDArray[np.int64]:
+    """Return sizes from 1 to a place for each key, evenly on a logarithmic axis, and on a linear one."""
+    number = max(2, int(np.log10(max(keys, 1)) * POINTS_PER_DECADE))
+    logarithmic = np.geomspace(1, max(keys, 1), number).round()
+    return np.unique(np.append(logarithmic, np.ceil(bin_edges(keys)[1:]))).astype(np.int64)
+
+
+def bin_edges(keys: int) -> NDArray[np.float64]:
+    """Return the edges of equal parts of all sizes, whose whole numbers are sizes of each curve."""
+    return np.linspace(0, keys, min(_BINS, max(keys, 1)) + 1)
+
+
+def _curve(
+    name: str, steps: Steps, accesses: int, keys: int, first: int, sizes: NDArray[np.int64],
+    ratio: NDArray[np.float64], error: NDArray[np.float64] | None = None,
+) -> MissRatioCurve:  # fmt: skip
+    return MissRatioCurve(
+        table=name,
+        accesses=accesses,
+        keys=keys,
+        first_accesses=int(first),
+        keys_per_step=accesses / len(steps),
+        sizes=tuple(sizes.tolist()),
+        miss_ratio=tuple(ratio.tolist()),
+        error=None if error is None else tuple(error.tolist()),
+    )
+
+
+def _chunks(
+    steps: Steps, report: Callable[[int], None], group_of: NDArray[np.uint16], accesses: NDArray[np.int64]
+) -> Iterator[Accesses]:
+    """Yield all accesses, and add up those of each group."""
+    for at in range(0, len(steps.accesses), _CHUNK):
+        chunk = np.array(steps.accesses[at : at + _CHUNK])
+        accesses += (
+            len(chunk) if len(accesses) == 1 else np.bincount(group_of[chunk & KEY], minlength=len(accesses))
+        )
+        yield chunk
+        report(len(chunk))

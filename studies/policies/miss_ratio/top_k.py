@@ -1,0 +1,45 @@
+"""The share of a table's accesses that its hottest keys take, as HugeCTR sizes its GPU caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from foundation.logs.access.steps import Steps, accesses_of
+from studies.policies.miss_ratio.curve import ALL
+
+GPU_CACHE_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Values of HugeCTR's `gpucacheper`: shares of a table's keys that a GPU cache holds."""
+
+
+class TopKShares(NamedTuple):
+    table: str
+    accesses: int
+    keys: int
+    shares: tuple[float, ...]
+    """Share of the accesses to the hottest keys, for each of `GPU_CACHE_SHARES`."""
+
+    def of_hugectr(self) -> dict[str, object]:
+        """Return keys and hit rate for each `gpucacheper`, as its inference settings name them."""
+        return {
+            "keys": self.keys,
+            "lookups": self.accesses,
+            "top_k": [
+                {"gpucacheper": part, "keys": -int(-part * self.keys // 1), "hit_rate": share}
+                for part, share in zip(GPU_CACHE_SHARES, self.shares, strict=True)
+            ],
+        }
+
+
+def top_k_shares(steps: Steps) -> Iterator[TopKShares]:
+    """Yield the shares of each table; of all keys for a log without tables."""
+    counts = accesses_of(steps)
+    for index, table in enumerate(steps.tables or (ALL,)):
+        of_table = np.sort(counts[steps.table_of == index])[::-1] if steps.tables else np.sort(counts)[::-1]
+        taken = np.append(0, np.cumsum(of_table))
+        numbers = np.ceil(np.array(GPU_CACHE_SHARES) * len(of_table)).astype(np.int64)
+        yield TopKShares(
+            table, int(taken[-1]), len(of_table), tuple((taken[numbers] / max(taken[-1], 1)).tolist())
+        )

@@ -1,0 +1,122 @@
+"""ARC (Megiddo and Modha, FAST 2003): LRU of keys accessed once and of others, balanced by their ghosts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints
+from nativekit.reference import as_ref
+from studies.compile import entry_point
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
+
+T1, T2, B1, B2 = 0, 1, 2, 3
+"""The paper's lists: cached keys accessed once, cached keys accessed more often, and the ghosts of both."""
+_ABSENT = -1
+
+
+class _ArcState(NamedTuple):
+    links: Links
+    """int32[2, distinct]: the lists; a head is the key accessed last."""
+    lists: Ints
+    list_of: NDArray[np.int8]
+    """int8[distinct]: T1, T2, B1, B2 or -1."""
+    size: Ints
+    """int64[1]: places of T1 and T2 together."""
+    target: NDArray[np.float64]
+    """float64[1]: target size of T1."""
+    moves: Ints
+
+
+def make(log: Log, sizes: Sequence[int]) -> Policy:
+    (size,), distinct, moves = sizes, len(log.keys), no_moves(sizes)
+    state = _ArcState(
+        *make_lists(distinct, 4),
+        np.full(distinct, _ABSENT, np.int8),
+        np.array([size], np.int64),
+        np.zeros(1),
+        moves,
+    )
+    return Policy(partial(_serve, state), moves)
+
+
+@entry_point
+def _serve(state: _ArcState, accesses: Accesses, levels: Levels) -> None:
+    state = as_ref(state)
+    for i in range(len(accesses)):
+        key = int64(accesses[i]) & KEY
+        which = int64(state.list_of[key])
+        is_hit = which in (T1, T2)
+        levels[i] = not is_hit
+        if which == _ABSENT:
+            _admit(state, key)
+            continue
+        if not is_hit:
+            _adapt(state, which)
+            _replace(state, which == B2)
+            state.moves[INSTALLS, 0] += 1
+        _move(state, key, T2)
+
+
+@compiled
+def _move(state: _ArcState, key: int, which: int) -> None:
+    if state.list_of[key] != _ABSENT:
+        unlink(state.links, state.lists, int64(state.list_of[key]), key)
+    push(state.links, state.lists, which, key)
+    state.list_of[key] = which
+
+
+@compiled
+def _drop(state: _ArcState, which: int) -> None:
+    key = tail(state.lists, which)
+    unlink(state.links, state.lists, which, key)
+    state.list_of[key] = _ABSENT
+
+
+@compiled
+def _adapt(state: _ArcState, ghost: int) -> None:
+    ones, others = length(state.lists, B1), length(state.lists, B2)
+    if ghost == B1:
+        state.target[0] = min(state.target[0] + max(others / ones, 1.0), float(state.size[0]))
+    else:
+        state.target[0] = max(state.target[0] - max(ones / others, 1.0), 0.0)
+
+
+@compiled
+def _replace(state: _ArcState, is_in_b2: bool) -> None:
+    ones, target = length(state.lists, T1), state.target[0]
+    if ones > 0 and (ones > target or (is_in_b2 and ones == target)):
+        _move(state, tail(state.lists, T1), B1)
+    else:
+        _move(state, tail(state.lists, T2), B2)
+    state.moves[EVICTIONS, 0] += 1
+
+
+@compiled
+def _admit(state: _ArcState, key: int) -> None:
+    size = state.size[0]
+    cached = length(state.lists, T1) + length(state.lists, T2)
+    if length(state.lists, T1) + length(state.lists, B1) == size:
+        if length(state.lists, T1) < size:
+            _drop(state, B1)
+            _replace(state, False)
+        else:
+            _drop(state, T1)
+            state.moves[EVICTIONS, 0] += 1
+    elif cached + length(state.lists, B1) + length(state.lists, B2) >= size:
+        if cached + length(state.lists, B1) + length(state.lists, B2) == 2 * size:
+            _drop(state, B2)
+        if cached == size:
+            _replace(state, False)
+    _move(state, key, T1)
+    state.moves[INSTALLS, 0] += 1
+
+
+ARC = PolicySpec("arc", "ARC", "LRU of keys accessed once, and of others, in balance by ghosts", make)

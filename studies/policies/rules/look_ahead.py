@@ -1,0 +1,133 @@
+"""Look-ahead: the next mini-batches are known, as a loader that prefetches knows them (BagPipe, SOSP 2023).
+
+Of the cached keys and the accessed one, a key without an access in the known mini-batches leaves first, the
+least recently used one of them; if there is none, that whose next access is latest, as Belady's optimum does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nativekit.compile import compiled, int64
+from nativekit.records import Ints, Words
+from nativekit.reference import as_ref
+from studies.compile import entry_point
+from studies.policies.log import KEY, Accesses, Log
+from studies.policies.policy import EVICTIONS, INSTALLS, Levels, Policy, PolicySpec, no_moves
+from studies.policies.rules.belady import Times, insert_time, latest_time, make_times, remove_time
+from studies.policies.rules.linked_lists import Links, length, make_lists, push, tail, unlink
+
+STEPS = 100
+"""Mini-batches after the current one that are known."""
+_ABSENT, _UNKNOWN, _KNOWN = 0, 1, 2
+_AT, _STEP, _END = 0, 1, 2
+_ONLY = 0
+
+
+class _State(NamedTuple):
+    times: Times
+    """Next accesses of the cached keys that have one in the known mini-batches."""
+    links: Links
+    """int32[2, distinct]: the other cached keys; the head is the one accessed last."""
+    lists: Ints
+    state_of: NDArray[np.int8]
+    """int8[distinct]: whether a key is cached, and whether its next access is known."""
+    starts: Ints
+    """int64[steps + 1]: first access of each mini-batch."""
+    position: Ints
+    """int64[3]: the next access to serve, its mini-batch, and the end of the known accesses."""
+    moves: Ints
+
+
+def make(log: Log, sizes: Sequence[int]) -> Policy:
+    return look_ahead(log, sizes, STEPS)
+
+
+def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
+    """Make the policy that knows so many mini-batches after the current one."""
+    distinct, moves = len(log.keys), no_moves(sizes)
+    state = _State(
+        make_times(len(log.accesses), np.array(sizes, np.int64), moves, may_bypass=True),
+        *make_lists(distinct, 1),
+        np.zeros(distinct, np.int8),
+        np.array(log.starts),
+        np.array([0, -1, 0], np.int64),
+        moves,
+    )
+    return Policy(partial(_serve, state, steps, log.accesses, log.next_access), moves)
+
+
+@entry_point
+def _serve(
+    state: _State, steps: int, log: Accesses, next_access: Words, accesses: Accesses, levels: Levels
+) -> None:
+    state = as_ref(state)
+    for i in range(len(accesses)):
+        at = state.position[_AT]
+        if at == state.starts[state.position[_STEP] + 1]:
+            state.position[_STEP] += 1
+            last = min(state.position[_STEP] + steps, len(state.starts) - 2)
+            _look(state, log, state.starts[last + 1])
+        key, next_time = int64(accesses[i]) & KEY, int64(next_access[at])
+        levels[i] = state.state_of[key] == _ABSENT
+        if state.state_of[key] != _ABSENT:
+            remove_time(state.times, _ONLY, at)
+            _keep(state, key, next_time)
+        elif _makes_room(state, log, next_time):
+            _keep(state, key, next_time)
+            state.moves[INSTALLS, 0] += 1
+        state.position[_AT] = at + 1
+
+
+@compiled
+def _look(state: _State, log: Accesses, end: int) -> None:
+    """Learn of the accesses before `end`."""
+    for at in range(state.position[_END], end):
+        key = int64(log[at]) & KEY
+        if state.state_of[key] == _UNKNOWN:
+            unlink(state.links, state.lists, _ONLY, key)
+            state.state_of[key] = _KNOWN
+            insert_time(state.times, _ONLY, at)
+    state.position[_END] = end
+
+
+@compiled
+def _keep(state: _State, key: int, next_time: int) -> None:
+    if next_time < state.position[_END]:
+        insert_time(state.times, _ONLY, next_time)
+        state.state_of[key] = _KNOWN
+    else:
+        push(state.links, state.lists, _ONLY, key)
+        state.state_of[key] = _UNKNOWN
+
+
+@compiled
+def _makes_room(state: _State, log: Accesses, next_time: int) -> bool:
+    """Return whether a key with this next access can be installed, after an eviction if it takes one."""
+    if state.times.used[_ONLY] + length(state.lists, _ONLY) < state.times.sizes[_ONLY]:
+        return True
+    if length(state.lists, _ONLY) > 0:
+        leaving = tail(state.lists, _ONLY)
+        unlink(state.links, state.lists, _ONLY, leaving)
+    else:
+        latest = latest_time(state.times, _ONLY)
+        if latest < next_time:
+            return False
+        remove_time(state.times, _ONLY, latest)
+        leaving = int64(log[latest]) & KEY
+    state.state_of[leaving] = _ABSENT
+    state.moves[EVICTIONS, 0] += 1
+    return True
+
+
+LOOK_AHEAD = PolicySpec(
+    "look-ahead",
+    "look-ahead",
+    "the next 100 mini-batches are known: what they do not access leaves, then what they access last",
+    make,
+)
