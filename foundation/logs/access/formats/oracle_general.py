@@ -53,7 +53,7 @@ class OracleGeneralLog:
 
 
 def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> OracleGeneralLog | None:
-    """Return the log if the times of its first records do not fall, and next accesses lie is_ahead them."""
+    """Return the log if the times of its first records do not fall, and next accesses lie behind them."""
     records = np.frombuffer(head[: len(head) // RECORD.itemsize * RECORD.itemsize], RECORD)
     if not len(records) or not is_plausible(records):
         return None
@@ -63,9 +63,6 @@ def open_oracle_general(path: Path, head: bytes, options: ReadOptions) -> Oracle
 
 
 def is_plausible(records: NDArray[np.void]) -> bool:
-    following = records["next"]
-    is_ahead = (following > np.arange(len(records))) & (following < _MAX_ACCESSES)
-    return bool(
-        (np.diff(records["time"].astype(np.int64)) >= 0).all()
-        and (is_ahead | np.isin(following, _NEVER)).all()
-    )
+    following, times = records["next"], records["time"].astype(np.int64)
+    is_later = (following > np.arange(len(records))) & (following < _MAX_ACCESSES)
+    return bool((np.diff(times) >= 0).all() and (is_later | np.isin(following, _NEVER)).all())
