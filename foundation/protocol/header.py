@@ -128,7 +128,7 @@ WORD_SHAPES: dict[tuple[int, int], int] = {
     **{(int(Op.PULL), KEYS | word): KEY_BYTES for word in (FIRST, SECOND)},
     **{(int(Op.PUSH), KEYS | VALUES | SET | word): KEY_BYTES + VALUE_BYTES for word in (0, FIRST, SECOND)},
 }
-"""As `SHAPES`, of the RPCs that set and read words at servers with optimisers; no switch serves them."""
+"""Bytes of a lane of RPCs that set and read words at servers with optimisers; no switch serves them."""
 CONTROL_SHAPES = {(int(Op.CONTROL), flags) for flags in (0, RESPONSE)}
 
 _NO_SHAPE, _OF_CONTROL = -1, -2
