@@ -404,7 +404,7 @@ class SteppedTestbed(Testbed):
             self.deliver(0)
 
     def finish(self) -> list[Header]:
-        """Go on until all is answered; return the requests of this operation."""
+        """Continue until all is answered; return the requests of this operation."""
         before, self.requests = self.requests, []
         self.quiesce()
         self.workers[0].settle()

@@ -47,7 +47,7 @@ def test_the_switch_serves_what_rides_and_the_ps_the_others(pipeline: Callable[[
     network.check()
 
 
-def told_what_was_added(network: SteppedTestbed, offload: bool = True) -> None:
+def report_added_lanes(network: SteppedTestbed, offload: bool = True) -> None:
     """Lose an RPC whose hot key the switch has added, move the key back, and repeat the RPC."""
     hot, cold = ridden(network)
     network.to_switch()
@@ -63,13 +63,13 @@ def told_what_was_added(network: SteppedTestbed, offload: bool = True) -> None:
 @pytest.mark.parametrize("offload", [True, False])
 def test_a_duplicate_push_repeats_the_answer(pipeline: Callable[[], Pipeline], offload: bool) -> None:
     network = SteppedTestbed(PipelineSwitch(pipeline()))
-    told_what_was_added(network, offload)
+    report_added_lanes(network, offload)
     network.check()
 
 
 def test_todays_hits_are_noticed() -> None:
     with pytest.raises(AssertionError):
-        told_what_was_added(SteppedTestbed(TodaysHits(new_switch())))
+        report_added_lanes(SteppedTestbed(TodaysHits(new_switch())))
 
 
 @SWITCHES

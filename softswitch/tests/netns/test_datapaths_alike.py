@@ -93,7 +93,7 @@ def of_bench(name: str) -> Program:
 
 
 def forwards_to_2(pipeline: ControlPlane) -> None:
-    """Program l2's only entry: what is for the address of `frame`."""
+    """Return the only entry of program l2: it forwards the address of `frame` to port 2."""
     forward = ActionCall("L2Ingress.forward", (2,))
     key = (int.from_bytes(ETHERNET[:6], "big"),)
     assert pipeline.write_entries([EntryWrite(Change.INSERT, "L2Ingress.hosts", key, forward)]) == [None]

@@ -38,7 +38,7 @@ def shaped(rates: Sequence[str] = (), queues: Sequence[str] = ()) -> dict[int, S
 
 @contextmanager
 def switch(net: Net, shapes: Mapping[int, Shape], threshold: int) -> Iterator[SwitchPorts]:
-    """Forwards from 1 to 2, and marks what finds so many waiting."""
+    """Start a switch that forwards from 1 to 2, and marks frames that find two or more waiting."""
     with SwitchPorts(net.names, wanted=Datapath.AUTO, shapes=shapes) as ports:
         assert ports.datapath is Datapath.SOCKETS
         pipeline = ports.make(compiled("ecn"))

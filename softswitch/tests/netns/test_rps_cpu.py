@@ -36,7 +36,7 @@ def two_cpus_and_a_program_in_the_kernel(kernel_datapath: None) -> None:
 
 @pytest.fixture
 def stack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitStack]:
-    """In a network namespace, with its own view of interfaces, and this thread on the second CPU."""
+    """Enter a network namespace with its own sysfs, and move this thread to the second CPU."""
     before = os.sched_getaffinity(0)
     shown = tmp_path / "sys"
     shown.mkdir()
@@ -72,7 +72,7 @@ def running(net: Net, cpu: int | None, pins: Pins | None = None) -> Iterator[Ker
 
 
 def ran(ports: KernelPorts, port: int) -> dict[int, int]:
-    """CPU -> frames of a port."""
+    """Return CPU -> frames of a port."""
     runs = ports.counters().ports[port].program_runs
     return {cpu: frames for cpu, frames in enumerate(runs) if frames}
 

@@ -12,6 +12,6 @@ from switch_harness.twins import Twins
 
 @contextmanager
 def twins(program: Path, cpu_port: int | None = None) -> Iterator[Twins]:
-    """Twins with a program, which is named by its path without suffix."""
+    """Start twins with a program, given by its path without suffix."""
     with bmv2.connected(cpu_port) as (client, ports):
         yield Twins(program, client, ports)

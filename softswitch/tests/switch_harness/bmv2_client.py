@@ -25,7 +25,7 @@ def varint(number: int) -> bytes:
 
 
 def device_config(program: bytes) -> bytes:
-    """p4.tmp.P4DeviceConfig with `reassign` and `device_data`."""
+    """Encode p4.tmp.P4DeviceConfig with `reassign` and `device_data`."""
     return b"\x08\x01\x1a" + varint(len(program)) + program
 
 

@@ -50,7 +50,7 @@ def insert(
 
 
 def no_state(pipeline: ControlPlane) -> None:
-    """Programs without tables."""
+    """Draw no state, for programs without tables."""
 
 
 def fill_value_sets(pipeline: ControlPlane) -> None:
@@ -130,7 +130,7 @@ def fill_meters(pipeline: ControlPlane) -> None:
 
 
 def octets(random: Random, count: int) -> bytes:
-    """Random bytes, of which 0 and 255 are frequent."""
+    """Draw bytes, of which 0 and 255 are frequent."""
     return bytes(random.choice([0, 255, random.randrange(256), random.randrange(256)]) for _ in range(count))
 
 
@@ -270,7 +270,7 @@ def traffic(random: Random) -> bytes:
 
 
 def jumps(random: Random) -> bytes:
-    """`laps` is never 0, for which `wind_down` has no end."""
+    """Draw a frame whose `laps` is never 0, for which `wind_down` has no end."""
     op = random.randrange(9) | random.choice([0, 0x80])
     left, right = (random.choice([random.randrange(12), random.randrange(256), 255]) for _ in range(2))
     probe = bytes([op, left, right, random.randrange(1, 20)]) + octets(random, 8)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def files_of_at_most(n_bytes: int) -> Iterator[None]:
-    """This process can write no larger ones meanwhile."""
+    """Limit the size of files that this process can write."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
     try:

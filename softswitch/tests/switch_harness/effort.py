@@ -14,7 +14,7 @@ FAST_SHARE = 8
 
 
 def examples(number: int) -> int:
-    """`max_examples`: an eighth of `number` in `make test`, and 20 times `number` with the soak's profile."""
+    """Return `max_examples`: an eighth of `number` in `make test`, 20 times it with the soak's profile."""
     return max(1, int(number * _share()))
 
 

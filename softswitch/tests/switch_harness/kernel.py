@@ -34,7 +34,7 @@ class OnLoopback(AttachedPipeline):
         return counters[which // 8 :: COUNTER_BYTES // 8]
 
     def counted(self, which: int) -> int:
-        """One of the counters (`softswitch.kernel.arena`), of all ports."""
+        """Return one of the counters (`softswitch.kernel.arena`), summed over all ports."""
         return int(self._counter(which).sum())
 
     def connect(self, port: int) -> None:

@@ -37,7 +37,7 @@ def received(net: Net, ports: KernelPorts, port: int) -> bytes:
 
 
 def programs_at(interface: str) -> int:
-    """BPF programs at an interface's tcx ingress."""
+    """Return the BPF programs at an interface's tcx ingress."""
     query = struct.pack("IIIIQI", socket.if_nametoindex(interface), 46, 0, 0, 0, 0)
     answer = ctypes.create_string_buffer(query, 160)
     bpf.call(16, answer, "ask for the programs of an interface")  # BPF_PROG_QUERY, of BPF_TCX_INGRESS

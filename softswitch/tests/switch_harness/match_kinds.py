@@ -47,7 +47,7 @@ def random_key(random: Random, kind: str) -> tuple[Match, ...]:
 
 
 def random_entries(random: Random, kind: str, count: int) -> list[EntryWrite]:
-    """Inserts of different keys, each of a priority of its own where there are priorities."""
+    """Draw inserts of different keys, with distinct priorities in tables with priorities."""
     keys = {random_key(random, kind) for _ in range(count)}
     priorities = random.sample(range(1, 1000), len(keys))
     return [

@@ -6,7 +6,7 @@ from random import Random
 
 
 def mutate(datagram: bytes, random: Random) -> bytes:
-    """One to four bits, bytes, cuts or additions; mostly in the header."""
+    """Change one to four bits or bytes, cut or append; mostly in the header."""
     data = bytearray(datagram)
     for _ in range(random.randint(1, 4)):
         choice = random.random()

@@ -86,7 +86,7 @@ def _double(
 
 @cache
 def _in_machine_code(process: Callable[..., int]) -> Any:
-    """Compiled at the first use, because collecting tests imports this module."""
+    """Compile at the first use, because collecting tests imports this module."""
     return cfunc(PROCESS)(process)
 
 
@@ -136,6 +136,6 @@ class Doubles(_Native):
 
 
 def read_stamp(answer: bytes) -> tuple[int, int]:
-    """`t_in` and `now` in an answer of `Stamps`."""
+    """Return `t_in` and `now` of an answer of `Stamps`."""
     t_in, now = _STAMP.unpack(answer[: _STAMP.size])
     return t_in, now

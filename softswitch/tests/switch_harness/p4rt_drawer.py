@@ -63,7 +63,7 @@ class P4RuntimeDrawer(StateDrawer):
     # -- profiles
 
     def most_entries(self, table: ir.Table) -> int:
-        """With a profile fewer than fit: BMv2 does not forget that a refused entry uses a member.
+        """Return fewer than fit with a profile: BMv2 does not forget a refused entry's use of a member.
 
         PI does not limit the members that one-shots make, of which an entry has up to three here.
         """

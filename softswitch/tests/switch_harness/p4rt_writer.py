@@ -101,7 +101,7 @@ class P4RuntimeWriter:
         self._put_or_remove(entity, action is not None, "member", profile, member)
 
     def write_group(self, profile: str, group: int, members: Sequence[int] | None) -> None:
-        """Members that are listed several times have that weight."""
+        """Write a group; the weight of a member is the number of times it is listed."""
         entity = self._encoder.group(profile, group, members or ())
         self._put_or_remove(entity, members is not None, "group", profile, group)
 

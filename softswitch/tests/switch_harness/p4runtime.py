@@ -87,7 +87,7 @@ def update(
     kind: int = INSERT,
     schema: fy.P4Schema = SCHEMA,
 ) -> p4r.Update:
-    """One update of a Write."""
+    """Return one update of a Write."""
     return p4r.Update(type=kind, entity=entity.encode(schema))  # type: ignore[arg-type]  # an enum's value
 
 
@@ -173,7 +173,7 @@ class Controller:
         return response
 
     async def set_config(self, action: str, config: p4r.ForwardingPipelineConfig | None = None) -> None:
-        """SetForwardingPipelineConfig."""
+        """Call SetForwardingPipelineConfig."""
         request = p4r.SetForwardingPipelineConfigRequest(device_id=DEVICE, role=self.role, config=config)
         request.action = p4r.SetForwardingPipelineConfigRequest.Action.Value(action)
         request.election_id.low = self.election_id
@@ -201,7 +201,7 @@ class Rig:
         self.stub = p4r_grpc.P4RuntimeStub(channel)
 
     def controller(self) -> Controller:
-        """One more controller."""
+        """Return another controller."""
         return Controller(self.stub)
 
     async def primary(self, program: Path = CONTROL) -> Controller:

@@ -252,7 +252,7 @@ def group_member(member: int, weight: int) -> p4r.ActionProfileGroup.Member:
 
 
 def draw(random: Random) -> tuple[p4r.Update, int, Key, Any, str | None]:
-    """An update as message and for the model, and the code of what is wrong with it."""
+    """Draw an update as a message and for the model, with the code of its fault."""
     what = random.choices(list(DRAW), [OFTEN.get(what, 1) for what in DRAW])[0]
     rest, value = DRAW[what](random)
     key = (what, *rest)

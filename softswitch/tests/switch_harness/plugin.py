@@ -35,7 +35,7 @@ PYTHON = pytest.StashKey["str | None"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hear Ctrl-C, as do the processes of tests, also in the background of a script, where it is ignored.
+    """Restore the handling of Ctrl-C, which a script ignores in the background; test processes inherit it.
 
     And processes run the code of this checkout, wherever `.venv` was made. None compiles anew what another
     has compiled: to rewrite the assertions of all tests takes each of xdist's 12 s.
@@ -57,7 +57,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whatever `--dist` says."""
+    """Use this project's scheduler for any `--dist`."""
     from switch_harness.scheduling import Scheduling
 
     return Scheduling(config, log, is_one_network=config.stash[PYTHON] is None)

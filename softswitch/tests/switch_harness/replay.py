@@ -46,7 +46,7 @@ class Replay:
         self.counters: dict[tuple[str, int], tuple[int, int]] = {}
 
     def frame(self, events: list[Line]) -> list[tuple[int, bytes]]:
-        """Port and bytes of all that is sent, in order."""
+        """Return port and bytes of all sent frames, in order."""
         self.copies: dict[int, Copy] = {}
         self.sent: list[tuple[int, bytes]] = []
         for event in events:
@@ -144,7 +144,7 @@ class ObservedPair:
         assert self.replay.frame(lines) == outputs
 
     def check_state(self) -> None:
-        """State that only packets have changed is that of the trace."""
+        """Check that state that only packets have changed is that of the trace."""
         assert cells(self.observed) == cells(self.alone)
         for (name, index), value in self.replay.registers.items():
             assert self.observed.read_register(name, index, index + 1) == [value]

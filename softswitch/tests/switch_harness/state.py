@@ -91,7 +91,7 @@ class StateDrawer:
         return lambda pipeline: [type(result) for result in pipeline.write_entries([write])]
 
     def most_entries(self, table: ir.Table) -> int:
-        """How many entries are tried: more than there is room for."""
+        """Return the number of entries to try, which is more than the table holds."""
         return table.size + 20
 
     def priority(self, table: ir.Table) -> int:
@@ -118,13 +118,13 @@ class StateDrawer:
         return ir.Masked(value & mask, mask)
 
     def number(self, width: int) -> int:
-        """Small, random, or all ones."""
+        """Draw a number: small, random, or all ones."""
         ones = (1 << width) - 1
         random = self.random
         return random.choice([random.randrange(10), random.getrandbits(width), ones]) & ones
 
     def action(self, table: ir.Table) -> EntryAction | None:
-        """An action of the table, or a member or group of its profile; None if there is none yet."""
+        """Draw an action of the table, or a member or group of its profile; None if there is none yet."""
         if table.profile is None:
             return self.call([self.program.actions[index] for index in table.actions])
         profile = self.program.profiles[table.profile]
@@ -134,7 +134,7 @@ class StateDrawer:
         return self.random.choice(uses) if uses else None
 
     def call(self, actions: Sequence[ir.Action]) -> ActionCall:
-        """One of some actions, with data."""
+        """Draw one of some actions, with data."""
         action = self.random.choice(actions)
         return ActionCall(action.name, tuple(self.number(width) for width in action.parameters))
 
@@ -170,7 +170,7 @@ class StateDrawer:
     # -- replication
 
     def replicas(self) -> list[Replica]:
-        """Copies to some ports, several to one among them."""
+        """Draw copies to some ports, several to the same port among them."""
         count = self.random.randrange(4)
         return [Replica(self.random.choice(PORTS), self.random.randrange(4)) for _ in range(count)]
 
@@ -188,7 +188,7 @@ class StateDrawer:
     # -- cells
 
     def config(self) -> MeterConfig | None:
-        """Rates that some packets of a test pass."""
+        """Draw rates that a part of a test's packets exceeds."""
         committed = self.random.randrange(1, 500_000)
         bursts = sorted(self.random.randrange(1, 200) for _ in range(2))
         return self.random.choice([None, MeterConfig(committed, bursts[0], 2 * committed, bursts[1])])

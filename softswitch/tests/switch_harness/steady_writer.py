@@ -28,7 +28,7 @@ _UNAVAILABLE, _ALREADY_EXISTS = 14, 6
 
 
 def entry(address: int) -> p4r.Entity:
-    """An entry of table `forward`."""
+    """Return an entry of table `forward`."""
     wanted = fy.P4TableEntry(
         "forward",
         match=fy.Match(dst_addr=address),
@@ -87,7 +87,7 @@ class Steady:
         self._opened.close()
 
     def insert(self, entity: p4r.Entity) -> None:
-        """Until it is there; one that was written when the switch went, the next one has."""
+        """Write an entry until it is there; an entry lost with a switch is written to the next one."""
         is_again = False
         while True:
             try:

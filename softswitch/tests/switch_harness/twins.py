@@ -74,13 +74,13 @@ class Twins:
         return [self._client.packets.get(timeout=PATIENCE_S) for _ in range(count)]
 
     def unseen(self) -> int:
-        """Unrequested packets of BMv2 to the CPU port."""
+        """Return unrequested packets of BMv2 to the CPU port."""
         return self._client.packets.qsize()
 
     # -- what is read
 
     def entries(self) -> tuple[list[str], list[str]]:
-        """Every entry of every table, constant ones too, with its counter."""
+        """Return every entry of every table, constant ones too, with its counter."""
         queries = []
         for table in self._p4info.tables:
             query = p4r.TableEntry(table_id=table.preamble.id)
@@ -93,7 +93,7 @@ class Twins:
         return sorted(map(str, ours)), sorted(map(str, reference))
 
     def counters(self) -> tuple[list[str], list[str]]:
-        """Every cell and every entry that counts, of softswitch and of BMv2, in what its counter counts.
+        """Return every counter cell and direct counter of softswitch and of BMv2, in the units they count.
 
         (BMv2 counts packets and bytes always, and PI writes the one and reads both.)
         """

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def taken() -> Iterator[str]:
-    """An address with a listening socket."""
+    """Return an address with a listening socket."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 

@@ -75,7 +75,7 @@ def piped(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 @pytest.fixture(autouse=True)
 def clear(request: pytest.FixtureRequest) -> None:
-    """Tests of one switch begin with empty tables."""
+    """Clear the tables between the tests of one switch."""
     if "address" in request.fixturenames:
         with connect(request.getfixturevalue("address")) as switch:
             switch.reset_state()

@@ -25,7 +25,7 @@ def field(number: int, data: bytes) -> bytes:
 
 
 def config(data: bytes, reassign: bool = True, extras: bytes = b"") -> bytes:
-    """p4.tmp.P4DeviceConfig, byte by byte."""
+    """Encode p4.tmp.P4DeviceConfig, byte by byte."""
     return (b"\x08\x01" if reassign else b"") + (field(2, extras) if extras else b"") + field(3, data)
 
 

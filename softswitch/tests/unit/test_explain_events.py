@@ -25,7 +25,7 @@ Line = dict[str, Any]
 
 
 def rows(header: str) -> dict[str, str]:
-    """First and second column of a table of the page."""
+    """Return the first and second column of a table of the page."""
     table = SCHEMA.partition(header)[2].partition("\n\n")[0]
     found = re.findall(r"^\| `(\w+)` \|([^|]*)\|", table, re.MULTILINE)
     return {name: cell.strip() for name, cell in found}

@@ -131,7 +131,7 @@ async def first_of(items: Any) -> Any:
 
 
 async def check(client: fy.Switch, wanted: Sequence[Any]) -> None:
-    """Each is read back as it was written."""
+    """Check that each is read back as it was written."""
     for one in wanted:
         found = await first_of(client.read(one))
         assert found.encode(client.p4info) == one.encode(client.p4info)

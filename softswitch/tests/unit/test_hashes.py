@@ -35,7 +35,7 @@ def test_check_values(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def machine_code() -> dict[str, Callable[[bytes, int], int]]:
-    """Each algorithm as a function of bytes and their number."""
+    """Compile each algorithm as a function of bytes and their number."""
     module = llvm.Module("hashes")
     for name, algorithm in ALGORITHMS.items():
         kind = llvm.FunctionType(I64, [POINTER, I64])

@@ -33,7 +33,7 @@ def signed(value: int, width: int) -> int:
 
 
 def expected(g: dict[str, int]) -> dict[str, int]:
-    """Results that do not depend on state; negative numbers are taken modulo 2^width later."""
+    """Return the results that do not depend on state; negative numbers are reduced modulo 2^width later."""
     a, b, x, y, v, w = (g[name] for name in "abxyvw")
     s, t = signed(g["s"], 8), signed(g["t"], 8)
     wide = signed(signed(g["wide_signed"], 33) + s, 33)

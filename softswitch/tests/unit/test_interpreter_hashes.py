@@ -27,7 +27,7 @@ def csum16(data: bytes) -> int:
 
 
 def crc16(data: bytes) -> int:
-    """CRC-16/ARC bit by bit: crc_hqx has another polynomial."""
+    """Compute CRC-16/ARC bit by bit, as crc_hqx has another polynomial."""
     crc = 0
     for byte in data:
         crc ^= byte
@@ -91,7 +91,7 @@ def test_a_hash_is_brought_into_its_range(base: int, size: int) -> None:
 
 
 def sums(op: int, optional: bytes = b"", body: bytes = b"") -> tuple[int, int, int, int, int]:
-    """(plain, payload, conditional, crc, after)."""
+    """Return (plain, payload, conditional, crc, after)."""
     at = 13 + (OPTIONAL_BYTES if op & OPTIONAL and not op & REMOVE_OPTIONAL else 0)
     got = answer(packet(op, optional=optional, body=body))[at : at + SUMS_BYTES]
     plain, payload, conditional = (int.from_bytes(got[i : i + 2], "big") for i in (0, 2, 4))

@@ -31,7 +31,7 @@ def send(
     second: int = 0,
     size: int = 10,
 ) -> tuple[int, ...]:
-    """Colours: by packets, by bytes, of table `first`, of table `second` and what its action adds."""
+    """Return colours: by packets, by bytes, of table `first`, of table `second` and what its action adds."""
     [output] = pipeline.process(1, bytes([index, first, second, 0, 0, 0, 0]).ljust(size, b"\0"), now, now)
     return tuple(output.frame[3:7])
 

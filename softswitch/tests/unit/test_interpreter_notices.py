@@ -25,7 +25,7 @@ def pipeline() -> InterpretedPipeline:
 def send(
     pipeline: InterpretedPipeline, op: int, signed: int = 1, low: int = 0, high: int = 9
 ) -> list[tuple[int, int]]:
-    """(port, drawn) of what leaves."""
+    """Return (port, drawn) of each output."""
     head = bytes([op, signed % 256]) + low.to_bytes(2, "big") + high.to_bytes(2, "big")
     outputs = pipeline.process(3, head + bytes(2) + ADDRESS.to_bytes(6, "big"), 0, 0)
     return [(output.port, int.from_bytes(output.frame[6:8], "big")) for output in outputs]

@@ -40,7 +40,7 @@ def filled(pipeline: InterpretedPipeline) -> InterpretedPipeline:
 def send(
     pipeline: InterpretedPipeline, profiled: int = 0, selected: int = 0, flow: int = 0, now: int = 0
 ) -> tuple[int, int, int, int]:
-    """(chosen, balanced, shared, path) for a packet."""
+    """Return (chosen, balanced, shared, path) for a packet."""
     frame = bytes([profiled, selected]) + flow.to_bytes(2, "big") + bytes(7)
     [output] = pipeline.process(1, frame, now, now)
     numbers = [int.from_bytes(output.frame[at : at + 2], "big") for at in (4, 6, 8)]

@@ -168,7 +168,7 @@ def turn(
 
 
 def seen(output: Output) -> tuple[int, int, int, int, int, int]:
-    """(port, laps left, instance, packet length, trace, ingress port) at the end."""
+    """Return (port, laps left, instance, packet length, trace, ingress port) at the end."""
     at = 2 * (output.frame[0] >= 0xF0)
     _, laps, _, instance, high, low, trace, mark, source = output.frame[at : at + 9]
     return output.port, laps & 15, instance, high << 8 | low, trace << 8 | mark, source

@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("make", [InterpretedPipeline, CompiledPipeline])
 
 
 def wound_down(pipeline: Pipeline, left: int, laps: int) -> list[int]:
-    """Laps of `wind_down`, from the sums of the packets that leave; the table behind it adds 2."""
+    """Return the laps of `wind_down`, from the sums of the outputs; the next table adds 2."""
     frame = bytes([4, left, 0, laps]) + bytes(9)
     return [int.from_bytes(output.frame[4:8], "big") - 2 for output in pipeline.process(1, frame, 0, 0)]
 

@@ -22,7 +22,7 @@ both = pytest.mark.parametrize("make", PIPELINES)
 
 
 def skipping(states_before: int) -> ir.Program:
-    """States that do nothing, then one that skips a byte and comes again while the next byte is 1."""
+    """Return states that do nothing, then one that skips a byte and repeats while the next byte is 1."""
     before = [ir.ParserState(f"s{i}", (), (), (ir.Case(0, 0, i + 1),)) for i in range(states_before)]
     loop = ir.ParserState(
         "loop",

@@ -106,7 +106,7 @@ class Kinds(RuleBasedStateMachine):
 
     @invariant()
     def counters_agree(self) -> None:
-        """Counters agree, but for priorities that entries once shared: a tie may count either."""
+        """Return whether counters agree, except where entries shared a priority: either may count then."""
         for key, priority in getattr(self, "keys", {}).get("ternary", []):
             if priority not in self.tied:
                 stored = EntryKey("Pick.ternary_table", key, priority)

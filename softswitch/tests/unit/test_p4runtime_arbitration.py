@@ -22,7 +22,7 @@ def bid(election_id: int | None, role: str = "", device_id: int = 1) -> p4r.Mast
 
 
 def reported(notices: list[tuple[str, p4r.StreamMessageResponse]]) -> dict[str, tuple[int, int]]:
-    """Controller: (status code, election ID of the primary)."""
+    """Return controller -> (status code, election ID of the primary)."""
     return {
         process: (response.arbitration.status.code, decode_uint128(response.arbitration.election_id))
         for process, response in notices

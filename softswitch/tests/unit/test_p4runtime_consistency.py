@@ -53,7 +53,7 @@ def test_another_width_of_a_digest_is_refused() -> None:
 def entry(
     control: Control, table: str, key: bytes, port: bytes = b"\x01", vrf: bytes = b"\x02"
 ) -> p4r.Update:
-    """An entry with the action `forward`; its match on `kind` is left out."""
+    """Return an entry with the action `forward`; its match on `kind` is left out."""
     p4info = config(program=TRANSLATED).p4info
     made = p4r.TableEntry(table_id=identity_in(p4info, table), priority=int(table == "ports"))
     made.match.add(field_id=1).exact.value = key

@@ -155,7 +155,7 @@ def check_packet(control: ControlledPipeline[Any], model: Model, frame: bytes) -
 
 
 def draw(random: Random, pool: list[Key]) -> tuple[p4r.Update, Update]:
-    """An update, one in four of them malformed, as message and for the model."""
+    """Draw an update, one in four of them malformed, as a message and for the model."""
     change, key, value = random.choice(list(Change)), random.choice(pool), random.randrange(1, 1000)
     message = entry(change, key, value)
     malformed = random.random() < 0.25

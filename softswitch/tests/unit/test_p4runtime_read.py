@@ -15,7 +15,7 @@ from switch_harness.p4runtime import SCHEMA, Control, forward, identity, read, u
 
 @pytest.fixture
 def control() -> Control:
-    """Entries 5 (metadata "a", cookie 1), 6 (metadata "b") and 7 (punted) in `forward`."""
+    """Make entries 5 (metadata "a", cookie 1), 6 (metadata "b") and 7 (punted) in `forward`."""
     control = harness.controlled()
     noted = update(forward(5, metadata=b"a"))
     noted.entity.table_entry.controller_metadata = 1

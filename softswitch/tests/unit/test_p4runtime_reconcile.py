@@ -49,7 +49,7 @@ def test_all_state_goes_over(state: dict[tuple[Any, ...], Any]) -> None:
 
 
 def without_table(name: str) -> p4r.ForwardingPipelineConfig:
-    """Another program: `control.p4` whose other table has another name."""
+    """Return another program: `control.p4` whose other table has another name."""
     answer = config()
     for table in answer.p4info.tables:
         if table.preamble.alias == name:

@@ -19,7 +19,7 @@ OURS, STRANGER = trustme.CA(), trustme.CA()
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    """Certificate and key of the switch, and the CA of its clients."""
+    """Make certificate and key of the switch, and the CA of its clients."""
     switch = OURS.issue_cert("127.0.0.1")
     names = {name: tmp_path / f"{name}.pem" for name in ("cert", "key", "ca")}
     names["cert"].write_bytes(switch.cert_chain_pems[0].bytes())

@@ -29,7 +29,7 @@ def pipeline() -> CompiledPipeline:
 
 @contextmanager
 def switch() -> Iterator[PortLoop]:
-    """One whose CPU port's other end takes a few frames at a time."""
+    """Make a switch whose CPU port's other end takes a few frames at a time."""
     with PortLoop({}, CPU, backpressure={CPU: False}) as loop:
         loop.cpu_socket.settimeout(PATIENCE_S)
         loop._control.switch_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)

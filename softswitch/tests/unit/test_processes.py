@@ -71,7 +71,7 @@ def test_conformance_runs_the_bmv2_that_is_named(fake_bmv2: Path, tmp_path: Path
 
 
 def pytest_of_bmv2() -> tuple[int, str]:
-    """How a test that needs BMv2 ends in a pytest of its own."""
+    """Run a test that needs BMv2 in a separate pytest."""
     test = "tests/bmv2/test_match_kinds.py::test_bmv2_agrees"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=5 * PATIENCE_S)

@@ -92,7 +92,7 @@ class Model:
         self.dropped = [0] * len(shapes)
 
     def put(self, number: int, port: int, priority: int, length: int, now: int) -> int | None:
-        """How many it found, or None: dropped."""
+        """Enqueue a packet; return the number of packets it found, or None if it was dropped."""
         rate, depth = self.shapes[port]
         queue = self.waiting[port][priority]
         if len(queue) == depth.packets or sum(item.length for item in queue) + length > depth.bytes:
@@ -179,7 +179,7 @@ def test_they_do_as_a_model_with_lists(data: st.DataObject, shapes: list[Shape],
 
 
 def departures(queues: Queues) -> list[tuple[int, int]]:
-    """(time, length) of all that waits, each taken when it may go."""
+    """Return (time, length) of all waiting packets, each taken at its departure time."""
     found = []
     while (now := _next(queues)) != NEVER:
         slot = queues.slots[_take(queues, now)]

@@ -17,7 +17,7 @@ from softswitch import warm
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """Commands of processes, which are replaced by one that does nothing."""
+    """Record commands of processes, which are replaced by one that does nothing."""
     commands: list[list[str]] = []
     popen = subprocess.Popen
 

@@ -49,7 +49,7 @@ def make(log: Log, sizes: Sequence[int]) -> Policy:
 
 
 def look_ahead(log: Log, sizes: Sequence[int], steps: int) -> Policy:
-    """Make the policy that knows so many mini-batches after the current one."""
+    """Make the policy that knows the given number of mini-batches after the current one."""
     distinct, moves = len(log.keys), no_moves(sizes)
     state = _State(
         make_times(len(log.accesses), np.array(sizes, np.int64), moves, may_bypass=True),

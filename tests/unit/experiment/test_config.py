@@ -181,7 +181,7 @@ def test_run_toml_has_every_setting_that_has_no_default_behind_a_hash(
 
 
 def sized(sizes: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]]:
-    """Each setting with its default, those of tables under their full names."""
+    """Yield each setting with its default, those of tables under their full names."""
     for name, size in sizes.items():
         if isinstance(size, Mapping):
             yield from sized(size, f"{name}.")

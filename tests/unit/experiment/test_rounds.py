@@ -153,7 +153,7 @@ def test_the_spent_share_of_the_budget() -> None:
 
 
 def recorded(rng: np.random.Generator, rounds: int) -> Recorded:
-    """Heavy-tailed blocks: some rounds are slow for all arms, and some blocks are ten times slower."""
+    """Draw heavy-tailed blocks: some rounds are slow for all arms, some blocks ten times slower."""
     metrics = ("pull_mean", "push_mean", "step_mean", "ps_cpu_us_per_step", "worker_cpu_us_per_step")
     of_round = rng.lognormal(0, 0.5, rounds)
     fixed: dict[str, Any] = dict.fromkeys(

@@ -180,7 +180,7 @@ def in_the_kernel(golden: GoldenRun) -> GoldenRun:
 
 
 def _repeated(blocks: list[Block]) -> list[Block]:
-    """Blocks that were repeated: two of arm *offload*, and one of *proxy*, which stayed disturbed."""
+    """Return the repeated blocks: two of arm *offload*, and one of *proxy*, which stayed disturbed."""
     hot, proxy = (next(block for block in blocks if block.arm == arm) for arm in ("offload", "proxy"))
     proxy.disturbed = ["steal"]
     return [

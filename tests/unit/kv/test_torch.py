@@ -36,7 +36,7 @@ def worker(place: Path) -> hotline.Worker:
 
 
 def weights() -> Any:
-    """Whole units, which servers have as they are."""
+    """Return whole units, which servers hold exactly."""
     return (np.random.default_rng(3).integers(-4000, 4000, (ROWS, DIM)) / SCALE).astype(F32)
 
 
@@ -68,7 +68,7 @@ class Bags:
         self.head = torch.tensor(self.HEAD)
 
     def draw(self, bags: int = 16) -> tuple[Any, Any, Any]:
-        """Input, offsets and targets: what each key is worth, and noise."""
+        """Draw input, offsets and targets: the true weight of each key, plus noise."""
         sizes = self._random.integers(0, self.LARGEST + 1, bags)
         keys = self._random.integers(0, ROWS, sizes.sum())
         offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])

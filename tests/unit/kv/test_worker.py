@@ -59,7 +59,7 @@ def ones(*shape: int) -> Any:
 
 @st.composite
 def steps(draw: st.DrawFn) -> list[tuple[int, str, str, list[int], int]]:
-    """Worker, call, table, keys in any order, and a seed of values."""
+    """Draw worker, call, table, keys in any order, and a seed of values."""
     found = []
     for _ in range(draw(st.integers(1, 12))):
         table = draw(st.sampled_from(sorted(TABLES)))

@@ -86,7 +86,7 @@ def test_compiled_on_generated_traffic(random: Random, code: MachineCode) -> Non
 
 
 def compare_in_the_kernel(random: Random, lanes: int) -> None:
-    """2,000 frames a table state in `make soak`."""
+    """Compare 2,000 frames a table state in `make soak`."""
     program = testnet.program(lanes)
     with closing(DirectPipeline(program)) as fast:
         compare(random, InterpretedPipeline(program), fast, steps(2000), lanes)

@@ -34,7 +34,7 @@ _delta_of = plain(delta_of)
 
 
 def history(*operations: tuple[int, int, int, int, list[int]], seed: int = 7) -> Operations:
-    """(worker, kind, invoked, completed or 0, keys); what is not completed is not acknowledged."""
+    """Return (worker, kind, invoked, completed or 0, keys); incomplete operations are not acknowledged."""
     made = make_operations(3)
     made.header.seed = np.uint64(seed)
     for w, kind, invoked, completed, keys in operations:

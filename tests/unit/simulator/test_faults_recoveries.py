@@ -126,7 +126,7 @@ def worker_is_told_twice(patched: pytest.MonkeyPatch) -> None:
 
 
 def worker_comes_back_and_forgets(patched: pytest.MonkeyPatch) -> None:
-    """It loses what was held by a switch that has gone meanwhile."""
+    """Restart a worker that loses what a vanished switch held."""
 
     def owed(log: ReplayLog, switch: int) -> UnackedUpdates:
         return really(log, log.switch)

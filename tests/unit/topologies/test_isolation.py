@@ -17,7 +17,7 @@ from topologies.isolation import cpu_ns_by_thread, isolated, quiet_threads, rest
 
 @pytest.fixture
 def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Two processes that sleep; the second stands for the kernel's threads."""
+    """Start two sleeping processes; the second stands for the kernel's threads."""
     sleepers = [subprocess.Popen(["sleep", "1000"]) for _ in range(2)]
     monkeypatch.setattr("topologies.isolation.kernel_threads", lambda: [sleepers[1].pid, 2**22])
     try:

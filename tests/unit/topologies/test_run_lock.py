@@ -27,7 +27,7 @@ def lock(tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def own_mark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs go on beside these tests: only what is started here is ended here."""
+    """Mark the processes of these tests, so that only they are ended beside other runs."""
     monkeypatch.setattr(run_lock, "MARK", f"HOTLINE_TEST_{os.getpid()}")
     monkeypatch.setattr(run_lock, "restore_affinities", lambda: None)
 

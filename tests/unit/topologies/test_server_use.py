@@ -55,7 +55,7 @@ async def test_a_jobs_counters_are_added_up_over_servers_and_their_cpu_is_every_
 
 
 def session_with(counted: dict[str, Any] | None, datapath: str | None) -> RealSession:
-    """Three workers and two servers, so ports 1 to 3 and 4 to 5; the CPU port is 255."""
+    """Make a session of three workers and two servers, at ports 1 to 3 and 4 to 5; the CPU port is 255."""
     record: Any = SimpleNamespace(datapath=datapath)
     network: Any = SimpleNamespace(switch=SimpleNamespace(counters=lambda: counted))
     return real_session(Config(workers=3, servers=2), network=network, record=record)

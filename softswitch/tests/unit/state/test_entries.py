@@ -37,7 +37,7 @@ def state() -> State:
 
 
 def record(state: State, number: int) -> int:
-    """Word offset of a record of `full`, counted from 0."""
+    """Return the word offset of a record of `full`, counted from 0."""
     layout = state.layout.tables["full"]
     return layout.records + number * layout.stride
 

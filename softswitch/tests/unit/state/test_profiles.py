@@ -41,7 +41,7 @@ def member_words(state: State, slot: int, count: int) -> list[int]:
 
 
 def group_members(state: State, slot: int) -> list[int]:
-    """References in the run of a group."""
+    """Return the references in the run of a group."""
     layout = state.layout.profiles[0]
     run = state.word(layout.groups + slot)
     return state.words(layout.pool + (run >> 32), run & 0xFFFFFFFF)
@@ -109,7 +109,7 @@ def test_groups_keep_their_members_when_they_move(steps: list[tuple[int, int | N
 
 
 def copies(state: State, at: int) -> list[tuple[int, int]]:
-    """Port and instance of each replica in the run at a word."""
+    """Return port and instance of each replica in the run at a word."""
     run = state.word(at)
     words = state.words(state.layout.replication.pool + (run >> 32), run & 0xFFFFFFFF)
     return [(word >> 32, word & 0xFFFFFFFF) for word in words]

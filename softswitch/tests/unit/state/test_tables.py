@@ -125,7 +125,7 @@ def record_at(layout: TableLayout, number: int) -> int:
 
 
 def check_records(state: State, layout: TableLayout, count: int) -> list[int]:
-    """Header and free list; gives the numbers of the records in use."""
+    """Check header and free list; return the numbers of the records in use."""
     entries, free, used, _ = state.words(layout.header, 4)
     assert entries == count <= used <= SIZE
     freed = []
@@ -146,7 +146,7 @@ def hashed(words: Sequence[int]) -> int:
 
 
 def chains(state: State, layout: TableLayout) -> Iterator[list[int]]:
-    """Records of each bucket, which has their key's tag; in a ranked table by falling rank."""
+    """Return the records of each bucket, whose tags match; in a ranked table by falling rank."""
     for bucket in state.words(layout.buckets, layout.bucket_count):
         if bucket:
             chain = [bucket & LOW]
@@ -161,7 +161,7 @@ def chains(state: State, layout: TableLayout) -> Iterator[list[int]]:
 
 
 def check_found(state: State, layout: TableLayout, words: list[int]) -> None:
-    """From the bucket that the hash chooses, no bucket before the key's is empty."""
+    """Check that no bucket from the hash's one up to the key's is empty."""
     key = words[: layout.field_words]
     if layout.is_ranked:
         mask = words[layout.field_words : 2 * layout.field_words]
@@ -187,7 +187,7 @@ def order(state: State, layout: TableLayout) -> list[int]:
 
 
 def check_groups(state: State, layout: TableLayout, entries: list[list[int]]) -> None:
-    """Groups in use, highest rank first; each has its mask, a bound of its ranks, and counts its entries."""
+    """Check the groups in use, highest rank first: mask, bound of the ranks, and number of entries."""
     words = layout.field_words
     ranks: dict[tuple[int, ...], list[int]] = {}
     for entry in entries:
