@@ -31,7 +31,7 @@ def test_a_full_disk_is_waited_for(tmp_path: Path) -> None:
     try:
         filler = disk / "filler"
         filler.write_bytes(bytes(7_800 * 1024))
-        reported = tmp_path / "told"
+        reported = tmp_path / "reported"
         with reported.open("w") as errors:
             configs = [ps_config(logs, ps, durable={"file": str(disk / f"{ps}.db")}) for ps in range(2)]
             servers = [Agent("hosts.ps", config, logs, errors) for config in configs]

@@ -1,7 +1,7 @@
 """`python -m switch_harness.steady_writer HOST:PORT`: a controller that outlives its switch.
 
 It sets `control.p4`, and writes one entry after the other until its stdin ends. Each is written until a
-switch has taken it, and then told in a line. The last line is what the switch has, as JSON.
+switch has taken it, and then reported in a line. The last line is what the switch has, as JSON.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def test_no_entry_is_drawn_with_the_priority_of_a_prepared_one() -> None:
 def test_a_priority_without_queue_is_dropped(
     make: type[InterpretedPipeline] | type[CompiledPipeline],
 ) -> None:
-    """BMv2's `--priority-queues`: one unless told otherwise."""
+    """BMv2's `--priority-queues`: one by default."""
     frame = bytes([0x80, 1]) + bytes(14)
     for queues, ports in ((1, []), (3, []), (4, [1])):
         pipeline = make(compiled("replication"), priority_queues=queues)

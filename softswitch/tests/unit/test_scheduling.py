@@ -20,9 +20,9 @@ def made_for_all() -> None: ...
 def test_it(number):
     names, files = [name for _, name in socket.if_nameindex()], os.listdir("/sys/class/net")
     seen = names, files, os.path.exists("/run/hotline.lock")
-    told = f"{{os.environ['PYTEST_XDIST_WORKER']}} {{seen}}"
+    line = f"{{os.environ['PYTEST_XDIST_WORKER']}} {{seen}}"
     with open(pathlib.Path({folder!r}) / {name!r}, "a") as file:
-        print(told, file=file)
+        print(line, file=file)
 """
 HOOKS = "pytest_xdist_make_scheduler, pytest_xdist_setupnodes"
 ALONE = "(['lo'], ['lo'], False)"

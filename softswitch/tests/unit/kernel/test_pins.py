@@ -48,19 +48,19 @@ class Killed(BaseException):
 
 
 class Switch:
-    """A control plane over pins, whose ports are none; `told` is what would have been told to the ports."""
+    """A control plane over pins, without ports."""
 
     def __init__(self, folder: Path) -> None:
         self.pins = Pins(folder)
         self.notice_socket, self._other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.cpu_socket = self._other
         self.time = 0
-        self.views: list[npt.NDArray[np.uint64]] | None = None  # of memory, which keep it
+        self.views: list[npt.NDArray[np.uint64]] | None = None  # views of memory, which hold references to it
         self._pipelines = Pipelines[Any](self, self._make, SwitchPorts.folder_of)
         with ExitStack() as undo:
             undo.callback(self.kill)
             if self.pins.pinned is not None:
-                self._pipelines.resume(Journal(self.pins.pinned.folder), self._make_kept)
+                self._pipelines.resume(Journal(self.pins.pinned.folder), self._make_pinned)
             undo.pop_all()
 
     def _make(self, program: ir.Program) -> OnLoopback:
@@ -69,7 +69,7 @@ class Switch:
             self.views.append(pipeline.arena.words)
         return pipeline
 
-    def _make_kept(self, program: ir.Program) -> OnLoopback:
+    def _make_pinned(self, program: ir.Program) -> OnLoopback:
         return OnLoopback(program, generation=self.pins.pinned)
 
     @property
