@@ -159,7 +159,7 @@ class SimulationConfig(Config):
             )
             raise ValueError(
                 f"{setting} and hosts.program_ns ({self.hosts.program_ns}) exclude each other: "
-                "with program_ns there is no switch but in the hosts"
+                "with program_ns the switch runs on the hosts' cores, without limits of a device"
             )
         for outage in self.network.outages:
             of_a_kind = self.workers if outage.host[0] == "w" else self.servers

@@ -133,7 +133,7 @@ def _scan_csv(path: Path, columns: Sequence[str]) -> pl.LazyFrame:
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
     for name in names:
-        # So polars names a column whose name has been there.
+        # Polars renames a repeated column this way.
         first = re.sub(r"_duplicated_[0-9]+$", "", name)
         if first != name and first in names:
             raise DataError(f"{path}, line 1: expected the column {first!r} once, got it twice")

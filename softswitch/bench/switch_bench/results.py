@@ -56,10 +56,10 @@ class Result:
 
     def ratio(self, target: str) -> float | None:
         """Return the measured value over another target's: the median of each round's ratio."""
-        ours, theirs = self.samples.get(self.targets.ours), self.samples.get(target)
-        if not ours or not theirs:
+        measured, reference = self.samples.get(self.targets.ours), self.samples.get(target)
+        if not measured or not reference:
             return None
-        return median(a / b for a, b in zip(ours, theirs, strict=True))
+        return median(a / b for a, b in zip(measured, reference, strict=True))
 
     def is_met(self, goal: Goal) -> bool | None:
         """Return whether a goal is met; None if the target that it refers to was not measured."""

@@ -34,7 +34,7 @@ EVERYTHING = [
 
 @pytest.fixture
 def control() -> Control:
-    """The program with an entry 5 in `forward`, which sends to port 1."""
+    """Return the program with an entry for address 5 in `forward`, which sends to port 1."""
     control = harness.controlled()
     assert write(control, update(forward(5))) == [None]
     return control

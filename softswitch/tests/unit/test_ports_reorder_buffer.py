@@ -126,7 +126,7 @@ def test_a_held_frame_goes_when_its_time_is_over_and_not_before() -> None:
     assert taken[0] == 7
 
 
-def test_a_full_shelf_lets_frames_pass() -> None:
+def test_a_full_buffer_lets_frames_pass() -> None:
     received = Line(Impairment(reorder=1.0)).carry(list(range(3 * REORDER_SLOTS)), drain=False)
     assert received[0] == REORDER_SLOTS
 

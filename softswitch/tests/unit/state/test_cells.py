@@ -82,7 +82,7 @@ BESIDE = program(
 )  # fmt: skip
 
 
-def test_what_one_field_reaches_lies_side_by_side_and_is_read_and_written_apart() -> None:
+def test_cells_with_the_same_index_field_are_adjacent_and_independent() -> None:
     state = State(BESIDE)
     cells, layout = Cells(BESIDE, state.layout, state.memory), state.layout
     first = layout.counters[0].first
@@ -115,7 +115,7 @@ def test_value_sets(state: State, cells: Cells) -> None:
     assert state.word(wide) == 1
 
 
-def test_what_is_not_there_is_refused(cells: Cells) -> None:
+def test_missing_cells_are_refused(cells: Cells) -> None:
     with pytest.raises(StateError, match="first has cells 0 to 1, not 2"):
         cells.write_counter("first", 2, CounterValue(1, 1))
     with pytest.raises(StateError, match="slow has cells 0 to 1, not 2"):
