@@ -3,6 +3,7 @@
 import pytest
 
 from softswitch.p4runtime.codecs.data import Leaf, Struct, shape_of, to_data, value_of, widths
+from softswitch.p4runtime.codecs.translation import Translations
 from softswitch.p4runtime.messages import p4d, p4t
 from softswitch.p4runtime.status import Refusal
 
@@ -32,13 +33,13 @@ TYPES.structs["seen_t"].members.add(name="ok", type_spec=spec(bool={}))
     ],
 )
 def test_shapes(type_spec: p4t.P4DataTypeSpec, shape: Leaf | Struct) -> None:
-    assert shape_of(type_spec, TYPES, "register r") == shape
+    assert shape_of(type_spec, TYPES, Translations(TYPES), "register r") == shape
 
 
 @pytest.mark.parametrize("wrong", [spec(bitstring={"varbit": {}}), spec(header={"name": "h"}), spec()])
 def test_types_that_no_extern_carries(wrong: p4t.P4DataTypeSpec) -> None:
     with pytest.raises(Refusal, match=r"P4Info: digest d: values of type \w+ are not supported"):
-        shape_of(wrong, TYPES, "digest d")
+        shape_of(wrong, TYPES, Translations(TYPES), "digest d")
 
 
 def test_values_fill_a_shape_in_order() -> None:

@@ -61,7 +61,7 @@ class Switch:
         initial = dict(_by_table(initial_defaults))
         self._changed = {table for table, entry in _by_table(current_defaults) if initial.get(table) != entry}
         if lost := carry_over(self, fresh):
-            _LOG.warning("%s: %s cannot be copied", self._address, pluralize(lost, "entity", "entities"))
+            _LOG.warning("%s: %s cannot be copied", self._address, pluralize(len(lost), "entity", "entities"))
 
     def has_initial_default(self, table_id: int) -> bool:
         return table_id not in self._changed

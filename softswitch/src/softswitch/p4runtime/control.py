@@ -90,7 +90,7 @@ class ControlledPipeline(Generic[PL]):
         if isinstance(self.pipeline, TakesOperations):
             self._plain = PlainWriter(self.stores, program.tables.values(), self.pipeline)
         self.meters = MeterEntries(p4info.meters, self.pipeline)
-        self.replication = PacketReplication()
+        self.replication = PacketReplication(p4info.port_translation)
         self.value_sets = ValueSetEntries(p4info.value_sets)
         self._kinds: dict[str, EntityKind] = {
             "action_profile_member": Members(self.profiles, p4info.actions),

@@ -1,7 +1,7 @@
 """Fit P4Info to its program, where p4c prints something else there than in the JSON.
 
-`@p4runtime_translation` gives a type another width for controllers, or none for a string. softswitch, like
-BMv2, translates nothing: values have the program's width.
+`@p4runtime_translation` gives a type another width for controllers, or none for a string. A field of such a
+type gets the program's width here; `codecs.translation` has the controllers'.
 """
 
 from __future__ import annotations

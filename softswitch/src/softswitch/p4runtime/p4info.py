@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from softswitch.ir import MatchKind
 from softswitch.p4runtime.codecs.data import Leaf, Shape, shape_of
+from softswitch.p4runtime.codecs.fields import Field, FieldGroup
 from softswitch.p4runtime.codecs.matches import MatchField, MatchKey
-from softswitch.p4runtime.codecs.values import Field, FieldGroup
+from softswitch.p4runtime.codecs.translation import Translations
 from softswitch.p4runtime.messages import p4i
 from softswitch.p4runtime.status import invalid, unimplemented
 
@@ -111,7 +112,8 @@ class P4Info:
         if message.externs:
             raise unimplemented("P4Info: externs are not supported by softswitch")
         self._message = message
-        self._actions = {a.preamble.id: _action(a) for a in message.actions}
+        self._translations = translations = Translations(message.type_info)
+        self._actions = {a.preamble.id: _action(a, translations) for a in message.actions}
         self.actions = {action.name: action for action in self._actions.values()}
         self._refs = {t.preamble.id: self._action_refs(t) for t in message.tables}
         self._counted = {counter.direct_table_id for counter in message.direct_counters}
@@ -126,14 +128,17 @@ class P4Info:
             for m in message.meters
         }
         self.registers = {r.preamble.id: self._register(r) for r in message.registers}
-        self.value_sets = {v.preamble.id: _value_set(v) for v in message.value_sets}
+        self.value_sets = {v.preamble.id: _value_set(v, translations) for v in message.value_sets}
         self.digests = {d.preamble.id: self._digest(d) for d in message.digests}
         headers = {
-            h.preamble.name: FieldGroup(f"{h.preamble.name} metadata", _fields(h.metadata))
+            h.preamble.name: FieldGroup(f"{h.preamble.name} metadata", _fields(h.metadata, translations))
             for h in message.controller_packet_metadata
         }
         self.packet_in = headers.get("packet_in", FieldGroup("packet_in metadata", ()))
         self.packet_out = headers.get("packet_out", FieldGroup("packet_out metadata", ()))
+        ports = [field.translation for field in self.packet_in.fields if field.name == "ingress_port"]
+        self.port_translation = next(iter(ports), None)
+        """Translation of ports that have no type in P4Info, those of replicas; that of a packet-in's port."""
 
     def _action_refs(self, table: p4i.Table) -> list[tuple[p4i.ActionRef.Scope.ValueType, ActionInfo]]:
         try:
@@ -154,7 +159,10 @@ class P4Info:
         return TableInfo(
             id=identity,
             name=name,
-            key=MatchKey(f"table {name}", [_match_field(f"table {name}", f) for f in table.match_fields]),
+            key=MatchKey(
+                f"table {name}",
+                [_match_field(f"table {name}", f, self._translations) for f in table.match_fields],
+            ),
             entry_actions=self._entry_actions(identity),
             default_actions={a.id: a for s, a in self._refs[identity] if s != p4i.ActionRef.TABLE_ONLY},
             is_const=table.is_const_table,
@@ -181,40 +189,48 @@ class P4Info:
 
     def _register(self, register: p4i.Register) -> RegisterInfo:
         name = register.preamble.name
-        shape = shape_of(register.type_spec, self._message.type_info, f"register {name}")
+        shape = shape_of(register.type_spec, self._message.type_info, self._translations, f"register {name}")
         if not isinstance(shape, Leaf):
             raise unimplemented(f"P4Info: register {name}: only cells of a single value are supported")
         return RegisterInfo(register.preamble.id, name, register.size, shape)
 
     def _digest(self, digest: p4i.Digest) -> DigestInfo:
         name = digest.preamble.name
-        shape = shape_of(digest.type_spec, self._message.type_info, f"digest {name}")
+        shape = shape_of(digest.type_spec, self._message.type_info, self._translations, f"digest {name}")
         return DigestInfo(digest.preamble.id, name, shape)
 
 
-def _match_field(location: str, field: p4i.MatchField) -> MatchField:
+def _match_field(location: str, field: p4i.MatchField, translations: Translations) -> MatchField:
     kind = MATCH_KINDS.get(field.match_type)
     if kind is None:
         given = field.other_match_type or p4i.MatchField.MatchType.Name(field.match_type)
         raise unimplemented(f"{location}, match field {field.name}: {given} match is not supported")
-    return MatchField(field.id, field.bitwidth, field.name, kind)
+    translation = translations.of(field.type_name, field.bitwidth)
+    return MatchField(field.id, field.bitwidth, field.name, kind, translation)
 
 
-def _value_set(value_set: p4i.ValueSet) -> ValueSetInfo:
+def _value_set(value_set: p4i.ValueSet, translations: Translations) -> ValueSetInfo:
     name = value_set.preamble.name
     location = f"value set {name}"
-    fields = [_match_field(location, field) for field in value_set.match]
+    fields = [_match_field(location, field, translations) for field in value_set.match]
     if any(field.kind is not MatchKind.EXACT for field in fields):
         raise unimplemented(f"P4Info: {location}: only exact match fields are supported")
     return ValueSetInfo(value_set.preamble.id, name, value_set.size, MatchKey(location, fields))
 
 
-def _fields(items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata]) -> list[Field]:
-    return [Field(item.id, item.bitwidth, item.name) for item in items]
+def _fields(
+    items: Iterable[p4i.Action.Param | p4i.ControllerPacketMetadata.Metadata], translations: Translations
+) -> list[Field]:
+    return [
+        Field(item.id, item.bitwidth, item.name, translations.of(item.type_name, item.bitwidth))
+        for item in items
+    ]
 
 
-def _action(action: p4i.Action) -> ActionInfo:
+def _action(action: p4i.Action, translations: Translations) -> ActionInfo:
     name = action.preamble.name
     return ActionInfo(
-        action.preamble.id, name, FieldGroup(f"action {name}, parameter", _fields(action.params))
+        action.preamble.id,
+        name,
+        FieldGroup(f"action {name}, parameter", _fields(action.params, translations)),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from softswitch.messages import pluralize
-from softswitch.p4runtime.codecs.values import FieldGroup
+from softswitch.p4runtime.codecs.fields import FieldGroup
 from softswitch.p4runtime.messages import p4r
 
 

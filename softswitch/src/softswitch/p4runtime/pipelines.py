@@ -187,9 +187,9 @@ class Pipelines(Generic[PL]):
             return
         if not self.saved.take_over(config):
             fresh = self._controlled(config)
-            if lost := carry_over(self.saved, fresh):
-                dropped = pluralize(lost, "entity", "entities")
-                log.warning("reconciled: the new pipeline has no room for %s of the old one", dropped)
+            if refusals := carry_over(self.saved, fresh):
+                lost = pluralize(len(refusals), "entity", "entities")
+                raise invalid(f"{lost} cannot be preserved, the first: {refusals[0]}; to drop them, commit")
             self.saved = fresh
         if self.saved is not self.running:
             self._commit(self.saved)

@@ -1,4 +1,4 @@
-"""RECONCILE_AND_COMMIT: copy the state of one pipeline to another, as far as there is room."""
+"""RECONCILE_AND_COMMIT: copy the state of one pipeline to another."""
 
 from __future__ import annotations
 
@@ -57,22 +57,32 @@ class State(Protocol):
         ...
 
 
-def carry_over(old: State, new: ControlledPipeline[PL]) -> int:
-    """Copy the state of `old` to `new`, which is empty; return the number of entities that do not fit."""
-    updates, lost = _updates(old), 0
+def carry_over(old: State, new: ControlledPipeline[PL]) -> list[Refusal]:
+    """Copy the state of `old` to `new`, which is empty; return the refusals of entities that do not fit."""
+    updates = _updates(old)
+    refusals: list[Refusal] = []
     while batch := list(islice(updates, BATCH)):
-        lost += sum(
-            _write(update, new, refusal) for update, refusal in zip(batch, _do(new, batch), strict=True)
-        )
-    return lost
+        for update, refusal in zip(batch, _do(new, batch), strict=True):
+            if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
+                update.type = MODIFY
+                (refusal,) = _do(new, [update])
+            if refusal is not None and not _is_initial(update.entity):
+                refusals.append(refusal)
+    return refusals
 
 
-def _write(update: p4r.Update, new: ControlledPipeline[PL], refusal: Refusal | None) -> bool:
-    """Modify an entry that exists already; return whether the update is lost."""
-    if refusal is not None and refusal.code is StatusCode.ALREADY_EXISTS:
-        update.type = MODIFY
-        (refusal,) = _do(new, [update])
-    return refusal is not None
+def _is_initial(entity: p4r.Entity) -> bool:
+    """Return whether a cell, a meter or a value set has the state with which a pipeline begins."""
+    match entity.WhichOneof("entity"):
+        case "counter_entry":
+            return entity.counter_entry.data == p4r.CounterData()
+        case "meter_entry":
+            return not entity.meter_entry.HasField("config")
+        case "register_entry":
+            return not any(entity.register_entry.data.bitstring)
+        case "value_set_entry":
+            return not entity.value_set_entry.members
+    return False
 
 
 def _do(new: ControlledPipeline[PL], updates: Sequence[p4r.Update]) -> list[Refusal | None]:

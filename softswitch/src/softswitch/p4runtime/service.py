@@ -32,7 +32,7 @@ from softswitch.p4runtime.plain.request import Request
 from softswitch.p4runtime.sessions import Sessions, Stream
 from softswitch.p4runtime.status import Context, Refusal, abort_batch, invalid, unimplemented
 
-API_VERSION = "1.4.0"
+API_VERSION = "1.5.0"
 MAX_MESSAGE = 128 << 20  # bytes; a pipeline config may be larger than gRPC's default of 4 MiB
 MAX_FRAME = 65536  # bytes
 DATAGRAMS_AT_ONCE = 64  # packet-ins or notices that are read before other tasks run
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class P4RuntimeServer(Generic[PL]):
-    """Serves P4Runtime 1.4 for the device with these ports, from `start` to `stop`.
+    """Serves P4Runtime 1.5 for the device with these ports, from `start` to `stop`.
 
     The server can listen before there are ports: call `start`, then `attach`, `load` and `begin`. Until
     `begin`, calls other than arbitration wait.
@@ -176,7 +176,7 @@ class P4RuntimeServer(Generic[PL]):
     async def Capabilities(
         self, request: p4r.CapabilitiesRequest, context: Context
     ) -> p4r.CapabilitiesResponse:
-        """Return the API version (P4Runtime 1.4 §17)."""
+        """Return the API version (P4Runtime 1.5 §17)."""
         async with _refusals(context):
             if request.device_id:
                 self._check_device(request.device_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from softswitch.p4runtime.codecs.translation import Translation, Translations
 from softswitch.p4runtime.codecs.values import decode, encode
 from softswitch.p4runtime.messages import p4d, p4t
 from softswitch.p4runtime.status import invalid, unimplemented
@@ -16,6 +17,7 @@ class Leaf:
 
     kind: str
     width: int
+    translation: Translation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,9 @@ class Struct:
 Shape = Leaf | Struct
 
 
-def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, location: str) -> Shape:
+def shape_of(
+    spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, translations: Translations, location: str
+) -> Shape:
     """Return the shape of a type; raises Refusal for types that externs of v1model do not have."""
     match spec.WhichOneof("type_spec"):
         case "bitstring":
@@ -41,14 +45,15 @@ def shape_of(spec: p4t.P4DataTypeSpec, types: p4t.P4TypeInfo, location: str) -> 
             return Leaf("enum_value", enum.underlying_type.bitwidth)
         case "struct":
             members = [member.type_spec for member in types.structs[spec.struct.name].members]
-            return Struct("struct", tuple(shape_of(member, types, location) for member in members))
+            return Struct("struct", tuple(shape_of(each, types, translations, location) for each in members))
         case "tuple":
-            return Struct("tuple", tuple(shape_of(member, types, location) for member in spec.tuple.members))
+            shapes = [shape_of(each, types, translations, location) for each in spec.tuple.members]
+            return Struct("tuple", tuple(shapes))
         case "new_type":
             new = types.new_types[spec.new_type.name]
             if new.HasField("original_type"):
-                return shape_of(new.original_type, types, location)
-            return Leaf("bitstring", 0)
+                return shape_of(new.original_type, types, translations, location)
+            return Leaf("bitstring", 0, translations.of(spec.new_type))
         case kind:
             raise unimplemented(f"P4Info: {location}: values of type {kind} are not supported")
 
@@ -85,7 +90,9 @@ def _fill(shape: Shape, values: Iterator[int], data: p4d.P4Data) -> None:
     elif shape.kind == "bool":
         data.bool = bool(next(values))
     else:
-        setattr(data, shape.kind, encode(next(values)))
+        number = next(values)
+        value = encode(number) if shape.translation is None else shape.translation.encode(number)
+        setattr(data, shape.kind, value)
 
 
 def _width(spec: p4t.P4BitstringLikeTypeSpec, location: str) -> int:

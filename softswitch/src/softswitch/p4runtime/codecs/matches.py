@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 from softswitch.ir import Between, Masked, Match, MatchKind
-from softswitch.p4runtime.codecs.values import Field, FieldGroup, decode, encode
+from softswitch.p4runtime.codecs.fields import Field, FieldGroup
+from softswitch.p4runtime.codecs.translation import Translation
+from softswitch.p4runtime.codecs.values import decode, encode
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
 
@@ -18,6 +20,12 @@ class MatchField(NamedTuple):
     width: int
     name: str
     kind: MatchKind
+    translation: Translation | None = None
+
+    @property
+    def value(self) -> Field:
+        """The field of an exact match."""
+        return Field(self.id, self.width, self.name, self.translation)
 
     @property
     def full(self) -> int:
@@ -36,9 +44,8 @@ class MatchKey:
 
     def __init__(self, location: str, fields: Sequence[MatchField]) -> None:
         self.fields = tuple(fields)
-        self._values = FieldGroup(
-            f"{location}, match field", [Field(field.id, field.width, field.name) for field in fields]
-        )
+        self._values = FieldGroup(f"{location}, match field", [field.value for field in fields])
+        self.is_translated = self._values.is_translated
         self._is_exact = all(field.kind is MatchKind.EXACT for field in fields)
 
     def decode(self, given: Sequence[p4r.FieldMatch]) -> tuple[Match, ...]:
@@ -82,15 +89,34 @@ class MatchKey:
             raise invalid(f"{location}: expected a match of kind {field.kind.value}, got {kind or 'none'}")
         match field.kind:
             case MatchKind.EXACT:
-                return decode(given.exact.value, field.width, location)
+                return field.value.decode(given.exact.value, location)
             case MatchKind.OPTIONAL:
-                return Masked(decode(given.optional.value, field.width, location), field.full)
+                return Masked(field.value.decode(given.optional.value, location), field.full)
+            case _ if field.translation is not None:
+                return _translated(field, field.translation, given, location)
             case MatchKind.LPM:
                 return _prefix(field, given.lpm, location)
             case MatchKind.TERNARY:
                 return _masked(field, given.ternary, location)
             case MatchKind.RANGE:
                 return _between(field, given.range, location)
+
+
+def _translated(
+    field: MatchField, translation: Translation, given: p4r.FieldMatch, location: str
+) -> Masked | Between:
+    """Decode a match of one value, since values with a common prefix may have other numbers (§18.3)."""
+    match field.kind:
+        case MatchKind.LPM:
+            value, is_exact = given.lpm.value, given.lpm.prefix_len in (translation.sdn_width, field.width)
+        case MatchKind.TERNARY:
+            value, is_exact = given.ternary.value, translation.is_whole(given.ternary.mask)
+        case _:
+            value, is_exact = given.range.low, given.range.low == given.range.high
+    if not is_exact:
+        raise invalid(f"{location}: values of type {translation.name} match as a whole, or any value does")
+    number = translation.decode(value, location)
+    return Between(number, number) if field.kind is MatchKind.RANGE else Masked(number, field.full)
 
 
 def _prefix(field: MatchField, given: p4r.FieldMatch.LPM, location: str) -> Masked:
@@ -130,17 +156,20 @@ def _between(field: MatchField, given: p4r.FieldMatch.Range, location: str) -> B
 
 
 def _encode(field: MatchField, match: Match, message: p4r.FieldMatch) -> None:
+    to_bytes, translation = field.value.encode, field.translation
     match match:
         case Between(low, high):
-            message.range.low, message.range.high = encode(low), encode(high)
+            message.range.low, message.range.high = to_bytes(low), to_bytes(high)
         case Masked(value, mask) if field.kind is MatchKind.LPM:
-            message.lpm.value, message.lpm.prefix_len = encode(value), mask.bit_count()
+            bits = mask.bit_count() if translation is None else translation.sdn_width or field.width
+            message.lpm.value, message.lpm.prefix_len = to_bytes(value), bits
         case Masked(value, mask) if field.kind is MatchKind.TERNARY:
-            message.ternary.value, message.ternary.mask = encode(value), encode(mask)
+            message.ternary.value = to_bytes(value)
+            message.ternary.mask = encode(mask) if translation is None else translation.whole_mask
         case Masked(value, _):
-            message.optional.value = encode(value)
+            message.optional.value = to_bytes(value)
         case int(value):
-            message.exact.value = encode(value)
+            message.exact.value = to_bytes(value)
 
 
 def _show(field: MatchField, match: Match) -> str:

@@ -73,7 +73,7 @@ def _put(
             raise invalid(f"{location}: member {member.member_id} is given twice, use its weight instead")
         store.check_member(member.member_id)
         weights[member.member_id] = store.weight(member.weight)
-        check_watch(member, location)
+        check_watch(member, location, store.ports)
     store.check_group_size([*weights.values()], message.max_size or store.profile.max_group_size, group)
     stored = p4r.ActionProfileGroup()
     stored.CopyFrom(message)

@@ -79,7 +79,7 @@ def _checked(store: ProfileStore, message: p4r.ActionProfileActionSet) -> tuple[
     calls = [decode_call(store.profile.actions, each.action, location) for each in given]
     weights = [store.weight(each.weight) for each in given]
     for each in given:
-        check_watch(each, location)
+        check_watch(each, location, store.ports)
     size, limit = store.group_size(weights), store.profile.max_group_size
     if 0 < limit < size:
         raise invalid(f"{location}: a group of size {size} is larger than max_group_size, {limit}")

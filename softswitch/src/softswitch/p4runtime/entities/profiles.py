@@ -11,6 +11,7 @@ from softswitch.ir import Program
 from softswitch.limits import GROUP_SHARE
 from softswitch.messages import pluralize
 from softswitch.p4runtime.batch import Batch
+from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.selection import MemberNumbers
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.p4info import ActionProfileInfo, P4Info
@@ -39,7 +40,8 @@ class ProfileStore:
     profile has either the one or the other (P4Runtime 1.4 §9.2.3).
     """
 
-    def __init__(self, profile: ActionProfileInfo, size: int) -> None:
+    def __init__(self, profile: ActionProfileInfo, size: int, ports: Translation | None = None) -> None:
+        self.ports = ports
         self.profile = profile
         self.name = profile.name
         self.size = size
@@ -110,7 +112,9 @@ class ProfileStore:
 class Profiles:
     def __init__(self, p4info: P4Info, program: Program) -> None:
         sizes = {profile.name: profile.size for profile in program.profiles}
-        self._stores = {i: ProfileStore(p, sizes[p.name]) for i, p in p4info.profiles.items()}
+        self._stores = {
+            i: ProfileStore(p, sizes[p.name], p4info.port_translation) for i, p in p4info.profiles.items()
+        }
 
     def __getitem__(self, identity: int) -> ProfileStore:
         store = self._stores.get(identity)
@@ -130,11 +134,14 @@ class Profiles:
         return list(self._stores.values())
 
 
-def check_watch(member: Watched, location: str) -> None:
+def check_watch(member: Watched, location: str, ports: Translation | None) -> None:
     """Raise Refusal for a watched port out of range; whether it is up has no effect."""
     kind = member.WhichOneof("watch_kind")
     if kind is None:
         return
-    port = member.watch if kind == "watch" else int.from_bytes(member.watch_port, "big")
+    if kind == "watch_port" and ports is not None:
+        port = ports.decode(member.watch_port, location)
+    else:
+        port = member.watch if kind == "watch" else int.from_bytes(member.watch_port, "big")
     if not 0 <= port < DROP_PORT:
         raise invalid(f"{location}: watched port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")

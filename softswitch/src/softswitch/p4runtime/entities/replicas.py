@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import invalid, unimplemented
 from softswitch.pipeline import Replica
@@ -50,13 +51,15 @@ def _hashed(keys: Iterable[int], buckets: int) -> list[int]:
     return [key for chain in reversed(chains.values()) for key in reversed(chain)]
 
 
-def decode_replicas(given: Iterable[p4r.Replica], location: str) -> list[Replica]:
-    """Decode distinct replicas; raises Refusal, whose text begins with `location`."""
+def decode_replicas(
+    given: Iterable[p4r.Replica], location: str, ports: Translation | None = None
+) -> list[Replica]:
+    """Decode distinct replicas, with `ports` in bytes; raises Refusal, whose text begins with `location`."""
     replicas: dict[Replica, None] = {}
     for message in given:
         if message.backup_replicas:
             raise unimplemented(f"{location}: backup replicas are not supported")
-        replica = Replica(_port(message, location), message.instance)
+        replica = Replica(_port(message, location, ports), message.instance)
         if replica.instance > MAX_INSTANCE:
             raise invalid(f"{location}: instance {replica.instance} is above the largest, {MAX_INSTANCE}")
         if replica in replicas:
@@ -65,11 +68,14 @@ def decode_replicas(given: Iterable[p4r.Replica], location: str) -> list[Replica
     return list(replicas)
 
 
-def _port(message: p4r.Replica, location: str) -> int:
+def _port(message: p4r.Replica, location: str, ports: Translation | None) -> int:
     kind = message.WhichOneof("port_kind")
     if kind is None or (kind == "port" and not message.port):
         raise invalid(f"{location}: the port of a replica is missing")
-    port = message.egress_port if kind == "egress_port" else int.from_bytes(message.port, "big")
+    if kind == "egress_port":
+        port = message.egress_port
+    else:
+        port = int.from_bytes(message.port, "big") if ports is None else ports.decode(message.port, location)
     if port >= DROP_PORT:
         raise invalid(f"{location}: port {port} does not exist, ports go from 0 to {DROP_PORT - 1}")
     return port

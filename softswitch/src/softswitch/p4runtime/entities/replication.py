@@ -10,6 +10,7 @@ from grpc import StatusCode
 
 from softswitch.limits import MAX_REPLICAS
 from softswitch.p4runtime.batch import DELETE, INSERT, Batch
+from softswitch.p4runtime.codecs.translation import Translation
 from softswitch.p4runtime.entities.replicas import copying_order, decode_replicas
 from softswitch.p4runtime.messages import p4r
 from softswitch.p4runtime.status import Refusal, invalid
@@ -29,8 +30,9 @@ class _Replicated(ABC, Generic[M]):
     name: str
     max_id: int
 
-    def __init__(self, counts: dict[tuple[str, int], int]) -> None:
+    def __init__(self, counts: dict[tuple[str, int], int], ports: Translation | None) -> None:
         self.entries: dict[int, tuple[M, list[Replica]]] = {}
+        self._ports = ports
         self._counts = counts
 
     @abstractmethod
@@ -63,7 +65,7 @@ class _Replicated(ABC, Generic[M]):
             return
         self.check(message, location)
         _, before = self.entries.get(identity, (None, []))
-        replicas = copying_order(decode_replicas(message.replicas, location), before)
+        replicas = copying_order(decode_replicas(message.replicas, location, self._ports), before)
         stored = type(message)()
         stored.CopyFrom(message)
         self.put(stored, replicas, batch)
@@ -133,10 +135,10 @@ class _CloneSessions(_Replicated[p4r.CloneSessionEntry]):
 class PacketReplication:
     """The multicast groups and the clone sessions."""
 
-    def __init__(self) -> None:
+    def __init__(self, ports: Translation | None = None) -> None:
         counts: dict[tuple[str, int], int] = {}
-        self.groups = _MulticastGroups(counts)
-        self.sessions = _CloneSessions(counts)
+        self.groups = _MulticastGroups(counts, ports)
+        self.sessions = _CloneSessions(counts, ports)
 
     def write(self, kind: int, message: p4r.PacketReplicationEngineEntry, batch: Batch) -> None:
         match message.WhichOneof("type"):

@@ -10,7 +10,7 @@ import numpy as np
 from nativekit.records import filled
 from softswitch.ir import Invocation, Table
 from softswitch.memory.rows import Words
-from softswitch.p4runtime.codecs.values import Field
+from softswitch.p4runtime.codecs.fields import Field
 from softswitch.p4runtime.entities.store import Stores, TableStore
 from softswitch.p4runtime.plain.encode import WORD, ActionRow, FieldRow, TableRow, encode
 from softswitch.p4runtime.plain.request import Scanned
@@ -106,6 +106,10 @@ class PlainWriter:
 
 def _is_plain(store: TableStore, table: Table) -> bool:
     if not store.is_plain or not table.is_exact or any(part.mask is not None for part in table.key):
+        return False
+    if store.table.key.is_translated or any(
+        action.params.is_translated for action in store.table.entry_actions.values()
+    ):
         return False
     widths = [field.width for field in store.table.key.fields]
     widths += [width for action in store.table.entry_actions.values() for width in action.params.widths]

@@ -1,0 +1,84 @@
+"""Groups of values by field ID: exact keys, parameters of actions, metadata of packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from softswitch.p4runtime.codecs.translation import Translation
+from softswitch.p4runtime.codecs.values import decode, encode
+from softswitch.p4runtime.status import Refusal, invalid
+
+
+class Field(NamedTuple):
+    """An exact match field, an action parameter or a packet metadata field; `width` in bits."""
+
+    id: int
+    width: int
+    name: str
+    translation: Translation | None = None
+
+    def decode(self, value: bytes, location: str) -> int:
+        """Return the program's value; raises Refusal."""
+        if self.translation is not None:
+            return self.translation.decode(value, location)
+        return decode(value, self.width, location)
+
+    def encode(self, number: int) -> bytes:
+        """Return the controller's value."""
+        return encode(number) if self.translation is None else self.translation.encode(number)
+
+
+class FieldGroup:
+    """The fields of an exact key, an action or a header, in any order; `location` begins the errors."""
+
+    def __init__(self, location: str, fields: Sequence[Field]) -> None:
+        self.location = location
+        self.fields = tuple(fields)
+        self.widths = tuple(field.width for field in fields)
+        self._shape = [(field.id, field.width) for field in fields]
+        self.is_translated = any(field.translation is not None for field in fields)
+
+    def decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+        """Return the integers of values by field ID, in declaration order; raises Refusal."""
+        if len(given) != len(self._shape):
+            raise self.mismatch([identity for identity, _ in given])
+        if self.is_translated:
+            return self._decode(given)
+        numbers = []
+        for (identity, value), (wanted, width) in zip(given, self._shape, strict=True):
+            number = int.from_bytes(value, "big")
+            if identity != wanted or number >> width or not value:
+                return self._decode(given)
+            numbers.append(number)
+        return tuple(numbers)
+
+    def _decode(self, given: Sequence[tuple[int, bytes]]) -> tuple[int, ...]:
+        """Decode values that are translated, in another order, or wrong."""
+        by_id = dict(given)
+        if by_id.keys() != {field.id for field in self.fields}:
+            raise self.mismatch([identity for identity, _ in given])
+        return tuple(f.decode(by_id[f.id], f"{self.location} {f.name}") for f in self.fields)
+
+    def encode(self, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+        """Return the field IDs and canonical values of integers in declaration order."""
+        return [(field.id, field.encode(value)) for field, value in zip(self.fields, numbers, strict=True)]
+
+    def mismatch(self, given: Sequence[int]) -> Refusal:
+        """Return the refusal of field IDs that are unknown, repeated or missing."""
+        names = {field.id: field.name for field in self.fields}
+        seen = set()
+        for identity in given:
+            if identity not in names:
+                return invalid(f"{self.location} with ID {identity} does not exist; {self._expected}")
+            if identity in seen:
+                return invalid(f"{self.location} {names[identity]} is given twice")
+            seen.add(identity)
+        return self.missing(next(name for i, name in names.items() if i not in seen))
+
+    def missing(self, name: str) -> Refusal:
+        return invalid(f"{self.location} {name} is missing; {self._expected}")
+
+    @property
+    def _expected(self) -> str:
+        return f"expected {', '.join(f'{f.name} (ID {f.id})' for f in self.fields) or 'none'}"

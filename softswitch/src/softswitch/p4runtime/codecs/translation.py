@@ -1,0 +1,119 @@
+"""Values of types with `@p4runtime_translation`, for controllers and in programs (P4Runtime 1.5 §18.3).
+
+The mapping of a type is a bijection. It begins with the pairs of `@p4runtime_translation_mappings`, an
+annotation of the type in P4Info, which a controller may add. Numbers, in a string those in decimal, otherwise
+stand for themselves. Any other string gets the smallest free number from 1 on, and keeps it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from grpc import StatusCode
+
+from softswitch.p4runtime.codecs.values import decode, encode
+from softswitch.p4runtime.messages import p4t
+from softswitch.p4runtime.status import Refusal, invalid
+
+_MAPPINGS = "@p4runtime_translation_mappings"
+_PAIR = re.compile(r'\{\s*(?:"((?:[^"\\]|\\.)*)"|(\w+))\s*,\s*(\w+)\s*,?\s*\}')
+
+
+class Translation:
+    """The mapping of a type with `width` bits in the program.
+
+    `sdn_width` is that of the controllers' numbers in bits, or None if controllers have strings.
+    """
+
+    def __init__(self, name: str, spec: p4t.P4NewTypeSpec) -> None:
+        self.name, self.width = name, 0
+        kind = spec.translated_type
+        self.sdn_width = kind.sdn_bitwidth if kind.WhichOneof("sdn_type") == "sdn_bitwidth" else None
+        self._numbers: dict[bytes | int, int] = {}
+        self._values: dict[int, bytes | int] = {}
+        self._next = 1
+        for value, number in _pairs(spec.annotations, f"P4Info: type {name}"):
+            self._add(value.encode() if isinstance(value, str) else value, number)
+
+    def decode(self, value: bytes, location: str) -> int:
+        """Return the program's number; raises Refusal if the value is malformed, or no number is free."""
+        key: bytes | int = value if self.sdn_width is None else decode(value, self.sdn_width, location)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._same(key, location) if isinstance(key, int) else self._named(key, location)
+            self._add(key, found)
+        return found
+
+    def _same(self, value: int, location: str) -> int:
+        if value >> self.width or value in self._values:
+            problem = f"does not fit in bit<{self.width}>" if value >> self.width else "is another value's"
+            hint = f"{_MAPPINGS} of type {self.name} in P4Info can map it"
+            raise invalid(f"{location}: {value:#x} {problem}; {hint}")
+        return value
+
+    def _named(self, value: bytes, location: str) -> int:
+        if value.isdigit() and len(value) <= self.width:
+            number = int(value)
+            if value == b"%d" % number and not number >> self.width and number not in self._values:
+                return number
+        return self._free(location)
+
+    def encode(self, number: int) -> bytes:
+        """Return the controller's value, which for a number without one is the number itself."""
+        value = self._values.get(number, number if self.sdn_width is not None else b"%d" % number)
+        return encode(value) if isinstance(value, int) else value
+
+    def is_whole(self, mask: bytes) -> bool:
+        """Return whether a mask of a match covers all of a value."""
+        if self.sdn_width is None:
+            return bool(mask) and not mask.strip(b"\xff")
+        return int.from_bytes(mask, "big") in ((1 << self.sdn_width) - 1, (1 << self.width) - 1)
+
+    @property
+    def whole_mask(self) -> bytes:
+        return b"\xff" if self.sdn_width is None else encode((1 << self.sdn_width) - 1)
+
+    def _add(self, value: bytes | int, number: int) -> None:
+        if value in self._numbers or number in self._values:
+            raise invalid(f"P4Info: type {self.name}: {value!r} or {number} is mapped twice")
+        self._numbers[value], self._values[number] = number, value
+
+    def _free(self, location: str) -> int:
+        while self._next in self._values:
+            self._next += 1
+        if self._next >> self.width:
+            text = f"{location}: all {(1 << self.width) - 1} values of type {self.name} are in use"
+            raise Refusal(StatusCode.RESOURCE_EXHAUSTED, text)
+        return self._next
+
+
+def _pairs(annotations: Iterable[str], location: str) -> Iterable[tuple[str | int, int]]:
+    for text in annotations:
+        if not text.startswith(_MAPPINGS):
+            continue
+        inside = text.removeprefix(_MAPPINGS).strip("() \n")
+        for string, sdn_number, number in _PAIR.findall(inside):
+            try:
+                value = int(sdn_number, 0) if sdn_number else re.sub(r"\\(.)", r"\1", string)
+                yield value, int(number, 0)
+            except ValueError:
+                raise invalid(f"{location}: expected pairs of a value and a number in {text}") from None
+
+
+class Translations:
+    """The translations of a P4Info by type. Values of the same type have one mapping everywhere."""
+
+    def __init__(self, types: p4t.P4TypeInfo) -> None:
+        self._by_name = {
+            name: Translation(name, spec)
+            for name, spec in types.new_types.items()
+            if spec.HasField("translated_type")
+        }
+
+    def of(self, named: p4t.P4NamedType, width: int = 0) -> Translation | None:
+        """Return the translation of a type that has `width` bits in the program; None if it has none."""
+        found = self._by_name.get(named.name)
+        if found is not None:
+            found.width = max(found.width, width)
+        return found
