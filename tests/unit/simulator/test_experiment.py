@@ -81,7 +81,7 @@ def test_it_leaves_a_whole_run_folder(done: tuple[Path, Result]) -> None:
     assert summary["virtual_s"] * 1e6 == pytest.approx(ended, abs=1)
     assert "report: " in result.output
     page = (run / "report.html").read_text()
-    assert f"Run {run.resolve().name}, in virtual time</p>" in page
+    assert f"Run {run.resolve().name}, simulated</p>" in page
     assert "the same P4 program and agents, with given costs and cables, in virtual time" in page
     # Progress has real and virtual time: those of a phase, and where it has ended.
     (measured,) = re.findall(
