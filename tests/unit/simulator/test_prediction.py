@@ -50,7 +50,7 @@ def test_a_run_is_simulated_at_its_own_rates_on_as_many_cores() -> None:
 
 def test_a_simulated_run_is_nothing_to_compare_with() -> None:
     simulated = Simulation(rpcs=1, packet_passes=1, events=1, virtual_s=1, real_s=1)
-    with pytest.raises(AnalysisError, match="the run is one in virtual time"):
+    with pytest.raises(AnalysisError, match="expected a real run to compare with, got a simulated one"):
         config_like(a_record(simulation=simulated), Hosts(), ["baseline"])
 
 
